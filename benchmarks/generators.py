@@ -1,0 +1,52 @@
+"""Data sets of the benchmarks: synthetic ones of every shape, and two that come with scikit-learn."""
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.decomposition import PCA
+
+CUBE_SETS = ("uniform", "gmm", "sparse", "manifold", "digits", "cancer")
+
+
+def cube(name, n, d, seed=0):
+    """Return n rows in [0, 1]^d.
+
+    uniform; gmm: five Gaussians of deviation 0.06; sparse: twenty tight clusters; manifold: a curve; digits and cancer: the first
+    d principal components of scikit-learn's tables, scaled to the cube (rows repeat beyond the table's size).
+    """
+    rng = np.random.default_rng(seed)
+    if name == "uniform":
+        return rng.random((n, d))
+    if name == "gmm":
+        centres = 0.2 + 0.6 * rng.random((5, d))
+        return np.clip(centres[rng.integers(0, 5, n)] + 0.06 * rng.normal(size=(n, d)), 0, 1)
+    if name == "sparse":
+        centres = rng.random((20, d))
+        return np.clip(centres[rng.integers(0, 20, n)] + 0.004 * rng.normal(size=(n, d)), 0, 1)
+    if name == "manifold":
+        t = rng.random(n)
+        curve = np.stack([0.5 + 0.45 * np.cos((i + 1) * 2.1 * t * np.pi / 2 + i) for i in range(d)], axis=1)
+        return np.clip(curve + 0.003 * rng.normal(size=(n, d)), 0, 1)
+    table = (load_digits() if name == "digits" else load_breast_cancer()).data
+    if name == "cancer":
+        table = (table - table.mean(axis=0)) / table.std(axis=0)
+    scores = PCA(d, random_state=0).fit_transform(table)
+    scores = (scores - scores.min(axis=0)) / (scores.max(axis=0) - scores.min(axis=0))
+    rows = rng.permutation(len(scores))[:n] if n <= len(scores) else rng.integers(0, len(scores), n)
+    return scores[rows]
+
+
+def low_rank(n, d, k, rng, noise=0.01):
+    """Return n rows in [0, 1]^d near a k-dimensional affine subspace: six clusters in it, plus Gaussian noise."""
+    loadings = rng.normal(size=(k, d))
+    loadings /= np.abs(loadings).sum(axis=0)
+    centres = rng.uniform(-0.8, 0.8, (6, k))
+    factors = np.clip(centres[rng.integers(0, 6, n)] + 0.15 * rng.normal(size=(n, k)), -1, 1)
+    return np.clip(0.5 + 0.5 * factors @ loadings + noise * rng.standard_normal((n, d)), 0, 1)
+
+
+def planar(n, d, rng):
+    """Return n rows in [0, 1]^d near a plane: uniform on a rectangle in it, plus Gaussian noise."""
+    frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
+    z = rng.uniform(-1, 1, (n, 2)) * [1, 0.6]
+    reach = np.max(np.abs(frame[:, 0]) + 0.6 * np.abs(frame[:, 1]))
+    return np.clip(0.5 + 0.48 * z @ frame.T / reach + rng.normal(0, 0.01, (n, d)), 0, 1)

@@ -1,0 +1,14 @@
+"""Run every measurement of this folder, one after the other, and say which targets were missed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+missed = []
+for script in ("speed.py", "memory.py", "accuracy_measure.py", "accuracy_pca.py"):
+    print(f"== {script}", flush=True)
+    if subprocess.run([sys.executable, HERE / script], check=False).returncode:
+        missed.append(script)
+print("all targets met" if not missed else f"targets missed in {missed}")
+sys.exit(bool(missed))

@@ -1,0 +1,85 @@
+"""What all private estimators share: the parameters of the promise, and the order in which fit checks them."""
+
+import functools
+import math
+import warnings
+
+from sklearn.base import BaseEstimator
+
+from skdpsynth._sklearn import validate_rows
+from skdpsynth.domain import Box, Container
+from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.privacy import PrivacyAccountant, check_accountant, check_delta, check_epsilon, check_neighboring, check_rng
+
+
+class PrivateEstimator(BaseEstimator):
+    """Base of the private estimators: think twice before adding anything to it."""
+
+    def _begin(self, X, bits=16):
+        """Check parameters and rows; refuse here whatever can be refused, before any budget is spent.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        box : Box
+        rng : stream of random bits
+        """
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        check_neighboring(self.neighboring)
+        check_accountant(self.accountant)
+        if self.accountant is not None and self.accountant.neighboring != self.neighboring:
+            raise ValueError(
+                f"accountant counts under {self.accountant.neighboring!r}, but neighboring is {self.neighboring!r}; "
+                "use one relation for both."
+            )
+        container = Container.of(X)
+        # An empty table is a neighbour of one row under add/remove, so it must fit too.
+        X = validate_rows(self, X, reset=True, ensure_min_samples=1 if self.neighboring == "replace_one" else 0)
+        box = Box.from_bounds(self.bounds, X.shape[1], container.columns, bits)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", InsecureRandomnessWarning)
+            rng = check_rng(self.random_state)
+        for warning in caught:
+            warnings.warn(warning.message, stacklevel=4)
+        self._container = container
+        return X, box, rng
+
+    def _open_accountant(self):
+        """Return the accountant of this fit: its own, or a child that charges the shared one at once."""
+        if self.accountant is None:
+            return PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
+        return self.accountant.child(self.epsilon, self.delta, name=type(self).__name__)
+
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        shared = state.get("accountant")
+        if "accountant_" in state and shared is not None and not shared.closed:
+            # A fitted estimator keeps what was spent, as a record; the open budget stays where it is.
+            state["accountant"] = shared.record()
+        return state
+
+
+def all_or_nothing(fit):
+    """Wrap a ``fit`` that leaves the object as it was if it raises."""
+
+    @functools.wraps(fit)
+    def wrapper(self, X, y=None):
+        before = vars(self).copy()
+        try:
+            return fit(self, X, y)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return wrapper
+
+
+def public_size(epsilon, n_samples):
+    """Return ``epsilon * n_samples``, capped so that sizes derived from it stay within memory.
+
+    Size rules (depths, numbers of cells) are functions of this public number only; epsilon = inf gets the cap.
+    """
+    cap = 2.0**24
+    return cap if epsilon == math.inf else min(float(epsilon) * n_samples, cap)

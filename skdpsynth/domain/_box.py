@@ -1,0 +1,248 @@
+"""The box of public bounds, and its integer grid."""
+
+import numbers
+from dataclasses import dataclass
+
+import numpy as np
+
+BITS = 16
+_VALUES = 1 << 18  # values at a time: the scratch stays in cache, and threads seldom meet
+_TILE = 64  # rows that share one line of bounds
+_WIDEST = 990  # widths lie between 2**-990 and 2**990
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A public box, the product of ``[low_i, high_i]`` over the features, with a grid of 2**bits steps a side.
+
+    Nothing here reads a bound from data. Every map is a function of one record alone, so neighbouring data go to
+    neighbouring data, and none of them raises on a value: values outside are clipped, NaN goes to the midpoint.
+
+    Parameters
+    ----------
+    low, high : array-like of shape (n_features,)
+        Finite, ``low < high``.
+    bits : int, default=16
+        Grid steps a side, as a power of two; 1 to 30.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not finite, not ordered, or too far apart or too close for floating point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.domain import Box
+    >>> box = Box([0.0, -1.0], [1.0, 1.0], bits=2)
+    >>> box.quantize(np.array([[0.3, 5.0], [1.0, np.nan]]))
+    array([[1, 3],
+           [3, 2]])
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    bits: int = BITS
+
+    def __post_init__(self):
+        low, high = (_as_bounds(bound) for bound in (self.low, self.high))
+        if low.ndim != 1 or low.shape != high.shape or not len(low):
+            raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
+        bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            raise ValueError(
+                f"bounds must be finite with low < high, got ({low[i]:g}, {high[i]:g}) for feature {i}; "
+                "give the range that is publicly known."
+            )
+        with np.errstate(over="ignore"):
+            # One over the width, times a power of two up to 2**30, must be a normal float: then taking leading bits is exact.
+            bad = (high - low > 2.0**_WIDEST) | (high - low < 2.0**-_WIDEST)
+        if bad.any():
+            i = int(np.flatnonzero(bad)[0])
+            raise ValueError(
+                f"bounds must span a width that floats can divide by, got ({low[i]:g}, {high[i]:g}) for feature {i}; rescale it."
+            )
+        if not isinstance(self.bits, numbers.Integral) or not 1 <= self.bits <= 30:
+            raise ValueError(f"bits must be an integer from 1 to 30, got {self.bits!r}; 16 serves nearly all data.")
+        for name, value in (("low", low), ("high", high)):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_bounds(cls, bounds, n_features, feature_names=None, bits=BITS):
+        """Build the box that an estimator's ``bounds`` parameter describes.
+
+        Parameters
+        ----------
+        bounds : tuple (low, high) or dict
+            Scalars or array-likes of shape (n_features,); or ``{column: (low, high)}`` for every column.
+        n_features : int
+        feature_names : sequence of str, default=None
+            The columns, in order; needed when `bounds` is a dict.
+        bits : int, default=16
+        """
+        if isinstance(bounds, dict):
+            bounds = _from_columns(bounds, feature_names)
+        try:
+            low, high = bounds
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {type(bounds).__name__}; (0, 1) is the default."
+            ) from None
+        sides = []
+        for side, name in ((low, "low"), (high, "high")):
+            side = _as_bounds(side)
+            if side.shape not in ((), (n_features,)):
+                raise ValueError(
+                    f"bounds must hold scalars or arrays of shape ({n_features},), one number a feature, got shape {side.shape} for {name}."
+                )
+            sides.append(np.broadcast_to(side, (n_features,)).copy())
+        return cls(sides[0], sides[1], bits)
+
+    @property
+    def n_features(self):
+        """Number of features."""
+        return len(self.low)
+
+    @property
+    def width(self):
+        """Side lengths, shape (n_features,)."""
+        return self.high - self.low
+
+    @property
+    def midpoint(self):
+        """The centre, shape (n_features,)."""
+        return self.low + 0.5 * self.width
+
+    @property
+    def step(self):
+        """Side lengths of one grid step, shape (n_features,)."""
+        return self.width / 2.0**self.bits
+
+    def scratch(self, n_samples):
+        """Return working space for `steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
+        rows = min(self.chunk_rows, -(-n_samples // _TILE) * _TILE)
+        return np.zeros((rows, self.n_features))
+
+    @property
+    def chunk_rows(self):
+        """Rows that are worked on at a time, so that the scratch stays in cache."""
+        return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
+
+    @np.errstate(over="ignore")  # a warning would tell of a value far outside
+    def steps(self, rows, bits, scratch):
+        """Map rows onto ``2**bits`` steps an axis: whole numbers held in floats, in [0, 2**bits).
+
+        Taking the leading bits commutes with it, because multiplying by a power of two is exact.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            No more rows than `scratch` has; left as they are.
+        bits : ndarray of shape (n_features,)
+        scratch : ndarray
+            From `scratch`; it holds the result.
+
+        Returns
+        -------
+        steps : ndarray of shape (n_rows, n_features), float
+            A view of `scratch`.
+        """
+        n_rows = len(rows)
+        tiles = -(-n_rows // _TILE)
+        # Rows are tiled so that each operation runs over long contiguous lines. Subtract and multiply are correctly
+        # rounded a value at a time, so the result of a record depends on that record alone.
+        block = scratch[: tiles * _TILE].reshape(tiles, -1)
+        if n_rows % _TILE == 0 and rows.flags.c_contiguous and rows.dtype.itemsize <= 8:  # wider floats round to double first, always
+            source = rows.reshape(block.shape)
+        else:
+            scratch[:n_rows] = rows
+            source = block
+        if self.low.any():
+            source = np.subtract(source, _tile(self.low), out=block)
+        np.multiply(source, _tile(2.0**bits / self.width), out=block)
+        # The last step is closed, so the top face of the box belongs to the last cell.
+        np.clip(block, 0, _tile(2.0**bits - 1), out=block)
+        if np.isnan(np.min(block)):  # one pass, no scratch; NaN carries through
+            np.copyto(block, _tile(2.0 ** (bits - 1)), where=np.isnan(block))
+        return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
+
+    def chunks(self, X, bits=None):
+        """Yield ``(rows, steps)`` over `X`: a slice, and the steps of those rows in reused scratch."""
+        bits = np.full(self.n_features, self.bits) if bits is None else bits
+        scratch = self.scratch(len(X))
+        for start in range(0, len(X), self.chunk_rows):
+            rows = slice(start, min(start + self.chunk_rows, len(X)))
+            yield rows, self.steps(X[rows], bits, scratch)
+
+    def quantize(self, X):
+        """Map rows onto the public integer grid, clipping what lies outside.
+
+        Clipping uses only the public bounds, so it costs no privacy.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Rows in the units of the original columns.
+
+        Returns
+        -------
+        Q : ndarray of shape (n_samples, n_features), int64
+            Grid coordinates in [0, 2**bits).
+        """
+        X = np.asarray(X)
+        Q = np.empty(X.shape, dtype=np.int64)
+        for rows, steps in self.chunks(X):
+            Q[rows] = steps
+        return Q
+
+    def restore(self, Q):
+        """Map grid coordinates to the middle of their step, in the units of the original columns.
+
+        Parameters
+        ----------
+        Q : ndarray of shape (n_samples, n_features)
+            Grid coordinates in [0, 2**bits).
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        return self.clip(self.low + self.width * ((2.0 * np.asarray(Q) + 1) / 2.0 ** (self.bits + 1)))
+
+    def clip(self, X):
+        """Return `X` clipped to the box."""
+        return np.clip(X, self.low, self.high)
+
+
+def _tile(per_feature):
+    """Repeat one number a feature over a tile of rows (or return the number, if they are all equal)."""
+    if (per_feature == per_feature[0]).all():
+        return per_feature[0]
+    return np.tile(per_feature, _TILE)
+
+
+def _as_bounds(values):
+    try:
+        array = np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must hold numbers, got {type(values).__name__}; give (low, high) as floats or arrays.") from None
+    return array
+
+
+def _from_columns(bounds, feature_names):
+    if feature_names is None:
+        raise ValueError("bounds is a dict of columns, but X has no column names; pass a data frame, or bounds=(low, high).")
+    missing = [name for name in feature_names if name not in bounds]
+    extra = [name for name in bounds if name not in set(feature_names)]
+    if missing or extra:
+        raise ValueError(
+            f"bounds must name every column once, got none for {missing} and unknown {extra}; give {{column: (low, high)}} for each."
+        )
+    pairs = [bounds[name] for name in feature_names]
+    try:
+        low, high = zip(*pairs, strict=True)
+    except (TypeError, ValueError):
+        raise ValueError("bounds must map each column to a pair (low, high).") from None
+    return low, high

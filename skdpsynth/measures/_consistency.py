@@ -1,0 +1,94 @@
+"""Noisy counts on a tree, made consistent: least squares upwards, then masses from the root downwards.
+
+A level is an array whose entries 2i and 2i + 1 are the children of entry i one level up.
+"""
+
+import numpy as np
+
+
+def least_squares(noisy, variances):
+    """Return the best linear unbiased estimate of every node's count from its own subtree (upward pass).
+
+    Parameters
+    ----------
+    noisy : list of ndarray or None
+        Noisy counts of the levels 0 to r (2**j numbers at level j); None where a level was not released. The last level must
+        be there.
+    variances : list of float
+        Noise variance of each released level.
+
+    Returns
+    -------
+    estimates : list of ndarray
+    errors : list of float
+        Variance of the estimates of each level: ``1/t_j = 1/v_j + 1/(2 t_{j+1})``.
+    """
+    estimates, errors = [noisy[-1].astype(float)], [variances[-1]]
+    for level, variance in zip(reversed(noisy[:-1]), reversed(variances[:-1]), strict=True):
+        from_children, error = pair_sums(estimates[-1]), 2 * errors[-1]
+        if level is not None:
+            weight = error / (variance + error)
+            from_children = weight * level + (1 - weight) * from_children
+            error = weight * variance
+        estimates.append(from_children)
+        errors.append(error)
+    return estimates[::-1], errors[::-1]
+
+
+def pair_sums(values):
+    """Sums of siblings (strided: several times faster than a reshape)."""
+    return values[..., 0::2] + values[..., 1::2]
+
+
+def mass_from_root(estimates, root, left_shares=None):
+    """Share the root's mass downwards: each node gives its children what their estimates say, within [0, mass].
+
+    Parameters
+    ----------
+    estimates : list of ndarray, shapes (..., 2**j)
+        Estimated counts of the levels below the root, signed.
+    root : ndarray of shape (...)
+        Mass of each root, non-negative.
+    left_shares : list of ndarray, default=None
+        Share of a deficit that goes to the left child at each level; None: one half.
+
+    Returns
+    -------
+    mass : ndarray, shape of the last level
+        Non-negative; siblings sum to their parent.
+    """
+    mass = np.asarray(root, dtype=float)[..., None]
+    for j, level in enumerate(estimates):
+        left_estimate, right_estimate = level[..., 0::2], level[..., 1::2]
+        share = 0.5 if left_shares is None else left_shares[j]
+        left = np.clip(left_estimate + share * (mass - left_estimate - right_estimate), 0, mass)
+        below = np.empty((*left.shape[:-1], 2 * left.shape[-1]))
+        below[..., 0::2] = left
+        np.subtract(mass, left, out=below[..., 1::2])
+        mass = below
+    return mass
+
+
+def uniform_consistency(counts, rng):
+    """Algorithm 3 of the dissertation with its uniform transformation, on clamped integer counts.
+
+    Parameters
+    ----------
+    counts : list of int64 ndarray
+        Noisy counts of the levels 0 to r, clamped at 0.
+    rng : numpy.random.Generator
+        Public randomness: it says which child takes the odd unit of a deficit.
+
+    Returns
+    -------
+    mass : int64 ndarray
+        Consistent counts of the leaves.
+    """
+    mass = counts[0]
+    for level in counts[1:]:
+        twice = mass + level[0::2] - level[1::2]
+        left = np.clip(twice + rng.integers(0, 2, len(twice)) >> 1, 0, mass)
+        below = np.empty(2 * len(mass), dtype=np.int64)
+        below[0::2], below[1::2] = left, mass - left
+        mass = below
+    return mass

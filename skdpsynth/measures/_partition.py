@@ -1,0 +1,287 @@
+"""Binary partitions: cells that are halved again and again, numbered so that leading bits name the ancestors."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._sklearn import is_whole
+
+_ROWS = 1 << 14  # rows placed at a time: the scratch stays in cache
+_ROWS_FOR_THREADS = 1 << 17
+_MOST_THREADS = 4
+_TABLE_BITS = 15  # bits that one look-up table spreads
+MAX_DEPTH = 62  # a cell number is a non-negative int64
+
+
+class BinaryPartition:
+    """Halve a box along its axes in turn; the cells of a level are numbered along the Morton curve.
+
+    Parameters
+    ----------
+    box : Box
+        The public box; an axis can be halved at most ``box.bits`` times.
+    depth : int
+        Number of halvings from the box to a leaf; 0 to ``min(62, n_features * bits)``.
+    spread : bool, default=True
+        Whether `sample` spreads the points of a cell evenly (a low-discrepancy sequence; a point alone in its cell goes to the
+        middle half of each side) instead of drawing them independently.
+
+    Raises
+    ------
+    ValueError
+        If `depth` is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.domain import Box
+    >>> from skdpsynth.measures import BinaryPartition
+    >>> partition = BinaryPartition(Box([0, 0], [1, 1]), depth=3)
+    >>> partition.locate(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    array([5, 2])
+    >>> partition.diameters(1)
+    1.0
+    """
+
+    def __init__(self, box, depth, *, spread=True):
+        most = min(MAX_DEPTH, box.n_features * box.bits)
+        if not is_whole(depth, 0, most):
+            raise ValueError(f"depth must be an integer from 0 to {most}, got {depth!r}; the depth 'auto' follows from n * epsilon.")
+        self.box = box
+        self.depth = int(depth)
+        self.spread = spread
+
+    def __repr__(self):
+        return f"BinaryPartition(n_features={self.box.n_features}, depth={self.depth})"
+
+    def cuts(self, level):
+        """Return how often each axis is halved down to `level`, shape (n_features,)."""
+        axes = np.arange(self.box.n_features)
+        return np.maximum(0, (level - axes + len(axes) - 1) // len(axes))
+
+    def diameters(self, level):
+        """Return the diameter (chebyshev) of the cells of `level`; all of one level are congruent."""
+        return float(np.max(self.box.width / 2.0 ** self.cuts(level)))
+
+    def locate(self, X):
+        """Return the leaf of each row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Rows outside the box count as clipped to it.
+
+        Returns
+        -------
+        cells : ndarray of shape (n_samples,), int64
+            Numbers in [0, 2**depth); ``cells >> (depth - level)`` are the ancestors.
+        """
+        X = np.asarray(X)
+        cells = np.zeros(len(X), dtype=np.int64)
+        # Equally many bits for all axes are quicker; the leading bits are the ancestor that is wanted.
+        depth = -(-self.depth // self.box.n_features) * self.box.n_features
+        if depth > MAX_DEPTH or self.box.n_features > 8:
+            depth = self.depth
+        groups = self._groups(depth)
+
+        def locate(start, stop):
+            # No BLAS here: its own threads would stand in the way of ours for products this thin.
+            size = min(self.box.chunk_rows, stop - start)
+            floats, number, spread = np.empty((2, size)), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+            for rows, steps in self.box.chunks(X[start:stop], self.cuts(depth)):
+                out, m = cells[start:stop][rows], len(steps)
+                joined, one = floats[:, :m]
+                for axes, places, tables in groups:
+                    np.multiply(steps[:, axes[0]], places[0], out=joined)
+                    for axis, place in zip(axes[1:], places[1:], strict=True):
+                        joined += np.multiply(steps[:, axis], place, out=one)
+                    number[:m] = joined
+                    for shift, table in tables:
+                        part = number[:m] if len(tables) == 1 else number[:m] >> shift & (len(table) - 1)
+                        # in range by construction, so "wrap" only skips the check
+                        out |= np.take(table, part, out=spread[:m], mode="wrap")
+                out >>= depth - self.depth
+
+        _in_threads(locate, len(X))
+        return cells
+
+    def _groups(self, depth):
+        """Join axes into one number of few bits, and give the tables that turn it into bits of the cell number.
+
+        Returns
+        -------
+        groups : list of (axes, places, tables)
+            ``sum(steps[:, axis] * place)`` is the number of a group; `tables` lists ``(shift, table)``, where a number wider than
+            one table is looked up in parts.
+        """
+        cuts = self.cuts(depth).tolist()
+        joined: list[list[int]] = []
+        for axis, bits in enumerate(cuts):
+            if bits and joined and sum(cuts[a] for a in joined[-1]) + bits <= _TABLE_BITS:
+                joined[-1].append(axis)
+            elif bits:
+                joined.append([axis])
+        groups: list[tuple] = []
+        for axes in joined:
+            if len(axes) == 1:
+                groups.append((axes, [1.0], list(self._spread(axes[0], depth))))
+                continue
+            table, place = np.zeros(1, dtype=np.int64), 1.0
+            places: list[float] = []
+            for axis in reversed(axes):
+                places.insert(0, place)
+                place *= 2.0 ** cuts[axis]
+                ((_, own),) = self._spread(axis, depth)
+                table = (own[:, None] | table).ravel()
+            groups.append((axes, places, [(0, table)]))
+        return groups
+
+    def _spread(self, axis, depth):
+        """Yield ``(shift, table)``: the steps of an axis, a few bits at a time, to where the Morton number has them."""
+        bits = int(self.cuts(depth)[axis])
+        for low in range(0, bits, _TABLE_BITS):
+            values = np.arange(1 << min(_TABLE_BITS, bits - low), dtype=np.int64)
+            table = np.zeros_like(values)
+            for bit in range(min(_TABLE_BITS, bits - low)):
+                halving = bits - 1 - (low + bit)  # 0 is the first cut of this axis
+                table |= (values >> bit & 1) << (depth - 1 - (halving * self.box.n_features + axis))
+            yield low, table
+
+    def corners(self, cells, level):
+        """Return the lower corners of cells of one level as grid coordinates, one int64 array an axis.
+
+        Axis i has ``2**cuts(level)[i]`` steps.
+        """
+        n_axes, cells = self.box.n_features, np.asarray(cells, dtype=np.int64)
+        rounds, table = _gather_table(n_axes)
+        width = rounds * n_axes  # bits that one look-up takes apart: whole rounds over the axes
+        padding = -level % width
+        if level + padding > MAX_DEPTH:
+            table = None
+        out = []
+        for axis in range(n_axes):
+            coordinate = np.zeros(len(cells), dtype=np.int64)
+            if table is None:
+                for position in range(axis, level, n_axes):
+                    coordinate = coordinate << 1 | (cells >> (level - 1 - position)) & 1
+            else:
+                padded = cells << padding
+                for low in range(level + padding - width, -1, -width):
+                    coordinate <<= rounds
+                    coordinate |= np.take(table[axis], padded >> low & (len(table[axis]) - 1), mode="wrap")
+                coordinate >>= self.cuts(level + padding)[axis] - self.cuts(level)[axis]
+            out.append(coordinate)
+        return out
+
+    def sample(self, cells, level, rng):
+        """Place one point in each of the cells listed.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (n_samples,), int64
+            Cells of `level`; equal ones next to each other are spread evenly.
+        level : int
+        rng : numpy.random.Generator
+            Public randomness: this is post-processing.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
+        return self.place(cells, np.full(len(cells), level), which, np.argsort(np.argsort(which, kind="stable")), rng)
+
+    def place(self, cells, levels, which, order, rng):
+        """Place one point a row, for cells of several levels at once.
+
+        Parameters
+        ----------
+        cells, levels : ndarray of shape (n_cells,), int
+            Distinct cells.
+        which : ndarray of shape (n_samples,), int
+            The index of each row's cell.
+        order : ndarray of shape (n_samples,), int
+            A numbering of the rows in which those of one cell follow each other: they are spread evenly.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        box = self.box
+        levels = np.asarray(levels, dtype=np.int64)
+        sides = np.array([box.width / 2.0 ** self.cuts(level) for level in range(int(levels.max(initial=0)) + 1)]).T
+        # A point alone in its cell goes to the middle half of each side: nearer, on average, to wherever the true one is.
+        alone = np.bincount(which, minlength=len(cells)) == 1 if self.spread else np.zeros(len(cells), dtype=bool)
+        corners = np.empty((box.n_features, len(cells)))
+        for level in np.unique(levels):
+            where = np.flatnonzero(levels == level)
+            # In a measure the cells come by level: then nothing need be gathered.
+            here: Any = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where
+            inset = np.where(alone[here], 0.25, 0.0)
+            for axis, coordinate in enumerate(self.corners(cells[here], level)):
+                corners[axis, here] = box.low[axis] + (coordinate + inset) * sides[axis, level]
+        # The middle halves are sides of their own, listed after the others.
+        levels = levels + alone * sides.shape[1]
+        sides = np.hstack([sides, sides / 2])
+        steps, shifts = _kronecker_steps(box.n_features), rng.integers(2**32, size=box.n_features, dtype=np.uint32)
+        X = np.empty((len(which), box.n_features))
+        # Independent points come from one generator, in order; a sequence can be continued anywhere.
+        uniform = None if self.spread else rng.random(X.shape)
+
+        def place(first, last):
+            for start in range(first, last, _ROWS):
+                rows = slice(start, min(start + _ROWS, last))
+                cell, number = which[rows], order[rows].astype(np.uint32)
+                level = np.take(levels, cell, mode="wrap")
+                for axis in range(box.n_features):
+                    if uniform is None:
+                        # A Kronecker sequence modulo 2**32 under one random shift: any run of it is evenly spread.
+                        offset = (number * steps[axis] + shifts[axis]) * 2.0**-32
+                    else:
+                        offset = uniform[rows, axis]
+                    offset *= np.take(sides[axis], level, mode="wrap")
+                    offset += np.take(corners[axis], cell, mode="wrap")
+                    np.minimum(offset, box.high[axis], out=X[rows, axis])
+
+        _in_threads(place, len(X))
+        return X
+
+
+def _in_threads(work, n_rows):
+    """Call ``work(start, stop)`` on parts of the rows, side by side where there are many: numpy lets go of the interpreter."""
+    workers = min(_MOST_THREADS, os.cpu_count() or 1) if n_rows >= _ROWS_FOR_THREADS else 1
+    if workers == 1:
+        return work(0, n_rows)
+    edges = np.linspace(0, n_rows, workers + 1).astype(int).tolist()
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+@lru_cache(maxsize=16)
+def _gather_table(n_axes):
+    """Return (rounds, table): ``table[axis]`` maps ``rounds * n_axes`` bits of a cell number to the bits of that axis."""
+    rounds = max(1, 12 // n_axes)
+    width = rounds * n_axes
+    if width > 12:
+        return rounds, None
+    codes = np.arange(1 << width)
+    table = np.zeros((n_axes, 1 << width), dtype=np.int64)
+    for axis in range(n_axes):
+        for position in range(axis, width, n_axes):
+            table[axis] = table[axis] << 1 | codes >> (width - 1 - position) & 1
+    return rounds, table
+
+
+def _kronecker_steps(n_axes):
+    """Steps of the R_d sequence, modulo 2**32: 1/g, 1/g**2, ... with g**(d+1) = g + 1.
+
+    Source: M. Roberts (2018), the generalised golden ratio.
+    """
+    g = 2.0
+    for _ in range(60):
+        g = (1 + g) ** (1 / (n_axes + 1))
+    return (g ** -np.arange(1.0, n_axes + 1) * 2.0**32).astype(np.uint32)

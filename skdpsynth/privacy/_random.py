@@ -1,0 +1,113 @@
+"""Where random bits come from: the operating system, or a seed for tests.
+
+A stream keeps no buffer between calls, so a forked process never repeats the noise of its parent
+(unless both follow a seed, which is what a seed is for).
+"""
+
+import hashlib
+import numbers
+import os
+import warnings
+
+import numpy as np
+
+from skdpsynth.exceptions import InsecureRandomnessWarning
+
+
+class SecureBits:
+    """Random bits of the operating system (``os.urandom``)."""
+
+    seeded = False
+
+    def bytes(self, size):
+        """Return `size` fresh random bytes."""
+        return os.urandom(size)
+
+    def child(self, name):
+        """Return the stream of the mechanism called `name`; secure streams are independent as they are."""
+        return self
+
+    def random_state(self):
+        """Return what an inner estimator takes as ``random_state``."""
+        return None
+
+
+class SeededBits:
+    """Reproducible bits for tests: the same samplers run on them, but the output is not private.
+
+    Parameters
+    ----------
+    entropy : int
+        What the stream is derived from.
+    path : tuple of str, default=()
+        Names of the mechanisms from the root to this stream; streams of different paths are independent.
+    """
+
+    seeded = True
+
+    def __init__(self, entropy, path=()):
+        self._entropy = entropy
+        self._path = path
+        # A hash of the path, not a counter: the stream of one mechanism does not depend on its neighbours.
+        digest = hashlib.sha256(repr((entropy, path)).encode()).digest()
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest))))
+
+    def bytes(self, size):
+        """Return the next `size` bytes of the stream."""
+        return self._generator.bytes(size)
+
+    def child(self, name):
+        """Return the independent stream of the mechanism called `name`."""
+        return SeededBits(self._entropy, (*self._path, name))
+
+    def random_state(self):
+        """Return what an inner estimator takes as ``random_state``."""
+        return np.random.RandomState(np.frombuffer(self.bytes(64), dtype=np.uint32))
+
+    def __repr__(self):
+        return "SeededBits()"  # never the seed
+
+
+def check_rng(random_state):
+    """Turn scikit-learn's ``random_state`` into a stream of bits for noise.
+
+    Parameters
+    ----------
+    random_state : None, int or RandomState
+        None: the operating system's secure randomness, never numpy's global state. Otherwise a reproducible
+        stream, with an `InsecureRandomnessWarning`.
+
+    Returns
+    -------
+    rng : SecureBits or SeededBits
+
+    Raises
+    ------
+    ValueError
+        If `random_state` is of another type.
+    """
+    if random_state is None:
+        return SecureBits()
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        entropy = int(random_state)
+    elif isinstance(random_state, np.random.RandomState):
+        entropy = int.from_bytes(random_state.bytes(16))
+    else:
+        raise ValueError(
+            "random_state must be None (secure noise), a non-negative int or a numpy RandomState, "
+            f"got {random_state if isinstance(random_state, numbers.Integral) else type(random_state).__name__}; "
+            "leave it None unless you are testing."
+        )
+    warnings.warn(
+        "random_state is set, so the noise can be recomputed and the result is not private; "
+        "leave random_state=None for anything that is released.",
+        InsecureRandomnessWarning,
+        stacklevel=2,
+    )
+    return SeededBits(entropy)
+
+
+def check_stream(rng):
+    """Raise TypeError unless `rng` is a stream of this file: numpy's generators have ``bytes`` too, but not secure ones."""
+    if not hasattr(rng, "seeded"):
+        raise TypeError(f"rng must be a stream made by check_rng, got {type(rng).__name__}; use check_rng(None) for secure noise.")

@@ -1,0 +1,67 @@
+"""Noise scales: rational numbers, or arrays of them."""
+
+import numbers
+from fractions import Fraction
+
+import numpy as np
+
+from skdpsynth.privacy._random import check_stream
+
+LARGEST = 2**58
+SMALLEST = Fraction(1, 100)
+
+
+def is_real(value):
+    """Whether `value` is a real number; True and False are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def to_fraction(value) -> Fraction:
+    """Return the rational a number stands for; a float means the decimal it prints (0.1 is 1/10)."""
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(repr(float(value)))
+
+
+def check_scale(scale):
+    """Return `scale` as a Fraction, or as a read-only object array of Fractions."""
+    if isinstance(scale, numbers.Real):
+        return _check_one(scale)
+    array = np.asarray(scale, dtype=object)
+    if array.ndim == 0:
+        return _check_one(array[()])
+    unique = {value: _check_one(value) for value in set(array.ravel().tolist())}
+    out = np.empty(array.shape, dtype=object)
+    out.ravel()[:] = [unique[value] for value in array.ravel().tolist()]
+    out.setflags(write=False)
+    return out
+
+
+def _check_one(value):
+    try:
+        fraction = to_fraction(value) if is_real(value) else None
+    except (ValueError, OverflowError):  # nan, infinities
+        fraction = None
+    if fraction is None or not (fraction == 0 or SMALLEST <= fraction <= LARGEST):
+        raise ValueError(
+            f"scale must be 0 or between 1/100 and 2**58, got {value!r}; "
+            "rescale the integers that are released, or give this release another share of the budget."
+        )
+    return fraction
+
+
+def sample_by_scale(scale, size, rng, sample_one):
+    """Draw an array of shape `size`, one exact sampler for each distinct scale."""
+    check_stream(rng)
+    shape = (size,) if isinstance(size, numbers.Integral) else tuple(size)
+    count = int(np.prod(shape, dtype=np.int64))
+    if isinstance(scale, Fraction):
+        draws = sample_one(scale, count, rng) if scale else np.zeros(count, dtype=np.int64)
+        return draws.reshape(shape)
+    scales = np.broadcast_to(scale, shape).ravel()
+    out = np.zeros(count, dtype=np.int64)
+    for value in sorted(set(scales.tolist())):
+        where = np.flatnonzero(scales == value)
+        if value:
+            out[where] = sample_one(value, len(where), rng)
+    return out.reshape(shape)

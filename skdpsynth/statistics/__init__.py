@@ -1,0 +1,6 @@
+"""Exact sums over rows: integers, mergeable with ``+``."""
+
+from skdpsynth.statistics._histogram import Histogram
+from skdpsynth.statistics._moments import Moments
+
+__all__ = ["Histogram", "Moments"]

@@ -1,0 +1,6 @@
+"""Synthesizers: fit on private rows, sample synthetic ones."""
+
+from skdpsynth.synthesis._low_dim import LowDimSynthesizer
+from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
+
+__all__ = ["LowDimSynthesizer", "PrivateMeasureMechanism"]

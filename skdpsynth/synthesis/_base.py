@@ -1,0 +1,75 @@
+"""What all synthesizers share: sampling and its container, and the score."""
+
+from abc import abstractmethod
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from skdpsynth._estimator import PrivateEstimator
+from skdpsynth._sklearn import is_whole, validate_rows
+from skdpsynth.metrics import wasserstein_distance
+
+_SCORE_ROWS = 2000
+_SCORE_SEED = 20
+
+
+class PrivateSynthesizer(PrivateEstimator):
+    """Base of the synthesizers: think twice before adding anything to it."""
+
+    @abstractmethod
+    def _sample_rows(self, n_samples, rng):
+        """Return an (n_samples, n_features) array of floats in the box; `rng` is a numpy Generator."""
+
+    def sample(self, n_samples=None, random_state=None):
+        """Draw synthetic rows; this is post-processing and costs no privacy.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            None: as many as the data had (under "add_or_remove_one": the noisy count).
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of `fit`.
+
+        Returns
+        -------
+        X : array or data frame of shape (n_samples, n_features)
+            In the kind of table that `fit` got, with its columns and dtypes.
+        """
+        check_is_fitted(self)
+        if n_samples is None:
+            n_samples = self.n_samples_
+        if not is_whole(n_samples, 1):
+            raise ValueError(f"n_samples must be a positive integer or None, got {n_samples!r}.")
+        if random_state is None:
+            rng = np.random.default_rng()
+        else:
+            rng = np.random.default_rng(np.frombuffer(check_random_state(random_state).bytes(32), dtype=np.uint32))
+        return self._container.fill(self._sample_rows(int(n_samples), rng))
+
+    def score(self, X, y=None):
+        """Return minus the 1-Wasserstein distance (chebyshev, in units of the data) between `X` and a sample of its size.
+
+        Reads `X` unprotected, so the score of the training rows is **not private**. Both are thinned to at most 2000 rows by a
+        fixed public seed, so it repeats.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        rng = np.random.default_rng(_SCORE_SEED)
+        if len(X) > _SCORE_ROWS:
+            X = X[rng.choice(len(X), _SCORE_ROWS, replace=False)]
+        return -wasserstein_distance(X, self._sample_rows(len(X), rng))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "density_estimator"
+        return tags

@@ -1,0 +1,422 @@
+"""The private measure mechanism (PMM)."""
+
+import math
+import warnings
+
+import numpy as np
+
+from skdpsynth._estimator import all_or_nothing, public_size
+from skdpsynth._sklearn import check_choice, is_whole
+from skdpsynth.domain import Box
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.measures import (
+    MAX_DEPTH,
+    BinaryPartition,
+    DiscreteMeasure,
+    least_squares,
+    mass_from_root,
+    optimal_shares,
+    pair_sums,
+    paper_shares,
+    uniform_consistency,
+)
+from skdpsynth.privacy import DiscreteLaplace, laplace_scale, split_exactly
+from skdpsynth.statistics import Histogram
+from skdpsynth.synthesis._base import PrivateSynthesizer
+
+_COUNT_SHARE = 0.05  # of the budget, for the number of rows under add/remove
+_FIRST_SHARE = 0.25  # of the rest, for the first of the two adaptive stages
+_SMALL_PLANE = 500  # n * epsilon up to which one release serves two features better than two
+_POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
+
+
+class PrivateMeasureMechanism(PrivateSynthesizer):
+    """Private measure mechanism (PMM): synthetic data that are close in the Wasserstein distance.
+
+    Counts the cells of a binary partition, adds integer noise to every count, makes the tree consistent and samples
+    from the resulting probability measure.
+
+    Parameters
+    ----------
+    strategy : {"auto", "adaptive", "optimal", "paper"}, default="auto"
+        "adaptive": a coarse histogram decides how finely each of its cells is counted in a second release.
+        "optimal": one histogram; the budget is shared over its levels by least squares theory. "paper": Algorithm 4 of [1]_ with the
+        noise doubled for "replace_one", for comparison. "auto": "optimal" for one feature, and for two if the number of rows
+        times epsilon is at most 500; else "adaptive".
+    depth : "auto" or int, default="auto"
+        Deepest level of the partition. "auto" follows from the number of rows times epsilon.
+    partition : object, default=None
+        None: halve the box in turn along its axes. Or any object with ``depth``, ``locate(X)``, ``diameters(level)`` and
+        ``sample(cells, level, rng)`` (see `skdpsynth.measures.BinaryPartition`), for other metric spaces; then `bounds`
+        is only checked.
+    epsilon : float, default=1.0
+        The whole budget of one `fit`. ``float("inf")``: no noise, not private.
+    delta : float, default=0.0
+        Accepted for symmetry; with few levels the Laplace noise of pure differential privacy wins, so no delta is spent.
+    bounds : tuple or dict, default=(0.0, 1.0)
+        Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
+        outside are clipped. Never take them from the data.
+    neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
+    accountant : PrivacyAccountant, default=None
+        A shared budget, charged the whole ``epsilon`` before the first draw. None: one of its own for each `fit`.
+    random_state : int, RandomState or None, default=None
+        None: secure noise. A seed makes the noise reproducible and the result *not private*.
+
+    Attributes
+    ----------
+    measure_ : DiscreteMeasure
+        Released weights on the cells.
+    partition_ : BinaryPartition
+        Or the `partition` given.
+    error_bound_ : float
+        A proved bound on the expected W1 distance (chebyshev, in units of the data) between the data and ``n_samples_`` sampled
+        rows; see Notes.
+    accountant_ : PrivacyAccountant
+        What was spent, as a record.
+    n_samples_ : int
+        Number of rows; a noisy count (at least 1) under "add_or_remove_one".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only where the input had names.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its domain, before any budget is spent.
+    BudgetExceededError
+        If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
+
+    Warns
+    -----
+    SmallSampleWarning
+        If the number of rows times epsilon is at most 100 with two features or more: uniform points may do as well.
+
+    Notes
+    -----
+    *Privacy.* `fit` is epsilon-differentially private under `neighboring`; every attribute is released under that guarantee,
+    and fitting again spends epsilon again. `sample` is free. `score` is not private. Timing is not protected.
+
+    *Error bound.* For the cell A with children's estimates z_0, z_1 of true counts n_0, n_1, the mass moved between the
+    children is at most ``|(1 - s) (z_0 - n_0) - s (z_1 - n_1)|``, s the left child's share of a deficit, and each unit moves at most the
+    diameter of A. Summing expected absolute values over the cells, adding the diameter of the leaf of each unit and half a unit a cell
+    for rounding to whole rows gives the bound. With "adaptive" the bound itself depends on the first release, and what is proved is that
+    its expectation exceeds the expected distance. Under "add_or_remove_one" the noisy count stands for the number of rows.
+
+    References
+    ----------
+    .. [1] He, Vershynin, Zhu (2023), "Algorithmically effective differentially private synthetic data", Algorithm 4, Theorem 10
+       (numbered as in the authors' dissertation: Algorithms 3-4, equation 3.7).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 2))
+    >>> pmm = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(X)
+    >>> pmm.sample().shape
+    (5000, 2)
+    >>> pmm.accountant_.spent
+    Fraction(1, 1)
+    """
+
+    def __init__(
+        self,
+        strategy="auto",
+        *,
+        depth="auto",
+        partition=None,
+        epsilon=1.0,
+        delta=0.0,
+        bounds=(0.0, 1.0),
+        neighboring="replace_one",
+        accountant=None,
+        random_state=None,
+    ):
+        self.strategy = strategy
+        self.depth = depth
+        self.partition = partition
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighboring = neighboring
+        self.accountant = accountant
+        self.random_state = random_state
+
+    @all_or_nothing
+    def fit(self, X, y=None):
+        """Release a noisy measure of `X`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Finite numbers; values outside `bounds` are clipped.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PrivateMeasureMechanism
+        """
+        X, box, rng = self._begin(X)
+        depth = self._check_parameters(box)
+        # One axis alone may be cut more often than 16 times.
+        box = Box(box.low, box.high, bits=30) if box.n_features == 1 else box
+        release = _Release(self._open_accountant(), rng, sensitivity=2 if self.neighboring == "replace_one" else 1)
+
+        n = len(X) if self.neighboring == "replace_one" else release.number_of_rows(len(X))
+        size = public_size(release.epsilon, n)
+        if size <= 100 and box.n_features > 1:
+            warnings.warn(
+                f"n_samples * epsilon is {size:g}: with {box.n_features} features and at most 100, "
+                "uniform points may be as close to the data; "
+                "use more rows, a larger epsilon or fewer features.",
+                SmallSampleWarning,
+                stacklevel=3,
+            )
+        strategy = self.strategy
+        if strategy == "auto":
+            one_pass = box.n_features == 1 or (box.n_features == 2 and size <= _SMALL_PLANE)
+            strategy = "optimal" if one_pass else "adaptive"
+        make_partition = self._partition_of(box, spread=strategy != "paper")
+        fit_measure = {"adaptive": _fit_adaptive, "optimal": _fit_optimal, "paper": _fit_paper}[strategy]
+        self.measure_, self.error_bound_ = fit_measure(X, n, size, depth, box.n_features, make_partition, release)
+        release.accountant.close()
+
+        self.partition_ = self.measure_.partition
+        self.accountant_ = release.accountant
+        self.n_samples_ = n
+        return self
+
+    def _sample_rows(self, n_samples, rng):
+        return self.measure_.sample(n_samples, rng)
+
+    def _check_parameters(self, box):
+        """Return the depth asked for (None: "auto"), or raise."""
+        check_choice("strategy", self.strategy, ("auto", "adaptive", "optimal", "paper"))
+        if self.partition is not None:
+            missing = [name for name in ("depth", "locate", "diameters", "sample") if not hasattr(self.partition, name)]
+            if missing:
+                raise ValueError(
+                    "partition must have depth, locate, diameters and sample, "
+                    f"but {type(self.partition).__name__} lacks {', '.join(missing)}."
+                )
+            most = self.partition.depth
+        else:
+            most = min(MAX_DEPTH, 30 if box.n_features == 1 else box.n_features * box.bits)
+        if isinstance(self.depth, str) and self.depth == "auto":
+            return None
+        if not is_whole(self.depth, 1, most):
+            raise ValueError(f"depth must be 'auto' or an integer from 1 to {most}, got {self.depth!r}.")
+        if self.strategy != "adaptive" and self.depth > 26:
+            raise ValueError(
+                f"depth must be at most 26 for strategy={self.strategy!r}, got {self.depth}: "
+                "2**depth cells are held; use strategy='adaptive'."
+            )
+        return int(self.depth)
+
+    def _partition_of(self, box, spread):
+        """Return a function from a wanted depth to (partition, depth at most that)."""
+
+        def make(depth):
+            if self.partition is not None:
+                return self.partition, min(depth, self.partition.depth)
+            depth = min(depth, MAX_DEPTH, box.n_features * box.bits)
+            return BinaryPartition(box, depth, spread=spread), depth
+
+        return make
+
+
+class _Release:
+    """The counts of one fit on their way out: cell counts have one sensitivity, set by the relation."""
+
+    def __init__(self, accountant, rng, sensitivity):
+        self.accountant = accountant
+        self.rng = rng
+        # L1 sensitivity of the counts of disjoint cells: replacing a row takes one unit from a cell and gives one to another (2);
+        # adding or removing one changes a single cell (1).
+        self.sensitivity = sensitivity
+        self.epsilon = accountant.remaining
+
+    def counts(self, values, epsilon, name):
+        """Release cell counts at `epsilon`."""
+        noise = DiscreteLaplace(laplace_scale(self.sensitivity, epsilon))
+        return self.accountant.release(values, noise, self.rng.child(name), name=name, loss=epsilon)
+
+    def number_of_rows(self, n):
+        """Release the number of rows, which adding or removing a row changes by 1; at least 1."""
+        share, self.epsilon = split_exactly(self.epsilon, [_COUNT_SHARE, 1 - _COUNT_SHARE])
+        noise = DiscreteLaplace(laplace_scale(1, share))
+        noisy = self.accountant.release(np.array([n]), noise, self.rng.child("rows"), name="number of rows", loss=share)
+        return max(1, int(noisy[0]))
+
+    def public_generator(self):
+        """A numpy generator for choices that are post-processing."""
+        return np.random.default_rng(np.frombuffer(self.rng.child("public").bytes(32), dtype=np.uint32))
+
+
+def _total_diameters(partition, depth):
+    """W_i: the sum of the diameters of the cells of level i, for i < depth."""
+    return tuple(float(np.sum(np.broadcast_to(partition.diameters(i), 1 << i))) for i in range(depth))
+
+
+def _variance(release, epsilon, nominal):
+    """Noise variance of a count released at `epsilon`; without noise, a weight for joining: that of the `nominal` epsilon."""
+    if epsilon == math.inf:
+        return 2 * (release.sensitivity / float(nominal)) ** 2
+    return DiscreteLaplace(laplace_scale(release.sensitivity, epsilon)).variance()
+
+
+def _levels_of(counts, depth):
+    """Exact counts of the levels 0, ..., depth, from those of the leaves."""
+    levels = [counts]
+    for _ in range(depth):
+        levels.append(pair_sums(levels[-1]))
+    return levels[::-1]
+
+
+def _leaf_counts(X, partition, depth):
+    return (
+        Histogram.of(X, partition).coarsen(partition.depth - depth).counts
+        if partition.depth <= 26
+        else Histogram.of_cells(partition.locate(X) >> (partition.depth - depth), 1 << depth).counts
+    )
+
+
+def _fit_optimal(X, n, size, depth, n_features, make_partition, release):
+    """One histogram; optimal shares over its levels, least squares, mass from the root."""
+    log_size = int(math.log2(max(2.0, size)))
+    wanted = depth or max(1, log_size - (1 + log_size // 3 if n_features == 1 else 1 if size > 1000 else 2))
+    partition, depth = make_partition(wanted)
+    totals = _total_diameters(partition, depth)
+    shares = optimal_shares(totals)
+
+    levels = _levels_of(_leaf_counts(X, partition, depth), depth)
+    used = [j for j in range(1, depth + 1) if shares[j]]
+    epsilons = dict(zip(used, split_exactly(release.epsilon, [shares[j] for j in used]), strict=True))
+    noisy, variances = [None] * (depth + 1), [math.inf] * (depth + 1)
+    for j in used:
+        noisy[j] = release.counts(levels[j], epsilons[j], f"counts of level {j}")
+        variances[j] = _variance(release, epsilons[j], shares[j])
+
+    estimates, errors = least_squares(noisy, variances)
+    mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
+    noise_free = release.epsilon == math.inf
+    moved = sum(0.0 if noise_free else totals[i] * min(math.sqrt(errors[i + 1] / 2), n / 2**i) for i in range(depth))
+    bound = (moved + _rounding(partition, depth, n)) / n + float(np.max(partition.diameters(depth)))
+    return _measure_of_leaves(partition, depth, mass), min(bound, float(np.max(partition.diameters(0))))
+
+
+def _fit_paper(X, n, size, depth, n_features, make_partition, release):
+    """Algorithm 4: noise on every level by equation (3.7), clamped, made consistent by Algorithm 3."""
+    log_size = int(math.log2(max(2.0, size)))
+    partition, depth = make_partition(depth or max(1, log_size - (n_features == 1)))
+    totals = _total_diameters(partition, depth)
+
+    levels = _levels_of(_leaf_counts(X, partition, depth), depth)
+    epsilons = split_exactly(release.epsilon, paper_shares(totals))
+    noisy = [
+        release.counts(counts, epsilon, f"counts of level {j}") for j, (counts, epsilon) in enumerate(zip(levels, epsilons, strict=True))
+    ]
+    leaves = uniform_consistency([np.maximum(counts, 0) for counts in noisy], release.public_generator())
+
+    spreads = [DiscreteLaplace(laplace_scale(release.sensitivity, epsilon)).mean_absolute() for epsilon in epsilons]
+    total = max(1, int(noisy[0][0]))
+    moved = sum(totals[i] * min(spreads[i + 1], total / 2**i) for i in range(depth)) + _rounding(partition, depth, n)
+    widest = float(np.max(partition.diameters(0)))
+    bound = moved / total + widest * abs(total - n) / max(total, n) + float(np.max(partition.diameters(depth)))
+    return _measure_of_leaves(partition, depth, leaves), min(bound, widest)
+
+
+def _fit_adaptive(X, n, size, depth, n_features, make_partition, release):
+    """A coarse histogram, then the counts of a partition that is fine where the first stage saw mass."""
+    first, second = split_exactly(release.epsilon, [_FIRST_SHARE, 1 - _FIRST_SHARE])
+    coarse_depth = int(0.6 * math.log2(max(2.0, size)) if n_features <= 2 else math.log2(max(1.0, _FIRST_SHARE * size)) - 3)
+    coarse_depth = max(coarse_depth, 0)
+    weight = (1 - _FIRST_SHARE) * size / n / _POINTS_A_CELL  # cells that one row can pay for
+    finest = coarse_depth + max(0, int(math.log2(max(1.0, weight * n))))
+    partition, finest = make_partition(min(depth or finest, finest))
+    coarse_depth = min(coarse_depth, finest)
+    n_coarse = 1 << coarse_depth
+
+    # Stage one: the coarse histogram, projected to non-negative mass.
+    cells = partition.locate(X)
+    coarse_shift = partition.depth - coarse_depth
+    noisy = release.counts(Histogram.of_cells(cells >> coarse_shift, n_coarse).counts, first, f"counts of level {coarse_depth}")
+    root = np.array(n, dtype=float)
+    rough = mass_from_root(_levels_of(noisy.astype(float), coarse_depth)[1:], root)
+
+    # Stage two: each coarse cell is halved k times, a function of stage one (and of public numbers) only.
+    refinement = np.log2(np.maximum(rough * weight, 1.0)).astype(np.int64)
+    np.clip(refinement, 0, finest - coarse_depth, out=refinement)
+    fine = release.counts(Histogram.of_refined(cells, coarse_shift, refinement).counts, second, "counts of the refined cells")
+
+    # Join the two estimates of each coarse cell by inverse variance, and share the mass from the root downwards.
+    v_first, v_second = _variance(release, first, _FIRST_SHARE), _variance(release, second, 1 - _FIRST_SHARE)
+    groups, start = [], 0
+    fine_sum = np.empty(n_coarse)
+    for k in np.unique(refinement):
+        members = np.flatnonzero(refinement == k)
+        parts = fine[start : start + (len(members) << k)].reshape(len(members), -1).astype(float)
+        start += parts.size
+        tree = [parts]
+        for _ in range(k):
+            tree.append(pair_sums(tree[-1]))
+        fine_sum[members] = tree[-1][:, 0]
+        groups.append((int(k), members, tree[-2::-1]))
+    v_fine = v_second * 2.0**refinement
+    weight_first = v_fine / (v_first + v_fine)
+    joined = weight_first * noisy + (1 - weight_first) * fine_sum
+    variances = _levels_of(v_first * v_fine / (v_first + v_fine), coarse_depth)[1:]
+    left_shares = [v[0::2] / (v[0::2] + v[1::2]) for v in variances]
+    mass = mass_from_root(_levels_of(joined, coarse_depth)[1:], root, left_shares)
+
+    listed, levels, masses = [], [], []
+    for k, members, tree in groups:
+        listed.append(((members[:, None] << k) + np.arange(1 << k)).ravel())
+        levels.append(np.full(len(members) << k, coarse_depth + k, dtype=np.int8))
+        masses.append(mass_from_root(tree, mass[members]).ravel())
+    measure = DiscreteMeasure.from_mass(partition, np.concatenate(listed), np.concatenate(levels), np.concatenate(masses))
+    bound = _adaptive_bound(
+        partition, measure, n, coarse_depth, refinement, weight_first * (noisy - fine_sum), left_shares, v_second, release.epsilon
+    )
+    return measure, bound
+
+
+def _adaptive_bound(partition, measure, n, coarse_depth, refinement, correction, left_shares, v_second, epsilon):
+    """A number whose expectation bounds E W1.
+
+    The joined estimate is z = s + c with s the second-stage sum and c = w (first - s), which is seen. Given the first stage the
+    noise of s is centred, independent and of known variance, so the mass moved in a node is at most |c-part| plus a term of known
+    standard deviation. (Nothing is assumed of the first stage's noise, on which w depends.)
+    """
+    noisy = epsilon != math.inf
+    moved = 0.0
+    corrections = _levels_of(correction, coarse_depth)
+    variances = _levels_of(v_second * 2.0**refinement, coarse_depth)
+    for i in range(coarse_depth):
+        share = left_shares[i]
+        c, v = corrections[i + 1], variances[i + 1]
+        seen = np.abs((1 - share) * c[0::2] - share * c[1::2])
+        unseen = np.sqrt((1 - share) ** 2 * v[0::2] + share**2 * v[1::2]) if noisy else 0.0
+        moved += min(float(np.sum(seen + unseen)), n) * float(np.max(partition.diameters(i)))
+    for i in range(int(refinement.max(initial=0))):
+        # A node i levels below a coarse cell that is halved k times has children of variance v 2**(k - i - 1).
+        k = refinement[refinement > i]
+        unseen = float(np.sum(2.0**i * np.sqrt(v_second * 2.0 ** (k - i - 1) / 2))) if noisy else 0.0
+        moved += min(unseen, n) * float(np.max(partition.diameters(coarse_depth + i)))
+    deepest = int(measure.levels.max())
+    by_level = np.array([float(np.max(partition.diameters(level))) for level in range(deepest + 1)])
+    inside = float(np.sum(measure.weights * by_level[measure.levels]))
+    bound = (moved + _rounding(partition, deepest, n)) / n + inside
+    return min(bound, float(np.max(partition.diameters(0))))
+
+
+def _rounding(partition, depth, n):
+    """Expected transport, times n, of rounding to n rows along the curve: half a unit a node, and never more than n a level."""
+    return sum(float(np.max(partition.diameters(i))) * min(2.0**i / 2, n) for i in range(depth))
+
+
+def _measure_of_leaves(partition, depth, mass):
+    cells = np.arange(1 << depth)
+    return DiscreteMeasure.from_mass(partition, cells, np.full(len(cells), depth, dtype=np.int8), mass)

@@ -1,0 +1,114 @@
+"""Synthetic rows come back in the caller's kind of table."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdpsynth.domain import Container
+
+ROWS = np.array([[0.2, 3.7, -1.4], [0.9, 100.2, 250.6], [0.5, -0.4, 7.5]])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "uint64", "bool"])
+def test_array_comes_back_with_its_dtype(dtype):
+    filled = Container.of(np.zeros((5, 3), dtype=dtype)).fill(ROWS)
+    assert type(filled) is np.ndarray
+    assert filled.dtype == dtype
+    assert filled.shape == ROWS.shape
+
+
+@pytest.mark.parametrize("X", [[[1, 2, 3]], ((1.0, 2.0, 3.0),), np.array([["1", "2", "3"]], dtype=object)], ids=["list", "tuple", "object"])
+def test_what_has_no_dtype_of_numbers_comes_back_as_an_array_of_floats(X):
+    filled = Container.of(X).fill(ROWS)
+    assert filled.dtype == float
+    np.testing.assert_array_equal(filled, ROWS)
+
+
+def test_floats_come_back_unchanged():
+    for X in (ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS)):
+        np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS)), ROWS)
+
+
+PANDAS = ["float64", "float32", "int64", "int16", "uint8", "bool", "Int64", "UInt8", "Float64", "Float32", "boolean"]
+
+
+@pytest.mark.parametrize("dtype", PANDAS)
+def test_pandas_frame_comes_back_with_its_names_and_dtypes(dtype):
+    X = pd.DataFrame({"first": pd.array([0, 1], dtype=dtype), "second": [0.5, 1.5], "third": pd.array([1, 0], dtype="int8")}, index=[7, 8])
+    filled = Container.of(X).fill(ROWS)
+    pd.testing.assert_series_equal(filled.dtypes, X.dtypes)
+    assert len(filled) == len(ROWS)
+    assert not filled.isna().any(axis=None)
+
+
+def test_pandas_column_labels_need_not_be_strings():
+    X = pd.DataFrame(ROWS, columns=[2020, 2021, "total"])
+    assert list(Container.of(X).fill(ROWS).columns) == [2020, 2021, "total"]
+
+
+POLARS = [pl.Float64, pl.Float32, pl.Int64, pl.Int8, pl.UInt8, pl.UInt64, pl.Boolean]
+
+
+@pytest.mark.parametrize("dtype", POLARS, ids=str)
+def test_polars_frame_comes_back_with_its_names_and_dtypes(dtype):
+    X = pl.DataFrame({"first": [0, 1], "second": [0.5, 1.5], "third": [1, 0]}).with_columns(pl.col("first").cast(dtype))
+    filled = Container.of(X).fill(ROWS)
+    assert isinstance(filled, pl.DataFrame)
+    assert filled.schema == X.schema
+    assert len(filled) == len(ROWS)
+
+
+NO_NUMBERS = {"str": ["x", "y"], "categorical": pd.Categorical(["x", "y"]), "date": pd.to_datetime(["2020-01-01", "2020-01-02"])}
+
+
+@pytest.mark.parametrize("column", NO_NUMBERS.values(), ids=NO_NUMBERS)
+def test_pandas_column_without_numbers_comes_back_as_floats(column):
+    X = pd.DataFrame({"a": column, "b": [1, 2]})
+    assert Container.of(X).fill(ROWS[:, :2]).dtypes.tolist() == [np.dtype(float), np.dtype("int64")]
+
+
+def test_whole_number_is_the_nearest_that_the_dtype_can_hold():
+    expected = np.array([[0, 4, 0], [1, 100, 251], [0, 0, 8]])
+    bytes_ = np.zeros((1, 3), dtype=np.uint8)
+    for X in (bytes_, pd.DataFrame(bytes_), pd.DataFrame(bytes_).astype("UInt8"), pl.DataFrame(bytes_)):
+        np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS)), expected)
+    limits = np.array([[-1e30], [1e30]])
+    for dtype in (np.int8, np.int64, np.uint64):
+        filled = Container.of(np.zeros((1, 1), dtype=dtype)).fill(limits)
+        assert filled[0, 0] == np.iinfo(dtype).min
+        assert float(np.iinfo(dtype).max) - float(filled[1, 0]) <= 2048  # to the last float below
+
+
+def test_boolean_is_the_nearer_of_the_two():
+    truth = np.ones((1, 1), dtype=bool)
+    for X in (truth, pd.DataFrame(truth), pd.DataFrame(truth).astype("boolean"), pl.DataFrame(truth)):
+        np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS[:, :1])), [[False], [True], [True]])
+
+
+def test_no_rows_give_an_empty_table_of_the_same_kind():
+    for X in (ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS)):
+        filled = Container.of(X).fill(np.empty((0, 3)))
+        assert type(filled) is type(X)
+        assert filled.shape == (0, 3)
+
+
+def test_duplicate_column_names_are_refused_in_one_sentence():
+    with pytest.raises(ValueError, match=r"^X must have distinct column names, .*\.$"):
+        Container.of(pd.DataFrame(ROWS, columns=["a", "a", "b"]))
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame], ids=["numpy", "pandas", "polars"])
+def test_container_holds_no_rows(make):
+    rng = np.random.default_rng(0)
+    small, large = (pickle.dumps(Container.of(make(rng.random((n, 3))))) for n in (1, 5000))
+    assert small == large
+
+
+def test_filling_leaves_the_rows_as_they_are():
+    rows, whole = ROWS.copy(), ROWS.astype(int)
+    for X in (whole, pd.DataFrame(whole).astype("Int64"), pl.DataFrame(whole), rows):
+        Container.of(X).fill(rows)
+        np.testing.assert_array_equal(rows, ROWS)

@@ -1,0 +1,31 @@
+"""The estimators that the laws of test_common hold for."""
+
+from sklearn.base import BaseEstimator
+
+import skdpsynth
+from skdpsynth import LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
+
+
+def all_estimators():
+    """Every public estimator class of the package, found by its base."""
+    classes = [getattr(skdpsynth, name) for name in skdpsynth.__all__]
+    return [cls for cls in classes if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
+
+
+def variants():
+    """Estimators with the settings that take a path of their own, by name."""
+    return {
+        "PrivatePCA": PrivatePCA(),
+        "PrivatePCA-public": PrivatePCA(1, center="public"),
+        "PrivatePCA-auto": PrivatePCA("auto"),
+        "PMM-adaptive": PrivateMeasureMechanism("adaptive"),
+        "PMM-optimal": PrivateMeasureMechanism("optimal"),
+        "PMM-paper": PrivateMeasureMechanism("paper"),
+        "PMM-add_or_remove_one": PrivateMeasureMechanism(neighboring="add_or_remove_one"),
+        "PMM-optimal-add_or_remove_one": PrivateMeasureMechanism("optimal", neighboring="add_or_remove_one"),
+        "PMM-paper-add_or_remove_one": PrivateMeasureMechanism("paper", neighboring="add_or_remove_one"),
+        "LowDim": LowDimSynthesizer(),
+        "LowDim-1": LowDimSynthesizer(1),
+        "LowDim-private": LowDimSynthesizer(2, center="private"),
+        "LowDim-inner": LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism("optimal")),
+    }

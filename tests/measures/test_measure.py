@@ -1,0 +1,163 @@
+"""Measures on cells, and whole points drawn from them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from skdpsynth.domain import Box
+from skdpsynth.measures import BinaryPartition, DiscreteMeasure
+from skdpsynth.statistics import Histogram
+
+
+class Circle:
+    """Arcs of the unit circle, halved again and again: a partition with the protocol and nothing more."""
+
+    depth = 6
+
+    def locate(self, X):
+        turn = np.arctan2(X[:, 1], X[:, 0]) / (2 * np.pi) % 1.0
+        return np.minimum((turn * 2**self.depth).astype(np.int64), 2**self.depth - 1)
+
+    def diameters(self, level):
+        return 2.0 if level < 1 else 2 * np.sin(np.pi / 2**level)
+
+    def sample(self, cells, level, rng):
+        angle = 2 * np.pi * (cells + rng.random(len(cells))) / 2**level
+        return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+class Sphere:
+    """Bands of equal area, cut across: levels below 3 halve the height, those from 3 the longitude."""
+
+    depth = 5
+
+    def locate(self, X):
+        band = np.clip((X[:, 2] + 1) * 4, 0, 7).astype(np.int64)
+        turn = np.arctan2(X[:, 1], X[:, 0]) / (2 * np.pi) % 1.0
+        return band << 2 | np.minimum((turn * 4).astype(np.int64), 3)
+
+    def diameters(self, level):
+        return np.full(1 << level, 2.0)  # one number a cell
+
+    def sample(self, cells, level, rng):
+        bands, turns = (8 >> min(level, 3), 1 << max(level - 3, 0))
+        z = (cells // turns + rng.random(len(cells))) * 2 * bands / 8 - 1
+        angle = 2 * np.pi * (cells % turns + rng.random(len(cells))) / turns
+        return np.column_stack([np.sqrt(1 - z**2) * np.cos(angle), np.sqrt(1 - z**2) * np.sin(angle), z])
+
+
+def random_cells(seed, depth):
+    """Disjoint cells on several levels that cover the space, in the order of the class."""
+    rng = np.random.default_rng(seed)
+    kept, open_ = [], [(0, 0)]
+    while open_:
+        level, cell = open_.pop()
+        if level < depth and rng.random() < 0.75:
+            open_ += [(level + 1, 2 * cell), (level + 1, 2 * cell + 1)]
+        else:
+            kept.append((level, cell))
+    levels, cells = np.array(sorted(kept)).T
+    return cells, levels
+
+
+def measure_of(seed, depth=6, partition=None):
+    partition = partition or BinaryPartition(Box(np.zeros(2), np.ones(2)), depth)
+    cells, levels = random_cells(seed, min(depth, partition.depth))
+    mass = np.random.default_rng(seed).exponential(size=len(cells)) ** 3
+    return DiscreteMeasure.from_mass(partition, cells, levels, mass)
+
+
+@given(seed=st.integers(0, 2**32), n_samples=st.integers(1, 500), depth=st.integers(0, 8))
+@settings(max_examples=100, deadline=None)
+def test_counts_sum_to_n_and_every_ancestor_gets_its_weight_up_to_one_point(seed, n_samples, depth):
+    measure = measure_of(seed, depth)
+    counts = measure.counts(n_samples, np.random.default_rng(seed))
+    assert counts.dtype == np.int64
+    assert np.all(counts >= 0)
+    assert counts.sum() == n_samples
+    for level in range(depth + 1):
+        below = measure.levels >= level
+        ancestors = measure.cells[below] >> (measure.levels[below] - level)
+        whole = np.bincount(ancestors, counts[below])
+        wanted = n_samples * np.bincount(ancestors, measure.weights[below])
+        assert np.all(np.abs(whole - wanted) < 1 + 1e-9)
+
+
+@pytest.mark.statistical
+def test_expected_count_is_the_weight_times_n():
+    # 4000 roundings; a count is floor or ceiling of its mean, so the mean of 4000 has standard deviation below .008.
+    # A false alarm (beyond 5 of them, in one of at most 64 cells) has probability below 4e-5.
+    measure, rng = measure_of(1), np.random.default_rng(0)
+    mean = np.mean([measure.counts(10, rng) for _ in range(4000)], axis=0)
+    np.testing.assert_allclose(mean, 10 * measure.weights, atol=0.04)
+
+
+def test_counts_stay_exact_for_a_million_cells():
+    # Rounding errors of a million sums must not lose a point.
+    mass = np.random.default_rng(0).random(2**20)
+    partition = BinaryPartition(Box([0.0], [1.0], bits=20), 20)
+    measure = DiscreteMeasure.from_mass(partition, np.arange(2**20), np.full(2**20, 20), mass)
+    counts = measure.counts(3_000_000, np.random.default_rng(0))
+    assert counts.sum() == 3_000_000
+    assert np.max(np.abs(counts - 3_000_000 * measure.weights)) < 1 + 1e-6
+
+
+def test_weights_are_the_mass_normalised_and_cells_without_mass_are_dropped():
+    partition = BinaryPartition(Box([0.0], [1.0]), 2)
+    measure = DiscreteMeasure.from_mass(partition, [0, 2, 3], [1, 2, 2], [3.0, 0.0, 1.0])
+    assert (measure.cells.tolist(), measure.levels.tolist(), measure.weights.tolist()) == ([0, 3], [1, 2], [0.75, 0.25])
+    assert measure.n_cells == 2
+
+
+def test_no_mass_at_all_is_uniform_on_the_whole_space():
+    partition = BinaryPartition(Box([2.0, 2.0], [3.0, 4.0]), 4)
+    measure = DiscreteMeasure.from_mass(partition, np.arange(16), np.full(16, 4), np.zeros(16))
+    assert (measure.cells.tolist(), measure.levels.tolist(), measure.weights.tolist()) == ([0], [0], [1.0])
+    X = measure.sample(400, np.random.default_rng(0))
+    assert np.all(np.abs(Histogram.of(X, partition).counts - 25) <= 5)  # spread evenly over the 16 cells
+
+
+@pytest.mark.parametrize("partition", [None, Circle(), Sphere()], ids=["box", "circle", "sphere"])
+@pytest.mark.parametrize("n_samples", [1, 7, 1000])
+def test_sample_has_n_rows_and_as_many_in_each_cell_as_it_counts(partition, n_samples):
+    measure = measure_of(3, 5, partition)
+    X = measure.sample(n_samples, np.random.default_rng(1))
+    counts = measure.counts(n_samples, np.random.default_rng(1))  # the first thing that `sample` draws
+    assert len(X) == n_samples
+    leaves = measure.partition.locate(X)
+    for cell, level, count in zip(measure.cells, measure.levels.astype(int), counts, strict=True):
+        assert np.sum(leaves >> (measure.partition.depth - level) == cell) == count
+
+
+@pytest.mark.parametrize("partition", [Circle(), Sphere()], ids=["circle", "sphere"])
+def test_sample_of_a_partition_with_the_protocol_only_lies_in_its_space(partition):
+    X = measure_of(5, 5, partition).sample(300, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1)
+
+
+def test_histogram_of_a_circle_gives_back_rows_of_the_same_arcs():
+    circle = Circle()
+    X = circle.sample(np.random.default_rng(0).binomial(63, 0.3, 2000), 6, np.random.default_rng(1))
+    counts = Histogram.of(X, circle).counts
+    measure = DiscreteMeasure.from_mass(circle, np.arange(64), np.full(64, 6), counts)
+    again = Histogram.of(measure.sample(2000, np.random.default_rng(2)), circle).counts
+    assert np.max(np.abs(again - counts)) <= 1  # whole numbers already, but for rounding errors
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("partition", [None, Circle()], ids=["box", "circle"])
+def test_order_of_rows_says_nothing_of_their_cells(partition):
+    # Spearman correlation of row number and cell, and of neighbouring rows, over 2000 rows: false alarms below 2e-4.
+    measure = measure_of(7, 5, partition)
+    cells = measure.partition.locate(measure.sample(2000, np.random.default_rng(4)))
+    assert spearmanr(np.arange(2000), cells).pvalue > 1e-4
+    assert spearmanr(cells[1:], cells[:-1]).pvalue > 1e-4
+
+
+def test_same_generator_gives_the_same_sample():
+    measure = measure_of(2)
+    a, b, c = (measure.sample(50, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)

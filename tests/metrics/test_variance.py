@@ -1,0 +1,65 @@
+"""Captured variance against scikit-learn's principal components."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from skdpsynth.metrics import captured_variance_ratio
+
+X = np.random.default_rng(0).normal(size=(200, 6)) @ np.diag([3.0, 2.0, 1.5, 1.0, 0.5, 0.1]) + 100
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+def test_components_of_pca_capture_all_that_can_be_captured(k):
+    assert captured_variance_ratio(X, PCA(k).fit(X).components_) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("k", range(1, 6))
+def test_ratio_is_the_explained_variance_over_that_of_pca(k):
+    components = np.random.default_rng(k).normal(size=(k, 6))
+    basis = np.linalg.svd(components, full_matrices=False)[2]
+    expected = np.var(X @ basis.T, axis=0).sum() / np.var(PCA(k).fit_transform(X), axis=0).sum()
+    assert captured_variance_ratio(X, components) == pytest.approx(expected)
+
+
+@given(seed=st.integers(0, 2**32), k=st.integers(1, 6))
+@settings(max_examples=50, deadline=None)
+def test_ratio_depends_on_the_span_only_and_lies_in_the_unit_interval(seed, k):
+    rng = np.random.default_rng(seed)
+    components = rng.normal(size=(k, 6))
+    change = np.linalg.qr(rng.normal(size=(k, k)))[0] * rng.uniform(0.5, 2, k)
+    ratio = captured_variance_ratio(X, components)
+    assert 0 <= ratio <= 1
+    assert captured_variance_ratio(X, change @ components) == pytest.approx(ratio)
+
+
+def test_whole_space_captures_everything_and_the_least_component_little():
+    assert captured_variance_ratio(X, np.eye(6)) == pytest.approx(1)
+    assert captured_variance_ratio(X, PCA(6).fit(X).components_[-1]) < 0.01
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9 / 7])
+def test_constant_data_have_nothing_left_to_capture(value):
+    assert captured_variance_ratio(np.full((10, 3), value), [[1.0, 0.0, 0.0]]) == 1
+
+
+def test_one_row_and_one_feature():
+    assert captured_variance_ratio([[1.0, 2.0]], [[1.0, 0.0]]) == 1
+    assert captured_variance_ratio([[1.0], [2.0]], [[-1.0]]) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "components", "message"),
+    [
+        (np.zeros((3, 2)), np.zeros((1, 3)), "columns of a non-empty X"),
+        (np.zeros(3), np.zeros((1, 3)), "columns of a non-empty X"),
+        (np.zeros((0, 2)), np.eye(2), "columns of a non-empty X"),
+        (np.array([[np.nan, 1.0], [0.0, 1.0]]), np.eye(2), "must be finite"),
+        (np.eye(2), np.array([[np.inf, 1.0]]), "must be finite"),
+    ],
+)
+def test_bad_tables_are_refused(rows, components, message):
+    with pytest.raises(ValueError, match=message):
+        captured_variance_ratio(rows, components)

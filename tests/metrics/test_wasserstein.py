@@ -1,0 +1,188 @@
+"""Wasserstein-1 distances against closed forms and against each other."""
+
+import sys
+import types
+import warnings
+from itertools import permutations
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from skdpsynth.metrics import sliced_wasserstein_distance, wasserstein_distance
+
+METRICS = ("chebyshev", "cityblock", "euclidean")
+each_metric = pytest.mark.parametrize("metric", METRICS)
+
+
+@pytest.fixture(params=["POT", "scipy"])
+def solver(request, monkeypatch):
+    """Both ways to solve the program; None in sys.modules makes the import of POT fail."""
+    if request.param == "scipy":
+        monkeypatch.setitem(sys.modules, "ot", None)
+    else:
+        pytest.importorskip("ot")
+    return request.param
+
+
+@pytest.fixture
+def without_pot(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", None)
+
+
+def norm_of(vector, metric):
+    return cdist(np.zeros((1, len(vector))), np.atleast_2d(vector), metric)[0, 0]
+
+
+@each_metric
+def test_distance_of_a_translated_sample_is_the_length_of_the_translation(metric, solver):
+    X, shift = np.random.default_rng(0).normal(size=(40, 3)), np.array([0.5, -2.0, 1.0])
+    assert wasserstein_distance(X, (X + shift)[::-1], metric) == pytest.approx(norm_of(shift, metric))
+
+
+@each_metric
+def test_distance_of_small_samples_is_the_best_of_all_matchings(metric, solver):
+    rng = np.random.default_rng(1)
+    X, Y = rng.random((6, 2)), rng.random((6, 2))
+    cost = cdist(X, Y, metric)
+    best = min(cost[np.arange(6), list(order)].mean() for order in permutations(range(6)))
+    assert wasserstein_distance(X, Y, metric) == pytest.approx(best, rel=1e-12)
+
+
+@each_metric
+def test_both_solvers_agree(metric, monkeypatch):
+    pytest.importorskip("ot")
+    rng = np.random.default_rng(2)
+    X, Y = rng.random((300, 4)), rng.beta(2, 5, (300, 4))
+    by_transport = wasserstein_distance(X, Y, metric)
+    monkeypatch.setitem(sys.modules, "ot", None)
+    assert wasserstein_distance(X, Y, metric) == pytest.approx(by_transport, rel=1e-10)
+
+
+values = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
+
+
+@given(x=values, y=values)
+@settings(max_examples=60, deadline=None)
+def test_distance_in_one_dimension_is_the_quantile_formula(x, y):
+    expected = scipy.stats.wasserstein_distance(x, y)
+    for metric in METRICS:
+        assert wasserstein_distance(np.array(x)[:, None], np.array(y)[:, None], metric) == pytest.approx(expected, abs=1e-9)
+
+
+def test_one_dimension_takes_any_sizes_without_pot(without_pot):
+    X = np.linspace(0, 1, 20_000)[:, None]
+    assert wasserstein_distance(X, X[:10_000]) == pytest.approx(0.25, abs=1e-3)
+
+
+def test_samples_of_different_sizes_are_weighed_equally():
+    pytest.importorskip("ot")
+    rng = np.random.default_rng(3)
+    X, Y = rng.random((30, 2)), rng.random((20, 2))
+    repeated = wasserstein_distance(np.repeat(X, 2, axis=0), np.repeat(Y, 3, axis=0))
+    assert wasserstein_distance(X, Y) == pytest.approx(repeated, rel=1e-9)
+
+
+def test_samples_of_different_sizes_without_pot_name_the_extra(without_pot):
+    with pytest.raises(ImportError, match=r"pip install 'skdpsynth\[transport\]'"):
+        wasserstein_distance(np.zeros((2, 2)), np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("distance", [wasserstein_distance, sliced_wasserstein_distance])
+def test_distance_is_zero_between_a_sample_and_its_reordering_and_symmetric(distance):
+    rng = np.random.default_rng(4)
+    X, Y = rng.random((50, 3)), rng.random((50, 3))
+    assert distance(X, rng.permutation(X)) == pytest.approx(0, abs=1e-12)
+    assert distance(X, Y) == pytest.approx(distance(Y, X))
+    assert distance(X, Y) > 0.01
+
+
+def test_metrics_are_ordered_as_their_norms(solver):
+    rng = np.random.default_rng(5)
+    X, Y = rng.random((60, 3)), rng.random((60, 3))
+    chebyshev, euclidean, cityblock = (wasserstein_distance(X, Y, metric) for metric in ("chebyshev", "euclidean", "cityblock"))
+    assert chebyshev < euclidean < cityblock < 3 * chebyshev
+
+
+def test_chebyshev_is_the_default_metric():
+    assert wasserstein_distance([[0.0, 0.0]], [[3.0, 4.0]]) == 4.0
+
+
+@pytest.mark.parametrize("shapes", [((6001, 2), (5, 2)), ((5, 2), (6001, 2))])
+def test_too_many_rows_are_refused_with_the_way_out(shapes):
+    with pytest.raises(ValueError, match=r"at most 6000 rows .* sliced_wasserstein_distance"):
+        wasserstein_distance(*(np.zeros(shape) for shape in shapes))
+
+
+@pytest.mark.parametrize("distance", [wasserstein_distance, sliced_wasserstein_distance])
+@pytest.mark.parametrize(
+    ("X", "Y", "message"),
+    [
+        (np.zeros((2, 2)), np.zeros((2, 3)), "same columns"),
+        (np.zeros(2), np.zeros(2), "same columns"),
+        (np.zeros((0, 2)), np.zeros((2, 2)), "non-empty"),
+        (np.array([[np.nan, 0.0]]), np.zeros((1, 2)), "must be finite"),
+        (np.zeros((1, 2)), np.array([[np.inf, 0.0]]), "must be finite"),
+    ],
+)
+def test_bad_samples_are_refused(distance, X, Y, message):
+    with pytest.raises(ValueError, match=message):
+        distance(X, Y)
+
+
+def test_unknown_metric_is_refused():
+    with pytest.raises(ValueError, match=r"^metric must be one of 'chebyshev', 'cityblock', 'euclidean', got 'cosine'"):
+        wasserstein_distance([[0.0]], [[1.0]], "cosine")
+
+
+def fake_pot(warning):
+    """A POT that warns of a deprecation, and logs what its solver said."""
+
+    def emd2(a, b, cost, *, numItermax, log):
+        warnings.warn("renamed", DeprecationWarning, stacklevel=2)
+        return 0.25, {"warning": warning}
+
+    return types.SimpleNamespace(emd2=emd2)
+
+
+def test_program_that_does_not_reach_its_optimum_raises(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", fake_pot("numItermax reached before optimality."))
+    with pytest.raises(RuntimeError, match="2 x 2 rows did not reach its optimum"):
+        wasserstein_distance(np.zeros((2, 2)), np.zeros((2, 2)))
+
+
+def test_warning_about_something_else_than_the_optimum_does_not_matter(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", fake_pot(None))
+    assert wasserstein_distance(np.zeros((2, 2)), np.zeros((2, 2))) == 0.25
+
+
+# Sliced
+
+
+def test_sliced_distance_in_one_dimension_is_the_exact_distance():
+    rng = np.random.default_rng(6)
+    X, Y = rng.random((50, 1)), rng.random((30, 1))
+    assert sliced_wasserstein_distance(X, Y) == pytest.approx(wasserstein_distance(X, Y))
+
+
+@pytest.mark.statistical
+def test_sliced_distance_of_a_translation_is_the_mean_length_of_its_projections():
+    # The mean of |cos| over the circle is 2 / pi; 4000 directions have standard deviation .005: a false alarm is 5 of them away.
+    X = np.random.default_rng(7).random((5, 2))
+    assert sliced_wasserstein_distance(X, X + np.array([3.0, 4.0]), n_projections=4000) == pytest.approx(5 * 2 / np.pi, abs=5 * 0.025)
+
+
+def test_sliced_distance_is_at_most_the_euclidean_distance():
+    rng = np.random.default_rng(8)
+    X, Y = rng.random((100, 3)), rng.beta(2, 5, (100, 3))
+    assert sliced_wasserstein_distance(X, Y) <= wasserstein_distance(X, Y, "euclidean")
+
+
+def test_sliced_distance_repeats_and_depends_on_its_directions():
+    rng = np.random.default_rng(9)
+    X, Y = rng.random((20, 3)), rng.random((20, 3))
+    assert sliced_wasserstein_distance(X, Y) == sliced_wasserstein_distance(X, Y, random_state=0)
+    assert sliced_wasserstein_distance(X, Y) != sliced_wasserstein_distance(X, Y, random_state=1)

@@ -1,0 +1,203 @@
+"""Scripted bits, exact laws in decimals, chi-square tests, and a forked process."""
+
+import decimal
+import os
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+DIGITS = decimal.Context(prec=100)
+
+
+class ScriptedBits:
+    """A stream that answers each request with the next line of a script, and then repeats one byte.
+
+    A line is what to return, or one byte (an int) to repeat.
+    """
+
+    seeded = True
+
+    def __init__(self, *lines, then=0):
+        self._lines = list(lines)
+        self._then = then
+        self.requests = 0
+
+    def bytes(self, size):
+        self.requests += 1
+        line = self._lines.pop(0) if self._lines else self._then
+        if isinstance(line, int):
+            line = bytes([line]) * size
+        assert len(line) == size
+        return line
+
+
+class ExactLaw:
+    """The integers 0, 1, 2, ... with given weights, at 100 digits: the definition summed up, no closed form.
+
+    ``doubled`` is the law of a magnitude: every weight but the first stands for two signs.
+    """
+
+    def __init__(self, exponents, doubled):
+        weights = [DIGITS.exp(DIGITS.divide(Decimal(-e.numerator), Decimal(e.denominator))) for e in exponents]
+        weights = weights[:1] + [DIGITS.multiply(w, 2 if doubled else 1) for w in weights[1:]]
+        tails = [Decimal(0)]
+        for weight in reversed(weights):
+            tails.append(DIGITS.add(tails[-1], weight))
+        tails.reverse()
+        self.survival = [DIGITS.divide(tail, tails[0]) for tail in tails]  # P(M >= k), k = 0, 1, ...
+
+    def inverse(self, V):
+        """Return max{k : V < P(M >= k)} for a Fraction V."""
+        V = DIGITS.divide(Decimal(V.numerator), Decimal(V.denominator))
+        low, high = 0, len(self.survival)  # survival falls: bisect
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.survival[middle] > V else (low, middle)
+        return low
+
+    def floors(self, bits):
+        """Return floor(P(M >= k) * 2**bits) for k = 1, 2, ... while it is positive."""
+        scaled = (int(DIGITS.multiply(s, 1 << bits)) for s in self.survival[1:])
+        return [floor for floor in scaled if floor]
+
+
+def _until_negligible(exponent):
+    """Exponents of the weights from the first down to exp(-200), which is below 10**-86."""
+    out, j = [], 0
+    while not out or out[-1] < 200:
+        out.append(exponent(j))
+        j += 1
+    return out
+
+
+def _laplace_law(scale):
+    return ExactLaw(_until_negligible(lambda j: Fraction(j) / scale), doubled=True)
+
+
+def _gaussian_law(scale):
+    return ExactLaw(_until_negligible(lambda j: Fraction(j * j) / (2 * scale * scale)), doubled=True)
+
+
+def _geometric_law(scale):
+    return ExactLaw(_until_negligible(lambda j: Fraction(j) / scale), doubled=False)
+
+
+def _digit_law(scale):
+    return ExactLaw([Fraction(j) / scale for j in range(256)], doubled=False)
+
+
+@pytest.fixture
+def scripted():
+    return ScriptedBits
+
+
+@pytest.fixture(scope="session")
+def exact_law():
+    """Return the law called `name` ("laplace", "gaussian": of the magnitude; "geometric", "digit") of a scale."""
+    makers = {"laplace": _laplace_law, "gaussian": _gaussian_law, "geometric": _geometric_law, "digit": _digit_law}
+    made = {}
+
+    def make(name, scale):
+        key = name, Fraction(scale)
+        if key not in made:
+            made[key] = makers[name](Fraction(scale))
+        return made[key]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def check_every_word():
+    """Compare a table's draws for all 65536 first words with the exact inverse of the survival function."""
+
+    def check(table, law, signed):
+        words = np.arange(1 << 16, dtype=np.uint16).tobytes()
+        signs = np.tile([1, -1], 1 << 15) if signed else 1
+        # The later bits as low as they come (zeros, but a last 1, since V = 0 itself has probability 0), or all ones.
+        tiny = Fraction(1, 1 << 128)
+        lowest = ScriptedBits(words, 0, *[bytes(7) + b"\1"] * 8), [Fraction(p, 1 << 15) + tiny for p in range(1 << 15)]
+        highest = ScriptedBits(words, then=255), [Fraction(p + 1, 1 << 15) - tiny for p in range(1 << 15)]
+        for rng, uniforms in (lowest, highest):
+            magnitudes = np.repeat([law.inverse(V) for V in uniforms], 2)
+            np.testing.assert_array_equal(table.sample(1 << 16, rng), signs * magnitudes)
+
+    return check
+
+
+def _edges(survival):
+    """Integers that cut |z| into bins of about 1/20 each, where the law is not too coarse for that."""
+    edges = set()
+    for level in np.linspace(0.95, 0.05, 19):
+        low, high = 0, 1
+        while survival(high) > level:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if survival(middle) > level else (low, middle)
+        edges.add(high)
+    return np.array(sorted(edges))
+
+
+def _counts(draws, edges):
+    """Count draws by the bin of their magnitude; beyond the first bin, which may hold only 0, the two signs apart."""
+    middle = np.count_nonzero(np.abs(draws) < edges[0])
+    sides = [np.bincount(np.searchsorted(edges, s * draws[s * draws >= edges[0]], "right"), minlength=len(edges) + 1)[1:] for s in (1, -1)]
+    return np.concatenate([[middle], *sides])
+
+
+@pytest.fixture(scope="session")
+def p_value():
+    """P-value of a chi-square test of draws against the survival function P(|Z| >= k) of a symmetric integer law."""
+
+    def test(draws, survival):
+        edges = _edges(survival)
+        at_least = np.array([float(survival(int(k))) for k in edges])
+        sides = -np.diff(np.append(at_least, 0.0)) / 2
+        expected = np.concatenate([[1 - at_least[0]], sides, sides]) * len(draws)
+        assert expected.min() >= 5  # the usual condition of the chi-square approximation
+        return stats.chisquare(_counts(draws, edges), expected).pvalue
+
+    return test
+
+
+@pytest.fixture(scope="session")
+def two_sample_p_value():
+    """P-value of a chi-square test that two samples follow one law; the survival function only chooses the bins."""
+
+    def test(first, second, survival):
+        edges = _edges(survival)
+        table = np.array([_counts(first, edges), _counts(second, edges)])
+        return stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
+
+    return test
+
+
+@pytest.fixture
+def in_child_process():
+    """Run a function in a forked process and return its result, or the exception it raised."""
+    if not hasattr(os, "fork"):
+        pytest.skip("fork is a POSIX call")
+
+    def run(function):
+        reader, writer = os.pipe()
+        process = os.fork()
+        if process == 0:
+            try:
+                try:
+                    result = function()
+                except Exception as error:
+                    result = error
+                os.write(writer, pickle.dumps(result))
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            result = pipe.read()
+        os.waitpid(process, 0)
+        return pickle.loads(result)
+
+    return run

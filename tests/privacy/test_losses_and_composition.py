@@ -1,0 +1,232 @@
+"""Losses, how they add up, and the conversion between zCDP and (epsilon, delta)."""
+
+import decimal
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.privacy import PrivacyLoss, check_delta, check_epsilon, check_neighboring, epsilon_of_rho, rho_of_epsilon, split_exactly
+from skdpsynth.privacy._composition import total
+
+DIGITS = decimal.Context(prec=50)
+
+
+def reference_epsilon(rho, delta):
+    """Minimise the epsilon of Canonne, Kamath and Steinke's Corollary 13 over alpha, by thirds, at 50 digits.
+
+    Solved for epsilon from delta = exp((alpha - 1) (alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)**alpha.
+    """
+    with decimal.localcontext(DIGITS):
+        rho, delta = (Decimal(x.numerator) / Decimal(x.denominator) for x in (rho, delta))
+
+        def epsilon(log_excess):
+            excess = log_excess.exp()
+            alpha = 1 + excess
+            return alpha * rho - (delta.ln() + excess.ln() - alpha * (1 - 1 / alpha).ln()) / excess
+
+        # First a dense grid, so that no unimodality is assumed; then thirds within its best cell and the two beside it.
+        grid = [Decimal(i) / 4 for i in range(-80, 160)]
+        best = min(range(len(grid)), key=lambda i: epsilon(grid[i]))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+        for _ in range(120):
+            third = (high - low) / 3
+            if epsilon(low + third) < epsilon(high - third):
+                high -= third
+            else:
+                low += third
+        return max(Fraction(0), Fraction(epsilon((low + high) / 2)))
+
+
+RHOS = [Fraction(1, 10**8), Fraction(1, 10**4), Fraction(2435, 10**5), Fraction(1, 2), Fraction(3), Fraction(50)]
+DELTAS = [Fraction(1, 10**12), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 10), Fraction(9, 10)]
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_conversion_is_never_below_the_infimum_and_within_a_billionth_of_it(rho, delta):
+    reference = reference_epsilon(rho, delta)
+    assert reference <= epsilon_of_rho(rho, delta) <= reference + Fraction(1, 10**9)
+
+
+@given(rho=st.floats(1e-9, 100), delta=st.floats(1e-15, 0.5))
+@settings(max_examples=60, deadline=None)
+def test_the_conversion_is_at_most_the_simple_one(rho, delta):
+    simple = rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    assert 0 <= epsilon_of_rho(rho, delta) <= simple * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1, 3, 20])
+@pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**5), Fraction(1, 100)])
+def test_the_conversion_covers_the_true_delta_of_the_discrete_gaussian(sigma, delta):
+    epsilon = float(epsilon_of_rho(1 / (2 * Fraction(sigma) ** 2), delta))
+    z = np.arange(-60 * math.ceil(sigma), 60 * math.ceil(sigma) + 1)
+    mass = np.exp(-(z**2) / (2 * sigma**2))
+    mass /= mass.sum()
+    # The hockey-stick divergence between the noise and the noise shifted by the sensitivity, 1.
+    true_delta = np.maximum(mass[1:] - math.exp(epsilon) * mass[:-1], 0).sum()
+    assert true_delta <= delta
+
+
+def test_a_rho_for_epsilon_1_and_delta_one_in_a_million():
+    # 0.02435 by another program, rounded down.
+    assert 0.02435 <= rho_of_epsilon(1, 1e-6) < 0.02436
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "0.001", "0.01", "0.1", "1", "3", "10", "50"])
+@pytest.mark.parametrize("delta", ["1e-12", "1e-9", "1e-6", "0.001", "0.1", "0.9"])
+def test_a_calibrated_rho_costs_at_most_epsilon_and_a_millionth_less_at_worst(epsilon, delta):
+    epsilon, delta = Fraction(epsilon), Fraction(delta)
+    rho = rho_of_epsilon(epsilon, delta)
+    assert epsilon * (1 - Fraction(1, 10**6)) < epsilon_of_rho(rho, delta) <= epsilon
+    # At 1.00001 times that rho the cost has passed epsilon: no larger one was missed.
+    assert epsilon_of_rho(rho * Fraction(100001, 100000), delta) > epsilon
+
+
+@given(epsilon=st.floats(1e-3, 50), exponent=st.floats(-12, -1))
+@settings(max_examples=40, deadline=None)
+def test_calibration_is_undone_by_conversion(epsilon, exponent):
+    delta = 10.0**exponent
+    back = epsilon_of_rho(rho_of_epsilon(epsilon, delta), delta)
+    assert check_epsilon(epsilon) * (1 - Fraction(1, 10**6)) < back <= check_epsilon(epsilon)
+
+
+@given(rho=st.floats(1e-6, 10), factor=st.floats(1.001, 3), delta=st.floats(1e-12, 0.1))
+@settings(max_examples=40, deadline=None)
+def test_more_rho_costs_more_and_more_delta_costs_less(rho, factor, delta):
+    epsilon = epsilon_of_rho(rho, delta)
+    assert epsilon_of_rho(rho * factor, delta) >= epsilon
+    assert epsilon_of_rho(rho, delta * factor) <= epsilon
+
+
+@pytest.mark.parametrize("rounding", [decimal.ROUND_DOWN, decimal.ROUND_UP])
+def test_the_decimal_context_of_the_caller_has_no_say(rounding):
+    expected = [epsilon_of_rho(rho, delta) for rho in RHOS for delta in DELTAS]
+    with decimal.localcontext(decimal.Context(prec=2, rounding=rounding)):
+        assert [epsilon_of_rho(rho, delta) for rho in RHOS for delta in DELTAS] == expected
+
+
+def test_an_infinite_loss_converts_to_an_infinite_one():
+    assert epsilon_of_rho(math.inf, 1e-6) == math.inf
+    assert rho_of_epsilon(math.inf, 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("convert", [epsilon_of_rho, rho_of_epsilon])
+def test_conversion_refuses_what_is_no_loss_and_no_delta(convert):
+    with pytest.raises(ValueError, match="delta must be greater than 0 to convert zCDP, got 0; use Laplace"):
+        convert(1, 0)
+    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got 1.5"):
+        convert(1, 1.5)
+    with pytest.raises(ValueError, match="must be a number greater than 0"):
+        convert(-1, 1e-6)
+
+
+def test_pure_losses_add_exactly():
+    tenths = [PrivacyLoss(0.1) for _ in range(10)]
+    assert total(tenths, Fraction(0)) == (1, 0)
+
+
+def test_approximate_losses_add_in_both_numbers():
+    losses = [PrivacyLoss(0.1, 1e-6), PrivacyLoss(0.2, 2e-6), PrivacyLoss(0.3)]
+    assert total(losses, Fraction(1)) == (Fraction(6, 10), Fraction(3, 10**6))
+
+
+def test_rho_adds_before_it_is_converted():
+    delta = Fraction(1, 10**6)
+    losses = [PrivacyLoss(rho=0.01), PrivacyLoss(rho=0.02)]
+    assert total(losses, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
+
+
+def test_a_mixed_total_converts_rho_at_the_delta_that_the_others_leave():
+    losses = [PrivacyLoss(0.5), PrivacyLoss(rho=0.03), PrivacyLoss(0.25, 4e-6)]
+    expected = Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6))
+    assert total(losses, Fraction(1, 10**5)) == (expected, Fraction(1, 10**5))
+
+
+def test_rho_without_any_delta_left_is_an_infinite_epsilon():
+    assert total([PrivacyLoss(rho=0.03), PrivacyLoss(0.25, 1e-5)], Fraction(1, 10**5))[0] == math.inf
+
+
+def test_nothing_costs_nothing():
+    assert total([], Fraction(0)) == (0, 0)
+
+
+@given(
+    amount=st.fractions(min_value=Fraction(1, 10**6), max_value=1000, max_denominator=10**6),
+    weights=st.lists(
+        st.one_of(st.integers(1, 10**9), st.floats(1e-9, 1e9), st.fractions(min_value=Fraction(1, 999), max_value=9)), min_size=1
+    ),
+)
+@settings(max_examples=100, deadline=None)
+def test_shares_sum_exactly_and_keep_the_proportion(amount, weights):
+    shares = split_exactly(amount, weights)
+    assert sum(shares) == amount
+    assert all(isinstance(share, Fraction) and share > 0 for share in shares)
+    assert float(shares[0] / shares[-1]) == pytest.approx(float(weights[0]) / float(weights[-1]), rel=1e-12)
+
+
+def test_shares_of_an_infinite_amount_are_infinite():
+    assert split_exactly(math.inf, [1, 2]) == [math.inf, math.inf]
+
+
+@pytest.mark.parametrize("weights", [[], [0], [1, 0], [1, -1], [float("nan")], [float("inf")], ["1"], None, [[1, 2], [3, 4]]])
+def test_weights_that_are_not_positive_numbers_are_refused_in_one_sentence(weights):
+    with pytest.raises(ValueError, match=r"weights must be positive finite numbers, got .*; leave out"):
+        split_exactly(Fraction(1), weights)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, np.float64(0.1), Fraction(1, 10)])
+def test_a_float_epsilon_is_the_decimal_it_prints(epsilon):
+    assert check_epsilon(epsilon) == Fraction(1, 10)
+    assert PrivacyLoss(epsilon).epsilon == Fraction(1, 10)
+
+
+@given(st.floats(min_value=5e-324, max_value=1e308))
+def test_every_positive_float_is_an_epsilon(epsilon):
+    assert float(check_epsilon(epsilon)) == epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), "1", None, True, 1j, [1]])
+def test_what_is_no_epsilon_is_refused_in_one_sentence(epsilon):
+    with pytest.raises(ValueError, match=r"epsilon must be a number greater than 0 .*, got .*; common choices"):
+        check_epsilon(epsilon)
+    with pytest.raises(ValueError, match=r"rho must be a number greater than 0|exactly one of"):
+        PrivacyLoss(rho=epsilon)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, float("nan"), "0", None, True])
+def test_what_is_no_delta_is_refused_in_one_sentence(delta):
+    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got .*; use 0"):
+        check_delta(delta)
+
+
+@pytest.mark.parametrize("neighboring", ["replace", None, 1])
+def test_an_unknown_relation_is_refused_in_one_sentence(neighboring):
+    with pytest.raises(ValueError, match=r"neighboring must be one of .*, got .*; use 'replace_one'"):
+        check_neighboring(neighboring)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"epsilon": 1, "rho": 1}])
+def test_a_loss_is_either_epsilon_or_rho(arguments):
+    with pytest.raises(ValueError, match=r"exactly one of epsilon and rho, got epsilon=.* and rho=.*;"):
+        PrivacyLoss(**arguments)
+
+
+def test_delta_does_not_go_with_rho():
+    with pytest.raises(ValueError, match="delta belongs to epsilon, not to rho, got delta=1e-06"):
+        PrivacyLoss(rho=1, delta=1e-6)
+
+
+def test_a_loss_is_frozen():
+    with pytest.raises(AttributeError):
+        PrivacyLoss(1).epsilon = 2
+
+
+def test_a_loss_reads_as_its_numbers():
+    assert str(PrivacyLoss(0.1)) == "epsilon=0.1"
+    assert str(PrivacyLoss(0.1, 1e-6)) == "epsilon=0.1, delta=1e-06"
+    assert str(PrivacyLoss(rho=0.5)) == "rho=0.5"

@@ -1,0 +1,93 @@
+"""What counts as a scale, and how one broadcasts."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits
+
+both = pytest.mark.parametrize("noise", [DiscreteLaplace, DiscreteGaussian])
+
+
+@both
+def test_scale_0_gives_zeros_and_asks_for_no_bits(noise, scripted):
+    rng = scripted()
+    np.testing.assert_array_equal(noise(0).sample((2, 3), rng), np.zeros((2, 3), dtype=np.int64))
+    assert rng.requests == 0
+
+
+@both
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 0), (2, 3, 4)])
+def test_draws_are_int64_of_the_asked_shape(noise, shape):
+    for scale in (2, 1000):
+        draws = noise(scale).sample(shape, SeededBits(0))
+        assert draws.shape == shape
+        assert draws.dtype == np.int64
+
+
+@both
+def test_an_integer_size_means_a_vector(noise):
+    assert noise(2).sample(5, SeededBits(0)).shape == (5,)
+
+
+@both
+def test_array_scales_broadcast_over_the_values(noise):
+    draws = noise([[0], [1], [10**12]]).sample((3, 200), SeededBits(0))
+    assert np.all(draws[0] == 0)
+    # P(|Z| > 60) < e**-59 at scale 1; P(|Z| < 10**9) < 10**-3 at scale 10**12, so 100 of 200 of them has P < 1e-200.
+    assert 0 < np.abs(draws[1]).max() < 60
+    assert np.median(np.abs(draws[2])) > 10**9
+
+
+@both
+def test_a_scale_of_another_shape_than_the_values_is_refused(noise):
+    with pytest.raises(ValueError, match="broadcast"):
+        noise([1, 2, 3]).sample((2,), SeededBits(0))
+
+
+@both
+def test_a_float_scale_is_the_decimal_it_prints(noise):
+    assert noise(0.1).scale == Fraction(1, 10)
+    assert noise(np.float64(2.3)).scale == Fraction(23, 10)
+    assert noise(np.array([0.1, 1e15])).scale.tolist() == [Fraction(1, 10), Fraction(10**15)]
+    assert noise(np.int64(2**58)).scale == 2**58
+
+
+@both
+@pytest.mark.parametrize("scale", [Fraction(1, 100), 0.01, 2**58, float(2**58)])
+def test_the_ends_of_the_range_are_allowed(noise, scale):
+    assert noise(scale).sample(3, SeededBits(0)).shape == (3,)
+
+
+@both
+@pytest.mark.parametrize("scale", [-1, -0.5, float("nan"), float("inf"), 0.0099, Fraction(1, 101), 2**58 + 1, 1e300, None, "3", 1j, True])
+@pytest.mark.parametrize("in_array", [False, True])
+def test_other_scales_are_refused_in_one_sentence(noise, scale, in_array):
+    with pytest.raises(ValueError, match=r"scale must be 0 or between 1/100 and 2.*58, got .*; rescale") as refusal:
+        noise([5, scale] if in_array else scale)
+    assert repr(scale) in str(refusal.value)
+
+
+@both
+def test_noise_is_frozen(noise):
+    scales = noise([1, 2])
+    with pytest.raises(AttributeError):
+        scales.scale = 0
+    with pytest.raises(ValueError, match="read-only"):
+        scales.scale[0] = 0
+
+
+@both
+def test_a_later_change_of_the_callers_array_leaves_the_noise_alone(noise):
+    mine = np.array([1.0, 2.0])
+    scales = noise(mine)
+    mine[:] = 0
+    assert scales.scale.tolist() == [1, 2]
+
+
+@both
+def test_a_numpy_generator_cannot_draw_the_noise(noise):
+    # It has a method `bytes` too, and would draw predictable noise without a word.
+    with pytest.raises(TypeError, match="rng must be a stream made by check_rng, got Generator; use"):
+        noise(2).sample(3, np.random.default_rng(0))

@@ -1,0 +1,97 @@
+"""Exact counts of cells."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.domain import Box
+from skdpsynth.measures import BinaryPartition
+from skdpsynth.statistics import Histogram, _histogram
+
+
+def partition_of(d, depth):
+    return BinaryPartition(Box(np.zeros(d), np.ones(d)), depth)
+
+
+def rows(n, d, seed=0):
+    return np.random.default_rng(seed).uniform(-0.1, 1.1, (n, d))
+
+
+@pytest.mark.parametrize(("d", "depth"), [(1, 0), (1, 6), (2, 5), (3, 7)])
+@pytest.mark.parametrize("n", [0, 1, 500])
+def test_histogram_counts_each_cell(n, d, depth, monkeypatch):
+    monkeypatch.setattr(_histogram, "_ROWS", 64)
+    X, partition = rows(n, d), partition_of(d, depth)
+    counted = Counter(int(partition.locate(X[i : i + 1])[0]) for i in range(n))
+    histogram = Histogram.of(X, partition)
+    assert histogram.counts.tolist() == [counted[cell] for cell in range(2**depth)]
+    assert histogram.counts.dtype == np.int64
+
+
+@given(cuts=st.lists(st.integers(0, 80), max_size=5), seed=st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_chunks_merged_with_plus_give_the_histogram_of_the_whole(cuts, seed):
+    X, partition = rows(80, 2, seed), partition_of(2, 5)
+    parts = [Histogram.of(part, partition) for part in np.split(X, sorted(cuts))]
+    np.testing.assert_array_equal(sum(parts[1:], start=parts[0]).counts, Histogram.of(X, partition).counts)
+
+
+@pytest.mark.parametrize("levels", [0, 1, 3, 6])
+def test_coarsened_histogram_is_the_histogram_of_the_ancestors(levels):
+    X = rows(300, 2)
+    coarse = Histogram.of(X, partition_of(2, 6)).coarsen(levels)
+    np.testing.assert_array_equal(coarse.counts, Histogram.of(X, partition_of(2, 6 - levels)).counts)
+
+
+def refined_slowly(cells, coarse_shift, refinement):
+    """The order of the docstring, word for word."""
+    order = sorted(range(len(refinement)), key=lambda coarse: (refinement[coarse], coarse))
+    parts = [(refinement[coarse], coarse, part) for coarse in order for part in range(2 ** refinement[coarse])]
+    counted = Counter()
+    for cell in cells:
+        coarse = cell >> coarse_shift
+        k = refinement[coarse]
+        counted[k, coarse, (cell >> (coarse_shift - k)) - (coarse << k)] += 1
+    return [counted[part] for part in parts]
+
+
+@given(
+    refinement=st.integers(0, 3).flatmap(lambda b: st.lists(st.integers(0, 5), min_size=2**b, max_size=2**b)),
+    extra=st.integers(0, 40),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=60, deadline=None)
+def test_refined_histogram_counts_each_part_in_the_stated_order(refinement, extra, seed):
+    coarse_shift = max(refinement) + extra
+    cells = np.random.default_rng(seed).integers(0, len(refinement) << coarse_shift, 100)
+    expected = refined_slowly(cells.tolist(), coarse_shift, refinement)
+    assert Histogram.of_refined(cells, coarse_shift, np.array(refinement)).counts.tolist() == expected
+
+
+def test_refined_histogram_of_several_blocks_is_that_of_one(monkeypatch):
+    refinement = np.array([3, 0, 1, 1])
+    cells = np.random.default_rng(0).integers(0, 4 << 10, 1000)
+    whole = Histogram.of_refined(cells.copy(), 10, refinement).counts
+    monkeypatch.setattr(_histogram, "_ROWS", 64)
+    np.testing.assert_array_equal(Histogram.of_refined(cells.copy(), 10, refinement).counts, whole)
+
+
+@given(old=st.integers(0, 19), row=st.lists(st.floats(-1, 2), min_size=2, max_size=2), seed=st.integers(0, 2**32))
+@settings(max_examples=50, deadline=None)
+def test_replacing_one_row_moves_the_counts_by_at_most_2_in_l1(old, row, seed):
+    X, partition = rows(20, 2, seed), partition_of(2, 4)
+    neighbour = X.copy()
+    neighbour[old] = row
+    refinement = np.array([2, 0, 1, 2])
+    for count in (lambda rows: Histogram.of(rows, partition), lambda rows: Histogram.of_refined(partition.locate(rows), 2, refinement)):
+        assert np.abs(count(X).counts - count(neighbour).counts).sum() in (0, 2)
+
+
+def test_replacing_a_row_by_one_of_another_cell_moves_the_counts_by_2_and_adding_one_by_1():
+    partition = partition_of(1, 1)
+    low, high, both = (Histogram.of(np.array(X), partition).counts for X in ([[0.1]], [[0.9]], [[0.1], [0.9]]))
+    assert np.abs(low - high).sum() == 2
+    assert np.abs(both - low).sum() == 1

@@ -1,0 +1,250 @@
+"""The private measure mechanism: its exact loss, its strategies and its bound."""
+
+import itertools
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth.metrics import wasserstein_distance
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+STRATEGIES = ("adaptive", "optimal", "paper")
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+@pytest.fixture
+def releases(monkeypatch):
+    """Every (values, scale, loss) that goes through the door, in order."""
+    seen = []
+    release = PrivacyAccountant.release
+
+    def spy(self, values, noise, rng, **keywords):
+        seen.append((values.copy(), noise.scale, keywords["loss"]))
+        return release(self, values, noise, rng, **keywords)
+
+    monkeypatch.setattr(PrivacyAccountant, "release", spy)
+    return seen
+
+
+def total_loss(first, second):
+    """Exact loss of two runs whose noisy values agree: the sum of |difference| / scale, as a Fraction."""
+    return sum((Fraction(int(np.abs(a - b).sum())) / scale for (a, scale, _), (b, _, _) in zip(first, second, strict=True)), Fraction(0))
+
+
+@pytest.mark.parametrize("neighboring", RELATIONS)
+@pytest.mark.parametrize("strategy", ["optimal", "paper"])
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_one_pass_strategies_lose_at_most_epsilon_on_all_pairs_and_exactly_on_the_worst(strategy, neighboring, d, releases):
+    """Every corner replaced by every corner (or removed): the supremum is epsilon, less the exact root under replace-one."""
+    epsilon = Fraction(3, 2)
+    X = np.random.default_rng(0).random((40, d))
+    corners = [np.array(c, dtype=float) for c in itertools.product((0, 1), repeat=d)]
+    runs = []
+    tables = [np.vstack([X, c]) for c in corners] if neighboring == "replace_one" else [X, *(np.vstack([X, c]) for c in corners)]
+    for data in tables:
+        releases.clear()
+        PrivateMeasureMechanism(strategy, epsilon=epsilon, depth=3, neighboring=neighboring).fit(data)
+        runs.append(list(releases))
+    pairs = itertools.combinations(runs, 2) if neighboring == "replace_one" else ((runs[0], run) for run in runs[1:])
+    worst = max(total_loss(a, b) for a, b in pairs)
+    # Under replace-one the noisy root of "paper" does not move: its share is charged all the same.
+    unmoved = Fraction(0)
+    if strategy == "paper" and neighboring == "replace_one":
+        unmoved = runs[0][0][2]
+    assert worst == epsilon - unmoved
+
+
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_the_scales_of_each_release_pay_for_its_charge(neighboring, releases):
+    """scale * charge is the sensitivity: 2 for counts under replace-one, 1 under add/remove."""
+    for strategy in STRATEGIES:
+        releases.clear()
+        PrivateMeasureMechanism(strategy, epsilon=1, neighboring=neighboring).fit(np.random.default_rng(0).random((500, 2)))
+        assert {scale * loss for _, scale, loss in releases} == {2 if neighboring == "replace_one" else 1}
+        assert sum(loss for _, _, loss in releases) == 1
+
+
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_the_second_stage_of_adaptive_moves_by_the_sensitivity_given_the_first(neighboring, releases, monkeypatch):
+    """With stage one held fixed the refined partition is the same for neighbours, whose counts move by exactly the sensitivity."""
+    from skdpsynth.privacy import DiscreteLaplace
+
+    held = {}
+
+    def no_noise(self, size, rng):
+        # Stage one returns the same noisy values for both tables, whatever they hold.
+        shape = tuple(np.atleast_1d(size))
+        return held.get(shape, np.zeros(shape, dtype=np.int64))
+
+    X = np.random.default_rng(0).random((300, 2)) * 0.2
+    first, second = np.vstack([X, [[0.0, 0.0]]]), np.vstack([X, [[1.0, 1.0]]])
+    if neighboring == "add_or_remove_one":
+        first = X
+    monkeypatch.setattr(DiscreteLaplace, "sample", no_noise)
+    runs = []
+    for data in (first, second):
+        releases.clear()
+        if runs:
+            # Cancel the difference of every earlier release, so that its noisy value repeats.
+            for values, _, _ in runs[0][:-1]:
+                held[values.shape] = values
+            monkeypatch.setattr(DiscreteLaplace, "sample", _cancelling(held, releases))
+        PrivateMeasureMechanism("adaptive", epsilon=4, neighboring=neighboring).fit(data)
+        runs.append(list(releases))
+    a, b = runs[0][-1][0], runs[1][-1][0]
+    assert a.shape == b.shape
+    assert np.abs(a - b).sum() == (2 if neighboring == "replace_one" else 1)
+    assert total_loss(*runs) == 4 if neighboring == "add_or_remove_one" else total_loss(*runs) <= 4
+
+
+def _cancelling(held, releases):
+    def sample(self, size, rng):
+        values = releases[-1][0]
+        wanted = held.get(tuple(np.atleast_1d(size)))
+        return np.zeros_like(values) if wanted is None else wanted - values
+
+    return sample
+
+
+def test_printed_scales_without_the_factor_two_would_lose_twice_epsilon_under_replace_one(releases):
+    """The sources state add/remove costs: at their scales, replace-one loses 2 * (1 - root share)."""
+    X = np.random.default_rng(0).random((40, 1))
+    runs = []
+    for corner in (0.0, 1.0):
+        releases.clear()
+        PrivateMeasureMechanism("paper", epsilon=1, depth=2).fit(np.vstack([X, [[corner]]]))
+        runs.append(list(releases))
+    printed = [[(values, scale / 2, loss) for values, scale, loss in run] for run in runs]
+    root_share = runs[0][0][2]
+    assert total_loss(*printed) == 2 * (1 - root_share)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_error_bound_exceeds_the_mean_error(strategy, d):
+    """Mean of 20 fits; the bound is 2 to 30 times the error here, so a false alarm is out of reach."""
+    X = np.clip(0.4 + 0.1 * np.random.default_rng(d).normal(size=(400, d)), 0, 1)
+    for epsilon in (0.5, 5):
+        fits = [PrivateMeasureMechanism(strategy, epsilon=epsilon).fit(X) for _ in range(20)]
+        errors = [wasserstein_distance(X, fit.sample()) for fit in fits]
+        bounds = [fit.error_bound_ for fit in fits]
+        assert np.mean(errors) <= np.mean(bounds)
+        assert 0 < max(bounds) <= 1
+
+
+def test_the_error_bound_is_in_the_units_of_the_data():
+    X = np.random.default_rng(0).random((300, 1))
+    small = PrivateMeasureMechanism(random_state=0).fit(X)
+    large = PrivateMeasureMechanism(random_state=0, bounds=(0, 1000)).fit(1000 * X)
+    assert large.error_bound_ == pytest.approx(1000 * small.error_bound_)
+
+
+def test_the_error_bound_falls_as_rows_grow():
+    rng = np.random.default_rng(0)
+    bounds = [PrivateMeasureMechanism("optimal").fit(rng.random((n, 1))).error_bound_ for n in (100, 1000, 10_000, 100_000)]
+    assert (np.diff(bounds) < 0).all()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_without_noise_the_measure_is_the_histogram(strategy, d):
+    X = np.random.default_rng(0).random((2000, d))
+    fitted = PrivateMeasureMechanism(strategy, epsilon=float("inf")).fit(X)
+    measure = fitted.measure_
+    leaves = fitted.partition_.locate(X)
+    for cell, level, weight in list(zip(measure.cells, measure.levels, measure.weights, strict=True))[:200]:
+        share = np.mean(leaves >> (fitted.partition_.depth - int(level)) == cell)
+        assert weight == pytest.approx(share, abs=1e-12)
+
+
+def test_adaptive_cells_are_finer_where_the_mass_is():
+    X = 0.1 * np.random.default_rng(0).random((5000, 2))
+    measure = PrivateMeasureMechanism("adaptive").fit(X).measure_
+    inside = measure.levels[measure.cells >> (measure.levels - 4).clip(0) == 0]
+    assert inside.max() > measure.levels.min() + 3
+
+
+@pytest.mark.parametrize(("n", "d", "adaptive"), [(5000, 1, False), (500, 2, False), (501, 2, True), (100, 3, True)])
+def test_default_strategy_follows_public_sizes(n, d, adaptive):
+    fitted = PrivateMeasureMechanism(epsilon=1).fit(np.random.default_rng(0).random((n, d)))
+    assert any("refined" in entry.name for entry in fitted.accountant_.ledger) == adaptive
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_depth_limits_the_finest_level(strategy):
+    X = np.random.default_rng(0).random((3000, 2))
+    measure = PrivateMeasureMechanism(strategy, depth=4).fit(X).measure_
+    assert measure.levels.max() <= 4
+
+
+@pytest.mark.parametrize("depth", [0, -1, 2.5, "deep", 100, True])
+def test_bad_depth_is_refused(depth):
+    with pytest.raises(ValueError, match="depth must be"):
+        PrivateMeasureMechanism(depth=depth).fit(np.random.default_rng(0).random((10, 2)))
+
+
+def test_a_depth_that_would_not_fit_in_memory_is_refused_before_it_starts():
+    with pytest.raises(ValueError, match="at most 26"):
+        PrivateMeasureMechanism("optimal", depth=30).fit(np.random.default_rng(0).random((10, 2)))
+
+
+def test_bad_strategy_is_refused():
+    with pytest.raises(ValueError, match="strategy must be one of"):
+        PrivateMeasureMechanism("haar").fit(np.zeros((3, 1)))
+
+
+def test_an_empty_table_fits_under_add_or_remove_one_and_is_refused_under_replace_one():
+    empty = np.empty((0, 2))
+    fitted = PrivateMeasureMechanism(neighboring="add_or_remove_one").fit(empty)
+    assert fitted.sample().shape == (fitted.n_samples_, 2)
+    with pytest.raises(ValueError, match="minimum of 1 is required"):
+        PrivateMeasureMechanism().fit(empty)
+
+
+def test_under_add_or_remove_one_the_number_of_rows_is_noisy():
+    X = np.random.default_rng(0).random((1000, 1))
+    counts = {PrivateMeasureMechanism(neighboring="add_or_remove_one", epsilon=1).fit(X).n_samples_ for _ in range(30)}
+    assert len(counts) > 10
+
+
+class Circle:
+    """A metric space that is no box: angles on a circle (embedded in the plane), halved again and again."""
+
+    depth = 10
+
+    def locate(self, X):
+        angle = np.arctan2(X[:, 1] - 0.5, X[:, 0] - 0.5) / (2 * math.pi) % 1
+        return np.minimum((angle * 2**self.depth).astype(np.int64), 2**self.depth - 1)
+
+    def diameters(self, level):
+        return 1.0 if level == 0 else math.pi / 2**level  # arcs on a circle of radius 1/2
+
+    def sample(self, cells, level, rng):
+        angle = 2 * math.pi * (cells + rng.random(len(cells))) / 2**level
+        return 0.5 + 0.5 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_another_metric_space_by_its_partition(strategy):
+    angle = np.random.default_rng(0).normal(1.0, 0.3, 2000)
+    X = 0.5 + 0.5 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    fitted = PrivateMeasureMechanism(strategy, partition=Circle(), epsilon=2).fit(X)
+    rows = fitted.sample()
+    assert np.allclose(np.hypot(*(rows - 0.5).T), 0.5)
+    assert wasserstein_distance(X, rows) < 0.05
+    assert fitted.accountant_.spent == 2
+
+
+def test_an_object_that_is_no_partition_is_refused():
+    with pytest.raises(ValueError, match="partition must have depth, locate, diameters and sample"):
+        PrivateMeasureMechanism(partition=object()).fit(np.zeros((3, 1)))
+
+
+def test_no_warning_for_enough_rows():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateMeasureMechanism().fit(np.random.default_rng(0).random((1000, 3)))

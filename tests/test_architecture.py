@@ -1,0 +1,173 @@
+"""Who may import whom, read from the syntax trees, so that raw rows and noise stay in their rooms."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skdpsynth
+
+PACKAGE = Path(skdpsynth.__file__).parent
+ROOT = Path(__file__).parents[1]
+TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+FILES = pytest.mark.parametrize(("path", "tree"), TREES.items(), ids=map(str, TREES))
+
+FLOORS = {
+    5: {"cli", "__main__"},
+    4: {"report", "auditing", "model_selection", "plotting"},
+    3: {"synthesis"},
+    2: {"decomposition", "continual", "_estimator"},
+    1: {"statistics"},
+    0: {"privacy", "domain", "measures", "metrics", "persistence", "exceptions"},
+}
+FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+# What may be imported from the same floor: the base of the estimators, bounds and schemas for metrics, and whatever the top floor needs.
+SIDEWAYS = {("decomposition", "_estimator"), ("continual", "_estimator"), ("metrics", "domain")}
+BEHIND_THE_DOOR = {"synthesis", "decomposition", "continual"}  # the rooms that may release
+OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "ot"}
+NOISE = {"laplace", "normal", "standard_normal", "multivariate_normal", "lognormal", "randn", "geometric", "exponential"}
+NOISE |= {"standard_exponential", "gumbel", "logistic", "standard_t", "standard_cauchy", "poisson", "negative_binomial"}
+
+
+def room_of(path):
+    """The room of a file: the folder or the module right under the package."""
+    return path.parts[0] if len(path.parts) > 1 else path.stem
+
+
+def imports(tree, module_level=False):
+    """Dotted names of all that a file imports; or only of what it imports when it is imported."""
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if not (module_level and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)):
+            nodes.extend(ast.iter_child_nodes(node))
+
+
+def rooms_imported(path, tree):
+    """Other rooms of the package that a file imports."""
+    names = [name.split(".") for name in imports(tree)]
+    return {name[1] for name in names if name[0] == "skdpsynth" and len(name) > 1} - {room_of(path)}
+
+
+def may_import(room, other):
+    if other == "_sklearn":
+        return room != "exceptions"
+    if room == "_sklearn":
+        return False
+    if other == "exceptions" or (room, other) in SIDEWAYS:
+        return True
+    if room == "statistics":
+        return other in {"domain", "measures"}
+    return FLOOR_OF[other] < FLOOR_OF[room] or FLOOR_OF[room] == FLOOR_OF[other] == 4
+
+
+def test_every_file_belongs_to_a_room_with_a_floor():
+    assert {room_of(path) for path in TREES} <= {*FLOOR_OF, "_sklearn", "__init__"}
+
+
+@pytest.mark.parametrize(
+    ("room", "other"),
+    [
+        *(("measures", "privacy"), ("metrics", "privacy"), ("statistics", "privacy"), ("domain", "measures"), ("statistics", "metrics")),
+        *(("statistics", "decomposition"), ("_estimator", "decomposition"), ("decomposition", "synthesis"), ("_sklearn", "exceptions")),
+    ],
+)
+def test_rules_forbid_what_they_should(room, other):
+    assert not may_import(room, other)
+
+
+@FILES
+def test_imports_go_down_only(path, tree):
+    if path != Path("__init__.py"):
+        room = room_of(path)
+        assert [other for other in rooms_imported(path, tree) if not may_import(room, other)] == []
+
+
+@FILES
+def test_no_file_imports_the_package_as_a_whole(path, tree):
+    assert "skdpsynth" not in set(imports(tree))
+
+
+@FILES
+def test_rooms_are_entered_by_their_front_door(path, tree):
+    """A private module is imported only within its room."""
+    for name in imports(tree):
+        parts = name.split(".")
+        if parts[0] == "skdpsynth" and len(parts) > 2 and parts[1] != room_of(path):
+            assert not parts[2].startswith("_"), name
+
+
+@FILES
+def test_only_one_file_imports_private_names_of_scikit_learn(path, tree):
+    if path != Path("_sklearn.py"):
+        private = [name for name in imports(tree) if name.startswith("sklearn.") and any(part.startswith("_") for part in name.split("."))]
+        assert private == []
+
+
+def calls_of(tree, method):
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == method]
+
+
+@FILES
+def test_private_data_become_public_only_in_the_rooms_of_the_mechanisms(path, tree):
+    if room_of(path) not in BEHIND_THE_DOOR | {"privacy"}:
+        assert calls_of(tree, "release") == []
+
+
+def test_mechanisms_do_release():
+    assert {room_of(path) for path, tree in TREES.items() if calls_of(tree, "release")} >= {"synthesis", "decomposition"}
+
+
+@FILES
+def test_no_float_noise_is_used(path, tree):
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imported = {name.rpartition(".")[2] for name in imports(tree) if name.startswith(("numpy", "scipy.stats", "random."))}
+    assert (attributes | imported) & NOISE == set()
+
+
+@FILES
+def test_global_generator_of_numpy_is_not_used(path, tree):
+    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    used = {node.attr for node in attributes if ast.unparse(node.value) == "np.random"}
+    assert used <= {"default_rng", "Generator", "RandomState", "PCG64", "SeedSequence"}
+    assert not [name for name in imports(tree) if name == "random" or name.startswith(("random.", "numpy.random"))]
+
+
+@FILES
+def test_optional_and_slow_packages_are_imported_where_used(path, tree):
+    assert {name.split(".")[0] for name in imports(tree, module_level=True)} & OPTIONAL == set()
+
+
+def test_importing_the_package_loads_none_of_the_slow_ones():
+    # scikit-learn may load pandas itself, which costs us nothing more.
+    script = "import sys, sklearn.base, sklearn.utils; before = set(sys.modules); import skdpsynth; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(done.stdout.split())
+    assert "skdpsynth.privacy" in loaded
+    assert loaded & OPTIONAL == set()
+
+
+def texts():
+    """The files of the project that are text, without what tools have made."""
+    folders = [ROOT / name for name in ("skdpsynth", "tests", "docs", "examples", "benchmarks")]
+    made = {"__pycache__", "_build", "auto_examples", "generated"}
+    paths = [*(path for folder in folders for path in folder.rglob("*")), *ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"]
+    suffixes = {".py", ".md", ".rst", ".toml", ".txt", ".cff", ".yml", ".yaml", ".cfg", ".ini", ".html", ".ipynb", ""}
+    return sorted(path for path in paths if path.is_file() and path.suffix in suffixes and not made & set(path.parts))
+
+
+@pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the source tree")
+def test_no_file_holds_a_path_of_somebodys_machine():
+    personal = re.compile(r"(?<![\w./])/(?:" + "|".join(["home", "Users", "root", "mnt", "work", "tmp", "private"]) + r")/\w|\b[A-Z]:\\\w")
+    found = [str(path.relative_to(ROOT)) for path in texts() if personal.search(path.read_text(encoding="utf-8", errors="replace"))]
+    assert found == []
+    assert personal.search(" /" + "home/somebody")

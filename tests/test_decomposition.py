@@ -1,0 +1,244 @@
+"""Private PCA: the scale of its noise, its agreement with PCA, and what it says of its choices."""
+
+import itertools
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+
+from skdpsynth import PrivatePCA
+from skdpsynth.decomposition import _gaussian_scales, _laplace_scales
+from skdpsynth.domain import Box
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.metrics import captured_variance_ratio
+from skdpsynth.privacy import check_rng, rho_of_epsilon
+from skdpsynth.statistics import Moments
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+
+
+def low_rank(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
+    return np.clip(0.5 + 0.3 * rng.uniform(-1, 1, (n, 2)) * [1, 0.6] @ frame.T + 0.01 * rng.normal(size=(n, d)), 0, 1)
+
+
+# The scale of the noise
+
+
+def loss(y, other, scale, mean_scale):
+    """Privacy loss of replacing the row y by `other`: the L1 distances of what is released, over the scales."""
+    upper = np.triu_indices(len(y))
+    second = np.abs(np.outer(y, y) - np.outer(other, other))[upper].sum()
+    return second / scale + (np.abs(y - other).sum() / mean_scale if mean_scale else 0)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("private_mean", [True, False])
+def test_worst_neighbours_lose_exactly_epsilon_and_none_loses_more(d, private_mean):
+    """Brute force over a grid of rows in [-K, K]^d: the supremum is epsilon (k K is a whole number here)."""
+    K, epsilon = 8, Fraction(1)
+    mean_scale, scale = (float(s) for s in _laplace_scales(d, K, epsilon, private_mean))
+    values = range(-K, K + 1) if d <= 2 else (-K, -K // 4, 0, K // 4, K)
+    rows = np.array(list(itertools.product(values, repeat=d)))
+    # By symmetry the first row may be taken in the positive orthant.
+    firsts = rows[(rows >= 0).all(axis=1)]
+    worst = max(loss(y, other, scale, mean_scale) for y in firsts for other in rows)
+    assert worst == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_gaussian_moments_move_by_at_most_the_claimed_l2_norm(d):
+    """rho is the sum of (L2 norm)^2 / (2 scale^2) over mean and second moment; the grid attains it for even d."""
+    K, rho = 8, Fraction(1, 10)
+    mean_scale, scale = (float(s) for s in _gaussian_scales(d, K, rho, private_mean=True))
+    rows = np.array(list(itertools.product((-K, 0, K), repeat=d)))
+    upper = np.triu_indices(d)
+    second = max(np.sum((np.outer(a, a) - np.outer(b, b))[upper] ** 2.0) for a in rows for b in rows)
+    first = max(np.sum((a - b) ** 2.0) for a in rows for b in rows)
+    assert second <= K**4 * d**2
+    if d % 2 == 0:
+        assert second == K**4 * d**2
+    assert first == 4 * K**2 * d
+    assert first / (2 * mean_scale**2) + K**4 * d**2 / (2 * scale**2) <= float(rho)
+
+
+@pytest.mark.parametrize("center", ["private", "public"])
+@pytest.mark.parametrize("bounds", [(0, 1), (-5, 100), (np.array([0, -1, 5]), np.array([1, 9, 5.5]))])
+def test_what_fit_releases_moves_by_the_claimed_sensitivity(center, bounds, monkeypatch):
+    """End to end: the values handed to `release` for worst-case neighbours, over the scales handed with them, lose epsilon."""
+    from skdpsynth.privacy import PrivacyAccountant
+
+    seen = []
+    release = PrivacyAccountant.release
+
+    def spy(self, values, noise, rng, **keywords):
+        seen.append((values.copy(), noise, keywords["loss"]))
+        return release(self, values, noise, rng, **keywords)
+
+    monkeypatch.setattr(PrivacyAccountant, "release", spy)
+    low, high = (np.broadcast_to(np.asarray(b, dtype=float), 3) for b in bounds)
+    X = low + (high - low) * np.random.default_rng(0).random((20, 3))
+    # u = K (1, 1, 1) and v = -k u with k = 1/4 for a private mean, 0 for none, attain the supremum up to the grid.
+    worst = X.copy()
+    X[0], worst[0] = high, low + (high - low) * (0.375 if center == "private" else 0.5)
+    for data in (X, worst):
+        PrivatePCA(center=center, bounds=(low, high), epsilon=0.5).fit(data)
+    (first, noise, cost), (second, _, _) = seen
+    scales = np.array([float(s) for s in noise.scale])
+    total = float(np.sum(np.abs(first - second) / scales))
+    assert total <= float(cost.epsilon) == 0.5
+    assert total == pytest.approx(0.5, rel=1e-3)
+
+
+def test_the_papers_noise_is_24_times_larger():
+    """Off-diagonal: 3 d^2 / (epsilon n) in the paper's units against d (d + 1) / (8 epsilon n) here, d large."""
+    d = 1000
+    _, scale = _laplace_scales(d, 1, Fraction(1), private_mean=False)  # K = 1: half widths
+    paper = 3 * d * d * 4  # unit side is two half widths, squared
+    assert paper / float(scale) == pytest.approx(24, rel=2e-3)
+
+
+def test_gaussian_noise_is_chosen_where_it_is_smaller():
+    X = np.random.default_rng(0).random((100, 30))
+    few = PrivatePCA(delta=1e-6).fit(X[:, :2]).accountant_.ledger[0].noise
+    many = PrivatePCA(delta=1e-6).fit(X).accountant_.ledger[0].noise
+    assert few.startswith("DiscreteLaplace")
+    assert many.startswith("DiscreteGaussian")
+    assert PrivatePCA().fit(X).accountant_.ledger[0].noise.startswith("DiscreteLaplace")
+
+
+def test_noise_has_the_claimed_deviation():
+    """Released second moments of one data set, 400 fits of 6 entries: the variance is within 12 % of 2 s^2 (5 standard errors)."""
+    X = np.random.default_rng(0).random((50, 3))
+    K = 2**16 - 1
+    exact = Moments.of(X, Box(np.zeros(3), np.ones(3))).second[np.triu_indices(3)]
+    noisy = []
+    for _ in range(400):
+        fitted = PrivatePCA(center="public", epsilon=2).fit(X)
+        unit = 1 / 2**17
+        noisy.append(fitted.covariance_[np.triu_indices(3)] * 50 / unit**2 - exact)
+    scale = float(_laplace_scales(3, K, Fraction(2), private_mean=False)[1])
+    assert np.mean(np.square(noisy)) / (2 * scale**2) == pytest.approx(1, abs=0.12)
+
+
+def test_the_grid_is_coarsened_when_noise_would_pass_62_bits():
+    X = np.random.default_rng(0).random((10, 200))
+    assert np.isfinite(PrivatePCA(1, epsilon=1e-7).fit(X).covariance_).all()
+
+
+# Agreement with PCA
+
+
+@pytest.mark.parametrize("n", [2, 500])
+def test_without_noise_it_is_scikit_learns_pca(n):
+    """Data that fill the box, separated eigenvalues, signs aligned; n - 1 included."""
+    X = np.random.default_rng(0).random((n, 4)) * [1.0, 0.8, 0.55, 0.3]
+    ours, theirs = PrivatePCA(epsilon=float("inf")).fit(X), PCA().fit(X)
+    k = min(n - 1, 4)
+    assert np.allclose(ours.mean_, theirs.mean_, atol=1e-4)
+    assert np.allclose(ours.covariance_, np.cov(X.T), atol=1e-4)
+    assert np.allclose(ours.explained_variance_[:k], theirs.explained_variance_[:k], atol=1e-3)
+    assert np.allclose(ours.explained_variance_ratio_[:k], theirs.explained_variance_ratio_[:k], atol=1e-3)
+    signs = np.sign(np.sum(ours.components_[:k] * theirs.components_[:k], axis=1))
+    assert np.allclose(ours.components_[:k], signs[:, None] * theirs.components_[:k], atol=1e-3)
+    if n > 2:
+        assert np.allclose(ours.transform(X), theirs.transform(X) * signs, atol=1e-3)
+
+
+def test_columns_of_different_units_keep_their_variances():
+    X = np.random.default_rng(0).random((2000, 3)) * [1.0, 1000.0, 1e-3] + [0, -500, 7]
+    bounds = ([0, -500, 7], [1, 500, 7.001])
+    ours, theirs = PrivatePCA(epsilon=float("inf"), bounds=bounds).fit(X), PCA().fit(X)
+    assert np.allclose(ours.explained_variance_ / theirs.explained_variance_, 1, atol=1e-3)
+
+
+def test_components_are_orthonormal_and_transform_inverts():
+    X = low_rank(5000, 6)
+    pca = PrivatePCA().fit(X)
+    assert np.allclose(pca.components_ @ pca.components_.T, np.eye(6))
+    assert np.allclose(pca.inverse_transform(pca.transform(X)), X)
+    assert (np.diff(pca.explained_variance_) <= 0).all()
+
+
+def test_captured_variance_rises_with_epsilon():
+    """Means of 10 fits at epsilon 0.02 and 2 on near-planar data; 0.5 against 0.99."""
+    X = low_rank(5000, 8)
+    weak, strong = (
+        np.mean([captured_variance_ratio(X, PrivatePCA(2, epsilon=e).fit(X).components_) for _ in range(10)]) for e in (0.02, 2)
+    )
+    assert weak < strong > 0.9
+
+
+def test_public_centre_is_the_midpoint_of_the_box():
+    pca = PrivatePCA(center="public", bounds=(-1, 3)).fit(low_rank(100, 3))
+    assert np.array_equal(pca.mean_, np.ones(3))
+
+
+# Choice of the number of components
+
+
+def test_auto_finds_the_dimension_of_near_planar_data_and_never_more_than_five():
+    assert PrivatePCA("auto").fit(low_rank(100_000, 10)).n_components_ == 2
+    X = np.random.default_rng(0).random((50_000, 12))
+    assert PrivatePCA("auto", epsilon=100).fit(X).n_components_ == 5
+    assert PrivatePCA("auto", epsilon=1e-3).fit(X[:100]).n_components_ in (1, 2)
+
+
+def test_float_takes_the_smallest_number_with_that_share_of_variance():
+    X = low_rank(5000, 6)
+    full = PrivatePCA(epsilon=float("inf")).fit(X)
+    cumulative = np.cumsum(full.explained_variance_ratio_)
+    for share in (0.5, 0.9, 0.999):
+        k = PrivatePCA(share, epsilon=float("inf")).fit(X).n_components_
+        assert cumulative[k - 1] >= share
+        assert k == 1 or cumulative[k - 2] < share
+
+
+def test_names_of_the_output_follow_scikit_learn():
+    pca = PrivatePCA(2).fit(low_rank(100, 4))
+    assert pca.get_feature_names_out().tolist() == ["privatepca0", "privatepca1"]
+
+
+def test_add_or_remove_one_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match='supports neighboring="replace_one" only'):
+        PrivatePCA(neighboring="add_or_remove_one").fit(low_rank(10, 3))
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("center", "mean"), ("noise", "normal"), ("center", None)])
+def test_bad_choices_are_named(parameter, value):
+    with pytest.raises(ValueError, match=f"{parameter} must be one of"):
+        PrivatePCA(**{parameter: value}).fit(low_rank(10, 3))
+
+
+def test_gaussian_noise_needs_delta():
+    with pytest.raises(ValueError, match="needs delta > 0"):
+        PrivatePCA(noise="gaussian").fit(low_rank(10, 3))
+
+
+def test_a_seed_gives_different_noise_to_different_fits_of_one_random_state():
+    X = low_rank(100, 3)
+    state = np.random.RandomState(0)
+    first, second = (clone(PrivatePCA()).set_params(random_state=state).fit(X).covariance_ for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_rho_of_the_ledger_is_the_tight_one():
+    pca = PrivatePCA(delta=1e-6, noise="gaussian").fit(low_rank(100, 3))
+    assert pca.accountant_.ledger[0].loss.rho == rho_of_epsilon(Fraction(1), Fraction(1, 10**6))
+    assert math.isclose(float(pca.accountant_.ledger[0].loss.rho), 0.02435, rel_tol=1e-3)
+    assert check_rng(None).seeded is False
+
+
+def test_hopeless_sizes_warn_by_public_numbers_only():
+    X = np.random.default_rng(0).random((569, 30))
+    with pytest.warns(SmallSampleWarning, match="n_samples=569 and epsilon=0.5 are too small for 30 features"):
+        PrivatePCA(epsilon=0.5).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivatePCA(epsilon=5).fit(X)
+        PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian").fit(X)
