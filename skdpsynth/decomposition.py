@@ -3,7 +3,10 @@
 import math
 import numbers
 import warnings
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -13,7 +16,16 @@ from skdpsynth._estimator import PrivateEstimator, all_or_nothing
 from skdpsynth._sklearn import check_choice, is_inside, is_whole, validate_rows
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, check_delta, check_epsilon, rho_of_epsilon
+from skdpsynth.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DiscreteSupNorm,
+    PrivacyLoss,
+    check_delta,
+    check_epsilon,
+    laplace_scale,
+    rho_of_epsilon,
+)
 from skdpsynth.statistics import Moments
 
 __all__ = ["PrivatePCA"]
@@ -38,8 +50,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     center : {"private", "public"}, default="private"
         "private": estimate the mean within the same budget. "public": centre at the midpoint of the box, at no cost; better
         when the data lie around it.
-    noise : {"auto", "laplace", "gaussian"}, default="auto"
-        "gaussian" needs ``delta > 0``. "auto" takes the one with the smaller standard deviation, a public number.
+    noise : {"auto", "laplace", "gaussian", "sup_norm"}, default="auto"
+        "gaussian" needs ``delta > 0``. "sup_norm" is pure: one random radius for all moments, then uniform noise within it.
+        "auto" takes the one whose second moments have the smallest standard deviation, a public number: "sup_norm" from
+        about four features on, and with ``delta > 0`` "gaussian" from about twelve.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
@@ -97,15 +111,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     For synthetic data use `LowDimSynthesizer`; a `PrivateMeasureMechanism` after this in a Pipeline needs ``bounds`` for the
     projected coordinates.
 
-    The scales are those of the joint release of the sum S and the upper second moment P of rows y in [-K, K]^d:
-    with Laplace scales s on P and t on S, s = K^2 d (d+1) (1+k)^2 / (2 epsilon), t = K d (1+k)^2 / (2 k epsilon) and k = 1/4
-    the loss is at most epsilon, and attained up to the grid. It is 24 times less noise than in [1]_, whose moments are about
-    the data's own mean.
+    Released together are the sum S and the upper second moment P of rows y in [-K, K]^d. With "sup_norm", c = ceil(d / 8) copies of
+    K S, P off the diagonal and 2 P on it, D integers in all that move by at most 2 K^2 each, get noise of density proportional to
+    ``exp(-epsilon max|z| / (2 K^2))`` [2]_, of standard deviation about ``2 K^2 (D + 1.5) / (sqrt(3) epsilon)``. With "laplace", scales
+    ``s = K^2 d (d + 1) (1 + k)^2 / (2 epsilon)`` on P and ``t = K d (1 + k)^2 / (2 k epsilon)`` on S, k = 1/4, cost epsilon exactly (k = 0,
+    and no S, for a public centre): 24 times less noise than in [1]_, whose moments are about the data's own mean.
 
     References
     ----------
     .. [1] He, Strohmer, Vershynin, Zhu (2024), "Differentially private low-dimensional synthetic data from high-dimensional
        datasets", Algorithms 2 and 3.
+    .. [2] Hardt, Talwar (2010), "On the geometry of differential privacy": the K-norm mechanism.
 
     Examples
     --------
@@ -160,17 +176,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """
         X, box, rng = self._begin(X)
         self._check_parameters(box.n_features)
-        noise, loss, bits = self._calibrate(len(X), box.n_features)
+        plan, loss, bits = self._calibrate(len(X), box.n_features)
         box = Box(box.low, box.high, bits)
-        self._warn_if_noise_is_all(noise, len(X), box)
+        self._warn_if_noise_is_all(plan, len(X), box)
         moments = Moments.of(X, box)
         accountant = self._open_accountant()
-        noisy = accountant.release(self._upper(moments), noise, rng.child("moments"), name="moments", loss=loss)
+        noisy = accountant.release(self._pack(moments, plan), plan.noise, rng.child("moments"), name="moments", loss=loss)
         accountant.close()
 
         self.accountant_ = accountant
         self.n_samples_ = len(X)
-        self._decompose(noisy, noise, box)
+        self._decompose(noisy, plan, box)
         return self
 
     def transform(self, X):
@@ -209,7 +225,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _check_parameters(self, n_features):
         check_choice("center", self.center, ("private", "public"))
-        check_choice("noise", self.noise, ("auto", "laplace", "gaussian"))
+        check_choice("noise", self.noise, ("auto", "laplace", "gaussian", "sup_norm"))
         if self.noise == "gaussian" and not self.delta:
             raise ValueError('noise="gaussian" needs delta > 0, got delta=0; give a delta such as 1e-6, or use noise="auto".')
         if self.neighboring != "replace_one":
@@ -224,31 +240,25 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             )
 
     def _calibrate(self, n_samples, n_features):
-        """Choose the noise, its loss and the bits of the grid from public numbers."""
+        """Choose a release, its loss and the bits of the grid from public numbers."""
         epsilon, delta = check_epsilon(self.epsilon), check_delta(self.delta)
-        if epsilon == math.inf:
-            return DiscreteLaplace(0), PrivacyLoss(epsilon=epsilon), _bits(n_samples, lambda K: 0)
         private_mean = self.center == "private"
-        options: list[tuple] = []
-        if self.noise != "gaussian":
-            loss = PrivacyLoss(epsilon=epsilon)
-            options.append((loss, DiscreteLaplace, lambda K: _laplace_scales(n_features, K, epsilon, private_mean), math.sqrt(2)))
-        if self.noise == "gaussian" or (self.noise == "auto" and delta):
-            rho = rho_of_epsilon(epsilon, delta)
-            options.append((PrivacyLoss(rho=rho), DiscreteGaussian, lambda K: _gaussian_scales(n_features, K, rho, private_mean), 1.0))
-        # By standard deviation of a second moment; the Laplace one is sqrt(2) scales.
-        loss, kind, scales, _ = min(options, key=lambda option: option[3] * float(option[2](2**16 - 1)[1]))
-        bits = _bits(n_samples, lambda K: max(scales(K)))
-        mean_scale, scale = scales(2**bits - 1)
-        per_value = [scale] * (n_features * (n_features + 1) // 2)
-        if private_mean:
-            per_value = [mean_scale] * n_features + per_value
-        return kind(per_value), loss, bits
+        if epsilon == math.inf:
+            return _Plan(DiscreteLaplace, 0, 0.0, 0), PrivacyLoss(epsilon=epsilon), _bits(n_samples, lambda K: 0)
+        kinds = [self.noise] if self.noise != "auto" else ["laplace", "sup_norm", *(["gaussian"] if delta else [])]
+        options = []
+        for kind in kinds:
+            loss = PrivacyLoss(rho=rho_of_epsilon(epsilon, delta)) if kind == "gaussian" else PrivacyLoss(epsilon=epsilon)
+            budget = loss.epsilon if loss.rho is None else loss.rho
+            options.append((loss, partial(_PLANS[kind], n_features, budget=budget, private_mean=private_mean)))
+        loss, plan = min(options, key=lambda option: option[1](K=2**16 - 1).deviation)
+        bits = _bits(n_samples, lambda K: plan(K=K).largest)
+        return plan(K=2**bits - 1), loss, bits
 
-    def _warn_if_noise_is_all(self, noise, n_samples, box):
+    def _warn_if_noise_is_all(self, plan, n_samples, box):
         """Warn, from public numbers, if noise alone exceeds the largest variance that rows of the box can have."""
         K = 2**box.bits - 1
-        if _noise_edge(noise, n_samples, np.ones(box.n_features)) > box.n_features * K * K:
+        if _noise_edge(plan, n_samples, np.ones(box.n_features)) > box.n_features * K * K:
             warnings.warn(
                 f"n_samples={n_samples} and epsilon={float(self.epsilon):g} are too small for {box.n_features} features: "
                 "the components will be noise; "
@@ -257,21 +267,26 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
                 stacklevel=4,
             )
 
-    def _upper(self, moments):
+    def _pack(self, moments, plan):
         """The integers to release: the upper second moment, after the sum if the mean is private."""
-        second = moments.second[np.triu_indices(len(moments.total))]
-        return np.concatenate([moments.total, second]) if self.center == "private" else second
+        d = len(moments.total)
+        weighted = moments.second * np.where(np.eye(d, dtype=bool), plan.diagonal_weight, 1)
+        sums = np.tile(plan.mean_weight * moments.total, plan.copies if self.center == "private" else 0)
+        return np.concatenate([sums, weighted[np.triu_indices(d)]])
 
-    def _decompose(self, noisy, noise, box):
+    def _decompose(self, noisy, plan, box):
         """Turn noisy integer moments into the fitted attributes: post-processing."""
         n, d, K = self.n_samples_, box.n_features, 2**box.bits - 1
         unit = box.step / 2  # one unit of the integers, in the units of the data
+        n_upper = d * (d + 1) // 2
         second = np.zeros((d, d))
-        second[np.triu_indices(d)] = noisy[-(d * (d + 1) // 2) :] / n
+        second[np.triu_indices(d)] = noisy[-n_upper:] / n
         second += np.triu(second, 1).T
+        second[np.diag_indices(d)] /= plan.diagonal_weight
         self.mean_ = box.midpoint
         if self.center == "private":
-            mean = np.clip(noisy[:d] / n, -K, K)
+            sums = noisy[:-n_upper].reshape(plan.copies, d).mean(axis=0) / plan.mean_weight
+            mean = np.clip(sums / n, -K, K)
             self.mean_ = box.midpoint + unit * mean
             second = (second - np.outer(mean, mean)) * (n / max(n - 1, 1))
         self.covariance_ = unit[:, None] * second * unit
@@ -279,7 +294,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         values, vectors = values[::-1], vectors[:, ::-1].T
         positive = np.clip(values, 0, None)
         ratio = positive / positive.sum() if positive.any() else np.full(d, 1 / d)
-        edge = _noise_edge(noise, n, unit)
+        edge = _noise_edge(plan, n, unit)
         k = self.n_components_ = self._choose(values, ratio, edge)
         signs = np.sign(vectors[np.arange(k), np.argmax(np.abs(vectors[:k]), axis=1)])
         self.components_ = vectors[:k] * signs[:, None]
@@ -297,13 +312,57 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return int(min(np.searchsorted(np.cumsum(ratio), self.n_components) + 1, len(values)))
 
 
-def _noise_edge(noise, n, unit):
+def _noise_edge(plan, n, unit):
     """Largest eigenvalue that noise alone is likely to show.
 
     The spectral norm of independent noise on a symmetric matrix is about twice the largest row norm of its deviations.
     """
-    deviation = math.sqrt(np.max(noise.variance())) / n
-    return 2 * deviation * float(np.max(unit)) * float(np.linalg.norm(unit))
+    return 2 * plan.deviation / n * float(np.max(unit)) * float(np.linalg.norm(unit))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One way to release the moments: the noise, and whole weights that the sums get before it."""
+
+    kind: Any
+    scale: Any
+    deviation: float  # of an off-diagonal second moment
+    largest: Any  # a size that must stay within 57 bits
+    mean_weight: int = 1
+    copies: int = 1  # how often the weighted sum of the rows is listed
+    diagonal_weight: int = 1
+
+    @property
+    def noise(self):
+        return self.kind(self.scale)
+
+
+def _laplace_plan(d, K, budget, private_mean):
+    mean_scale, scale = _laplace_scales(d, K, budget, private_mean)
+    scales = ([mean_scale] * d if private_mean else []) + [scale] * (d * (d + 1) // 2)
+    return _Plan(DiscreteLaplace, scales, math.sqrt(2) * float(scale), max(mean_scale, scale))
+
+
+def _gaussian_plan(d, K, budget, private_mean):
+    mean_scale, scale = _gaussian_scales(d, K, budget, private_mean)
+    scales = ([mean_scale] * d if private_mean else []) + [scale] * (d * (d + 1) // 2)
+    return _Plan(DiscreteGaussian, scales, float(scale), max(mean_scale, scale))
+
+
+def _sup_norm_plan(d, K, budget, private_mean):
+    """All of K S_i, P_ij (i < j) and 2 P_ii move by at most 2 K^2, so the loss is at most 2 K^2 / scale.
+
+    Proof: |y_i| <= K, so a row contributes K y_i, y_i y_j and 2 y_i^2, in intervals of length 2 K^2. The sum is listed d/8 times: a
+    weight for the mean, which costs little and keeps its error, which grows as d^2.5, from passing that of the second moment.
+    """
+    copies = -(-d // 8)
+    scale = laplace_scale(2 * K * K, budget)
+    count = d * (d + 1) // 2 + (copies * d if private_mean else 0)
+    deviation = float(scale) * math.sqrt((count + 1) * (count + 2) / 3)
+    return _Plan(DiscreteSupNorm, scale, deviation, scale * (count + 1), mean_weight=K, copies=copies, diagonal_weight=2)
+
+
+_PLANS = {"laplace": _laplace_plan, "gaussian": _gaussian_plan, "sup_norm": _sup_norm_plan}
 
 
 def _laplace_scales(d, K, epsilon, private_mean):
@@ -314,9 +373,9 @@ def _laplace_scales(d, K, epsilon, private_mean):
     over Q is c K^2 d^2 (1 + k)^2 with k = 1 / (2 K d c t): epsilon for the scales below. It is attained at y = K 1, y' = -k K 1.
     """
     if not private_mean:
-        return Fraction(0), Fraction(K * K * d * (d + 1)) / (2 * epsilon)
+        return Fraction(0), laplace_scale(Fraction(K * K * d * (d + 1), 2), epsilon)
     joint = (1 + _KAPPA) ** 2
-    return K * d * joint / (2 * _KAPPA * epsilon), K * K * d * (d + 1) * joint / (2 * epsilon)
+    return laplace_scale(K * d * joint / (2 * _KAPPA), epsilon), laplace_scale(K * K * d * (d + 1) * joint / 2, epsilon)
 
 
 def _gaussian_scales(d, K, rho, private_mean):

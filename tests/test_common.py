@@ -350,7 +350,7 @@ def test_tiny_tables_fit(estimator, shape):
 
 
 @each
-@pytest.mark.parametrize("epsilon", [1e-3, 1e4])
+@pytest.mark.parametrize("epsilon", [1e-3, 1e4, 1e15])
 def test_tiny_and_huge_epsilon_fit(estimator, epsilon, X):
     assert clone(estimator).set_params(epsilon=epsilon).fit(X).accountant_.remaining == 0
 

@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from skdpsynth import PrivatePCA
-from skdpsynth.decomposition import _gaussian_scales, _laplace_scales
+from skdpsynth.decomposition import _gaussian_scales, _laplace_scales, _sup_norm_plan
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.metrics import captured_variance_ratio
-from skdpsynth.privacy import check_rng, rho_of_epsilon
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteSupNorm, check_rng, rho_of_epsilon
 from skdpsynth.statistics import Moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
@@ -67,32 +67,57 @@ def test_gaussian_moments_move_by_at_most_the_claimed_l2_norm(d):
     assert first / (2 * mean_scale**2) + K**4 * d**2 / (2 * scale**2) <= float(rho)
 
 
+@pytest.mark.parametrize("noise", ["laplace", "sup_norm"])
 @pytest.mark.parametrize("center", ["private", "public"])
 @pytest.mark.parametrize("bounds", [(0, 1), (-5, 100), (np.array([0, -1, 5]), np.array([1, 9, 5.5]))])
-def test_what_fit_releases_moves_by_the_claimed_sensitivity(center, bounds, monkeypatch):
+def test_what_fit_releases_moves_by_the_claimed_sensitivity(noise, center, bounds, monkeypatch):
     """End to end: the values handed to `release` for worst-case neighbours, over the scales handed with them, lose epsilon."""
     from skdpsynth.privacy import PrivacyAccountant
 
     seen = []
     release = PrivacyAccountant.release
 
-    def spy(self, values, noise, rng, **keywords):
-        seen.append((values.copy(), noise, keywords["loss"]))
-        return release(self, values, noise, rng, **keywords)
+    def spy(self, values, drawn, rng, **keywords):
+        seen.append((values.copy(), drawn, keywords["loss"]))
+        return release(self, values, drawn, rng, **keywords)
 
     monkeypatch.setattr(PrivacyAccountant, "release", spy)
     low, high = (np.broadcast_to(np.asarray(b, dtype=float), 3) for b in bounds)
     X = low + (high - low) * np.random.default_rng(0).random((20, 3))
-    # u = K (1, 1, 1) and v = -k u with k = 1/4 for a private mean, 0 for none, attain the supremum up to the grid.
+    # Laplace: u = K (1, 1, 1) and v = -k u with k = 1/4 for a private mean, 0 for none, attain the supremum up to the grid.
+    # Sup norm: u = K (1, 1, 1) and v = K (1, 1, -1) do.
     worst = X.copy()
     X[0], worst[0] = high, low + (high - low) * (0.375 if center == "private" else 0.5)
+    if noise == "sup_norm":
+        worst[0] = low + (high - low) * [1, 1, 0]
     for data in (X, worst):
-        PrivatePCA(center=center, bounds=(low, high), epsilon=0.5).fit(data)
+        PrivatePCA(center=center, noise=noise, bounds=(low, high), epsilon=0.5).fit(data)
     (first, noise, cost), (second, _, _) = seen
-    scales = np.array([float(s) for s in noise.scale])
-    total = float(np.sum(np.abs(first - second) / scales))
+    total = noise_loss(noise, first - second)
     assert total <= float(cost.epsilon) == 0.5
     assert total == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("center", ["private", "public"])
+def test_weighted_moments_move_by_exactly_the_claimed_sup_norm(d, center):
+    """Brute force over pairs of rows of the odd grid: no entry moves by more than 2 K^2, and off the diagonal one does."""
+    K = 2**2 - 1
+    pca = PrivatePCA(center=center)
+    plan = _sup_norm_plan(d, K, Fraction(1), center == "private")
+    box = Box(np.zeros(d), np.ones(d), bits=2)
+    cells = np.array(list(itertools.product((0, 1, 3) if d > 2 else range(4), repeat=d)))
+    packed = np.array([pca._pack(Moments.of(box.restore(row[None]), box), plan) for row in cells])
+    worst = max(np.abs(packed - row).max() for row in packed)
+    assert worst <= 2 * K**2 == plan.noise.scale
+    if d > 1 or center == "private":
+        assert worst == 2 * K**2
+
+
+def noise_loss(noise, difference):
+    if isinstance(noise, DiscreteSupNorm):
+        return float(np.abs(difference).max() / noise.scale)
+    return float(np.sum(np.abs(difference) / np.array([float(s) for s in noise.scale])))
 
 
 def test_the_papers_noise_is_24_times_larger():
@@ -103,27 +128,47 @@ def test_the_papers_noise_is_24_times_larger():
     assert paper / float(scale) == pytest.approx(24, rel=2e-3)
 
 
-def test_gaussian_noise_is_chosen_where_it_is_smaller():
+def test_the_smallest_noise_is_chosen():
     X = np.random.default_rng(0).random((100, 30))
-    few = PrivatePCA(delta=1e-6).fit(X[:, :2]).accountant_.ledger[0].noise
-    many = PrivatePCA(delta=1e-6).fit(X).accountant_.ledger[0].noise
-    assert few.startswith("DiscreteLaplace")
-    assert many.startswith("DiscreteGaussian")
-    assert PrivatePCA().fit(X).accountant_.ledger[0].noise.startswith("DiscreteLaplace")
+
+    def noise(**parameters):
+        columns = parameters.pop("columns")
+        return PrivatePCA(**parameters).fit(X[:, :columns]).accountant_.ledger[0].noise.split("(")[0]
+
+    assert noise(columns=2) == "DiscreteLaplace"
+    assert noise(columns=2, delta=1e-6) == "DiscreteLaplace"
+    assert noise(columns=5) == "DiscreteSupNorm"
+    assert noise(columns=30) == "DiscreteSupNorm"
+    assert noise(columns=30, delta=1e-6) == "DiscreteGaussian"
+    assert noise(columns=30, delta=1e-6, noise="laplace") == "DiscreteLaplace"
 
 
-def test_noise_has_the_claimed_deviation():
-    """Released second moments of one data set, 400 fits of 6 entries: the variance is within 12 % of 2 s^2 (5 standard errors)."""
-    X = np.random.default_rng(0).random((50, 3))
-    K = 2**16 - 1
-    exact = Moments.of(X, Box(np.zeros(3), np.ones(3))).second[np.triu_indices(3)]
-    noisy = []
-    for _ in range(400):
-        fitted = PrivatePCA(center="public", epsilon=2).fit(X)
-        unit = 1 / 2**17
-        noisy.append(fitted.covariance_[np.triu_indices(3)] * 50 / unit**2 - exact)
-    scale = float(_laplace_scales(3, K, Fraction(2), private_mean=False)[1])
-    assert np.mean(np.square(noisy)) / (2 * scale**2) == pytest.approx(1, abs=0.12)
+@pytest.mark.parametrize("noise", ["laplace", "sup_norm", "gaussian"])
+@pytest.mark.parametrize("center", ["private", "public"])
+def test_noise_has_the_deviation_that_the_plan_claims(noise, center):
+    """Off-diagonal second moments of 500 fits, 3 entries each: the variance is within 25 % of the claim (5 standard errors)."""
+    X = np.full((50, 3), 0.5)
+    delta = 1e-6 if noise == "gaussian" else 0
+    pca = PrivatePCA(noise=noise, center=center, epsilon=2, delta=delta)
+    plan = pca._calibrate(50, 3)[0]
+    exact = Moments.of(X, Box(np.zeros(3), np.ones(3)))
+    off = np.flatnonzero(np.triu_indices(3)[0] != np.triu_indices(3)[1])
+    seen = [plan.noise.sample(len(pca._pack(exact, plan)), check_rng(None))[-6:][off] for _ in range(500)]
+    assert np.mean(np.square(np.array(seen, dtype=float))) / plan.deviation**2 == pytest.approx(1, abs=0.25)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "sup_norm", "gaussian"])
+@pytest.mark.parametrize("center", ["private", "public"])
+def test_released_moments_are_unbiased(noise, center, monkeypatch):
+    """With the draw replaced by zeros, what is unpacked is the exact covariance, whatever the weights."""
+    X = np.random.default_rng(0).random((500, 4)) * [1, 0.8, 0.6, 0.4]
+    delta = 1e-6 if noise == "gaussian" else 0
+    for kind in (DiscreteLaplace, DiscreteGaussian, DiscreteSupNorm):
+        monkeypatch.setattr(kind, "sample", lambda self, size, rng: np.zeros(size, dtype=np.int64))
+    fitted = PrivatePCA(noise=noise, center=center, delta=delta).fit(X)
+    expected = np.cov(X.T) if center == "private" else (X - 0.5).T @ (X - 0.5) / 500
+    assert np.allclose(fitted.covariance_, expected, atol=1e-4)
+    assert np.allclose(fitted.mean_, X.mean(axis=0) if center == "private" else 0.5, atol=1e-4)
 
 
 def test_the_grid_is_coarsened_when_noise_would_pass_62_bits():
@@ -236,9 +281,9 @@ def test_rho_of_the_ledger_is_the_tight_one():
 
 def test_hopeless_sizes_warn_by_public_numbers_only():
     X = np.random.default_rng(0).random((569, 30))
-    with pytest.warns(SmallSampleWarning, match="n_samples=569 and epsilon=0.5 are too small for 30 features"):
-        PrivatePCA(epsilon=0.5).fit(X)
+    with pytest.warns(SmallSampleWarning, match="n_samples=569 and epsilon=0.2 are too small for 30 features"):
+        PrivatePCA(epsilon=0.2).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PrivatePCA(epsilon=5).fit(X)
-        PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian").fit(X)
+        PrivatePCA(epsilon=0.2, delta=1e-6).fit(X)

@@ -6,10 +6,12 @@ from skdpsynth.privacy._gaussian import DiscreteGaussian
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring
 from skdpsynth.privacy._random import SecureBits, SeededBits, check_rng
+from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 
 __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "DiscreteSupNorm",
     "LedgerEntry",
     "PrivacyAccountant",
     "PrivacyLoss",

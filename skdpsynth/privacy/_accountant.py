@@ -149,7 +149,7 @@ class PrivacyAccountant:
         ----------
         values : int64 array
             The exact statistic.
-        noise : DiscreteLaplace or DiscreteGaussian
+        noise : DiscreteLaplace, DiscreteGaussian or DiscreteSupNorm
             Its scale broadcasts over `values`.
         rng : SecureBits or SeededBits
             See `skdpsynth.privacy.check_rng`.
