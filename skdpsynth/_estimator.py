@@ -11,6 +11,8 @@ from skdpsynth.domain import Box, Container
 from skdpsynth.exceptions import InsecureRandomnessWarning
 from skdpsynth.privacy import PrivacyAccountant, check_accountant, check_delta, check_epsilon, check_neighboring, check_rng
 
+_SMALLEST_EPSILON = 1e-9  # its noise still fits into 64 bits
+
 
 class PrivateEstimator(BaseEstimator):
     """Base of the private estimators: think twice before adding anything to it."""
@@ -24,7 +26,10 @@ class PrivateEstimator(BaseEstimator):
         box : Box
         rng : stream of random bits
         """
-        check_epsilon(self.epsilon)
+        if check_epsilon(self.epsilon) < _SMALLEST_EPSILON:
+            raise ValueError(
+                f"epsilon must be at least 1e-9, got {self.epsilon!r}: less has no use; common choices lie between 0.1 and 10."
+            )
         check_delta(self.delta)
         check_neighboring(self.neighboring)
         check_accountant(self.accountant)
@@ -36,7 +41,7 @@ class PrivateEstimator(BaseEstimator):
         container = Container.of(X)
         # An empty table is a neighbour of one row under add/remove, so it must fit too.
         X = validate_rows(self, X, reset=True, ensure_min_samples=1 if self.neighboring == "replace_one" else 0)
-        box = Box.from_bounds(self.bounds, X.shape[1], container.columns, bits)
+        box = Box.from_bounds(self.bounds, X.shape[1], container.columns, bits, container.whole(X.shape[1]))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InsecureRandomnessWarning)
             rng = check_rng(self.random_state)
@@ -45,11 +50,15 @@ class PrivateEstimator(BaseEstimator):
         self._container = container
         return X, box, rng
 
-    def _open_accountant(self):
-        """Return the accountant of this fit: its own, or a child that charges the shared one at once."""
+    def _open_accountant(self, delta=None):
+        """Return the accountant of this fit: its own, or a child that charges the shared one at once.
+
+        `delta` is what this fit needs of it (None: all of ``self.delta``).
+        """
+        delta = self.delta if delta is None else delta
         if self.accountant is None:
-            return PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
-        return self.accountant.child(self.epsilon, self.delta, name=type(self).__name__)
+            return PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring)
+        return self.accountant.child(self.epsilon, delta, name=type(self).__name__)
 
     def __getstate__(self):
         state = dict(super().__getstate__())

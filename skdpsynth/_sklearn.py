@@ -5,6 +5,7 @@ import numbers
 
 import numpy as np
 import sklearn
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
@@ -29,11 +30,27 @@ def validate_rows(estimator, X, *, reset, ensure_min_samples=1):
     X : ndarray of shape (n_samples, n_features)
         No copy where the input is an array of numbers already.
     """
-    X = _without_objects(X)
+    if hasattr(X, "collect") and not hasattr(X, "to_numpy"):
+        raise TypeError(f"X must be a table in memory, got a lazy {type(X).__name__}; call .collect() first.")
     names = _frame_columns(X)
-    if names is not None and not _is_pandas(X) and not _READS_FRAMES:
-        X = _Named(np.asarray(X.to_numpy()), names)
-    return validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples)
+    if names is not None:
+        X = _numbers_of_frame(X)
+        if not _is_pandas(X) and not _READS_FRAMES:
+            X = _Named(np.asarray(X.to_numpy()), names)
+    elif not issparse(X):
+        X = _numbers(X)
+        _check_shape(X)
+    with np.errstate(all="ignore"):  # a floating-point warning would tell of values
+        return validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples)
+
+
+def _check_shape(X):
+    """Refuse what scikit-learn would refuse with a message that prints the values."""
+    if X.ndim < 2:
+        raise ValueError(
+            f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: X.reshape(-1, 1) if it has a single "
+            "feature, X.reshape(1, -1) if it is a single row."
+        )
 
 
 def is_whole(value, low, high=math.inf):
@@ -84,32 +101,38 @@ def _frame_columns(X):
     return [str(name) for name in X.columns]
 
 
-def _without_objects(X):
-    """Turn objects into floats; a cell that is no number gives an error that does not quote it."""
-    if isinstance(X, np.ndarray):
-        objects = X.dtype.kind in "OUS"
-    elif _is_pandas(X) and hasattr(X, "dtypes"):
-        objects = any(getattr(dtype, "kind", "O") not in "iufb" for dtype in np.atleast_1d(np.array(X.dtypes, dtype=object)))
-    elif _frame_columns(X) is not None:
-        objects = np.asarray(X.head(0).to_numpy()).dtype.kind not in "iufb"
-        if objects:
-            raise TypeError("X must hold numbers only, but a column has another type; drop or encode it first.")
-    else:
-        objects = isinstance(X, list | tuple)
-    if not objects:
-        return X
+def _numbers_of_frame(X):
+    """Return a data frame of numbers; names and dtypes are public, so errors may name them."""
+    for name, dtype in zip(X.columns, X.dtypes, strict=True):
+        kind = X[name].head(0).to_numpy().dtype.kind if not _is_pandas(X) else getattr(dtype, "kind", "O")
+        if (kind not in "iufb" and dtype is not np.dtype(object)) or str(dtype).startswith("Sparse"):
+            raise TypeError(f"X must hold numbers only, but column {str(name)!r} has dtype {dtype}; drop or encode it first.")
+    return _quietly(lambda: X.astype(float)) if _is_pandas(X) and np.dtype(object) in list(X.dtypes) else X
+
+
+def _numbers(X):
+    """Return an array of numbers; of an array-like of objects, as floats."""
+    array = _quietly(lambda: np.asarray(X))
+    if array.dtype.kind in "OUS":
+        array = _quietly(lambda: array.astype(float))
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers; give real and imaginary parts as columns.")
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"X must hold numbers only, got dtype {array.dtype}; encode it first.")
+    return array
+
+
+def _quietly(convert):
+    """Call `convert`; what goes wrong is said without the cell it went wrong on, which numpy's own error quotes."""
     kind: type[Exception]
     try:
-        if _is_pandas(X):
-            return X.astype(float)
-        array = np.asarray(X)
-        return array.astype(float) if array.dtype.kind in "OUS" else array
+        return convert()
     except TypeError:
         kind = TypeError
-    except ValueError:
+    except (ValueError, OverflowError):
         kind = ValueError
-    # Raised here, so that it has no context: the original error quotes the cell.
+    # Raised here, so that it has no context.
     raise kind(
-        "X must hold numbers only: of a table of objects, every cell as an argument must be a string that reads as a number, or a number; "
-        "drop or encode the other columns first."
+        "X must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a number); "
+        "drop or encode their columns first."
     )

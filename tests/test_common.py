@@ -5,6 +5,8 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from estimators import all_estimators, variants
 from sklearn.base import clone
@@ -97,6 +99,24 @@ def test_a_fit_that_is_refused_leaves_the_object_as_it_was(estimator, X):
     assert vars(fitted) == before
 
 
+@each_synthesizer
+def test_delta_that_is_not_needed_is_not_charged(estimator, X):
+    """Counts get Laplace noise, and so do the moments of three columns."""
+    shared = PrivacyAccountant(1, 1e-6, neighboring=estimator.neighboring)
+    clone(estimator).set_params(delta=1e-6, accountant=shared).fit(X)
+    assert shared.ledger[0].loss.delta == 0
+
+
+@each
+@pytest.mark.parametrize("epsilon", [1e-17, 1e-300, 1e300])
+def test_absurd_epsilons_are_served_or_refused_before_the_charge(estimator, epsilon, X):
+    shared = PrivacyAccountant(float("inf"), neighboring=estimator.neighboring)
+    try:
+        clone(estimator).set_params(epsilon=epsilon, accountant=shared).fit(X)
+    except ValueError:
+        assert shared.spent == 0
+
+
 # Randomness
 
 
@@ -113,9 +133,10 @@ def test_seeded_fits_are_equal_and_say_so(estimator, X):
     with pytest.warns(InsecureRandomnessWarning):
         second = clone(estimator).set_params(random_state=7).fit(X)
     assert _equal(_released(first), _released(second))
-    part = getattr(first, "reducer_", None) or first
-    assert all(entry.randomness == "seeded" for entry in part.accountant_.ledger)
-    assert "7" not in str(part.accountant_.ledger[0].randomness)
+    assert all(entry.randomness == "seeded" for entry in first.accountant_.ledger)
+    shared = PrivacyAccountant(1, neighboring=estimator.neighboring)
+    clone(estimator).set_params(random_state=7, accountant=shared).fit(X)
+    assert shared.ledger[0].randomness == "seeded"
 
 
 @each
@@ -123,8 +144,7 @@ def test_secure_fits_say_so_and_do_not_warn(estimator, X):
     with warnings.catch_warnings():
         warnings.simplefilter("error", InsecureRandomnessWarning)
         fitted = clone(estimator).fit(X)
-    part = getattr(fitted, "reducer_", None) or fitted
-    assert {entry.randomness for entry in part.accountant_.ledger} == {"secure"}
+    assert {entry.randomness for entry in fitted.accountant_.ledger} == {"secure"}
 
 
 # What leaves fit
@@ -297,6 +317,63 @@ def test_strings_are_refused_without_quoting_them(estimator, bad):
     assert caught.value.__context__ is None
 
 
+class _Objects:
+    """An array-like of objects."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([["31415.5", "x"]], dtype=object)
+
+
+@each
+@pytest.mark.parametrize(
+    "bad",
+    [
+        np.array([31415.5, 0.2, 0.7]),
+        [31415.5, 0.2],
+        np.array(31415.5),
+        np.array([[31415.5 + 1j, 2]]),
+        {"a": [31415.5]},
+        [[31415.5, "x"]],
+        [[31415.5, 10**400]],
+        _Objects(),
+        np.array([["31415-01-01"]], dtype="M8[D]"),
+        np.array([(31415.5, 1)], dtype=[("a", float), ("b", int)]),
+        pd.Series([31415.5, 1]),
+        pd.DataFrame({"a": [31415.5, 1], "b": ["x", "y"]}),
+        pd.DataFrame({"a": pd.Categorical(["31415", "y"])}),
+        pl.Series([31415.5, 1]),
+        pl.DataFrame({"a": ["31415", "y"]}),
+        pl.DataFrame({"a": [31415.5, 1]}).lazy(),
+    ],
+    ids=lambda bad: type(bad).__name__,
+)
+def test_no_error_quotes_a_cell(estimator, bad):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        clone(estimator).fit(bad)
+    error = caught.value
+    while error is not None:
+        assert "31415" not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+@each
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_at_the_ends_of_floating_point_cause_no_warning(estimator, dtype):
+    X = np.random.default_rng(0).random((512, 2)).astype(dtype)
+    most = np.finfo(dtype).max
+    X[[0, 8]], X[[200, 208]], X[[3, 4]] = most, -most, np.finfo(dtype).smallest_subnormal
+    with np.errstate(over="raise", invalid="raise", divide="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        clone(estimator).fit(X)
+
+
+@each
+@pytest.mark.parametrize("n", [63, 64, 128])
+def test_dates_are_refused_whatever_their_number(estimator, n):
+    with pytest.raises(TypeError, match="X must hold numbers only, got dtype datetime64"):
+        clone(estimator).fit(np.arange(2 * n).reshape(-1, 2).astype("M8[D]"))
+
+
 @each
 def test_another_width_is_refused_after_fit(estimator, X):
     fitted = clone(estimator).fit(X)
@@ -357,7 +434,7 @@ def test_tiny_and_huge_epsilon_fit(estimator, epsilon, X):
 
 def test_small_samples_warn_by_public_numbers_only():
     X = np.random.default_rng(0).random((100, 2))
-    with pytest.warns(SmallSampleWarning, match="n_samples \\* epsilon is 100"):
+    with pytest.warns(SmallSampleWarning, match="n_samples \\* epsilon is 100, "):
         PrivateMeasureMechanism(epsilon=1).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error", SmallSampleWarning)

@@ -112,3 +112,28 @@ def test_missing_values_in_a_nullable_column_are_refused_with_the_static_sentenc
     frame = pd.DataFrame({"a": pd.array([0.5, None, 0.2], dtype="Float64"), "b": [0.1, 0.2, 0.3]})
     with pytest.raises(ValueError, match="contains NaN"):
         PrivateMeasureMechanism().fit(frame)
+
+
+@pytest.mark.parametrize("strategy", ["adaptive", "optimal", "paper"])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_dice_stay_fair(strategy, d):
+    """20,000 throws of d dice at epsilon 20: each face within 0.02 of 1/6 (rounding points of a real cell would miss by 0.05)."""
+    throws = np.random.default_rng(0).integers(1, 7, (20_000, d))
+    sample = PrivateMeasureMechanism(strategy, epsilon=20, bounds=(1, 6)).fit(throws).sample()
+    shares = np.bincount(sample[:, 0], minlength=7)[1:] / len(sample)
+    assert np.abs(shares - 1 / 6).max() < 0.02
+
+
+@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
+def test_whole_numbers_stay_within_bounds_that_are_none(synthesizer):
+    X = np.random.default_rng(0).integers(0, 8, (500, 3))
+    sample = clone(synthesizer).set_params(bounds=(0.2, 6.8)).fit(X).sample()
+    assert set(np.unique(sample)) <= set(range(1, 7))
+
+
+def test_booleans_keep_their_share():
+    """5000 rows, a third true, epsilon 10: within 0.02."""
+    X = np.random.default_rng(0).random((5000, 3)) < 1 / 3
+    sample = PrivateMeasureMechanism(epsilon=10).fit(X).sample()
+    assert sample.dtype == bool
+    assert np.abs(sample.mean(axis=0) - X.mean(axis=0)).max() < 0.02

@@ -2,6 +2,7 @@
 
 import numbers
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class Box:
         Finite, ``low < high``.
     bits : int, default=16
         Grid steps a side, as a power of two; 1 to 30.
+    whole : array-like of bool of shape (n_features,), default=None
+        Which features hold whole numbers: samples then do too. None: none of them.
 
     Raises
     ------
@@ -43,6 +46,7 @@ class Box:
     low: np.ndarray
     high: np.ndarray
     bits: int = BITS
+    whole: Any = None
 
     def __post_init__(self):
         low, high = (_as_bounds(bound) for bound in (self.low, self.high))
@@ -65,12 +69,15 @@ class Box:
             )
         if not isinstance(self.bits, numbers.Integral) or not 1 <= self.bits <= 30:
             raise ValueError(f"bits must be an integer from 1 to 30, got {self.bits!r}; 16 serves nearly all data.")
-        for name, value in (("low", low), ("high", high)):
+        whole = np.zeros(len(low), dtype=bool) if self.whole is None else np.array(self.whole, dtype=bool)
+        # A feature of whole numbers without one within its bounds is sampled like any other.
+        whole &= np.ceil(low) <= np.floor(high)
+        for name, value in (("low", low), ("high", high), ("whole", whole)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_bounds(cls, bounds, n_features, feature_names=None, bits=BITS):
+    def from_bounds(cls, bounds, n_features, feature_names=None, bits=BITS, whole=None):
         """Build the box that an estimator's ``bounds`` parameter describes.
 
         Parameters
@@ -81,9 +88,15 @@ class Box:
         feature_names : sequence of str, default=None
             The columns, in order; needed when `bounds` is a dict.
         bits : int, default=16
+        whole : array-like of bool, default=None
         """
         if isinstance(bounds, dict):
             bounds = _from_columns(bounds, feature_names)
+        elif isinstance(bounds, list) and bounds and all(isinstance(pair, tuple) for pair in bounds):
+            raise ValueError(
+                f"bounds must be a pair (low, high) of scalars or arrays, or a dict, got a list of {len(bounds)} pairs; "
+                "for a pair a feature give tuple(zip(*pairs))."
+            )
         try:
             low, high = bounds
         except (TypeError, ValueError):
@@ -98,7 +111,7 @@ class Box:
                     f"bounds must hold scalars or arrays of shape ({n_features},), one number a feature, got shape {side.shape} for {name}."
                 )
             sides.append(np.broadcast_to(side, (n_features,)).copy())
-        return cls(sides[0], sides[1], bits)
+        return cls(sides[0], sides[1], bits, whole)
 
     @property
     def n_features(self):
@@ -130,7 +143,7 @@ class Box:
         """Rows that are worked on at a time, so that the scratch stays in cache."""
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
-    @np.errstate(over="ignore")  # a warning would tell of a value far outside
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def steps(self, rows, bits, scratch):
         """Map rows onto ``2**bits`` steps an axis: whole numbers held in floats, in [0, 2**bits).
 
@@ -209,11 +222,15 @@ class Box:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        return self.clip(self.low + self.width * ((2.0 * np.asarray(Q) + 1) / 2.0 ** (self.bits + 1)))
+        return np.clip(self.low + self.width * ((2.0 * np.asarray(Q) + 1) / 2.0 ** (self.bits + 1)), self.low, self.high)
 
     def clip(self, X):
-        """Return `X` clipped to the box."""
-        return np.clip(X, self.low, self.high)
+        """Return `X` clipped to the box; features of whole numbers are rounded to those within it."""
+        X = np.clip(X, self.low, self.high)
+        if self.whole.any():
+            within = np.clip(np.rint(X[:, self.whole]), np.ceil(self.low[self.whole]), np.floor(self.high[self.whole]))
+            X[:, self.whole] = within
+        return X
 
 
 def _tile(per_feature):

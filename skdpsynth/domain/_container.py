@@ -48,6 +48,10 @@ class Container:
             dtypes = [_NUMPY.get(kind, np.dtype(float)) for kind in kinds]
         return cls(backend, tuple(frame.columns), tuple(dtypes))
 
+    def whole(self, n_features):
+        """Which columns hold whole numbers by their dtype, shape (n_features,)."""
+        return np.resize([dtype.kind in "iub" for dtype in self.dtypes], n_features)
+
     def fill(self, rows):
         """Return `rows`, floats of shape (n_samples, n_features), in the caller's kind of table.
 

@@ -176,6 +176,16 @@ class BinaryPartition:
             out.append(coordinate)
         return out
 
+    def _whole_numbers(self, axis, coordinate, side):
+        """Return the first whole number of each interval and how many it has (none: the nearest to its middle, and 1)."""
+        low, high = self.box.low[axis], self.box.high[axis]
+        below, above = low + coordinate * side, low + (coordinate + 1) * side
+        first = np.maximum(np.ceil(below), np.ceil(low))
+        # Intervals are closed below; the last is closed above too.
+        count = np.where(above >= high, np.floor(high) + 1, np.ceil(above)) - first
+        nearest = np.clip(np.rint((below + above) / 2), np.ceil(low), np.floor(high))
+        return np.where(count > 0, first, nearest), np.maximum(count, 1)
+
     def sample(self, cells, level, rng):
         """Place one point in each of the cells listed.
 
@@ -217,12 +227,16 @@ class BinaryPartition:
         # A point alone in its cell goes to the middle half of each side: nearer, on average, to wherever the true one is.
         alone = np.bincount(which, minlength=len(cells)) == 1 if self.spread else np.zeros(len(cells), dtype=bool)
         corners = np.empty((box.n_features, len(cells)))
+        choices = np.empty((box.n_features, len(cells)))  # of whole numbers in a cell
         for level in np.unique(levels):
             where = np.flatnonzero(levels == level)
             # In a measure the cells come by level: then nothing need be gathered.
             here: Any = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where
             inset = np.where(alone[here], 0.25, 0.0)
             for axis, coordinate in enumerate(self.corners(cells[here], level)):
+                if box.whole[axis]:
+                    corners[axis, here], choices[axis, here] = self._whole_numbers(axis, coordinate, sides[axis, level])
+                    continue
                 corners[axis, here] = box.low[axis] + (coordinate + inset) * sides[axis, level]
         # The middle halves are sides of their own, listed after the others.
         levels = levels + alone * sides.shape[1]
@@ -243,7 +257,10 @@ class BinaryPartition:
                         offset = (number * steps[axis] + shifts[axis]) * 2.0**-32
                     else:
                         offset = uniform[rows, axis]
-                    offset *= np.take(sides[axis], level, mode="wrap")
+                    if box.whole[axis]:
+                        offset = np.floor(offset * np.take(choices[axis], cell, mode="wrap"))
+                    else:
+                        offset *= np.take(sides[axis], level, mode="wrap")
                     offset += np.take(corners[axis], cell, mode="wrap")
                     np.minimum(offset, box.high[axis], out=X[rows, axis])
 

@@ -3,14 +3,16 @@
 import math
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._composition import split_exactly, total
+from skdpsynth.privacy._gaussian import DiscreteGaussian
 from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring
 from skdpsynth.privacy._random import check_stream
+from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class LedgerEntry:
         Where the bits came from; seeded noise protects nobody.
     group : str or None
         Children of one group hold disjoint rows: together they cost their largest.
+    detail : PrivacyAccountant or None
+        The child that this entry charged for; its noise and randomness are told here too.
     """
 
     name: str
@@ -36,6 +40,19 @@ class LedgerEntry:
     noise: str | None = None
     randomness: str | None = None
     group: str | None = None
+    detail: "PrivacyAccountant | None" = field(default=None, repr=False, compare=False)
+
+    def _told(self):
+        """Return the entry with the noise and randomness of its detail; one seeded draw below makes it seeded."""
+        if self.detail is None:
+            return self
+        inner = self.detail.ledger
+        sources = {entry.randomness for entry in inner if entry.randomness}
+        randomness = "seeded" if "seeded" in sources else "secure" if sources else None
+        return replace(self, noise="; ".join(dict.fromkeys(entry.noise for entry in inner if entry.noise)) or None, randomness=randomness)
+
+    def _recorded(self):
+        return self if self.detail is None else replace(self, detail=self.detail.record())
 
 
 class PrivacyAccountant:
@@ -70,6 +87,8 @@ class PrivacyAccountant:
 
     Notes
     -----
+    Losses may be chosen as one goes as long as all are pure; mixed with zCDP, fix the shares in advance.
+
     It lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.
 
@@ -97,7 +116,7 @@ class PrivacyAccountant:
     @property
     def ledger(self):
         """Entries in the order of their charge."""
-        return tuple(self._entries)
+        return tuple(entry._told() for entry in self._entries)
 
     @property
     def closed(self):
@@ -175,7 +194,11 @@ class PrivacyAccountant:
                 f"noise must have one scale, or scales that broadcast to the values of shape {values.shape}, "
                 f"got scales of shape {np.shape(noise.scale)}; reshape one of them."
             )
+        if isinstance(noise, DiscreteGaussian) and loss.rho is None and not loss.delta and not lossless:
+            raise ValueError(f"Releasing {name!r} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
         check_stream(rng)
+        if isinstance(noise, DiscreteSupNorm):
+            noise.check_size(values.size)
         self._charge(LedgerEntry(name, loss, _describe(noise), "seeded" if rng.seeded else "secure"))
         return values + noise.sample(values.shape, rng)
 
@@ -197,7 +220,7 @@ class PrivacyAccountant:
         child : PrivacyAccountant
         """
         child = PrivacyAccountant(epsilon, delta, neighboring=self.neighboring)
-        self._charge(LedgerEntry(name, PrivacyLoss(child.epsilon, child.delta), group=group))
+        self._charge(LedgerEntry(name, PrivacyLoss(child.epsilon, child.delta), group=group, detail=child))
         return child
 
     def close(self):
@@ -207,12 +230,15 @@ class PrivacyAccountant:
     def record(self):
         """Return a closed copy."""
         copy = PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
-        copy._entries = list(self._entries)
+        copy._entries = [entry._recorded() for entry in self._entries]
         copy.close()
         return copy
 
     def to_frame(self, backend="pandas"):
         """Return the ledger as a data frame, a row an entry.
+
+        What a child released is listed below the entry that charged for it, with that entry's name in the column "part_of": the rows
+        where that is missing are what this accountant was charged.
 
         Parameters
         ----------
@@ -224,9 +250,11 @@ class PrivacyAccountant:
         def number(x):
             return None if x is None else float(x)
 
-        entries = self._entries
+        lines = list(self._lines())
+        entries = [entry for entry, _ in lines]
         columns = {
             "name": [entry.name for entry in entries],
+            "part_of": [above for _, above in lines],
             "epsilon": [number(entry.loss.epsilon) for entry in entries],
             "delta": [number(entry.loss.delta) for entry in entries],
             "rho": [number(entry.loss.rho) for entry in entries],
@@ -236,7 +264,17 @@ class PrivacyAccountant:
         }
         text, real = nw.String, nw.Float64
         schema = {name: real if name in ("epsilon", "delta", "rho") else text for name in columns}
-        return nw.from_dict(columns, schema=schema, backend=backend).to_native()
+        try:
+            return nw.from_dict(columns, schema=schema, backend=backend).to_native()
+        except ModuleNotFoundError:
+            raise ImportError(f"to_frame needs {backend}: install it, name another backend, or read the ledger itself.") from None
+
+    def _lines(self, above=None):
+        """Yield (entry, name of the entry it is part of), details below their entry."""
+        for entry in self.ledger:
+            yield entry, above
+            if entry.detail is not None:
+                yield from entry.detail._lines(entry.name if above is None else f"{above} / {entry.name}")
 
     def _all_that_remains(self):
         remaining = self.remaining
@@ -269,7 +307,7 @@ class PrivacyAccountant:
         with self._lock:
             if self._closed:
                 raise BudgetExceededError(
-                    f"{entry.name!r} cannot be charged to a closed record; make a new PrivacyAccountant, or fit again.", None, 0
+                    f"{entry.name!r} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.", None, 0
                 )
             if entry.loss.rho is not None and not self.delta and entry.loss.rho != math.inf:
                 raise ValueError(f"{entry.name!r} has a zCDP loss, which needs delta > 0; give the accountant a delta.")
@@ -282,13 +320,14 @@ class PrivacyAccountant:
     def _refuse(self, entry, requested, delta):
         remaining = self.remaining
         if delta > self.delta:
-            cost, rest = f"delta={float(entry.loss.delta):g}", f"the whole ledger may hold only {float(self.delta):g}"
+            left = self.delta - self._total(self._entries)[1]
+            cost, rest = f"delta={float(entry.loss.delta):g}", f"only {float(left):g} of {float(self.delta):g} remains"
         elif requested == math.inf and math.inf not in (entry.loss.epsilon, entry.loss.rho):
             cost, rest = entry.loss, f"that leaves none of delta={float(self.delta):g} for the zCDP losses"
         else:
             cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(self.epsilon):g} remains"
         raise BudgetExceededError(
-            f"Releasing {entry.name!r} costs {cost}, but {rest}. Give this step a smaller share in `split`, or raise the budget.",
+            f"{entry.name!r} costs {cost}, but {rest}; give it a smaller epsilon (or share of `split`), or raise the budget.",
             requested,
             remaining,
         )
@@ -315,7 +354,8 @@ class PrivacyAccountant:
                 "An open PrivacyAccountant cannot be pickled, because a copy could spend the budget again; "
                 "use n_jobs=1 or threads, or pickle its record()."
             )
-        return {key: value for key, value in self.__dict__.items() if key != "_lock"}
+        state = {key: value for key, value in self.__dict__.items() if key != "_lock"}
+        return {**state, "_entries": [entry._recorded() for entry in self._entries]}
 
     def __setstate__(self, state):
         self.__dict__.update(state, _lock=threading.RLock())

@@ -59,9 +59,18 @@ class DiscreteSupNorm:
         check_stream(rng)
         shape = (size,) if isinstance(size, int) else tuple(size)
         count = math.prod(shape)
+        self.check_size(count)
         if not self.scale or not count:
             return np.zeros(shape, dtype=np.int64)
         return _uniform(_radius(self.scale, count, rng), count, rng).reshape(shape)
+
+    def check_size(self, count):
+        """Raise ValueError if `count` entries are too many for this scale: the sampler would wait too long."""
+        # A radius is about count * scale, and accepted with probability about exp(-count / (2 scale)).
+        if self.scale and count > 8 * self.scale + 8:
+            raise ValueError(
+                f"scale must be at least an eighth of the number of values, got {float(self.scale):g} for {count}; use Laplace noise."
+            )
 
     def variance(self, count):
         """Return, to a relative error of about 1 / scale, the variance of one of `count` entries as a float."""

@@ -141,25 +141,22 @@ class LowDimSynthesizer(PrivateSynthesizer):
         """
         X, box, rng = self._begin(X)
         inner = self._check_parameters(box.n_features)
-        _rehearse(inner, 1 if self.n_components == "auto" else self.n_components, self.neighboring)
-        accountant = self._open_accountant()
-        bounds, reducer = (box.low, box.high), None
+        bounds, reducer, rest = (box.low, box.high), None, check_epsilon(self.epsilon)
         if self.n_components != box.n_features:
-            first, rest = split_exactly(check_epsilon(self.epsilon), [self.reducer_share, 1 - self.reducer_share])
-            reducer = PrivatePCA(
-                self.n_components,
-                center=self.center,
-                epsilon=first,
-                delta=self.delta,
-                bounds=bounds,
-                accountant=accountant,
-                random_state=rng.child("reducer").random_state(),
-            )
-            _fit_quietly(reducer, X)
+            first, rest = split_exactly(rest, [self.reducer_share, 1 - self.reducer_share])
+            reducer = PrivatePCA(self.n_components, center=self.center, epsilon=first, delta=self.delta, bounds=bounds)
+            _rehearse(clone(reducer), box.n_features, bounds)
+        n_inner = box.n_features if reducer is None else self.n_components
+        _rehearse(
+            clone(inner).set_params(epsilon=rest, delta=0.0, neighboring=self.neighboring),
+            min(5, box.n_features) if n_inner == "auto" else n_inner,
+        )
+        needs_delta = reducer is not None and reducer._calibrate(len(X), box.n_features)[1].rho is not None
+        accountant = self._open_accountant(delta=None if needs_delta else 0)
+        if reducer is not None:
+            _fit_quietly(reducer.set_params(accountant=accountant, random_state=rng.child("reducer").random_state()), X)
             bounds = _image(reducer, box)
             X = _project(X, reducer, box, bounds)
-        else:
-            rest = check_epsilon(self.epsilon)
         inner.set_params(
             epsilon=rest,
             delta=0.0,
@@ -198,20 +195,29 @@ class LowDimSynthesizer(PrivateSynthesizer):
         if isinstance(self.synthesizer, str):
             check_choice("synthesizer", self.synthesizer, ("auto", "pmm"))
             return PrivateMeasureMechanism()
-        needed = {"epsilon", "delta", "bounds", "neighboring", "accountant", "random_state"}
-        if not hasattr(self.synthesizer, "sample") or not needed <= set(getattr(self.synthesizer, "get_params", dict)()):
+        if isinstance(self.synthesizer, type) or not hasattr(self.synthesizer, "get_params"):
+            raise ValueError(f"synthesizer must be 'auto', 'pmm' or an unfitted synthesizer, got {self.synthesizer!r}; give an instance.")
+        needed = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
+        lacking = [name for name in needed if name not in self.synthesizer.get_params()]
+        lacking += ["sample"] if not hasattr(self.synthesizer, "sample") else []
+        if lacking:
             raise ValueError(
-                f"synthesizer must be 'auto', 'pmm' or an unfitted synthesizer of this package, got {type(self.synthesizer).__name__}."
+                "synthesizer must be 'auto', 'pmm' or an unfitted synthesizer, "
+                f"but {type(self.synthesizer).__name__} lacks {', '.join(lacking)}."
+            )
+        if self.synthesizer.accountant is not None:
+            raise ValueError(
+                "synthesizer must have accountant=None, because it is charged to this fit; give the accountant to LowDimSynthesizer."
             )
         return clone(self.synthesizer)
 
 
-def _rehearse(synthesizer, n_features, neighboring):
-    """Fit a copy on two made-up rows, so that parameters it refuses are refused before any budget is spent."""
-    copy = clone(synthesizer).set_params(bounds=(0.0, 1.0), neighboring=neighboring, accountant=None)
+def _rehearse(estimator, n_features, bounds=(0.0, 1.0)):
+    """Fit on a hundred made-up rows, so that parameters a part refuses are refused before any budget is spent."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        copy.fit(np.array([[0.25], [0.75]]) * np.ones(n_features))
+        low, high = bounds
+        estimator.set_params(bounds=bounds).fit(low + (np.asarray(high) - low) * np.linspace(0, 1, 100)[:, None] * np.ones(n_features))
 
 
 def _fit_quietly(estimator, X):

@@ -27,6 +27,7 @@ from skdpsynth.synthesis._base import PrivateSynthesizer
 _COUNT_SHARE = 0.05  # of the budget, for the number of rows under add/remove
 _FIRST_SHARE = 0.25  # of the rest, for the first of the two adaptive stages
 _SMALL_PLANE = 500  # n * epsilon up to which one release serves two features better than two
+_SMALL = 100  # ... and more than two features
 _POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
 
 
@@ -41,8 +42,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     strategy : {"auto", "adaptive", "optimal", "paper"}, default="auto"
         "adaptive": a coarse histogram decides how finely each of its cells is counted in a second release.
         "optimal": one histogram; the budget is shared over its levels by least squares theory. "paper": Algorithm 4 of [1]_ with the
-        noise doubled for "replace_one", for comparison. "auto": "optimal" for one feature, and for two if the number of rows
-        times epsilon is at most 500; else "adaptive".
+        noise doubled for "replace_one", for comparison. "auto": "optimal" for one feature, and where the number of rows times
+        epsilon is at most 500 (two features) or 100 (more); else "adaptive".
     depth : "auto" or int, default="auto"
         Deepest level of the partition. "auto" follows from the number of rows times epsilon.
     partition : object, default=None
@@ -59,7 +60,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
     accountant : PrivacyAccountant, default=None
-        A shared budget, charged the whole ``epsilon`` before the first draw. None: one of its own for each `fit`.
+        A shared budget, charged the whole ``epsilon`` (and no delta) before the first draw. None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
 
@@ -101,7 +102,9 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     children is at most ``|(1 - s) (z_0 - n_0) - s (z_1 - n_1)|``, s the left child's share of a deficit, and each unit moves at most the
     diameter of A. Summing expected absolute values over the cells, adding the diameter of the leaf of each unit and half a unit a cell
     for rounding to whole rows gives the bound. With "adaptive" the bound itself depends on the first release, and what is proved is that
-    its expectation exceeds the expected distance. Under "add_or_remove_one" the noisy count stands for the number of rows.
+    its expectation exceeds the expected distance. It holds for any data (clipped to `bounds`, and before rounding to integer dtypes), so it
+    is usually several times what is seen. Under "add_or_remove_one" the noisy count stands for the number of rows, and the bound is one to
+    first order in its error.
 
     References
     ----------
@@ -161,29 +164,32 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         X, box, rng = self._begin(X)
         depth = self._check_parameters(box)
         # One axis alone may be cut more often than 16 times.
-        box = Box(box.low, box.high, bits=30) if box.n_features == 1 else box
-        release = _Release(self._open_accountant(), rng, sensitivity=2 if self.neighboring == "replace_one" else 1)
+        box = Box(box.low, box.high, 30, box.whole) if box.n_features == 1 else box
+        release = _Release(self._open_accountant(delta=0), rng, sensitivity=2 if self.neighboring == "replace_one" else 1)
 
         n = len(X) if self.neighboring == "replace_one" else release.number_of_rows(len(X))
         size = public_size(release.epsilon, n)
         if size <= 100 and box.n_features > 1:
             warnings.warn(
-                f"n_samples * epsilon is {size:g}: with {box.n_features} features and at most 100, "
-                "uniform points may be as close to the data; "
-                "use more rows, a larger epsilon or fewer features.",
+                f"n_samples * epsilon is {size:g}, and up to 100 the noise may leave synthetic rows of {box.n_features} features no closer "
+                "to the data than uniform ones; use more rows, a larger epsilon or fewer features.",
                 SmallSampleWarning,
                 stacklevel=3,
             )
         strategy = self.strategy
         if strategy == "auto":
-            one_pass = box.n_features == 1 or (box.n_features == 2 and size <= _SMALL_PLANE)
+            one_pass = box.n_features == 1 or size <= (_SMALL_PLANE if box.n_features == 2 else _SMALL)
             strategy = "optimal" if one_pass else "adaptive"
         make_partition = self._partition_of(box, spread=strategy != "paper")
         fit_measure = {"adaptive": _fit_adaptive, "optimal": _fit_optimal, "paper": _fit_paper}[strategy]
         self.measure_, self.error_bound_ = fit_measure(X, n, size, depth, box.n_features, make_partition, release)
         release.accountant.close()
 
-        self.partition_ = self.measure_.partition
+        if self.neighboring == "add_or_remove_one":
+            # The noisy count stood for n, from which it differs by E|Z| on average: twice that, against dividing by a noisy number.
+            widest = float(np.max(self.measure_.partition.diameters(0)))
+            self.error_bound_ = min(self.error_bound_ + widest * 2 * release.count_error / n, widest)
+        self.partition_ = self.measure_.partition if self.partition is None else self.partition
         self.accountant_ = release.accountant
         self.n_samples_ = n
         return self
@@ -201,6 +207,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
                     "partition must have depth, locate, diameters and sample, "
                     f"but {type(self.partition).__name__} lacks {', '.join(missing)}."
                 )
+            _rehearse(self.partition, box)
             most = self.partition.depth
         else:
             most = min(MAX_DEPTH, 30 if box.n_features == 1 else box.n_features * box.bits)
@@ -220,11 +227,43 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
         def make(depth):
             if self.partition is not None:
-                return self.partition, min(depth, self.partition.depth)
+                return _Guarded(self.partition), min(depth, self.partition.depth)
             depth = min(depth, MAX_DEPTH, box.n_features * box.bits)
             return BinaryPartition(box, depth, spread=spread), depth
 
         return make
+
+
+def _rehearse(partition, box):
+    """Try a caller's partition on one made-up row, so that what it gets wrong is said before any budget is spent."""
+    if not is_whole(partition.depth, 1, MAX_DEPTH):
+        raise ValueError(f"partition.depth must be an integer from 1 to {MAX_DEPTH}, got {partition.depth!r}.")
+    row = box.midpoint[None, :]
+    try:
+        cells = np.asarray(partition.locate(row))
+        rows = np.asarray(partition.sample(np.zeros(1, dtype=np.int64), 1, np.random.default_rng(0)))
+        partition.diameters(0)
+    except Exception as error:
+        raise ValueError(
+            f"partition does not serve rows of {box.n_features} features within bounds: {error}; see BinaryPartition."
+        ) from error
+    located = cells.shape == (1,) and cells.dtype.kind in "iu" and 0 <= cells[0] < 2**partition.depth
+    if not located or rows.shape != row.shape:
+        raise ValueError(
+            "partition.locate must return one integer in [0, 2**depth) a row, and partition.sample rows of the features of X, "
+            f"got {cells.dtype} of shape {cells.shape} and rows of shape {rows.shape} for one row of {box.n_features} features."
+        )
+
+
+class _Guarded:
+    """A caller's partition, whose cell numbers are copied and clipped: no row can fail or change after the charge."""
+
+    def __init__(self, partition):
+        self.partition = partition
+        self.depth, self.diameters, self.sample = int(partition.depth), partition.diameters, partition.sample
+
+    def locate(self, X):
+        return np.clip(np.array(self.partition.locate(X), dtype=np.int64), 0, 2**self.depth - 1)
 
 
 class _Release:
@@ -237,6 +276,7 @@ class _Release:
         # adding or removing one changes a single cell (1).
         self.sensitivity = sensitivity
         self.epsilon = accountant.remaining
+        self.count_error = 0.0
 
     def counts(self, values, epsilon, name):
         """Release cell counts at `epsilon`."""
@@ -247,6 +287,7 @@ class _Release:
         """Release the number of rows, which adding or removing a row changes by 1; at least 1."""
         share, self.epsilon = split_exactly(self.epsilon, [_COUNT_SHARE, 1 - _COUNT_SHARE])
         noise = DiscreteLaplace(laplace_scale(1, share))
+        self.count_error = noise.mean_absolute()
         noisy = self.accountant.release(np.array([n]), noise, self.rng.child("rows"), name="number of rows", loss=share)
         return max(1, int(noisy[0]))
 
@@ -302,9 +343,10 @@ def _fit_optimal(X, n, size, depth, n_features, make_partition, release):
     estimates, errors = least_squares(noisy, variances)
     mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
     noise_free = release.epsilon == math.inf
-    moved = sum(0.0 if noise_free else totals[i] * min(math.sqrt(errors[i + 1] / 2), n / 2**i) for i in range(depth))
-    bound = (moved + _rounding(partition, depth, n)) / n + float(np.max(partition.diameters(depth)))
-    return _measure_of_leaves(partition, depth, mass), min(bound, float(np.max(partition.diameters(0))))
+    widest = [float(np.max(partition.diameters(i))) for i in range(depth + 1)]
+    moved = sum(0.0 if noise_free else min(totals[i] * math.sqrt(errors[i + 1] / 2), n * widest[i]) for i in range(depth))
+    bound = (moved + _rounding(partition, depth, n)) / n + widest[depth]
+    return _measure_of_leaves(partition, depth, mass), min(bound, widest[0])
 
 
 def _fit_paper(X, n, size, depth, n_features, make_partition, release):
@@ -322,10 +364,10 @@ def _fit_paper(X, n, size, depth, n_features, make_partition, release):
 
     spreads = [DiscreteLaplace(laplace_scale(release.sensitivity, epsilon)).mean_absolute() for epsilon in epsilons]
     total = max(1, int(noisy[0][0]))
-    moved = sum(totals[i] * min(spreads[i + 1], total / 2**i) for i in range(depth)) + _rounding(partition, depth, n)
-    widest = float(np.max(partition.diameters(0)))
-    bound = moved / total + widest * abs(total - n) / max(total, n) + float(np.max(partition.diameters(depth)))
-    return _measure_of_leaves(partition, depth, leaves), min(bound, widest)
+    widest = [float(np.max(partition.diameters(i))) for i in range(depth + 1)]
+    moved = sum(min(totals[i] * spreads[i + 1], total * widest[i]) for i in range(depth)) + _rounding(partition, depth, n)
+    bound = moved / total + widest[0] * abs(total - n) / max(total, n) + widest[depth]
+    return _measure_of_leaves(partition, depth, leaves), min(bound, widest[0])
 
 
 def _fit_adaptive(X, n, size, depth, n_features, make_partition, release):
@@ -399,7 +441,7 @@ def _adaptive_bound(partition, measure, n, coarse_depth, refinement, correction,
         c, v = corrections[i + 1], variances[i + 1]
         seen = np.abs((1 - share) * c[0::2] - share * c[1::2])
         unseen = np.sqrt((1 - share) ** 2 * v[0::2] + share**2 * v[1::2]) if noisy else 0.0
-        moved += min(float(np.sum(seen + unseen)), n) * float(np.max(partition.diameters(i)))
+        moved += float(np.sum(seen + unseen)) * float(np.max(partition.diameters(i)))
     for i in range(int(refinement.max(initial=0))):
         # A node i levels below a coarse cell that is halved k times has children of variance v 2**(k - i - 1).
         k = refinement[refinement > i]

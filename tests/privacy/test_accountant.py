@@ -17,6 +17,7 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
+    DiscreteSupNorm,
     PrivacyAccountant,
     PrivacyLoss,
     SecureBits,
@@ -302,9 +303,9 @@ def test_a_zcdp_loss_needs_a_delta():
 def test_delta_is_a_budget_too():
     accountant = PrivacyAccountant(1, 1e-6)
     accountant.spend(PrivacyLoss(0.1, 1e-6), name="a")
-    with pytest.raises(BudgetExceededError, match=r"'b' costs delta=1e-09, but the whole ledger may hold only 1e-06. Give"):
+    with pytest.raises(BudgetExceededError, match=r"'b' costs delta=1e-09, but only 0 of 1e-06 remains; give"):
         accountant.spend(PrivacyLoss(0.1, 1e-9), name="b")
-    with pytest.raises(BudgetExceededError, match=r"'c' costs rho=0.001, but that leaves none of delta=1e-06 for the zCDP losses. Give"):
+    with pytest.raises(BudgetExceededError, match=r"'c' costs rho=0.001, but that leaves none of delta=1e-06 for the zCDP losses; give"):
         accountant.spend(PrivacyLoss(rho=0.001), name="c")
     assert len(accountant.ledger) == 1
 
@@ -335,7 +336,7 @@ def test_a_child_charges_its_parent_at_once_and_in_full():
 def test_a_child_that_does_not_fit_is_refused():
     parent = PrivacyAccountant(1)
     parent.child(0.7, name="first")
-    with pytest.raises(BudgetExceededError, match=r"'second' costs epsilon=0.4, but only 0.3 of 1 remains. Give"):
+    with pytest.raises(BudgetExceededError, match=r"'second' costs epsilon=0.4, but only 0.3 of 1 remains; give"):
         parent.child(0.4, name="second")
     assert len(parent.ledger) == 1
 
@@ -401,7 +402,7 @@ def test_a_record_survives_pickling_and_cannot_be_spent_from():
         lambda: record.child(0.1, name="a"),
         lambda: release(record, noise),
     ):
-        with pytest.raises(BudgetExceededError, match="cannot be charged to a closed record; make a new"):
+        with pytest.raises(BudgetExceededError, match="cannot be charged to a closed record; set accountant"):
             attempt()
     assert noise.spent_when_drawn == []
     assert record.ledger == accountant.ledger
@@ -503,7 +504,7 @@ def test_threads_cannot_overspend():
 def test_a_refusal_carries_its_numbers_and_survives_pickling():
     accountant = PrivacyAccountant(1)
     accountant.spend(0.75, name="a")
-    with pytest.raises(BudgetExceededError, match=r"Releasing 'counts' costs epsilon=0.5, but only 0.25 of 1 remains. Give") as refusal:
+    with pytest.raises(BudgetExceededError, match=r"'counts' costs epsilon=0.5, but only 0.25 of 1 remains; give") as refusal:
         release(accountant, loss=0.5)
     for error in (refusal.value, pickle.loads(pickle.dumps(refusal.value)), copy.copy(refusal.value)):
         assert (error.requested, error.remaining) == (Fraction(1, 2), Fraction(1, 4))
@@ -527,7 +528,7 @@ def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
     accountant.child(0.1, 1e-7, name="stratum", group="strata")
     frame = accountant.to_frame(backend)
     assert isinstance(frame, library.DataFrame)
-    assert list(frame.columns) == ["name", "epsilon", "delta", "rho", "noise", "randomness", "group"]
+    assert list(frame.columns) == ["name", "part_of", "epsilon", "delta", "rho", "noise", "randomness", "group"]
     assert list(frame["name"]) == ["counts", "moments", "stratum"]
     numbers = [[None if x is None or math.isnan(x) else x for x in frame[column]] for column in ("epsilon", "delta", "rho")]
     assert numbers == [[0.25, None, 0.1], [0, 0, 1e-7], [None, 0.001, None]]
@@ -538,7 +539,7 @@ def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
 def test_an_empty_ledger_is_a_frame_with_the_same_columns(backend):
     pytest.importorskip(backend)
     frame = PrivacyAccountant(1).to_frame(backend)
-    assert frame.shape == (0, 7)
+    assert frame.shape == (0, 8)
 
 
 def test_the_representation_tells_what_is_spent_of_what():
@@ -553,3 +554,34 @@ def test_an_accountant_parameter_is_none_or_an_accountant():
     check_accountant(PrivacyAccountant(1))
     with pytest.raises(ValueError, match=r"accountant must be None or a PrivacyAccountant, got float; make one"):
         check_accountant(1.0)
+
+
+def test_a_parent_tells_the_noise_and_randomness_of_its_children():
+    parent = PrivacyAccountant(1)
+    values = np.array([1, 2])
+    parent.child(0.5, name="first").release(values, DiscreteLaplace(4), SecureBits(), name="counts")
+    grandparent = PrivacyAccountant(2)
+    inner = grandparent.child(1, name="model").child(0.5, name="part")
+    assert grandparent.ledger[0].randomness is None
+    inner.release(values, DiscreteLaplace(4), SeededBits(0), name="counts")
+    assert (parent.ledger[0].noise, parent.ledger[0].randomness) == ("DiscreteLaplace(scale=4)", "secure")
+    for accountant in (grandparent, pickle.loads(pickle.dumps(grandparent.record()))):
+        assert accountant.ledger[0].randomness == "seeded"
+        frame = accountant.to_frame("polars")
+        assert frame["part_of"].to_list() == [None, "model", "model / part"]
+        assert frame["name"].to_list() == ["model", "part", "counts"]
+
+
+@pytest.mark.parametrize("loss", [None, 0.5, PrivacyLoss(0.5)])
+def test_gaussian_noise_is_not_booked_as_a_pure_loss(loss):
+    accountant = PrivacyAccountant(1, 1e-6)
+    with pytest.raises(ValueError, match="has no pure loss"):
+        accountant.release(np.array([5]), DiscreteGaussian(3), SecureBits(), name="counts", loss=loss)
+    assert accountant.spent == 0
+
+
+def test_sup_norm_noise_of_too_many_values_is_refused_before_the_charge():
+    accountant = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="at least an eighth of the number of values"):
+        accountant.release(np.zeros(100, dtype=np.int64), DiscreteSupNorm(1), SecureBits(), name="moments")
+    assert accountant.spent == 0

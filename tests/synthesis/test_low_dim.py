@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdpsynth import LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.domain import Box
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.synthesis._low_dim import _image, _project
@@ -106,7 +106,9 @@ def test_any_unfitted_synthesizer_runs_inside():
     ("parameter", "value", "message"),
     [
         ("synthesizer", "psmm2", "synthesizer must be one of"),
-        ("synthesizer", PrivatePCA(), "unfitted synthesizer"),
+        ("synthesizer", PrivatePCA(), "PrivatePCA lacks sample"),
+        ("synthesizer", PrivateMeasureMechanism, "give an instance"),
+        ("synthesizer", PrivateMeasureMechanism(accountant=PrivacyAccountant(1)), "accountant=None"),
         ("synthesizer", 3, "unfitted synthesizer"),
         ("reducer_share", 0, "reducer_share must be"),
         ("reducer_share", 1.0, "reducer_share must be"),
@@ -115,8 +117,6 @@ def test_any_unfitted_synthesizer_runs_inside():
     ],
 )
 def test_bad_parameters_are_refused_before_any_budget_is_spent(parameter, value, message):
-    from skdpsynth import PrivacyAccountant
-
     shared = PrivacyAccountant(1, neighboring=value if parameter == "neighboring" else "replace_one")
     with pytest.raises(ValueError, match=message):
         LowDimSynthesizer(accountant=shared).set_params(**{parameter: value}).fit(line(50, 4))
@@ -124,8 +124,6 @@ def test_bad_parameters_are_refused_before_any_budget_is_spent(parameter, value,
 
 
 def test_an_inner_synthesizer_that_refuses_its_parameters_does_so_before_any_budget_is_spent():
-    from skdpsynth import PrivacyAccountant
-
     shared = PrivacyAccountant(1)
     inner = PrivateMeasureMechanism(depth=-1)
     with pytest.raises(ValueError, match="depth must be"):

@@ -168,7 +168,7 @@ def test_adaptive_cells_are_finer_where_the_mass_is():
     assert inside.max() > measure.levels.min() + 3
 
 
-@pytest.mark.parametrize(("n", "d", "adaptive"), [(5000, 1, False), (500, 2, False), (501, 2, True), (100, 3, True)])
+@pytest.mark.parametrize(("n", "d", "adaptive"), [(5000, 1, False), (500, 2, False), (501, 2, True), (100, 3, False), (101, 3, True)])
 def test_default_strategy_follows_public_sizes(n, d, adaptive):
     fitted = PrivateMeasureMechanism(epsilon=1).fit(np.random.default_rng(0).random((n, d)))
     assert any("refined" in entry.name for entry in fitted.accountant_.ledger) == adaptive
@@ -248,3 +248,69 @@ def test_no_warning_for_enough_rows():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PrivateMeasureMechanism().fit(np.random.default_rng(0).random((1000, 3)))
+
+
+class _View(Circle):
+    """A partition that returns a column of X, as floats or whole numbers, out of range or not."""
+
+    def locate(self, X):
+        return X[:, 0] if X.dtype.kind == "i" else X[:, 0].astype(int)
+
+
+def test_a_partition_that_returns_a_view_does_not_change_the_rows():
+    X = np.random.default_rng(0).integers(0, 1024, (2000, 2))
+    before = X.copy()
+    PrivateMeasureMechanism("adaptive", partition=_View(), bounds=(0, 1023)).fit(X)
+    assert np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("value", [-5, 5000])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_cells_out_of_range_are_clipped(strategy, value):
+    X = np.random.default_rng(0).integers(0, 1024, (2000, 2))
+    X[7] = value
+    assert PrivateMeasureMechanism(strategy, partition=_View(), bounds=(0, 1023)).fit(X).accountant_.spent == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("depth", "8"),
+        ("locate", lambda X: X[:, 0] + 0.5),
+        ("locate", lambda X: np.full(len(X), 1 << 10)),
+        ("locate", lambda X: X.astype(int)),
+        ("sample", lambda cells, level, rng: np.zeros((len(cells), 7))),
+        ("diameters", None),
+    ],
+)
+def test_a_partition_that_breaks_the_protocol_is_refused_before_any_budget_is_spent(name, value):
+    partition = Circle()
+    setattr(partition, name, value)
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="partition"):
+        PrivateMeasureMechanism(partition=partition, accountant=shared).fit(np.random.default_rng(0).random((100, 2)))
+    assert shared.spent == 0
+
+
+class TwoPoints:
+    """Two points at distance 1."""
+
+    depth = 1
+
+    def locate(self, X):
+        return (X[:, 0] > 0.5).astype(np.int64)
+
+    def diameters(self, level):
+        return 1.0 - level
+
+    def sample(self, cells, level, rng):
+        return (cells if level else rng.integers(0, 2, len(cells))).astype(float)[:, None]
+
+
+@pytest.mark.parametrize("neighboring", RELATIONS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_error_bound_holds_where_there_is_no_slack(strategy, neighboring):
+    """Two atoms, 200 equal rows, 200 fits: the mean distance is the mean share on the other atom."""
+    X = np.zeros((200, 1))
+    fits = [PrivateMeasureMechanism(strategy, depth=1, partition=TwoPoints(), neighboring=neighboring).fit(X) for _ in range(200)]
+    assert np.mean([fit.sample(1000).mean() for fit in fits]) <= np.mean([fit.error_bound_ for fit in fits])
