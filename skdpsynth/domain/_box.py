@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 BITS = 16
-_VALUES = 1 << 18  # values at a time: the scratch stays in cache, and threads seldom meet
+_VALUES = 1 << 17  # values at a time: the scratch stays in cache
 _TILE = 64  # rows that share one line of bounds
 _WIDEST = 990  # widths lie between 2**-990 and 2**990
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpsynth._sklearn import is_whole
 
-_ROWS = 1 << 14  # rows placed at a time: the scratch stays in cache
+_ROWS = 1 << 16  # rows placed at a time: the scratch stays in cache
 _ROWS_FOR_THREADS = 1 << 17
 _MOST_THREADS = 4
 _TABLE_BITS = 15  # bits that one look-up table spreads
@@ -26,8 +26,7 @@ class BinaryPartition:
     depth : int
         Number of halvings from the box to a leaf; 0 to ``min(62, n_features * bits)``.
     spread : bool, default=True
-        Whether `sample` spreads the points of a cell evenly (a low-discrepancy sequence; a point alone in its cell goes to the
-        middle half of each side) instead of drawing them independently.
+        Whether `sample` spreads the points of a cell evenly (a low-discrepancy sequence) instead of drawing them independently.
 
     Raises
     ------
@@ -87,25 +86,21 @@ class BinaryPartition:
             depth = self.depth
         groups = self._groups(depth)
 
-        def locate(start, stop):
-            # No BLAS here: its own threads would stand in the way of ours for products this thin.
-            size = min(self.box.chunk_rows, stop - start)
-            floats, number, spread = np.empty((2, size)), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-            for rows, steps in self.box.chunks(X[start:stop], self.cuts(depth)):
-                out, m = cells[start:stop][rows], len(steps)
-                joined, one = floats[:, :m]
-                for axes, places, tables in groups:
-                    np.multiply(steps[:, axes[0]], places[0], out=joined)
-                    for axis, place in zip(axes[1:], places[1:], strict=True):
-                        joined += np.multiply(steps[:, axis], place, out=one)
-                    number[:m] = joined
-                    for shift, table in tables:
-                        part = number[:m] if len(tables) == 1 else number[:m] >> shift & (len(table) - 1)
-                        # in range by construction, so "wrap" only skips the check
-                        out |= np.take(table, part, out=spread[:m], mode="wrap")
-                out >>= depth - self.depth
-
-        _in_threads(locate, len(X))
+        size = min(self.box.chunk_rows, len(X))
+        floats, number, spread = np.empty((2, size)), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+        for rows, steps in self.box.chunks(X, self.cuts(depth)):
+            out, m = cells[rows], len(steps)
+            joined, one = floats[:, :m]
+            for axes, places, tables in groups:
+                np.multiply(steps[:, axes[0]], places[0], out=joined)
+                for axis, place in zip(axes[1:], places[1:], strict=True):
+                    joined += np.multiply(steps[:, axis], place, out=one)
+                number[:m] = joined
+                for shift, table in tables:
+                    part = number[:m] if len(tables) == 1 else number[:m] >> shift & (len(table) - 1)
+                    # in range by construction, so "wrap" only skips the check
+                    out |= np.take(table, part, out=spread[:m], mode="wrap")
+            out >>= depth - self.depth
         return cells
 
     def _groups(self, depth):
@@ -224,23 +219,17 @@ class BinaryPartition:
         box = self.box
         levels = np.asarray(levels, dtype=np.int64)
         sides = np.array([box.width / 2.0 ** self.cuts(level) for level in range(int(levels.max(initial=0)) + 1)]).T
-        # A point alone in its cell goes to the middle half of each side: nearer, on average, to wherever the true one is.
-        alone = np.bincount(which, minlength=len(cells)) == 1 if self.spread else np.zeros(len(cells), dtype=bool)
         corners = np.empty((box.n_features, len(cells)))
         choices = np.empty((box.n_features, len(cells)))  # of whole numbers in a cell
         for level in np.unique(levels):
             where = np.flatnonzero(levels == level)
             # In a measure the cells come by level: then nothing need be gathered.
             here: Any = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where
-            inset = np.where(alone[here], 0.25, 0.0)
             for axis, coordinate in enumerate(self.corners(cells[here], level)):
                 if box.whole[axis]:
                     corners[axis, here], choices[axis, here] = self._whole_numbers(axis, coordinate, sides[axis, level])
                     continue
-                corners[axis, here] = box.low[axis] + (coordinate + inset) * sides[axis, level]
-        # The middle halves are sides of their own, listed after the others.
-        levels = levels + alone * sides.shape[1]
-        sides = np.hstack([sides, sides / 2])
+                corners[axis, here] = box.low[axis] + coordinate * sides[axis, level]
         steps, shifts = _kronecker_steps(box.n_features), rng.integers(2**32, size=box.n_features, dtype=np.uint32)
         X = np.empty((len(which), box.n_features))
         # Independent points come from one generator, in order; a sequence can be continued anywhere.

@@ -250,7 +250,7 @@ class PrivacyAccountant:
         def number(x):
             return None if x is None else float(x)
 
-        lines = list(self._lines())
+        lines = list(self.lines())
         entries = [entry for entry, _ in lines]
         columns = {
             "name": [entry.name for entry in entries],
@@ -269,12 +269,12 @@ class PrivacyAccountant:
         except ModuleNotFoundError:
             raise ImportError(f"to_frame needs {backend}: install it, name another backend, or read the ledger itself.") from None
 
-    def _lines(self, above=None):
-        """Yield (entry, name of the entry it is part of), details below their entry."""
+    def lines(self, above=None):
+        """Yield (entry, name of the entry it is part of or None): the ledger, with what children released below their entry."""
         for entry in self.ledger:
             yield entry, above
             if entry.detail is not None:
-                yield from entry.detail._lines(entry.name if above is None else f"{above} / {entry.name}")
+                yield from entry.detail.lines(entry.name if above is None else f"{above} / {entry.name}")
 
     def _all_that_remains(self):
         remaining = self.remaining

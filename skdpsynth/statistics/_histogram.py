@@ -22,7 +22,7 @@ class Histogram:
     def of(cls, X, partition):
         """Count the leaves of a partition, a chunk of rows at a time."""
         counts = np.zeros(1 << partition.depth, dtype=np.int64)
-        rows = max(8 * _ROWS, len(counts))
+        rows = max(_ROWS, len(counts))
         for start in range(0, len(X), rows):
             counts += np.bincount(partition.locate(X[start : start + rows]), minlength=len(counts))
         return cls(counts)

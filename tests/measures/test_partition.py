@@ -239,16 +239,6 @@ def test_each_of_several_points_is_uniform_in_its_cell(d, spread, n_points):
         assert kstest((X[:, axis] - partition.box.low[axis]) / partition.box.width[axis], "uniform").pvalue > 1e-4
 
 
-@each_shape
-def test_spread_point_alone_in_its_cell_lies_in_the_middle_half_of_each_side(d, depth, bits):
-    partition = partition_of(d, depth, bits)
-    cells = np.unique(some_cells(depth, 50))
-    X = partition.sample(cells, depth, np.random.default_rng(0))
-    low, high = boxes_of(partition, cells, depth)
-    rounding = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)))
-    assert np.all(np.abs(X - (low + high) / 2) <= (high - low) / 4 + rounding)
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize(("d", "most"), [(1, 0.3), (2, 0.3), (3, 0.4), (5, 0.5)])
 def test_spread_points_are_more_even_than_independent_ones(d, most):
