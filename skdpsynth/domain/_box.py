@@ -181,6 +181,16 @@ class Box:
             np.copyto(block, _tile(2.0 ** (bits - 1)), where=np.isnan(block))
         return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
 
+    @np.errstate(all="ignore")
+    def column_steps(self, column, feature, bits, out):
+        """Do what `steps` does for one column, into the contiguous `out`; but leave NaN as NaN."""
+        column = column.astype(float) if column.dtype.itemsize > 8 else column
+        if self.low[feature]:
+            column = np.subtract(column, self.low[feature], out=out)
+        np.multiply(column, 2.0**bits / self.width[feature], out=out)
+        np.clip(out, 0, 2.0**bits - 1, out=out)
+        return np.floor(out, out=out)
+
     def chunks(self, X, bits=None):
         """Yield ``(rows, steps)`` over `X`: a slice, and the steps of those rows in reused scratch."""
         bits = np.full(self.n_features, self.bits) if bits is None else bits

@@ -3,17 +3,27 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsynth._sklearn import is_whole
 
+_ROWS_LOCATED = 1 << 15  # rows located at a time: the scratch stays in cache
 _ROWS = 1 << 16  # rows placed at a time: the scratch stays in cache
 _ROWS_FOR_THREADS = 1 << 17
 _MOST_THREADS = 4
 _TABLE_BITS = 15  # bits that one look-up table spreads
 MAX_DEPTH = 62  # a cell number is a non-negative int64
+
+
+class _Group(NamedTuple):
+    """Axes whose steps are joined into one number, ``sum(steps * place)``, and the look-ups that spread its bits."""
+
+    axes: list
+    bits: list
+    places: list
+    tables: list  # of (shift, table): a number wider than one table is looked up in parts
 
 
 class BinaryPartition:
@@ -80,69 +90,64 @@ class BinaryPartition:
         """
         X = np.asarray(X)
         cells = np.zeros(len(X), dtype=np.int64)
-        # Equally many bits for all axes are quicker; the leading bits are the ancestor that is wanted.
-        depth = -(-self.depth // self.box.n_features) * self.box.n_features
-        if depth > MAX_DEPTH or self.box.n_features > 8:
-            depth = self.depth
-        groups = self._groups(depth)
-
-        size = min(self.box.chunk_rows, len(X))
-        floats, number, spread = np.empty((2, size)), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        for rows, steps in self.box.chunks(X, self.cuts(depth)):
-            out, m = cells[rows], len(steps)
-            joined, one = floats[:, :m]
-            for axes, places, tables in groups:
-                np.multiply(steps[:, axes[0]], places[0], out=joined)
-                for axis, place in zip(axes[1:], places[1:], strict=True):
-                    joined += np.multiply(steps[:, axis], place, out=one)
-                number[:m] = joined
-                for shift, table in tables:
-                    part = number[:m] if len(tables) == 1 else number[:m] >> shift & (len(table) - 1)
+        groups = self._groups()
+        size = min(_ROWS_LOCATED, len(X))
+        floats, integers = np.empty((2, size)), np.empty((2, size), dtype=np.int64)
+        for start in range(0, len(X), _ROWS_LOCATED):
+            rows = X[start : start + _ROWS_LOCATED]
+            out = cells[start : start + _ROWS_LOCATED]
+            joined, one = floats[:, : len(rows)]
+            number, spread = integers[:, : len(rows)]
+            for group in groups:
+                self._join(rows, group, joined, one)
+                if np.isnan(np.min(joined)):
+                    self._join(rows, group, joined, one, settle=True)
+                number[:] = joined
+                for shift, table in group.tables:
+                    part = number if len(group.tables) == 1 else number >> shift & (len(table) - 1)
                     # in range by construction, so "wrap" only skips the check
-                    out |= np.take(table, part, out=spread[:m], mode="wrap")
-            out >>= depth - self.depth
+                    out |= np.take(table, part, out=spread, mode="wrap")
         return cells
 
-    def _groups(self, depth):
-        """Join axes into one number of few bits, and give the tables that turn it into bits of the cell number.
+    def _join(self, rows, group, joined, one, settle=False):
+        """Write the numbers of a group of axes into `joined`; `settle` sends NaN to the middle, else it stays."""
+        for i, (axis, bits) in enumerate(zip(group.axes, group.bits, strict=True)):
+            steps = self.box.column_steps(rows[:, axis], axis, bits, one if i else joined)
+            if settle:
+                steps[np.isnan(steps)] = 2.0 ** (bits - 1)
+            if i < len(group.axes) - 1:
+                steps *= group.places[i]
+            if i:
+                joined += steps
 
-        Returns
-        -------
-        groups : list of (axes, places, tables)
-            ``sum(steps[:, axis] * place)`` is the number of a group; `tables` lists ``(shift, table)``, where a number wider than
-            one table is looked up in parts.
-        """
-        cuts = self.cuts(depth).tolist()
+    def _groups(self):
+        """Join axes into numbers of few bits, and give the tables that turn them into bits of the cell number."""
+        cuts = self.cuts(self.depth).tolist()
         joined: list[list[int]] = []
         for axis, bits in enumerate(cuts):
             if bits and joined and sum(cuts[a] for a in joined[-1]) + bits <= _TABLE_BITS:
                 joined[-1].append(axis)
             elif bits:
                 joined.append([axis])
-        groups: list[tuple] = []
+        groups = []
         for axes in joined:
-            if len(axes) == 1:
-                groups.append((axes, [1.0], list(self._spread(axes[0], depth))))
-                continue
-            table, place = np.zeros(1, dtype=np.int64), 1.0
-            places: list[float] = []
-            for axis in reversed(axes):
-                places.insert(0, place)
-                place *= 2.0 ** cuts[axis]
-                ((_, own),) = self._spread(axis, depth)
-                table = (own[:, None] | table).ravel()
-            groups.append((axes, places, [(0, table)]))
+            bits = [cuts[axis] for axis in axes]
+            places = [2.0 ** sum(bits[i + 1 :]) for i in range(len(axes))]
+            tables = list(self._spread(axes[0], bits[0]))
+            for axis in axes[1:]:
+                ((_, table),), ((_, own),) = tables, self._spread(axis, cuts[axis])
+                tables = [(0, (table[:, None] | own).ravel())]
+            groups.append(_Group(axes, bits, places, tables))
         return groups
 
-    def _spread(self, axis, depth):
+    def _spread(self, axis, bits):
         """Yield ``(shift, table)``: the steps of an axis, a few bits at a time, to where the Morton number has them."""
-        bits = int(self.cuts(depth)[axis])
         for low in range(0, bits, _TABLE_BITS):
             values = np.arange(1 << min(_TABLE_BITS, bits - low), dtype=np.int64)
             table = np.zeros_like(values)
             for bit in range(min(_TABLE_BITS, bits - low)):
                 halving = bits - 1 - (low + bit)  # 0 is the first cut of this axis
-                table |= (values >> bit & 1) << (depth - 1 - (halving * self.box.n_features + axis))
+                table |= (values >> bit & 1) << (self.depth - 1 - (halving * self.box.n_features + axis))
             yield low, table
 
     def corners(self, cells, level):
