@@ -183,7 +183,19 @@ class Box:
 
     @np.errstate(all="ignore")
     def column_steps(self, column, feature, bits, out):
-        """Do what `steps` does for one column, into the contiguous `out`; but leave NaN as NaN."""
+        """Do what `steps` does for one column, but leave NaN as NaN.
+
+        Parameters
+        ----------
+        column : ndarray of shape (n_rows,)
+        feature, bits : int
+        out : ndarray of shape (n_rows,), float
+            Contiguous; it holds the result.
+
+        Returns
+        -------
+        out : ndarray of shape (n_rows,)
+        """
         column = column.astype(float) if column.dtype.itemsize > 8 else column
         if self.low[feature]:
             column = np.subtract(column, self.low[feature], out=out)

@@ -1,7 +1,5 @@
 """Binary partitions: cells that are halved again and again, numbered so that leading bits name the ancestors."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,9 +8,7 @@ import numpy as np
 from skdpsynth._sklearn import is_whole
 
 _ROWS_LOCATED = 1 << 15  # rows located at a time: the scratch stays in cache
-_ROWS = 1 << 16  # rows placed at a time: the scratch stays in cache
-_ROWS_FOR_THREADS = 1 << 17
-_MOST_THREADS = 4
+_ROWS = 1 << 15  # rows placed at a time: the scratch stays in cache
 _TABLE_BITS = 15  # bits that one look-up table spreads
 MAX_DEPTH = 62  # a cell number is a non-negative int64
 
@@ -237,39 +233,23 @@ class BinaryPartition:
                 corners[axis, here] = box.low[axis] + coordinate * sides[axis, level]
         steps, shifts = _kronecker_steps(box.n_features), rng.integers(2**32, size=box.n_features, dtype=np.uint32)
         X = np.empty((len(which), box.n_features))
-        # Independent points come from one generator, in order; a sequence can be continued anywhere.
-        uniform = None if self.spread else rng.random(X.shape)
-
-        def place(first, last):
-            for start in range(first, last, _ROWS):
-                rows = slice(start, min(start + _ROWS, last))
-                cell, number = which[rows], order[rows].astype(np.uint32)
-                level = np.take(levels, cell, mode="wrap")
-                for axis in range(box.n_features):
-                    if uniform is None:
-                        # A Kronecker sequence modulo 2**32 under one random shift: any run of it is evenly spread.
-                        offset = (number * steps[axis] + shifts[axis]) * 2.0**-32
-                    else:
-                        offset = uniform[rows, axis]
-                    if box.whole[axis]:
-                        offset = np.floor(offset * np.take(choices[axis], cell, mode="wrap"))
-                    else:
-                        offset *= np.take(sides[axis], level, mode="wrap")
-                    offset += np.take(corners[axis], cell, mode="wrap")
-                    np.minimum(offset, box.high[axis], out=X[rows, axis])
-
-        _in_threads(place, len(X))
+        for start in range(0, len(X), _ROWS):
+            rows = slice(start, start + _ROWS)
+            cell, number = which[rows], order[rows].astype(np.uint32)
+            level = np.take(levels, cell, mode="wrap")
+            for axis in range(box.n_features):
+                if self.spread:
+                    # A Kronecker sequence modulo 2**32 under one random shift: any run of it is evenly spread.
+                    offset = (number * steps[axis] + shifts[axis]) * 2.0**-32
+                else:
+                    offset = rng.random(len(cell))
+                if box.whole[axis]:
+                    offset = np.floor(offset * np.take(choices[axis], cell, mode="wrap"))
+                else:
+                    offset *= np.take(sides[axis], level, mode="wrap")
+                offset += np.take(corners[axis], cell, mode="wrap")
+                np.minimum(offset, box.high[axis], out=X[rows, axis])
         return X
-
-
-def _in_threads(work, n_rows):
-    """Call ``work(start, stop)`` on parts of the rows, side by side where there are many: numpy lets go of the interpreter."""
-    workers = min(_MOST_THREADS, os.cpu_count() or 1) if n_rows >= _ROWS_FOR_THREADS else 1
-    if workers == 1:
-        return work(0, n_rows)
-    edges = np.linspace(0, n_rows, workers + 1).astype(int).tolist()
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
 
 
 @lru_cache(maxsize=16)

@@ -28,8 +28,8 @@ _COUNT_SHARE = 0.05  # of the budget, for the number of rows under add/remove
 _FIRST_SHARE = 0.25  # of the rest, for the first of the two adaptive stages
 _SMALL_PLANE = 500  # n * epsilon up to which one release serves two features better than two
 _SMALL = 100  # ... and more than two features
-_POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold, for two features
-_POINTS_A_CELL_BEYOND = 1.4  # ... and for more
+_POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
+_POINTS_A_CELL_IN_SPACE = 1.4  # ... with three or four features
 
 
 class PrivateMeasureMechanism(PrivateSynthesizer):
@@ -376,7 +376,7 @@ def _fit_adaptive(X, n, size, depth, n_features, make_partition, release):
     first, second = split_exactly(release.epsilon, [_FIRST_SHARE, 1 - _FIRST_SHARE])
     coarse_depth = int(0.6 * math.log2(max(2.0, size)) if n_features <= 2 else math.log2(max(1.0, _FIRST_SHARE * size)) - 3)
     coarse_depth = max(coarse_depth, 0)
-    points = _POINTS_A_CELL if n_features <= 2 else _POINTS_A_CELL_BEYOND
+    points = _POINTS_A_CELL_IN_SPACE if n_features in (3, 4) else _POINTS_A_CELL
     weight = (1 - _FIRST_SHARE) * size / n / points  # cells that one row can pay for
     finest = coarse_depth + max(0, int(math.log2(max(1.0, weight * n))))
     partition, finest = make_partition(min(depth or finest, finest))
