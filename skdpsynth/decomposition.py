@@ -53,7 +53,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     noise : {"auto", "laplace", "gaussian", "sup_norm"}, default="auto"
         "gaussian" needs ``delta > 0``. "sup_norm" is pure: one random radius for all moments, then uniform noise within it.
         "auto" takes the one whose second moments have the smallest standard deviation, a public number: "sup_norm" from
-        about four features on, and with ``delta > 0`` "gaussian" from about twelve.
+        three or four features on, and at delta 1e-6, epsilon 1 "gaussian" from six or seven.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0

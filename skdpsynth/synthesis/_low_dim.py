@@ -38,7 +38,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
-        Above 0, the moments of the PCA get Gaussian noise where that is smaller (from about 8 columns); the counts keep Laplace
+        Above 0, the moments of the PCA get Gaussian noise where that is smaller (from 6 or 7 columns); the counts keep Laplace
         noise.
     bounds : tuple or dict, default=(0.0, 1.0)
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
