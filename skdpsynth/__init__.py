@@ -2,7 +2,7 @@
 
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.synthesis import LowDimSynthesizer, PrivateMeasureMechanism
+from skdpsynth.synthesis import LowDimSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
 
-__all__ = ["LowDimSynthesizer", "PrivacyAccountant", "PrivateMeasureMechanism", "PrivatePCA"]
+__all__ = ["LowDimSynthesizer", "PrivacyAccountant", "PrivateMeasureMechanism", "PrivatePCA", "SignedMeasureMechanism"]
 __version__ = "0.1.0"

@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator
 
 import skdpsynth
-from skdpsynth import LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 
 
 def all_estimators():
@@ -24,7 +24,11 @@ def variants():
         "PMM-add_or_remove_one": PrivateMeasureMechanism(neighboring="add_or_remove_one"),
         "PMM-optimal-add_or_remove_one": PrivateMeasureMechanism("optimal", neighboring="add_or_remove_one"),
         "PMM-paper-add_or_remove_one": PrivateMeasureMechanism("paper", neighboring="add_or_remove_one"),
+        "PSMM": SignedMeasureMechanism(),
+        "PSMM-cells-cityblock": SignedMeasureMechanism(50, metric="cityblock"),
+        "PSMM-add_or_remove_one": SignedMeasureMechanism(metric="euclidean", neighboring="add_or_remove_one"),
         "LowDim": LowDimSynthesizer(),
+        "LowDim-psmm": LowDimSynthesizer(2, synthesizer="psmm"),
         "LowDim-1": LowDimSynthesizer(1),
         "LowDim-private": LowDimSynthesizer(2, center="private"),
         "LowDim-inner": LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism("optimal")),

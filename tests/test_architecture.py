@@ -27,7 +27,7 @@ FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 # What may be imported from the same floor: the base of the estimators, bounds and schemas for metrics, and whatever the top floor needs.
 SIDEWAYS = {("decomposition", "_estimator"), ("continual", "_estimator"), ("metrics", "domain")}
 BEHIND_THE_DOOR = {"synthesis", "decomposition", "continual"}  # the rooms that may release
-OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "ot"}
+OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "ot", "ortools"}
 NOISE = {"laplace", "normal", "standard_normal", "multivariate_normal", "lognormal", "randn", "geometric", "exponential"}
 NOISE |= {"standard_exponential", "gumbel", "logistic", "standard_t", "standard_cauchy", "poisson", "negative_binomial"}
 

@@ -182,13 +182,15 @@ class Box:
         return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
 
     @np.errstate(all="ignore")
-    def column_steps(self, column, feature, bits, out):
-        """Do what `steps` does for one column, but leave NaN as NaN.
+    def column_steps(self, column, feature, n_steps, out):
+        """Do what `steps` does for one column and any number of steps, but leave NaN as NaN.
 
         Parameters
         ----------
         column : ndarray of shape (n_rows,)
-        feature, bits : int
+        feature : int
+        n_steps : int or float
+            A power of two makes the leading bits those of any finer grid.
         out : ndarray of shape (n_rows,), float
             Contiguous; it holds the result.
 
@@ -199,8 +201,8 @@ class Box:
         column = column.astype(float) if column.dtype.itemsize > 8 else column
         if self.low[feature]:
             column = np.subtract(column, self.low[feature], out=out)
-        np.multiply(column, 2.0**bits / self.width[feature], out=out)
-        np.clip(out, 0, 2.0**bits - 1, out=out)
+        np.multiply(column, n_steps / self.width[feature], out=out)
+        np.clip(out, 0, n_steps - 1, out=out)
         return np.floor(out, out=out)
 
     def chunks(self, X, bits=None):

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth._sklearn import is_whole
+from skdpsynth.measures._placement import place_points
 
 _ROWS_LOCATED = 1 << 15  # rows located at a time: the scratch stays in cache
-_ROWS = 1 << 15  # rows placed at a time: the scratch stays in cache
 _TABLE_BITS = 15  # bits that one look-up table spreads
 MAX_DEPTH = 62  # a cell number is a non-negative int64
 
@@ -108,7 +108,7 @@ class BinaryPartition:
     def _join(self, rows, group, joined, one, settle=False):
         """Write the numbers of a group of axes into `joined`; `settle` sends NaN to the middle, else it stays."""
         for i, (axis, bits) in enumerate(zip(group.axes, group.bits, strict=True)):
-            steps = self.box.column_steps(rows[:, axis], axis, bits, one if i else joined)
+            steps = self.box.column_steps(rows[:, axis], axis, 2.0**bits, one if i else joined)
             if settle:
                 steps[np.isnan(steps)] = 2.0 ** (bits - 1)
             if i < len(group.axes) - 1:
@@ -172,16 +172,6 @@ class BinaryPartition:
             out.append(coordinate)
         return out
 
-    def _whole_numbers(self, axis, coordinate, side):
-        """Return the first whole number of each interval and how many it has (none: the nearest to its middle, and 1)."""
-        low, high = self.box.low[axis], self.box.high[axis]
-        below, above = low + coordinate * side, low + (coordinate + 1) * side
-        first = np.maximum(np.ceil(below), np.ceil(low))
-        # Intervals are closed below; the last is closed above too.
-        count = np.where(above >= high, np.floor(high) + 1, np.ceil(above)) - first
-        nearest = np.clip(np.rint((below + above) / 2), np.ceil(low), np.floor(high))
-        return np.where(count > 0, first, nearest), np.maximum(count, 1)
-
     def sample(self, cells, level, rng):
         """Place one point in each of the cells listed.
 
@@ -221,35 +211,13 @@ class BinaryPartition:
         levels = np.asarray(levels, dtype=np.int64)
         sides = np.array([box.width / 2.0 ** self.cuts(level) for level in range(int(levels.max(initial=0)) + 1)]).T
         corners = np.empty((box.n_features, len(cells)))
-        choices = np.empty((box.n_features, len(cells)))  # of whole numbers in a cell
         for level in np.unique(levels):
             where = np.flatnonzero(levels == level)
             # In a measure the cells come by level: then nothing need be gathered.
             here: Any = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where
             for axis, coordinate in enumerate(self.corners(cells[here], level)):
-                if box.whole[axis]:
-                    corners[axis, here], choices[axis, here] = self._whole_numbers(axis, coordinate, sides[axis, level])
-                    continue
-                corners[axis, here] = box.low[axis] + coordinate * sides[axis, level]
-        steps, shifts = _kronecker_steps(box.n_features), rng.integers(2**32, size=box.n_features, dtype=np.uint32)
-        X = np.empty((len(which), box.n_features))
-        for start in range(0, len(X), _ROWS):
-            rows = slice(start, start + _ROWS)
-            cell, number = which[rows], order[rows].astype(np.uint32)
-            level = np.take(levels, cell, mode="wrap")
-            for axis in range(box.n_features):
-                if self.spread:
-                    # A Kronecker sequence modulo 2**32 under one random shift: any run of it is evenly spread.
-                    offset = (number * steps[axis] + shifts[axis]) * 2.0**-32
-                else:
-                    offset = rng.random(len(cell))
-                if box.whole[axis]:
-                    offset = np.floor(offset * np.take(choices[axis], cell, mode="wrap"))
-                else:
-                    offset *= np.take(sides[axis], level, mode="wrap")
-                offset += np.take(corners[axis], cell, mode="wrap")
-                np.minimum(offset, box.high[axis], out=X[rows, axis])
-        return X
+                corners[axis, here] = coordinate
+        return place_points(box, corners, sides, levels, which, order, rng, self.spread)
 
 
 @lru_cache(maxsize=16)
@@ -265,14 +233,3 @@ def _gather_table(n_axes):
         for position in range(axis, width, n_axes):
             table[axis] = table[axis] << 1 | codes >> (width - 1 - position) & 1
     return rounds, table
-
-
-def _kronecker_steps(n_axes):
-    """Steps of the R_d sequence, modulo 2**32: 1/g, 1/g**2, ... with g**(d+1) = g + 1.
-
-    Source: M. Roberts (2018), the generalised golden ratio.
-    """
-    g = 2.0
-    for _ in range(60):
-        g = (1 + g) ** (1 / (n_axes + 1))
-    return (g ** -np.arange(1.0, n_axes + 1) * 2.0**32).astype(np.uint32)

@@ -20,8 +20,9 @@ class Histogram:
 
     @classmethod
     def of(cls, X, partition):
-        """Count the leaves of a partition, a chunk of rows at a time."""
-        counts = np.zeros(1 << partition.depth, dtype=np.int64)
+        """Count the leaves of a binary partition, or the cells of a plain one, a chunk of rows at a time."""
+        n_cells = 1 << partition.depth if hasattr(partition, "depth") else partition.n_cells
+        counts = np.zeros(n_cells, dtype=np.int64)
         rows = max(_ROWS, len(counts))
         for start in range(0, len(X), rows):
             counts += np.bincount(partition.locate(X[start : start + rows]), minlength=len(counts))

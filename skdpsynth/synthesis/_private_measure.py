@@ -1,14 +1,12 @@
 """The private measure mechanism (PMM)."""
 
 import math
-import warnings
 
 import numpy as np
 
-from skdpsynth._estimator import all_or_nothing, public_size
+from skdpsynth._estimator import all_or_nothing
 from skdpsynth._sklearn import check_choice, is_whole
 from skdpsynth.domain import Box
-from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.measures import (
     MAX_DEPTH,
     BinaryPartition,
@@ -23,8 +21,8 @@ from skdpsynth.measures import (
 from skdpsynth.privacy import DiscreteLaplace, laplace_scale, split_exactly
 from skdpsynth.statistics import Histogram
 from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._release import Release, size_of
 
-_COUNT_SHARE = 0.05  # of the budget, for the number of rows under add/remove
 _FIRST_SHARE = 0.25  # of the rest, for the first of the two adaptive stages
 _SMALL_PLANE = 500  # n * epsilon up to which one release serves two features better than two
 _SMALL = 100  # ... and more than two features
@@ -166,17 +164,10 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         depth = self._check_parameters(box)
         # One axis alone may be cut more often than 16 times.
         box = Box(box.low, box.high, 30, box.whole) if box.n_features == 1 else box
-        release = _Release(self._open_accountant(delta=0), rng, sensitivity=2 if self.neighboring == "replace_one" else 1)
+        release = Release(self._open_accountant(delta=0), rng)
 
-        n = len(X) if self.neighboring == "replace_one" else release.number_of_rows(len(X))
-        size = public_size(release.epsilon, n)
-        if size <= 100 and box.n_features > 1:
-            warnings.warn(
-                f"n_samples * epsilon is {size:g}, and up to 100 the noise may leave synthetic rows of {box.n_features} features no closer "
-                "to the data than uniform ones; use more rows, a larger epsilon or fewer features.",
-                SmallSampleWarning,
-                stacklevel=3,
-            )
+        n = release.number_of_rows(len(X))
+        size = size_of(release, n, box.n_features)
         strategy = self.strategy
         if strategy == "auto":
             one_pass = box.n_features == 1 or size <= (_SMALL_PLANE if box.n_features == 2 else _SMALL)
@@ -267,46 +258,9 @@ class _Guarded:
         return np.clip(np.array(self.partition.locate(X), dtype=np.int64), 0, 2**self.depth - 1)
 
 
-class _Release:
-    """The counts of one fit on their way out: cell counts have one sensitivity, set by the relation."""
-
-    def __init__(self, accountant, rng, sensitivity):
-        self.accountant = accountant
-        self.rng = rng
-        # L1 sensitivity of the counts of disjoint cells: replacing a row takes one unit from a cell and gives one to another (2);
-        # adding or removing one changes a single cell (1).
-        self.sensitivity = sensitivity
-        self.epsilon = accountant.remaining
-        self.count_error = 0.0
-
-    def counts(self, values, epsilon, name):
-        """Release cell counts at `epsilon`."""
-        noise = DiscreteLaplace(laplace_scale(self.sensitivity, epsilon))
-        return self.accountant.release(values, noise, self.rng.child(name), name=name, loss=epsilon)
-
-    def number_of_rows(self, n):
-        """Release the number of rows, which adding or removing a row changes by 1; at least 1."""
-        share, self.epsilon = split_exactly(self.epsilon, [_COUNT_SHARE, 1 - _COUNT_SHARE])
-        noise = DiscreteLaplace(laplace_scale(1, share))
-        self.count_error = noise.mean_absolute()
-        noisy = self.accountant.release(np.array([n]), noise, self.rng.child("rows"), name="number of rows", loss=share)
-        return max(1, int(noisy[0]))
-
-    def public_generator(self):
-        """A numpy generator for choices that are post-processing."""
-        return np.random.default_rng(np.frombuffer(self.rng.child("public").bytes(32), dtype=np.uint32))
-
-
 def _total_diameters(partition, depth):
     """W_i: the sum of the diameters of the cells of level i, for i < depth."""
     return tuple(float(np.sum(np.broadcast_to(partition.diameters(i), 1 << i))) for i in range(depth))
-
-
-def _variance(release, epsilon, nominal):
-    """Noise variance of a count released at `epsilon`; without noise, a weight for joining: that of the `nominal` epsilon."""
-    if epsilon == math.inf:
-        return 2 * (release.sensitivity / float(nominal)) ** 2
-    return DiscreteLaplace(laplace_scale(release.sensitivity, epsilon)).variance()
 
 
 def _levels_of(counts, depth):
@@ -339,7 +293,7 @@ def _fit_optimal(X, n, size, depth, n_features, make_partition, release):
     noisy, variances = [None] * (depth + 1), [math.inf] * (depth + 1)
     for j in used:
         noisy[j] = release.counts(levels[j], epsilons[j], f"counts of level {j}")
-        variances[j] = _variance(release, epsilons[j], shares[j])
+        variances[j] = release.variance(epsilons[j], shares[j])
 
     estimates, errors = least_squares(noisy, variances)
     mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
@@ -396,7 +350,7 @@ def _fit_adaptive(X, n, size, depth, n_features, make_partition, release):
     fine = release.counts(Histogram.of_refined(cells, coarse_shift, refinement).counts, second, "counts of the refined cells")
 
     # Join the two estimates of each coarse cell by inverse variance, and share the mass from the root downwards.
-    v_first, v_second = _variance(release, first, _FIRST_SHARE), _variance(release, second, 1 - _FIRST_SHARE)
+    v_first, v_second = release.variance(first, _FIRST_SHARE), release.variance(second, 1 - _FIRST_SHARE)
     groups, start = [], 0
     fine_sum = np.empty(n_coarse)
     for k in np.unique(refinement):

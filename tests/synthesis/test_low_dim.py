@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box
 from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.synthesis._low_dim import _image, _project
+from skdpsynth.synthesis._subspace import image, lattice_of_image, project
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
@@ -47,10 +47,10 @@ def test_projection_is_the_same_row_by_row_and_in_any_batch():
     X = np.random.default_rng(0).random((700, 37))
     box = Box(np.zeros(37), np.ones(37))
     reducer = PrivatePCA(3, epsilon=100).fit(X)
-    bounds = _image(reducer, box)
-    whole = _project(X, reducer, box, bounds)
-    rows = np.vstack([_project(X[i : i + 1], reducer, box, bounds) for i in range(len(X))])
-    backwards = _project(X[::-1], reducer, box, bounds)[::-1]
+    bounds = image(reducer, box)
+    whole = project(X, reducer, box, bounds)
+    rows = np.vstack([project(X[i : i + 1], reducer, box, bounds) for i in range(len(X))])
+    backwards = project(X[::-1], reducer, box, bounds)[::-1]
     assert np.array_equal(whole, rows)
     assert np.array_equal(whole, backwards)
 
@@ -59,9 +59,9 @@ def test_projection_agrees_with_transform_up_to_the_grid_and_the_clip():
     X = line(300, 6)
     box = Box(np.zeros(6), np.ones(6))
     reducer = PrivatePCA(2, epsilon=100).fit(X)
-    low, high = _image(reducer, box)
+    low, high = image(reducer, box)
     expected = np.clip(reducer.transform(X), low, high)
-    assert np.allclose(_project(X, reducer, box, (low, high)), expected, atol=1e-4)
+    assert np.allclose(project(X, reducer, box, (low, high)), expected, atol=1e-4)
 
 
 def test_each_direction_is_cut_to_what_the_box_reaches():
@@ -70,7 +70,7 @@ def test_each_direction_is_cut_to_what_the_box_reaches():
     box = Box(np.zeros(5), np.ones(5))
     reducer = PrivatePCA(2, epsilon=1).fit(X)
     reducer.explained_variance_ = np.full(2, 1e6)
-    low, high = _image(reducer, box)
+    low, high = image(reducer, box)
     corners = np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T
     projected = reducer.transform(corners)
     assert np.allclose(projected.min(axis=0), low)
@@ -102,9 +102,54 @@ def test_any_unfitted_synthesizer_runs_inside():
     assert not hasattr(inner, "measure_")
 
 
+@pytest.mark.parametrize(("d", "k"), [(3, 1), (4, 2), (6, 3), (30, 3), (12, 5)])
+def test_cells_that_meet_the_image_of_the_box_are_all_kept(d, k):
+    """Images of corners and of random rows lie in kept cells; of the others, some are dropped when the image leaves room."""
+    box, rng = Box(np.zeros(d), np.ones(d)), np.random.default_rng(0)
+    reducer = PrivatePCA(k, epsilon=1).fit(rng.random((50, d)))
+    reducer.explained_variance_ = np.full(k, 1e6)  # no cut at three deviations
+    bounds = image(reducer, box)
+    lattice = lattice_of_image(reducer, box, bounds, 500)
+    assert 200 <= lattice.n_cells <= 500 or k == 5
+    X = np.vstack([rng.random((2000, d)), rng.integers(0, 2, (2000, d))])
+    T = np.clip(reducer.transform(X), *bounds)
+    # A row in a kept cell is within half a side of its centre; in another it is not.
+    apart = np.abs(T - lattice.positions[lattice.locate(T)]) / lattice.sides
+    assert apart.max() <= 0.5 + 1e-6
+    assert np.ptp(lattice.sides) < 0.5 * lattice.sides.max()  # nearly cubes
+
+
+def test_cells_outside_the_image_of_the_box_are_dropped():
+    """The image of the unit square under a turn by 45 degrees fills half of its bounding box."""
+    box, turn = Box([0, 0], [1, 1]), np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    reducer = PrivatePCA(2, center="public").fit(np.random.default_rng(0).random((50, 2)))
+    reducer.components_, reducer.explained_variance_ = turn, np.full(2, 1e6)
+    lattice = lattice_of_image(reducer, box, image(reducer, box), 1000)
+    assert 0.5 < lattice.n_cells / np.prod(lattice.shape) < 0.57
+
+
+@pytest.mark.parametrize("synthesizer", ["psmm", SignedMeasureMechanism(30, metric="euclidean")])
+def test_signed_measure_runs_inside(synthesizer):
+    model = LowDimSynthesizer(2, synthesizer=synthesizer, epsilon=4).fit(line(500, 5))
+    assert isinstance(model.synthesizer_, SignedMeasureMechanism)
+    assert model.synthesizer_.solution_.status == "optimal"
+    assert model.accountant_.spent == 4
+    if synthesizer != "psmm":
+        assert model.synthesizer_.measure_.partition.n_cells <= 30
+        assert synthesizer.cells is None
+
+
+@pytest.mark.parametrize(("k", "n", "expected"), [(2, 100, "pmm"), (3, 100, "psmm"), (4, 800, "psmm"), (3, 5000, "pmm"), (4, 5000, "pmm")])
+def test_auto_takes_the_signed_measure_where_it_was_measured_to_be_better(k, n, expected):
+    model = LowDimSynthesizer(k, epsilon=2).fit(line(n, 6))
+    kind = {"pmm": PrivateMeasureMechanism, "psmm": SignedMeasureMechanism}[expected]
+    assert isinstance(model.synthesizer_, kind)
+
+
 @pytest.mark.parametrize(
     ("parameter", "value", "message"),
     [
+        ("synthesizer", SignedMeasureMechanism(cells=np.zeros((1, 2))), "must have cells=None"),
         ("synthesizer", "psmm2", "synthesizer must be one of"),
         ("synthesizer", PrivatePCA(), "PrivatePCA lacks sample"),
         ("synthesizer", PrivateMeasureMechanism, "give an instance"),

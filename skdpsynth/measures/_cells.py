@@ -1,0 +1,189 @@
+"""Plain partitions: a lattice of a box, and the cells of the points nearest to given ones."""
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from skdpsynth._sklearn import is_whole
+from skdpsynth.measures._placement import place_points
+
+NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # metrics by the order of their norm
+_ROWS = 1 << 15  # rows located at a time: the scratch stays in cache
+_MOST_CELLS = 1 << 24
+_SAME = 1e-12  # distances that differ by less, relatively, are ties
+
+
+class Lattice:
+    """A box cut into ``shape[i]`` equal parts along axis i; all of its cells, or some.
+
+    Parameters
+    ----------
+    box : Box
+        The public box.
+    shape : sequence of int
+        Parts of each axis, at least 1; at most 2**24 cells in all.
+    keep : array-like of bool of length ``prod(shape)``, default=None
+        Which cells there are, the last axis fastest. What falls into another belongs to the nearest of them (euclidean), so that every
+        record has a cell. None: all.
+
+    Attributes
+    ----------
+    n_cells : int
+    coordinates : ndarray of shape (n_cells, n_features), int64
+        Place of each cell along each axis.
+
+    Raises
+    ------
+    ValueError
+        If `shape` does not fit the box, or no cell is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.domain import Box
+    >>> from skdpsynth.measures import Lattice
+    >>> lattice = Lattice(Box([0, 0], [1, 1]), (3, 2))
+    >>> lattice.locate(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    array([4, 1])
+    >>> lattice.positions[4]
+    array([0.83333333, 0.25      ])
+    """
+
+    def __init__(self, box, shape, *, keep=None):
+        shape = tuple(shape) if np.ndim(shape) == 1 else (shape,)
+        if len(shape) != box.n_features or not all(is_whole(parts, 1, _MOST_CELLS) for parts in shape):
+            raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {shape!r}.")
+        size = 1
+        for parts in shape:
+            size *= int(parts)
+        if size > _MOST_CELLS:
+            raise ValueError(f"shape must make at most 2**24 cells, got {shape!r}; use fewer parts an axis.")
+        self.box = box
+        self.shape = tuple(int(parts) for parts in shape)
+        self.coordinates = np.stack(np.unravel_index(np.arange(size), self.shape), axis=1)
+        self._cell_of = None
+        if keep is not None:
+            keep = np.asarray(keep, dtype=bool)
+            if keep.shape != (size,) or not keep.any():
+                raise ValueError(f"keep must hold {size} booleans, one a cell and at least one True, got shape {keep.shape}.")
+            kept = self.coordinates[keep]
+            self._cell_of = cKDTree(kept * self.sides).query(self.coordinates * self.sides)[1]
+            self._cell_of[keep] = np.arange(len(kept))
+            self.coordinates = kept
+        self.n_cells = len(self.coordinates)
+
+    def __repr__(self):
+        return f"Lattice(shape={self.shape}, n_cells={self.n_cells})"
+
+    @property
+    def sides(self):
+        """Side lengths of a cell, shape (n_features,)."""
+        return self.box.width / self.shape
+
+    @property
+    def positions(self):
+        """Centres of the cells, shape (n_cells, n_features)."""
+        return self.box.low + (self.coordinates + 0.5) * self.sides
+
+    def locate(self, X):
+        """Return the cell of each row, shape (n_samples,), int64; rows outside the box count as clipped to it, NaN as the midpoint."""
+        X = np.asarray(X)
+        cells = np.zeros(len(X), dtype=np.int64)
+        scratch = np.empty(min(_ROWS, len(X)))
+        for start in range(0, len(X), _ROWS):
+            rows, out = X[start : start + _ROWS], cells[start : start + _ROWS]
+            for axis, parts in enumerate(self.shape):
+                steps = self.box.column_steps(rows[:, axis], axis, parts, scratch[: len(rows)])
+                steps[np.isnan(steps)] = parts // 2
+                out *= parts
+                out += steps.astype(np.int64)
+        return cells if self._cell_of is None else self._cell_of[cells]
+
+    def sample(self, cells, level, rng):
+        """Place one point in each of the cells listed.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (n_samples,), int64
+            Equal ones next to each other are spread evenly.
+        level : int
+            Ignored: there is one level.
+        rng : numpy.random.Generator
+            Public randomness: this is post-processing.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
+        return self.place(cells, np.zeros(len(cells)), which, np.argsort(np.argsort(which, kind="stable")), rng)
+
+    def place(self, cells, levels, which, order, rng):
+        """Place one point a row.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (n_cells,), int
+            Distinct cells.
+        levels : ndarray of shape (n_cells,), int
+            Ignored: there is one level.
+        which : ndarray of shape (n_samples,), int
+            The index of each row's cell.
+        order : ndarray of shape (n_samples,), int
+            A numbering of the rows in which those of one cell follow each other: they are spread evenly.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        corners = self.coordinates[cells].T.astype(float)
+        return place_points(self.box, corners, self.sides[:, None], np.zeros(len(cells), dtype=np.int64), which, order, rng, spread=True)
+
+
+class NearestCells:
+    """Cells of the rows that are nearest to each of the given points, the first of them where several are.
+
+    Parameters
+    ----------
+    box : Box
+        Rows are clipped to it first.
+    positions : ndarray of shape (n_cells, n_features)
+    metric : {"chebyshev", "cityblock", "euclidean"}
+    """
+
+    def __init__(self, box, positions, metric):
+        self.box, self.positions, self.metric = box, positions, metric
+        self.n_cells = len(positions)
+        self._tree = cKDTree(positions)
+
+    def locate(self, X):
+        """Return the cell of each row, shape (n_samples,), int64: a function of that row alone."""
+        cells = np.empty(len(X), dtype=np.int64)
+        p = NORMS[self.metric]
+        for start in range(0, len(X), _ROWS):
+            rows = np.clip(np.asarray(X[start : start + _ROWS], dtype=float), self.box.low, self.box.high)
+            distances, nearest = self._tree.query(rows, k=[1, 2], p=p)
+            limits = distances[:, 0] * (1 + _SAME)
+            tied = np.flatnonzero(distances[:, 1] <= limits)
+            nearest = nearest[:, 0]
+            if len(tied):
+                nearest[tied] = [min(near) for near in self._tree.query_ball_point(rows[tied], limits[tied], p=p)]
+            cells[start : start + _ROWS] = nearest
+        return cells
+
+    def sample(self, cells, level, rng):
+        """Return the point of each of the cells listed.
+
+        Parameters
+        ----------
+        cells : ndarray of shape (n_samples,), int64
+        level : int
+            Ignored: there is one level.
+        rng : numpy.random.Generator
+            Not used.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        return self.positions[cells]

@@ -1,0 +1,87 @@
+"""Minimum-cost flow from sources to sinks over listed arcs: two solvers, one answer."""
+
+import importlib.util
+import math
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skdpsynth.measures._network import solve_apart
+
+SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by the package that must be installed
+MOST_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn into hours or memory ends
+_LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and a little more, in int64
+_LARGEST_SUPPLY = 2.0**50
+
+
+def check_solver(solver):
+    """Raise unless `solver` is known and installed."""
+    if not isinstance(solver, str) or solver not in SOLVERS:
+        raise ValueError(f"solver must be one of 'highs', 'ortools', got {solver!r}.")
+    if importlib.util.find_spec(SOLVERS[solver]) is None:
+        raise ValueError(f"solver={solver!r} needs the package {SOLVERS[solver]}, which is not installed; pip install {SOLVERS[solver]}.")
+    return solver
+
+
+def least_cost_flow(solver, source, sink, cost, supply, demand):
+    """Meet every demand from the supplies over the arcs, at the least cost.
+
+    Parameters
+    ----------
+    solver : {"highs", "ortools"}
+    source, sink : ndarray of shape (n_arcs,), int
+    cost : ndarray of shape (n_arcs,), non-negative
+    supply : ndarray of shape (n_sources,)
+    demand : ndarray of shape (n_sinks,)
+
+    Returns
+    -------
+    flow : ndarray of shape (n_arcs,)
+        A vertex: whole if supplies and demands are.
+
+    Raises
+    ------
+    RuntimeError
+        With the status, if the solver does not end at an optimum.
+    """
+    return {"highs": _by_highs, "ortools": _by_ortools}[solver](source, sink, cost, supply, demand)
+
+
+def _by_highs(source, sink, cost, supply, demand):
+    import cvxpy as cp
+
+    arcs = np.arange(len(cost))
+    ones = np.ones(len(cost))
+    leaving = csr_array((ones, (source, arcs)), shape=(len(supply), len(cost)))
+    entering = csr_array((ones, (sink, arcs)), shape=(len(demand), len(cost)))
+    # One vector over the arcs and two incidence matrices, so that cvxpy has little to compile; no capacities on arcs, which would make
+    # saturated ones look worth adding.
+    flow = cp.Variable(len(cost), nonneg=True)
+    problem = cp.Problem(cp.Minimize(cost @ flow), [leaving @ flow <= supply, entering @ flow >= demand])
+    try:
+        # The simplex method ends at a vertex, where whole numbers stay whole.
+        problem.solve(solver=cp.HIGHS, highs_options={"solver": "simplex"})
+    except cp.error.SolverError as error:
+        raise RuntimeError(str(error).splitlines()[0]) from None
+    if problem.status != cp.OPTIMAL or flow.value is None:
+        raise RuntimeError(problem.status)
+    found = np.maximum(flow.value, 0)
+    # Demands are met as inequalities, which the simplex method solves in half the time; only arcs that cost nothing can bring more.
+    excess = np.bincount(sink, found, minlength=len(demand)) - demand
+    for arc in np.flatnonzero((cost == 0) & (found > 0)):
+        cut = min(found[arc], max(excess[sink[arc]], 0.0))
+        found[arc] -= cut
+        excess[sink[arc]] -= cut
+    return found
+
+
+def _by_ortools(source, sink, cost, supply, demand):
+    """OR-Tools takes whole numbers: masses that are not are scaled up and rounded, and costs too."""
+    unit = 1.0
+    if not all(np.array_equal(mass, np.rint(mass)) for mass in (supply, demand)):
+        unit = _LARGEST_SUPPLY / supply.sum()
+    supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
+    # Costs that are multiples of 2**-20 stay exact; the product with the number of nodes must fit into 64 bits.
+    fit = math.floor(math.log2(_LARGEST_COST / (len(supply) + len(demand) + 2) / cost.max()))
+    cost = np.rint(cost * 2.0**fit).astype(np.int64)
+    return solve_apart(source=source, sink=sink, cost=cost, supply=supply, demand=demand) / unit

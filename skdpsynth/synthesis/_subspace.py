@@ -1,0 +1,94 @@
+"""Rows, and the public box, in a released subspace."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from skdpsynth.domain import Box
+from skdpsynth.measures import Lattice
+
+_SPREAD = 3.0  # noisy standard deviations that an axis keeps on either side
+_FIXED_POINT = 2.0**20  # directions are rounded to this many parts before rows are projected
+_MOST_NORMALS = 500  # that are tried to show that a cell misses the image of the box
+
+
+def image(reducer, box):
+    """Public interval of each direction: what the box reaches, within 3 noisy standard deviations of the centre."""
+    V, mean = reducer.components_, reducer.mean_
+    ends = V * (box.low - mean), V * (box.high - mean)
+    low, high = np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
+    # A direction without noisy variance keeps a hundredth of its length, so that the interval is never empty.
+    reach = np.maximum(_SPREAD * np.sqrt(reducer.explained_variance_), (high - low) / 100)
+    return np.maximum(low, -reach), np.minimum(high, reach)
+
+
+def project(X, reducer, box, bounds):
+    """Coordinates of each clipped row, computed in whole numbers, then clipped to `bounds`.
+
+    Given the released directions this is a fixed map of one row: integers make it independent of how BLAS groups the rows.
+    """
+    V = reducer.components_ * (box.step / 2)  # per unit of y = 2 q - K
+    unit = np.abs(V).max() / _FIXED_POINT
+    whole = np.rint(V / unit).T  # |entries| <= 2**20, |y| < 2**16: sums over features stay below 2**53
+    if box.n_features > 2**16:
+        raise ValueError(f"n_features must be at most 65536, got {box.n_features}; drop columns first.")
+    shift = reducer.components_ @ (box.midpoint - reducer.mean_)
+    low, high = bounds
+    K = 2**box.bits - 1
+    T = np.empty((len(X), len(whole.T)))
+    for rows, q in box.chunks(X):
+        q *= 2
+        q -= K
+        T[rows] = q @ whole
+        T[rows] *= unit
+        T[rows] += shift
+    return np.clip(T, low, high, out=T)
+
+
+def lattice_of_image(reducer, box, bounds, n_cells):
+    """Cut `bounds` into cubes, of which at most `n_cells` meet the image of the box, and keep those.
+
+    The image is a zonotope: the sum of the segments that the sides of the box become. A cube that misses it lies beyond one of its
+    facets. With many columns not every facet is tried, which keeps a few cubes more; a row that was clipped into a cube
+    that is not kept counts in the nearest that is.
+    """
+    low, high = (np.asarray(bound, dtype=float) for bound in bounds)
+    segments = reducer.components_ * (box.width / 2)  # (k, d)
+    centre = reducer.components_ @ (box.midpoint - reducer.mean_)
+    normals = _normals(np.hstack([segments, np.eye(len(segments))]))
+    reach = np.abs(normals @ segments).sum(axis=1)
+    target = Box(low, high)
+
+    def cubes(side):
+        lattice = Lattice(target, np.maximum(np.rint((high - low) / side), 1).astype(int).tolist())
+        beyond = np.abs((lattice.positions - centre) @ normals.T) > (reach + np.abs(normals) @ (lattice.sides / 2)) * (1 + 1e-9)
+        return lattice, ~beyond.any(axis=1)
+
+    # The finest of a geometric row of sides that stays within n_cells: cubes of the whole box cannot be fewer than those that are kept.
+    best = cubes(float((high - low).max()))
+    side = (float(np.prod(high - low)) / n_cells) ** (1 / len(low)) * 1.3
+    for _ in range(30):
+        parts = np.maximum(np.rint((high - low) / side), 1)
+        if parts.prod() > 16 * n_cells:
+            break
+        lattice, keep = cubes(side)
+        if keep.sum() > n_cells:
+            break
+        best = lattice, keep
+        side /= 1.03
+    lattice, keep = best
+    return Lattice(target, lattice.shape, keep=keep)
+
+
+def _normals(segments):
+    """Unit normals of hyperplanes that are spanned by segments, shape (n_normals, k): the facets of their sum, or some of them."""
+    k, n = segments.shape
+    if k == 1:
+        return np.ones((1, 1))
+    if math.comb(n, k - 1) <= _MOST_NORMALS:
+        chosen = np.array(list(combinations(range(n), k - 1)))
+    else:
+        rng = np.random.default_rng(0)  # public: any subset is right
+        chosen = np.array([rng.choice(n, k - 1, replace=False) for _ in range(_MOST_NORMALS)])
+    return np.linalg.svd(segments.T[chosen])[2][:, -1]

@@ -1,0 +1,269 @@
+"""The signed measure mechanism: its noise, its cells, its whole rows, and what it refuses."""
+
+import importlib.util
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from skdpsynth import PrivacyAccountant, SignedMeasureMechanism
+from skdpsynth.domain import Box
+from skdpsynth.measures import Lattice
+from skdpsynth.metrics import wasserstein_distance
+from skdpsynth.synthesis._signed_measure import default_n_cells, lattice_shape
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="needs OR-Tools")
+
+
+def rows(n=400, d=2, seed=0):
+    return np.random.default_rng(seed).beta(2, 5, size=(n, d))
+
+
+def laplace_pmf(z, scale):
+    p = np.exp(-1 / scale)
+    return (1 - p) / (1 + p) * p ** np.abs(z)
+
+
+@pytest.fixture
+def spied(monkeypatch):
+    """What `release` was given: (values, noise) pairs; its noise is what the test says."""
+    given, noise_of = [], {"noise": 0}
+    real = PrivacyAccountant.release
+
+    def release(self, values, noise, rng, *, name, loss=None):
+        given.append((values.copy(), noise))
+        real(self, values, noise, rng, name=name, loss=loss)
+        return values + noise_of["noise"]
+
+    monkeypatch.setattr(PrivacyAccountant, "release", release)
+    return given, noise_of
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_loss_of_the_two_cell_mechanism_is_epsilon_and_not_twice_that(spied, epsilon):
+    """Exact distribution of the released measure on two neighbouring tables, by all noise values."""
+    given, noise_of = spied
+    laws = []
+    for left in (3, 4):  # of six rows; replacing one moves one of them to the right
+        X = np.array([[0.2]] * left + [[0.8]] * (6 - left))
+        law: dict = {}
+        for z in range(-90, 91):
+            noise_of["noise"] = z
+            model = SignedMeasureMechanism(2, epsilon=epsilon).fit(X)
+            weights = np.bincount(model.measure_.cells, model.measure_.weights, minlength=2)
+            (values, noise) = given[-1]
+            assert values.shape == (1,)
+            outcome = tuple(np.rint(6 * weights).astype(int))
+            law[outcome] = law.get(outcome, 0) + laplace_pmf(z, float(noise.scale))
+        laws.append(law)
+    assert abs(sum(laws[0].values()) - 1) < 1e-15
+    losses = [abs(np.log(laws[0][outcome] / laws[1][outcome])) for outcome in laws[0]]
+    assert max(losses) == pytest.approx(epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_counts_of_neighbours_differ_by_at_most_what_the_noise_is_scaled_for(spied, neighboring):
+    given, _ = spied
+    tables = [np.array(list(points)) for n in (2, 3) for points in product(([0.1], [0.5], [0.9]), repeat=n)]
+    counts, scales = [], set()
+    for X in tables:
+        SignedMeasureMechanism(3, epsilon=2, neighboring=neighboring).fit(X)
+        counts.append(given[-1][0])
+        scales.add(given[-1][1].scale)
+    moved = max(
+        np.abs(a - b).sum()
+        for (X, a), (Y, b) in product(zip(tables, counts, strict=True), repeat=2)
+        if (len(X) == len(Y) and np.sum(X != Y) == 1) or (len(X) + 1 == len(Y) and np.array_equal(X, Y[:-1]))
+        if (neighboring == "replace_one") == (len(X) == len(Y))
+    )
+    share = Fraction(1) if neighboring == "replace_one" else Fraction(95, 100)
+    assert scales == {Fraction(int(moved)) / (2 * share)}
+
+
+def test_ledger_shows_one_release_of_all_counts():
+    model = SignedMeasureMechanism(50, epsilon=0.7).fit(rows())
+    (entry,) = model.accountant_.ledger
+    assert entry.loss.epsilon == Fraction(7, 10)
+    assert entry.noise == "DiscreteLaplace(scale=2.85714)"
+
+
+def test_add_or_remove_buys_the_number_of_rows_first():
+    model = SignedMeasureMechanism(50, neighboring="add_or_remove_one").fit(rows())
+    assert [entry.loss.epsilon for entry in model.accountant_.ledger] == [Fraction(1, 20), Fraction(19, 20)]
+    assert abs(model.n_samples_ - 400) < 400  # noise of scale 20: a false alarm in 1e8 runs
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_measure_holds_whole_rows_that_sum_to_their_number(d, neighboring):
+    model = SignedMeasureMechanism(60, neighboring=neighboring).fit(rows(d=d))
+    whole = model.measure_.weights * model.n_samples_
+    np.testing.assert_allclose(whole, np.rint(whole), atol=1e-6)
+    assert np.rint(whole).sum() == model.n_samples_
+    assert model.solution_.gap <= 1e-9 * model.solution_.value
+
+
+def test_a_sample_of_the_public_size_has_exactly_the_counts_of_the_measure():
+    model = SignedMeasureMechanism(40).fit(rows())
+    located = np.bincount(model.measure_.partition.locate(model.sample()), minlength=40)
+    expected = np.zeros(model.measure_.partition.n_cells, dtype=int)
+    expected[model.measure_.cells] = np.rint(model.measure_.weights * 400)
+    np.testing.assert_array_equal(located[: len(expected)], expected)
+
+
+def test_without_noise_the_measure_is_the_histogram():
+    X = rows()
+    model = SignedMeasureMechanism(36, epsilon=float("inf")).fit(X)
+    expected = np.histogram2d(*X.T, bins=6, range=[(0, 1)] * 2)[0].ravel() / len(X)
+    got = np.zeros(36)
+    got[model.measure_.cells] = model.measure_.weights
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    assert model.solution_.value == 0
+
+
+def test_empty_table_is_a_neighbour_of_one_row_and_fits():
+    model = SignedMeasureMechanism(10, neighboring="add_or_remove_one").fit(np.empty((0, 2)))
+    assert model.n_samples_ >= 1
+    assert model.sample().shape == (model.n_samples_, 2)
+
+
+def test_columns_in_unlike_units_count_alike():
+    """Stretching a column and its bounds changes nothing but the units (one seed, so one noise)."""
+    X = rows(500)
+    plain = SignedMeasureMechanism(100, random_state=1).fit(X)
+    stretched = SignedMeasureMechanism(100, bounds=([0, 0], [1, 1000]), random_state=1).fit(X * [1, 1000])
+    np.testing.assert_allclose(stretched.measure_.weights, plain.measure_.weights, atol=1e-12)
+    np.testing.assert_array_equal(stretched.measure_.cells, plain.measure_.cells)
+    assert stretched.solution_.value == pytest.approx(1000 * plain.solution_.value)
+
+
+@pytest.mark.parametrize("metric", ["chebyshev", "cityblock", "euclidean"])
+def test_value_is_what_it_costs_to_fill_the_holes_of_the_released_counts(spied, metric):
+    """By POT: from the positive counts to what is left of them and the holes."""
+    ot = pytest.importorskip("ot")
+    given, noise_of = spied
+    noise = np.random.default_rng(1).integers(-6, 7, 49)
+    noise[0] -= noise.sum() - 98  # all cells are shifted down by two, and none by one more
+    noise_of["noise"] = noise
+    model = SignedMeasureMechanism(49, metric=metric).fit(rows(300))
+    counts = (given[-1][0] + noise - 2) / 300
+    positions, weights = model.measure_.partition.positions, np.zeros(49)
+    weights[model.measure_.cells] = model.measure_.weights
+    assert counts.min() < 0
+    mass = np.maximum(counts, 0).sum()
+    after = weights + np.maximum(-counts, 0)
+    cost = mass * ot.emd2(np.maximum(counts, 0) / mass, after / after.sum(), cdist(positions, positions, metric))
+    assert model.solution_.value == pytest.approx(cost, rel=1e-9)
+
+
+def sphere(n, seed=0):
+    points = np.random.default_rng(seed).normal(size=(n, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def test_any_space_with_representatives_will_do():
+    """Data about a pole of a sphere; 300 representatives all over it."""
+    X = sphere(2000)
+    X = X[X[:, 2] > 0.6]
+    cells = sphere(300, seed=1)
+    model = SignedMeasureMechanism(cells=cells, metric="euclidean", bounds=(-1, 1), epsilon=2).fit(X)
+    sample = model.sample(500, random_state=0)
+    assert cdist(sample, cells).min(axis=1).max() == 0  # samples are representatives
+    assert wasserstein_distance(X[:400], sample) < 0.35 * wasserstein_distance(X[:400], cells)
+
+
+def test_a_lattice_can_be_given_and_fixes_the_cells():
+    lattice = Lattice(Box([0, 0], [1, 1]), (8, 2))
+    model = SignedMeasureMechanism(cells=lattice).fit(rows())
+    assert model.measure_.partition is lattice
+
+
+@needs_ortools
+def test_both_solvers_find_the_same_value():
+    values = [SignedMeasureMechanism(200, solver=solver, random_state=3).fit(rows()).solution_.value for solver in ("highs", "ortools")]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+    assert values[0] > 0
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("n_cells", [1, 2, 7, 64, 100, 1000, 4096])
+def test_axes_are_cut_alike_into_at_most_the_cells_asked_for(d, n_cells):
+    shape = lattice_shape(n_cells, Box(np.zeros(d), np.ones(d)))
+    assert max(shape) - min(shape) <= 1
+    assert np.prod(shape) <= n_cells
+    grown = sorted(shape)
+    grown[0] += 1
+    assert np.prod(grown) > n_cells
+
+
+def test_features_of_whole_numbers_get_no_more_parts_than_they_have_values():
+    box = Box([0, 0, 0], [1, 6, 1], whole=[True, True, False])
+    assert lattice_shape(1000, box) == (2, 7, 71)
+
+
+def test_whole_numbers_and_booleans_come_back_as_such():
+    X = np.column_stack([np.arange(300) % 2, np.arange(300) % 7]).astype(int)
+    model = SignedMeasureMechanism(14, bounds=([0, 0], [1, 6]), epsilon=5).fit(X)
+    sample = model.sample()
+    assert sample.dtype.kind == "i"
+    assert set(np.unique(sample[:, 1])) <= set(range(7))
+    np.testing.assert_allclose(np.mean(sample, axis=0), X.mean(axis=0), atol=0.5)  # noise of scale 0.4 a cell of 21 rows
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 8])
+def test_default_number_of_cells_grows_and_stays_solvable(d):
+    sizes = [default_n_cells(size, d) for size in (1.0, 1e2, 1e3, 1e4, 2.0**24)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] >= 1
+    assert sizes[-1] <= 10_000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_cells": 0}, "n_cells must be 'auto' or an integer from 1 to"),
+        ({"n_cells": 2.5}, "n_cells must be 'auto' or an integer from 1 to"),
+        ({"n_cells": True}, "n_cells must be 'auto' or an integer from 1 to"),
+        ({"n_cells": 10**6}, "from 1 to 150000 for solver='highs', got 1000000; use fewer, or solver='ortools'"),
+        ({"metric": "manhattan"}, "metric must be one of"),
+        ({"solver": "gurobi"}, "solver must be one of"),
+        ({"cells": np.zeros((0, 2))}, "at least one representative"),
+        ({"cells": np.zeros((4, 3))}, "a row of 2 numbers each"),
+        ({"cells": "kmeans"}, "cells must be a table of numbers or a Lattice"),
+        ({"cells": [[0.5, np.nan]]}, "cells must be finite and lie within bounds"),
+        ({"cells": [[0.5, 1.5]]}, "cells must be finite and lie within bounds"),
+        ({"cells": [[0.5, 0.5], [0.5, 0.5]]}, "cells must differ"),
+        ({"cells": [[0.5, 0.5]], "n_cells": 3}, "n_cells must be 'auto' where cells are given"),
+        ({"cells": Lattice(Box([0, 0], [1, 2]), (2, 2))}, "got a Lattice of another box"),
+    ],
+)
+def test_bad_parameters_are_refused_in_one_sentence_before_any_budget_is_spent(parameters, message):
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=message) as caught:
+        SignedMeasureMechanism(accountant=shared, **parameters).fit(rows(50))
+    assert shared.spent == 0
+    assert str(caught.value).count(". ") == 0
+
+
+def test_a_solver_that_is_not_installed_is_refused_before_any_budget_is_spent(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="solver='ortools' needs the package ortools"):
+        SignedMeasureMechanism(solver="ortools", accountant=shared).fit(rows(50))
+    assert shared.spent == 0
+
+
+def test_trouble_of_the_solver_leaves_the_object_as_it_was(monkeypatch):
+    model = SignedMeasureMechanism(20, epsilon=0.1).fit(rows())
+    before = dict(vars(model))
+
+    def fail(*args):
+        raise RuntimeError("infeasible")
+
+    monkeypatch.setattr("skdpsynth.measures._transport.least_cost_flow", fail)
+    with pytest.raises(RuntimeError, match=r"not solved by 'highs' \(status: infeasible\)"):
+        model.fit(rows(seed=1))
+    assert vars(model) == before
