@@ -161,7 +161,8 @@ class NearestCells:
         cells = np.empty(len(X), dtype=np.int64)
         p = NORMS[self.metric]
         for start in range(0, len(X), _ROWS):
-            rows = np.clip(np.asarray(X[start : start + _ROWS], dtype=float), self.box.low, self.box.high)
+            rows = np.array(X[start : start + _ROWS], dtype=float)
+            rows = np.clip(np.where(np.isnan(rows), self.box.midpoint, rows), self.box.low, self.box.high)
             distances, nearest = self._tree.query(rows, k=[1, 2], p=p)
             limits = distances[:, 0] * (1 + _SAME)
             tied = np.flatnonzero(distances[:, 1] <= limits)

@@ -12,6 +12,8 @@ SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by the package that must b
 MOST_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn into hours or memory ends
 _LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and a little more, in int64
 _LARGEST_SUPPLY = 2.0**50
+_SUPPLY = 2.0**30  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
+_TOLERANCE = 1e-9
 
 
 def check_solver(solver):
@@ -50,6 +52,8 @@ def least_cost_flow(solver, source, sink, cost, supply, demand):
 def _by_highs(source, sink, cost, supply, demand):
     import cvxpy as cp
 
+    unit = 1.0 if _are_whole(supply, demand) else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
+    supply, demand = supply * unit, demand * unit
     arcs = np.arange(len(cost))
     ones = np.ones(len(cost))
     leaving = csr_array((ones, (source, arcs)), shape=(len(supply), len(cost)))
@@ -60,7 +64,8 @@ def _by_highs(source, sink, cost, supply, demand):
     problem = cp.Problem(cp.Minimize(cost @ flow), [leaving @ flow <= supply, entering @ flow >= demand])
     try:
         # The simplex method ends at a vertex, where whole numbers stay whole.
-        problem.solve(solver=cp.HIGHS, highs_options={"solver": "simplex"})
+        options = {"solver": "simplex", "primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+        problem.solve(solver=cp.HIGHS, highs_options=options)
     except cp.error.SolverError as error:
         raise RuntimeError(str(error).splitlines()[0]) from None
     if problem.status != cp.OPTIMAL or flow.value is None:
@@ -72,16 +77,18 @@ def _by_highs(source, sink, cost, supply, demand):
         cut = min(found[arc], max(excess[sink[arc]], 0.0))
         found[arc] -= cut
         excess[sink[arc]] -= cut
-    return found
+    return found / unit
 
 
 def _by_ortools(source, sink, cost, supply, demand):
     """OR-Tools takes whole numbers: masses that are not are scaled up and rounded, and costs too."""
-    unit = 1.0
-    if not all(np.array_equal(mass, np.rint(mass)) for mass in (supply, demand)):
-        unit = _LARGEST_SUPPLY / supply.sum()
+    unit = 1.0 if _are_whole(supply, demand) else _LARGEST_SUPPLY / supply.sum()
     supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
     # Costs that are multiples of 2**-20 stay exact; the product with the number of nodes must fit into 64 bits.
     fit = math.floor(math.log2(_LARGEST_COST / (len(supply) + len(demand) + 2) / cost.max()))
     cost = np.rint(cost * 2.0**fit).astype(np.int64)
     return solve_apart(source=source, sink=sink, cost=cost, supply=supply, demand=demand) / unit
+
+
+def _are_whole(*masses):
+    return all(np.array_equal(mass, np.rint(mass)) for mass in masses)

@@ -36,7 +36,7 @@ def transport_on_a_line(points, mass):
     forwards, backwards = (_sweep(np.where(sign * flow > 0, -gaps, gaps)[::sign])[::sign] for sign in (1, -1))
     potential = np.minimum(forwards, backwards)
     residual = np.diff(np.concatenate([[mass.dtype.type(0)], kept, [total]]))
-    return residual, float(gaps @ np.abs(flow)), float(mass @ potential)
+    return np.maximum(residual, 0), float(gaps @ np.abs(flow)), float(mass @ potential)
 
 
 def _isotonic(values, weights):

@@ -57,14 +57,26 @@ def place_points(box, corners, sides, levels, which, order, rng, spread):
 
 
 def _whole_numbers(box, axis, coordinate, side):
-    """Return the first whole number of each interval and how many it has (none: the nearest to its middle, and 1)."""
+    """Return the first whole number of each cell of an axis and how many it has (none: the nearest to its middle, and 1).
+
+    A number is of the cell that `Box.column_steps` says it is in, whatever the rounding.
+    """
     low, high = box.low[axis], box.high[axis]
-    below, above = low + coordinate * side, low + (coordinate + 1) * side
-    first = np.maximum(np.ceil(below), np.ceil(low))
-    # Intervals are closed below; the last is closed above too.
-    count = np.where(above >= high, np.floor(high) + 1, np.ceil(above)) - first
-    nearest = np.clip(np.rint((below + above) / 2), np.ceil(low), np.floor(high))
-    return np.where(count > 0, first, nearest), np.maximum(count, 1)
+    parts = np.rint(box.width[axis] / side)
+    bottom, top = np.ceil(low), np.floor(high)
+
+    def first(cell):
+        """Smallest whole number within bounds whose cell is at least `cell` (none: one more than the largest)."""
+        number = np.ceil(low + cell * side)
+        for shift in (-1, 1):  # rounding may be off by one either way
+            step = np.floor((number + min(shift, 0) - low) * (parts / box.width[axis]))
+            number = np.where(step >= cell, number - 1, number) if shift < 0 else np.where(step < cell, number + 1, number)
+        return np.where(cell >= parts, top + 1, np.clip(number, bottom, top + 1))
+
+    start = first(coordinate)
+    count = first(coordinate + 1) - start
+    nearest = np.clip(np.rint(low + (coordinate + 0.5) * side), bottom, top)
+    return np.where(count > 0, start, nearest), np.maximum(count, 1)
 
 
 def _kronecker_steps(n_axes):

@@ -1,6 +1,7 @@
 """The probability measure nearest to a signed one, with a certificate."""
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,13 +116,21 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
         weights = gain / gain.sum() if gain.any() else np.full(len(mass), 1 / len(mass))
         return NearestMeasure(weights, outside, outside, "optimal", 0)
 
+    on_a_line = positions.shape[1] == 1 and surplus >= 0
+    n_active = int(np.count_nonzero(mass))
+    if not on_a_line and n_active > MOST_CELLS[solver]:
+        raise ValueError(
+            f"signed_weights must have at most {MOST_CELLS[solver]} that are not zero for solver={solver!r}, "
+            f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
+        )
+
     # In units of its step a grid is whole, and so are costs and bounds.
     step = _grid_step(positions)
-    unit = step or np.max(np.ptp(positions, axis=0)) / len(positions) ** (1 / positions.shape[1]) or 1.0
+    unit = step or _spacing(positions)
     places = (positions - positions.min(axis=0)) / unit
     if step:
         places = np.rint(places)
-    if places.shape[1] == 1 and surplus >= 0:
+    if on_a_line:
         order = np.argsort(places[:, 0], kind="stable")
         residual, n_rounds = np.empty_like(mass), 0
         residual[order], cost, bound = transport_on_a_line(places[order, 0], mass[order])
@@ -135,22 +144,28 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
 
 
 def _check_arguments(positions, signed_weights, metric, total, solver):
-    positions, mass = np.asarray(positions, dtype=float), np.asarray(signed_weights, dtype=float)
+    positions, mass = _as_numbers(positions, "positions"), _as_numbers(signed_weights, "signed_weights")
     if positions.ndim != 2 or 0 in positions.shape or not np.isfinite(positions).all():
         raise ValueError(f"positions must be a table of finite numbers, a row for each, got an array of shape {positions.shape}.")
     if mass.shape != positions.shape[:1] or not np.isfinite(mass).all():
         raise ValueError(f"signed_weights must hold one finite number for each of {len(positions)} positions, got shape {mass.shape}.")
     check_choice("metric", metric, tuple(NORMS))
-    if not 0 < total < math.inf:
+    if not np.isfinite(np.abs(mass).sum()) or not np.isfinite(np.ptp(positions, axis=0)).all():
+        raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
+    if not isinstance(total, numbers.Real) or isinstance(total, bool) or not 0 < total < math.inf:
         raise ValueError(f"total must be a positive number, got {total!r}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
-    n_active = int(np.count_nonzero(mass))
-    if positions.shape[1] > 1 and n_active > MOST_CELLS[solver]:
-        raise ValueError(
-            f"signed_weights must have at most {MOST_CELLS[solver]} that are not zero for solver={solver!r}, "
-            f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
-        )
     return positions, mass, float(total)
+
+
+def _as_numbers(values, name):
+    try:
+        values = np.asarray(values)
+        if values.dtype.kind in "iufbO":
+            return values.astype(float)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} must hold real numbers, got {type(values).__name__} of something else; convert them first.")
 
 
 class _Transport:
@@ -165,7 +180,7 @@ class _Transport:
         # Two donors more: mass that may be created (free), and mass that may not, at a price no transport reaches, so that any list of
         # arcs has a flow.
         self.supply = np.concatenate([mass[self.donors], [created, self.demand.sum()]])
-        self.extra_costs = np.array([0.0, 2 * np.linalg.norm(np.ptp(positions, axis=0), ord=p)])
+        self.extra_costs = np.array([0.0, 2 * np.linalg.norm(np.ptp(positions, axis=0), ord=p) + 1])
         self.tie_break = _TIE_BREAK if whole else 0.0
         self.tolerance = 0.5 if whole else 1e-9
         self.listed = 12 if positions.shape[1] <= 3 else 16
@@ -182,8 +197,13 @@ class _Transport:
         while not settled and n_rounds < _MOST_ROUNDS:
             n_rounds += 1
             flow = self._flow(arcs)
-            cost = float(arcs.cost @ flow)
+            # Demand that a tolerance left unmet counts at the price of mass that may not be created: the value stays an upper bound.
+            unmet = np.maximum(self.demand - np.bincount(arcs.hole, flow, minlength=n_holes), 0)
+            unmet[unmet <= 1e-15 * self.demand.sum()] = 0
+            cost = float(arcs.cost @ flow + self.extra_costs[-1] * unmet.sum())
             prices, charges = _potentials(arcs, flow, len(self.supply), self.tolerance, most=self.extra_costs[-1])
+            # A hole that needs many donors gets more of them from round to round.
+            self.added = self.listed << max(0, n_rounds - 3)
             bound, more = self._price(arcs, prices, charges)
             moved = np.bincount(arcs.donor, flow, minlength=n_donors)[:n_donors]
             if len(more[0]):
@@ -234,11 +254,11 @@ class _Transport:
         return float(self.demand @ lowest - self.supply @ prices), more
 
     def _unlisted(self, arcs, reduced, holes, donors, cost):
-        """The arcs of negative reduced cost that are not listed: at most as many a hole as were listed at first, the most promising."""
+        """The arcs of negative reduced cost that are not listed, the most promising `added` of each hole."""
         if not reduced.size or reduced.min() >= -self.tolerance:
             return (np.zeros(0, dtype=np.int64),) * 2 + (np.zeros(0),)
         worth = np.flatnonzero(reduced.min(axis=1) < -self.tolerance)
-        best = np.argsort(reduced[worth], axis=1, kind="stable")[:, : self.listed]
+        best = np.argsort(reduced[worth], axis=1, kind="stable")[:, : self.added]
         row, column = np.nonzero(np.take_along_axis(reduced[worth], best, axis=1) < -self.tolerance)
         column = best[row, column]
         row = worth[row]
@@ -271,8 +291,12 @@ def _potentials(arcs, flow, n_donors, tolerance, most):
     A longest path from zero: charge = price + cost along flow, price >= charge - cost along every arc. It ends if the flow is optimal;
     if it is not, prices grow round a cycle until they pass `most`.
     """
-    used = np.flatnonzero(flow > 1e-9 * flow.max())
-    first_used = np.searchsorted(arcs.hole[used], np.arange(arcs.hole[-1] + 1))
+    starts = np.searchsorted(arcs.hole, np.arange(arcs.hole[-1] + 1))
+    largest = np.maximum.reduceat(flow, starts)
+    is_used = flow > 1e-9 * largest[arcs.hole]  # not rounding beside the largest flow of the hole
+    is_used[starts[largest == 0]] = True
+    used = np.flatnonzero(is_used)
+    first_used = np.searchsorted(arcs.hole[used], np.arange(len(starts)))
     by_donor = np.argsort(arcs.donor, kind="stable")
     hole, cost = arcs.hole[by_donor], arcs.cost[by_donor]
     listed, first = np.unique(arcs.donor[by_donor], return_index=True)
@@ -310,6 +334,14 @@ def _grid_step(positions):
         if np.abs(places - np.rint(places)).max() <= _ON_GRID:
             return step
     return None
+
+
+def _spacing(positions):
+    """Return a typical distance between neighbours, or 1 if all are at one place."""
+    some = positions[:: -(-len(positions) // 1000)]
+    distances = cKDTree(positions).query(some, k=min(len(positions), 4), p=np.inf)[0].reshape(len(some), -1)
+    apart = distances[distances > 0]
+    return float(np.median(apart)) if len(apart) else float(np.max(np.ptp(positions, axis=0))) or 1.0
 
 
 def _diameter(positions, metric):

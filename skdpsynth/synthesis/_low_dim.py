@@ -1,16 +1,13 @@
 """Synthetic data that lie near a low-dimensional affine subspace."""
 
-import warnings
-
-import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._estimator import all_or_nothing, public_size
 from skdpsynth._sklearn import check_choice, is_inside, is_whole
 from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.exceptions import InsecureRandomnessWarning
 from skdpsynth.privacy import check_epsilon, split_exactly
 from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._inner import clone_inner, fit_quietly, rehearse, seed_from
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism, default_n_cells
 from skdpsynth.synthesis._subspace import image, lattice_of_image, project
@@ -150,9 +147,9 @@ class LowDimSynthesizer(PrivateSynthesizer):
         if self.n_components != box.n_features:
             first, rest = split_exactly(rest, [self.reducer_share, 1 - self.reducer_share])
             reducer = PrivatePCA(self.n_components, center=self.center, epsilon=first, delta=self.delta, bounds=bounds)
-            _rehearse(clone(reducer), box.n_features, bounds)
+            rehearse(clone(reducer), box.n_features, bounds)
         n_inner = box.n_features if reducer is None else self.n_components
-        _rehearse(
+        rehearse(
             # Without noise the signed measure is a probability measure, so no program is solved in vain.
             clone(inner).set_params(
                 epsilon=float("inf") if isinstance(inner, SignedMeasureMechanism) else rest, delta=0.0, neighboring=self.neighboring
@@ -162,7 +159,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         needs_delta = reducer is not None and reducer._calibrate(len(X), box.n_features)[1].rho is not None
         accountant = self._open_accountant(delta=None if needs_delta else 0)
         if reducer is not None:
-            _fit_quietly(reducer.set_params(accountant=accountant, random_state=rng.child("reducer").random_state()), X)
+            fit_quietly(reducer.set_params(accountant=accountant, random_state=rng.child("reducer").random_state()), X)
             if isinstance(self.synthesizer, str) and self.synthesizer == "auto" and _signed_is_better(rest, len(X), reducer.n_components_):
                 inner = SignedMeasureMechanism()
             bounds = image(reducer, box)
@@ -178,7 +175,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             accountant=accountant,
             random_state=rng.child("synthesizer").random_state(),
         )
-        _fit_quietly(inner, X)
+        fit_quietly(inner, X)
         accountant.close()
 
         self.reducer_, self.synthesizer_ = reducer, inner
@@ -189,7 +186,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         return self
 
     def _sample_rows(self, n_samples, rng):
-        rows = self.synthesizer_.sample(n_samples, random_state=np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32)))
+        rows = self.synthesizer_.sample(n_samples, random_state=seed_from(rng))
         return rows if self.reducer_ is None else self._box.clip(self.reducer_.inverse_transform(rows))
 
     def _check_parameters(self, n_features):
@@ -208,42 +205,12 @@ class LowDimSynthesizer(PrivateSynthesizer):
         if isinstance(self.synthesizer, str):
             check_choice("synthesizer", self.synthesizer, ("auto", "pmm", "psmm"))
             return SignedMeasureMechanism() if self.synthesizer == "psmm" else PrivateMeasureMechanism()
-        if isinstance(self.synthesizer, type) or not hasattr(self.synthesizer, "get_params"):
-            raise ValueError(
-                f"synthesizer must be 'auto', 'pmm', 'psmm' or an unfitted synthesizer, got {self.synthesizer!r}; give an instance."
-            )
-        needed = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
-        lacking = [name for name in needed if name not in self.synthesizer.get_params()]
-        lacking += ["sample"] if not hasattr(self.synthesizer, "sample") else []
-        if lacking:
-            raise ValueError(
-                "synthesizer must be 'auto', 'pmm', 'psmm' or an unfitted synthesizer, "
-                f"but {type(self.synthesizer).__name__} lacks {', '.join(lacking)}."
-            )
-        if self.synthesizer.accountant is not None:
-            raise ValueError(
-                "synthesizer must have accountant=None, because it is charged to this fit; give the accountant to LowDimSynthesizer."
-            )
+        inner = clone_inner(self.synthesizer, "LowDimSynthesizer", "'auto', 'pmm', 'psmm' or ")
         if isinstance(self.synthesizer, SignedMeasureMechanism) and self.synthesizer.cells is not None:
             raise ValueError("synthesizer must have cells=None, because the cells follow from the subspace; give n_cells instead.")
-        return clone(self.synthesizer)
+        return inner
 
 
 def _signed_is_better(epsilon, n_samples, n_components):
     """Where PSMM was measured to come closer in a subspace than PMM: see the class."""
     return n_components >= 3 and public_size(epsilon, n_samples) <= {3: 300, 4: 1000}.get(n_components, 3000)
-
-
-def _rehearse(estimator, n_features, bounds=(0.0, 1.0)):
-    """Fit on a hundred made-up rows, so that parameters a part refuses are refused before any budget is spent."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        low, high = bounds
-        estimator.set_params(bounds=bounds).fit(low + (np.asarray(high) - low) * np.linspace(0, 1, 100)[:, None] * np.ones(n_features))
-
-
-def _fit_quietly(estimator, X):
-    """Fit a part; the whole has warned of a seed already."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InsecureRandomnessWarning)
-        return estimator.fit(X)

@@ -1,0 +1,310 @@
+"""Plain partitions: lattices of a box, and the cells of the points nearest to given ones."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import kstest
+
+from skdpsynth.domain import Box
+from skdpsynth.measures import Lattice, NearestCells, _cells
+
+SHAPES = [(1,), (7,), (1000,), (1, 1), (3, 5), (16, 1), (4, 1, 6), (2, 3, 2, 3)]
+each_shape = pytest.mark.parametrize("shape", SHAPES)
+each_metric = pytest.mark.parametrize("metric", ["chebyshev", "cityblock", "euclidean"])
+
+
+def lattice_of(shape, **kwargs):
+    rng = np.random.default_rng(len(shape))
+    low = rng.uniform(-2, 1, len(shape))
+    return Lattice(Box(low, low + rng.uniform(0.5, 3, len(shape))), shape, **kwargs)
+
+
+def rows_around(box, n_samples, seed=0):
+    X = box.low + box.width * np.random.default_rng(seed).uniform(-0.1, 1.1, (n_samples, box.n_features))
+    X[::7], X[1::11], X[3::17, 0] = box.low, box.high, np.nan
+    X[2::19, -1], X[5::23, 0] = np.inf, -np.inf
+    return X
+
+
+def located_by_fractions(lattice, X):
+    """Floor arithmetic in exact numbers, a value at a time."""
+    box, cells = lattice.box, []
+    for row in X.tolist():
+        cell = 0
+        for value, low, high, parts in zip(row, box.low.tolist(), box.high.tolist(), lattice.shape, strict=True):
+            if np.isnan(value):
+                step = parts // 2
+            else:
+                value, low, high = Fraction(min(max(value, low), high)), Fraction(low), Fraction(high)
+                step = min(int((value - low) * parts / (high - low)), parts - 1)
+            cell = cell * parts + step
+        cells.append(cell)
+    return cells
+
+
+def some_cells(lattice, n_samples, seed=0):
+    return np.random.default_rng(seed).integers(0, lattice.n_cells, n_samples)
+
+
+# Where a row is
+
+
+@each_shape
+def test_cell_is_found_as_by_exact_floor_arithmetic(shape):
+    lattice = lattice_of(shape)
+    X = rows_around(lattice.box, 300)
+    assert lattice.locate(X).tolist() == located_by_fractions(lattice, X)
+
+
+@each_shape
+def test_row_is_located_alone_as_in_a_batch_of_any_layout(shape, monkeypatch):
+    lattice = lattice_of(shape, keep=np.arange(np.prod(shape)) % 3 != 1)
+    X = rows_around(lattice.box, 200)
+    alone = np.concatenate([lattice.locate(row[None]) for row in X])
+    monkeypatch.setattr(_cells, "_ROWS", 64)
+    copy = X.copy()
+    for layout in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X[::-1][::-1], X.astype(np.longdouble)):
+        np.testing.assert_array_equal(lattice.locate(layout), alone)
+    np.testing.assert_array_equal(X, copy)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int8, bool])
+def test_narrow_numbers_are_located_as_the_same_numbers_in_double(dtype):
+    for low in (0.0, -0.3):
+        lattice = Lattice(Box([low, low], [2.0, 1.7]), (5, 3))
+        X = np.random.default_rng(1).uniform(-1, 3, (200, 2)).astype(dtype)
+        np.testing.assert_array_equal(lattice.locate(X), lattice.locate(X.astype(float)))
+
+
+def test_face_between_two_cells_belongs_to_the_upper_one_and_the_top_face_to_the_last():
+    lattice = Lattice(Box([-1.0, 0.0], [1.0, 1.0]), (8, 4))  # whose faces are exact floats
+    for axis, parts in enumerate(lattice.shape):
+        faces = lattice.box.low[axis] + lattice.sides[axis] * np.arange(parts + 1)
+        X = np.tile(lattice.box.midpoint, (parts + 1, 1))
+        X[:, axis] = faces
+        assert lattice.coordinates[lattice.locate(X)][:, axis].tolist() == [*range(parts), parts - 1]
+
+
+@each_shape
+def test_rows_outside_the_box_count_as_clipped_to_it(shape):
+    lattice = lattice_of(shape)
+    X = np.random.default_rng(2).normal(0, 5, (200, len(shape)))
+    np.testing.assert_array_equal(lattice.locate(X), lattice.locate(lattice.box.clip(X)))
+
+
+@each_shape
+def test_missing_value_counts_as_the_middle_of_its_axis(shape):
+    lattice = lattice_of(shape)
+    assert lattice.coordinates[lattice.locate(np.full((1, len(shape)), np.nan))].tolist() == [[parts // 2 for parts in shape]]
+
+
+@each_shape
+def test_centre_of_a_cell_is_located_in_it(shape):
+    lattice = lattice_of(shape)
+    assert lattice.n_cells == len(lattice.positions) == np.prod(shape)
+    np.testing.assert_array_equal(lattice.locate(lattice.positions), np.arange(lattice.n_cells))
+
+
+def test_no_rows_have_no_cells():
+    assert lattice_of((3, 5)).locate(np.empty((0, 2))).shape == (0,)
+    assert NearestCells(Box([0], [1]), np.zeros((1, 1)), "euclidean").locate(np.empty((0, 1))).shape == (0,)
+
+
+# Some of the cells
+
+
+@pytest.mark.parametrize("seed", range(3))
+@each_shape
+def test_rows_of_dropped_cells_go_to_the_nearest_kept_one_and_those_of_kept_cells_stay(shape, seed):
+    everything = lattice_of(shape)
+    keep = np.random.default_rng(seed).random(everything.n_cells) < 0.3
+    keep[seed % len(keep)] = True
+    some = lattice_of(shape, keep=keep)
+    assert some.n_cells == keep.sum()
+    np.testing.assert_array_equal(some.positions, everything.positions[keep])
+    np.testing.assert_array_equal(some.locate(everything.positions[keep]), np.arange(some.n_cells))
+    distances = cdist(everything.positions, some.positions)
+    got = distances[np.arange(everything.n_cells), some.locate(everything.positions)]
+    np.testing.assert_allclose(got, distances.min(axis=1), rtol=1e-9)
+
+
+def test_keeping_all_cells_is_keeping_none_away():
+    lattice, every = lattice_of((3, 5)), lattice_of((3, 5), keep=np.ones(15, dtype=bool))
+    X = rows_around(lattice.box, 100)
+    np.testing.assert_array_equal(every.locate(X), lattice.locate(X))
+
+
+# Points in cells
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@each_shape
+def test_points_of_a_cell_are_located_in_it(shape, kept):
+    lattice = lattice_of(shape, keep=np.arange(np.prod(shape)) % 2 == 0 if kept else None)
+    cells = some_cells(lattice, 2000)
+    X = lattice.sample(cells, 0, np.random.default_rng(3))
+    assert X.shape == (2000, len(shape))
+    np.testing.assert_array_equal(lattice.locate(X), cells)
+    np.testing.assert_array_equal(lattice.box.clip(X), X)
+
+
+def test_points_of_one_cell_are_spread_evenly_wherever_they_stand_in_the_list():
+    # 16 steps of the golden rotation leave no gap of a quarter; 16 independent points leave a quarter empty with probability 4%.
+    lattice = Lattice(Box([0.0], [3.0]), (3,))
+    for seed in range(20):
+        cells = np.random.default_rng(seed).permutation(np.repeat([0, 1, 2], 16))
+        X = lattice.sample(cells, 0, np.random.default_rng(seed))[:, 0]
+        for cell in range(3):
+            assert set(np.floor(4 * (X[cells == cell] - cell))) == {0, 1, 2, 3}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("n_points", [1, 3])
+def test_each_of_several_points_is_uniform_in_its_cell(n_points):
+    # 1000 last points, each under a shift of its own; Kolmogorov-Smirnov on two axes, false alarms at most 2e-4.
+    lattice, rng = lattice_of((3, 5)), np.random.default_rng(4)
+    X = np.concatenate([lattice.sample(np.full(n_points, 7), 0, rng)[-1:] for _ in range(1000)])
+    inside = (X - lattice.box.low) / lattice.sides - lattice.coordinates[7]
+    for axis in range(2):
+        assert kstest(inside[:, axis], "uniform").pvalue > 1e-4
+
+
+def test_points_placed_over_many_blocks_are_those_of_one(monkeypatch):
+    lattice = lattice_of((3, 5))
+    cells = some_cells(lattice, 1000)
+    whole = lattice.sample(cells, 0, np.random.default_rng(0))
+    monkeypatch.setattr("skdpsynth.measures._placement._ROWS", 64)
+    np.testing.assert_array_equal(lattice.sample(cells, 0, np.random.default_rng(0)), whole)
+
+
+def test_no_cells_give_no_points():
+    assert lattice_of((3, 5)).sample(np.empty(0, dtype=np.int64), 0, np.random.default_rng(0)).shape == (0, 2)
+
+
+# Whole numbers
+
+WHOLE = [
+    (0, 1, 1),
+    (0, 1, 2),
+    (0, 9, 3),
+    (-4.5, 7.2, 5),
+    (0.1, 20, 19),
+    (-3, 4, 40),  # more cells than numbers
+    (0, 15, 11),
+]
+
+
+def whole_axis(low, high, parts):
+    """Beside a feature of any numbers."""
+    return Lattice(Box([low, 0.0], [high, 1.0], whole=[True, False]), (parts, 2))
+
+
+@pytest.mark.parametrize(("low", "high", "parts"), WHOLE)
+def test_every_whole_number_within_the_bounds_is_reached_and_nothing_else(low, high, parts):
+    lattice = whole_axis(low, high, parts)
+    X = lattice.sample(np.repeat(np.arange(lattice.n_cells), 100), 0, np.random.default_rng(5))
+    assert set(X[:, 0].tolist()) == set(range(int(np.ceil(low)), int(np.floor(high)) + 1))
+    assert not np.array_equal(X[:, 1], np.rint(X[:, 1]))
+
+
+@pytest.mark.parametrize(("low", "high", "parts"), [(0, 9, 3), (-4.5, 7.2, 5), (1, 101, 25), (0, 36, 28)])
+def test_whole_numbers_of_a_cell_are_located_in_it(low, high, parts):
+    lattice = whole_axis(low, high, parts)  # each part holds a whole number
+    cells = np.repeat(np.arange(lattice.n_cells), 20)
+    np.testing.assert_array_equal(lattice.locate(lattice.sample(cells, 0, np.random.default_rng(6))), cells)
+
+
+def test_cell_without_a_whole_number_gives_the_nearest_to_its_middle():
+    lattice = Lattice(Box([0], [3], whole=[True]), (12,))  # quarters: 0, 1 and 2 start one, 3 ends the last
+    X = lattice.sample(np.arange(12), 0, np.random.default_rng(7))
+    assert X[:, 0].tolist() == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 5, 1), (3, 0), (3, -1), (3, 2.0), (3, True), (3, None), 3, "35", [[3, 5]]])
+def test_shape_that_does_not_fit_the_box_is_refused(shape):
+    with pytest.raises(ValueError, match=r"^shape must hold a positive integer for each of 2 features, got [^\n]*\.$"):
+        Lattice(Box([0, 0], [1, 1]), shape)
+
+
+def test_too_many_cells_are_refused_before_they_are_made():
+    with pytest.raises(ValueError, match=r"^shape must make at most 2\*\*24 cells, got [^\n]*\.$"):
+        Lattice(Box([0] * 9, [1] * 9), (2**24,) * 9)
+
+
+@pytest.mark.parametrize("keep", [[True], [[True, False]], [False, False], []])
+def test_keep_that_does_not_fit_the_cells_is_refused(keep):
+    with pytest.raises(ValueError, match=r"^keep must hold 2 booleans, [^\n]*\.$"):
+        Lattice(Box([0], [1]), (2,), keep=keep)
+
+
+# Nearest points
+
+
+def first_nearest(cells, X):
+    """The first of the nearest, by all distances; those that differ by rounding are equal."""
+    distances = cdist(np.clip(X, cells.box.low, cells.box.high), cells.positions, cells.metric)
+    return np.argmax(distances <= distances.min(axis=1, keepdims=True) * (1 + 1e-12), axis=1)
+
+
+def nearest_of(metric, seed, d=2, on_lattice=True):
+    """Cells round the centres of a lattice, or round any points, in random order and some of them twice."""
+    rng = np.random.default_rng(seed)
+    box = Box(np.full(d, -1.0), np.full(d, 1.0))
+    positions = Lattice(box, (8,) * d).positions if on_lattice else rng.uniform(-1, 1, (60, d))
+    return NearestCells(box, positions[rng.integers(0, len(positions), 40)], metric)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("on_lattice", [True, False])
+@each_metric
+def test_nearest_point_is_that_of_all_distances_and_the_first_of_equals(metric, on_lattice, d):
+    for seed in range(5):
+        cells, rng = nearest_of(metric, seed, d, on_lattice), np.random.default_rng(seed)
+        pairs = cells.positions[rng.integers(0, 40, (200, 2))]
+        X = np.vstack([rng.uniform(-1.2, 1.2, (200, d)), pairs.mean(axis=1), cells.positions, rng.integers(-8, 9, (200, d)) / 8])
+        distances = np.sort(cdist(X, cells.positions, metric), axis=1)
+        assert np.any(distances[:, 0] == distances[:, 1])  # there are ties
+        np.testing.assert_array_equal(cells.locate(X), first_nearest(cells, X))
+
+
+def test_tie_of_many_goes_to_the_first():
+    corners = np.array([[1, 1], [0, 1], [1, 0], [0, 0], [0.5, 0.5]], dtype=float)
+    for order in np.random.default_rng(0).permuted(np.tile(np.arange(4), (10, 1)), axis=1):
+        cells = NearestCells(Box([0, 0], [1, 1]), corners[order], "chebyshev")
+        assert cells.locate(corners[4:]).tolist() == [0]
+
+
+@each_metric
+def test_row_is_found_alone_as_in_a_batch(metric, monkeypatch):
+    cells = nearest_of(metric, 0)
+    X = np.random.default_rng(1).integers(-10, 11, (300, 2)) / 8  # many on midpoints, some outside
+    alone = np.concatenate([cells.locate(row[None]) for row in X])
+    monkeypatch.setattr(_cells, "_ROWS", 64)
+    for layout in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
+        np.testing.assert_array_equal(cells.locate(layout), alone)
+
+
+@each_metric
+def test_rows_are_clipped_to_the_box_before_they_look_for_the_nearest(metric):
+    # (3, 0.4) is nearer to the second point in chebyshev distance, but clipped it is (1, 0.4).
+    cells = NearestCells(Box([0, 0], [1, 1]), np.array([[1.0, 0.5], [1.0, 0.0]]), metric)
+    far = np.array([[3.0, 0.4], [-np.inf, 9.0], [np.inf, -np.inf]])
+    assert cells.locate(far).tolist() == [0, 0, 1]
+
+
+@each_metric
+def test_single_point_has_all_rows(metric):
+    cells = NearestCells(Box([0, 0], [1, 1]), np.array([[0.2, 0.7]]), metric)
+    assert cells.n_cells == 1
+    assert cells.locate(rows_around(cells.box, 50)[[2, 4, 6, 8]]).tolist() == [0] * 4
+
+
+def test_sample_of_nearest_cells_is_their_points():
+    cells = nearest_of("euclidean", 2)
+    which = np.array([3, 3, 0])
+    np.testing.assert_array_equal(cells.sample(which, 0, np.random.default_rng(0)), cells.positions[which])

@@ -1,0 +1,122 @@
+"""Transport on a line, against linear programs and brute force."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from skdpsynth.measures._line import _isotonic, transport_on_a_line
+
+
+def chain_program(points, mass):
+    """The least cost of moving mass along a chain until none is negative: a flow to the right and one to the left over each gap."""
+    n_points = len(points)
+    right = np.eye(n_points)[:, 1:] - np.eye(n_points)[:, :-1]  # what a unit over each gap brings to each point
+    gaps = np.diff(points)
+    return linprog(np.tile(gaps, 2), A_ub=-np.hstack([right, -right]), b_ub=mass, method="highs").fun
+
+
+def cost_of(points, mass, residual):
+    """The one flow on a line that turns `mass` into `residual`."""
+    return float(np.diff(points) @ np.abs(np.cumsum(mass - residual)[:-1]))
+
+
+MASSES = {
+    "whole": lambda rng, m: rng.integers(-4, 6, m).astype(float),
+    "tenths": lambda rng, m: rng.integers(-4, 6, m) / 10,  # sums that should tie differ by rounding
+    "real": lambda rng, m: rng.normal(0.2, 1, m),
+}
+POINTS = {
+    "equal gaps": lambda rng, m: np.arange(m) / 4,
+    "unequal gaps": lambda rng, m: np.sort(rng.random(m)),
+    "coinciding": lambda rng, m: np.sort(rng.integers(0, 1 + m // 3, m)) / 3,
+}
+
+
+def instances(points, masses, n=12):
+    """Lines of 2 to 40 points whose mass is at least 0."""
+    rng = np.random.default_rng([len(points), len(masses)])
+    for m in rng.integers(2, 41, n):
+        mass = MASSES[masses](rng, m)
+        mass[rng.integers(m)] += max(0, 0.1 - mass.sum()) if masses == "real" else max(0, np.ceil(-mass.sum()))
+        yield POINTS[points](rng, m), mass
+
+
+each_line = pytest.mark.parametrize(("points", "masses"), list(itertools.product(POINTS, MASSES)))
+
+
+@each_line
+def test_cost_is_that_of_a_linear_program_on_the_chain_and_the_residual_attains_it(points, masses):
+    for at, mass in instances(points, masses):
+        residual, cost, _ = transport_on_a_line(at, mass)
+        assert cost == pytest.approx(chain_program(at, mass), abs=1e-9)
+        assert cost_of(at, mass, residual) == pytest.approx(cost, abs=1e-12)
+        assert residual.min() >= -1e-12
+        assert residual.sum() == pytest.approx(mass.sum(), abs=1e-12)
+
+
+@each_line
+def test_bound_proves_the_cost(points, masses):
+    for at, mass in instances(points, masses):
+        _, cost, bound = transport_on_a_line(at, mass)
+        assert bound == pytest.approx(cost, abs=1e-12)
+
+
+@pytest.mark.parametrize("points", POINTS)
+@pytest.mark.parametrize("dtype", [float, np.int64])
+def test_whole_masses_leave_whole_ones(points, dtype):
+    for at, mass in instances(points, "whole"):
+        residual, _, _ = transport_on_a_line(at, mass.astype(dtype))
+        assert residual.dtype == dtype
+        np.testing.assert_array_equal(residual, np.rint(residual))
+        assert residual.min() >= 0
+        assert residual.sum() == mass.sum()
+
+
+def test_mass_without_holes_stays_where_it_is():
+    residual, cost, bound = transport_on_a_line(np.array([0.0, 0.5, 2.0]), np.array([3.0, 0.0, 1.0]))
+    assert residual.tolist() == [3, 0, 1]
+    assert (cost, bound) == (0, 0)
+
+
+def test_one_point_keeps_its_mass():
+    residual, cost, bound = transport_on_a_line(np.array([7.0]), np.array([2.0]))
+    assert (residual.tolist(), cost, bound) == ([2.0], 0, 0)
+
+
+def test_line_from_right_to_left_costs_the_same():
+    for at, mass in instances("unequal gaps", "real"):
+        _, cost, _ = transport_on_a_line(at, mass)
+        mirrored, other, _ = transport_on_a_line(-at[::-1], mass[::-1])
+        assert other == pytest.approx(cost, abs=1e-12)
+        assert cost_of(at, mass, mirrored[::-1]) == pytest.approx(cost, abs=1e-12)
+
+
+def test_isotonic_regression_beats_every_monotone_sequence_of_data_values():
+    # Some optimum takes only values of the data: the objective is linear between them.
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        n = rng.integers(1, 7)
+        values = rng.integers(-3, 4, n).astype(float) if rng.random() < 0.5 else rng.normal(size=n)
+        weights = rng.choice([0.0, 1.0, 2.0], n) if rng.random() < 0.5 else rng.random(n)
+        found = _isotonic(values, weights)
+        best = min(weights @ np.abs(values - k) for k in itertools.combinations_with_replacement(np.sort(values), n))
+        assert np.all(np.diff(found) >= 0)
+        assert weights @ np.abs(values - found) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("masses", MASSES)
+def test_time_grows_almost_linearly_with_the_points(masses):
+    # Five times the points: 5 to 6 times the time at O(n log n), 25 times at O(n**2). Best of three, as the machine is shared.
+    rng, seconds = np.random.default_rng(1), []
+    for m in (20_000, 100_000):
+        mass, times = MASSES[masses](rng, m), []
+        mass[0] += max(0, np.ceil(-mass.sum()))
+        for _ in range(3):
+            start = time.perf_counter()
+            transport_on_a_line(np.arange(m) / m, mass)
+            times.append(time.perf_counter() - start)
+        seconds.append(min(times))
+    assert seconds[1] < 15 * seconds[0]

@@ -1,0 +1,499 @@
+"""The probability measure nearest to a signed one, against programs that share no code with it."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from dense_program import bounded_lipschitz, dense_program, nearest_by_cutting_planes, pairwise, printed_program
+from scipy.optimize import linprog
+from scipy.sparse import identity, kron
+from scipy.spatial.distance import cdist
+
+from skdpsynth.measures import MOST_CELLS, _transport, nearest_probability_measure
+from skdpsynth.measures._flow import least_cost_flow
+
+# OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
+needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="OR-Tools is not installed")
+each_solver = pytest.mark.parametrize("solver", ["highs", pytest.param("ortools", marks=needs_ortools)])
+each_metric = pytest.mark.parametrize("metric", ["chebyshev", "cityblock", "euclidean"])
+
+
+def of_total(mass, total):
+    return mass + (total - mass.sum()) / len(mass)
+
+
+def irregular(seed, m, d, total):
+    """Positions in general position, so that the optimum is unique, and weights of which about half are negative."""
+    rng = np.random.default_rng(seed)
+    return rng.random((m, d)), of_total(rng.normal(size=m), total)
+
+
+def noisy_grid(seed, shape):
+    """A full grid and whole noisy counts of at least one row a cell, with their sum."""
+    rng = np.random.default_rng(seed)
+    size = int(np.prod(shape))
+    positions = np.stack(np.unravel_index(np.arange(size), shape), axis=1) / 8
+    noise = rng.geometric(0.3, size) - rng.geometric(0.3, size)
+    counts = rng.multinomial(size, rng.dirichlet(np.full(size, 0.3))) + noise
+    return positions, counts
+
+
+def transport_program(positions, signed, metric, total=1.0):
+    """Return (value, what is left of the positive mass) by one linear program over all arcs, by scipy."""
+    signed = np.asarray(signed) / total
+    donors, holes = np.flatnonzero(signed > 0), np.flatnonzero(signed < 0)
+    supply = np.append(signed[donors], max(0, 1 - signed.sum()))  # the last may be created
+    cost = np.vstack([cdist(positions[donors], positions[holes], metric), np.zeros(len(holes))])
+    leaving, entering = kron(identity(len(supply)), np.ones(len(holes))), kron(np.ones(len(supply)), identity(len(holes)))
+    found = linprog(cost.ravel(), A_ub=leaving, b_ub=supply, A_eq=entering, b_eq=-signed[holes], method="highs")
+    left = np.zeros(len(signed))
+    left[donors] = (supply - leaving @ found.x)[:-1]
+    return found.fun + abs(signed.sum() - 1) * cdist(positions, positions, metric).max(), left * total
+
+
+def assert_probabilities(weights):
+    assert np.all(weights >= 0)
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+
+
+# The definition
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("on_grid", [False, True])
+@each_metric
+def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, scale):
+    rng = np.random.default_rng([on_grid, int(10 * scale), len(metric)])
+    for _ in range(12):
+        m, d = rng.integers(2, 13), rng.integers(1, 4)
+        positions = scale * (rng.integers(0, 4, (m, d)) / 3 if on_grid else rng.random((m, d)))  # those of a grid coincide at times
+        signed = of_total(rng.normal(size=m), rng.uniform(-0.3, 2.2))
+        result = nearest_probability_measure(positions, signed, metric)
+        distances = pairwise(positions, metric)
+        least, _ = nearest_by_cutting_planes(signed, distances, distances.max())
+        attained, _ = bounded_lipschitz(signed - result.weights, distances, distances.max())
+        assert_probabilities(result.weights)
+        assert result.status == "optimal"
+        assert [result.value, attained, result.lower_bound] == pytest.approx([least] * 3, abs=1e-9)
+
+
+@each_metric
+def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper(metric):
+    positions, counts = noisy_grid(1, (6, 6, 6))
+    distances = pairwise(positions, metric)
+    expected, _ = dense_program(distances, counts / 216, distances.max())
+    assert nearest_probability_measure(positions, counts, metric, total=216).value == pytest.approx(expected, abs=1e-9)
+
+
+def test_program_as_printed_finds_a_measure_that_is_farther():
+    # The hole at .1 should be filled from 0. As printed, the cost of mass is the distance to its nearest neighbour, so .9 and .95 pay.
+    positions, signed = np.array([[0.0], [0.1], [0.9], [0.95]]), np.array([0.8, -0.3, 0.1, 0.4])
+    distances = pairwise(positions, "chebyshev")
+    ours = nearest_probability_measure(positions, signed)
+    _, printed = printed_program(distances, signed)
+    np.testing.assert_allclose(ours.weights, [0.5, 0, 0.1, 0.4], atol=1e-12)
+    assert ours.value == pytest.approx(0.03, abs=1e-12)
+    assert bounded_lipschitz(signed - printed, distances, 0.95)[0] > 0.2
+
+
+def test_program_as_printed_knows_no_distance_but_that_of_the_nearest_neighbour():
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        positions, signed = rng.random((8, 2)), of_total(rng.normal(size=8), 1)
+        distances = pairwise(positions, "chebyshev")
+        # min of sum_i min(nn_i, 2) * (nu_i - tau_i)_+ : what costs most is kept first.
+        nearest = np.minimum(np.where(np.eye(8, dtype=bool), np.inf, distances).min(axis=0), 2)
+        gain, kept = np.maximum(signed, 0), 1.0
+        expected = nearest @ gain
+        for i in np.argsort(-nearest):
+            expected -= nearest[i] * min(gain[i], kept)
+            kept -= min(gain[i], kept)
+        assert printed_program(distances, signed)[0] == pytest.approx(expected, abs=1e-9)
+
+
+# The certificate
+
+
+@each_solver
+@pytest.mark.parametrize("total", [0.8, 1.3])
+@each_metric
+def test_bound_and_value_are_those_of_a_program_over_all_arcs(metric, total, solver):
+    positions, signed = irregular(2, 200, 2, total)
+    result = nearest_probability_measure(positions, signed, metric, solver=solver)
+    expected, left = transport_program(positions, signed, metric)
+    assert result.value == pytest.approx(expected, rel=1e-9)
+    assert result.lower_bound == pytest.approx(expected, rel=1e-9)
+    # What is left of the positive mass is unique here, and a surplus is removed from it in proportion.
+    np.testing.assert_allclose(result.weights, left / left.sum(), atol=1e-9)
+
+
+@each_metric
+def test_value_is_the_wasserstein_distance_from_the_positive_mass_to_weights_and_holes(metric):
+    ot = pytest.importorskip("ot")
+    positions, signed = irregular(3, 200, 3, 1.0)
+    result = nearest_probability_measure(positions, signed, metric)
+    gain, kept = np.maximum(signed, 0), result.weights + np.maximum(-signed, 0)
+    assert result.value == pytest.approx(ot.emd2(gain, kept / kept.sum() * gain.sum(), pairwise(positions, metric)), rel=1e-9)
+
+
+@each_solver
+@pytest.mark.parametrize("shape", [(60,), (11, 10), (4, 5, 6)])
+@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, shape, solver):
+    positions, counts = noisy_grid(4, shape)
+    total = int(counts.sum())
+    result = nearest_probability_measure(positions, counts, metric, total=total, solver=solver)
+    kept = result.weights * total
+    assert counts.min() < 0
+    np.testing.assert_allclose(kept, np.rint(kept), atol=1e-9)
+    assert np.rint(kept).sum() == total
+    assert result.status == "optimal"
+    assert result.gap <= 1e-9 * result.value
+
+
+@pytest.mark.parametrize(("rounds", "sweeps"), [(1, 5000), (2, 2), (60, 1)])
+@pytest.mark.parametrize("total", [0.7, 1.2])
+@each_metric
+def test_bound_is_true_even_of_a_search_that_was_cut_short(metric, total, rounds, sweeps, monkeypatch):
+    positions, signed = irregular(5, 150, 2, total)
+    expected, _ = transport_program(positions, signed, metric)
+    monkeypatch.setattr(_transport, "_MOST_ROUNDS", rounds)
+    monkeypatch.setattr(_transport, "_MOST_SWEEPS", sweeps)
+    result = nearest_probability_measure(positions, signed, metric)
+    assert result.n_iter <= rounds
+    assert result.lower_bound <= expected * (1 + 1e-9)
+    assert result.value >= expected * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("total", [0.7, 1.2])
+@each_metric
+def test_bound_is_true_whatever_flow_the_solver_returns(metric, total, monkeypatch):
+    def dear_flow(solver, source, sink, cost, supply, demand):
+        away = np.where(cost < cost.max(), -cost, 3 * cost.max())  # the dearest that still leaves the artificial donor alone
+        leaving, entering = (np.equal.outer(np.arange(len(end)), at) for end, at in ((supply, source), (demand, sink)))
+        return linprog(away, leaving, supply, entering, demand, method="highs").x
+
+    monkeypatch.setattr(_transport, "least_cost_flow", dear_flow)
+    for seed in range(8):
+        positions, signed = irregular(seed, 30, 2, total)
+        result = nearest_probability_measure(positions, signed, metric)
+        expected, _ = transport_program(positions, signed, metric)
+        assert result.lower_bound <= expected * (1 + 1e-9)
+        assert result.value >= expected * (1 - 1e-9)
+
+
+def test_result_without_a_proof_is_called_feasible(monkeypatch):
+    positions, signed = np.random.default_rng(6).random((101, 2)), np.append(np.ones(100), -80.0)
+    monkeypatch.setattr(_transport, "_MOST_ROUNDS", 1)
+    result = nearest_probability_measure(positions, signed, total=20)
+    assert result.status == "feasible"
+    assert result.gap == result.value - result.lower_bound > 1e-3 * result.value
+    assert_probabilities(result.weights)
+
+
+@each_metric
+def test_gap_is_never_negative(metric):
+    for seed in range(10):
+        result = nearest_probability_measure(*irregular(seed, 40, 1 + seed % 3, 1.1), metric)
+        assert 0 <= result.gap <= 1e-9 * result.value
+
+
+# Far donors
+
+
+@each_solver
+@each_metric
+def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metric, solver):
+    rng = np.random.default_rng(7)
+    positions, signed = rng.random((101, 2)), np.append(np.ones(100), -75.0)  # 48 donors are near
+    result = nearest_probability_measure(positions, signed, metric, total=25, solver=solver)
+    expected, left = transport_program(positions, signed, metric, total=25)
+    assert result.n_iter > 1
+    assert result.status == "optimal"
+    assert result.value == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(result.weights * 25, left, atol=1e-9)
+
+
+@each_solver
+def test_holes_whose_near_donors_are_exhausted_draw_on_another_cluster(solver):
+    rng = np.random.default_rng(8)
+    cluster = rng.random((90, 2))
+    positions = np.vstack([cluster, cluster + np.array([16, 0])])
+    signed = np.concatenate([np.ones(60), np.full(30, -3.0), np.ones(90)])  # 30 units must come from afar
+    result = nearest_probability_measure(positions, signed, total=60, solver=solver)
+    expected, left = transport_program(positions, signed, "chebyshev", total=60)
+    assert left[:60].max() < 1e-9
+    assert result.value == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(result.weights * 60, left, atol=1e-9)
+
+
+def test_hole_that_needs_a_thousand_donors_finds_them():
+    rng = np.random.default_rng(9)
+    positions, signed = rng.random((1201, 2)), np.append(np.ones(1200), -1000.0)
+    result = nearest_probability_measure(positions, signed, total=200)
+    farthest = np.sort(cdist(positions[:1200], positions[1200:], "chebyshev").ravel())
+    assert result.value == pytest.approx(farthest[:1000].sum() / 200, rel=1e-9)
+
+
+def test_far_donors_are_found_a_few_holes_at_a_time_as_all_at_once(monkeypatch):
+    rng = np.random.default_rng(18)
+    positions = np.vstack([rng.random((90, 2)), 3 + rng.random((90, 2))])
+    signed = np.concatenate([np.ones(60), np.full(30, -3.0), np.ones(90)])
+    whole = nearest_probability_measure(positions, signed, total=60)
+    monkeypatch.setattr(_transport, "_BLOCK", 500)  # 3 holes
+    parts = nearest_probability_measure(positions, signed, total=60)
+    np.testing.assert_array_equal(parts.weights, whole.weights)
+    assert (parts.value, parts.lower_bound) == (whole.value, whole.lower_bound)
+
+
+# Invariance
+
+
+@pytest.mark.parametrize("total", [0.7, 1.0, 1.4])
+@each_metric
+def test_order_of_the_positions_does_not_matter(metric, total):
+    positions, signed = irregular(10, 60, 2, total)
+    order = np.random.default_rng(0).permutation(60)
+    base, moved = (nearest_probability_measure(positions[o], signed[o], metric) for o in (np.arange(60), order))
+    np.testing.assert_allclose(moved.weights, base.weights[order], atol=1e-9)
+    assert moved.value == pytest.approx(base.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+def test_order_does_not_change_the_value_where_many_transports_are_equal(metric):
+    positions, counts = noisy_grid(11, (9, 8))
+    order = np.random.default_rng(0).permutation(72)
+    base, moved = (nearest_probability_measure(positions[o], counts[o], metric, total=72) for o in (np.arange(72), order))
+    assert moved.value == pytest.approx(base.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("total", [0.7, 1.4])
+@pytest.mark.parametrize("d", [1, 3])
+@each_metric
+def test_value_has_the_unit_of_the_positions(metric, d, total):
+    positions, signed = irregular(12, 60, d, total)
+    base, moved = (nearest_probability_measure(at, signed, metric) for at in (positions, 1e-3 * positions + np.arange(d)))
+    assert moved.value == pytest.approx(1e-3 * base.value, rel=1e-9)
+    np.testing.assert_allclose(moved.weights, base.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("unit", "solver"),
+    [
+        *((unit, "highs") for unit in (1e-9, 1e-7)),
+        *((unit, "highs") for unit in (1e-3, 1e3, 1e9)),
+        *(pytest.param(unit, "ortools", marks=needs_ortools) for unit in (1e-9, 1e9)),
+    ],
+)
+def test_unit_of_mass_does_not_matter(unit, solver):
+    positions, signed = irregular(13, 60, 2, 0.9)
+    base = nearest_probability_measure(positions, signed)
+    scaled = nearest_probability_measure(positions, unit * signed, total=unit, solver=solver)
+    assert scaled.value == pytest.approx(base.value, rel=1e-9)
+    np.testing.assert_allclose(scaled.weights, base.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize(("seed", "unit"), [(1, 1e-6), (11, 1e-5)])
+def test_value_called_optimal_is_attained_by_the_weights(seed, unit):
+    rng = np.random.default_rng(seed)
+    positions = rng.random((60, 2))
+    signed = rng.normal(size=60)
+    signed = of_total(signed, rng.choice([0.9, 1.1]))
+    result = nearest_probability_measure(positions, unit * signed, total=unit)
+    assert result.status == "feasible" or result.value == pytest.approx(transport_program(positions, signed, "chebyshev")[0], rel=1e-9)
+
+
+def test_positions_that_are_almost_a_grid_are_not_moved_onto_it():
+    result = nearest_probability_measure([[0.0], [1.0], [2 + 2e-7], [3.0]], [0.5, -0.6, 1.1, 0.0])
+    assert result.value == pytest.approx(0.5 * 1 + 0.1 * (1 + 2e-7), rel=1e-9)
+
+
+def test_arguments_are_left_as_they_are():
+    for total in (0.7, 1.4):
+        positions, signed = irregular(14, 20, 1, total)
+        copies = positions.copy(), signed.copy()
+        nearest_probability_measure(positions, signed)
+        np.testing.assert_array_equal(positions, copies[0])
+        np.testing.assert_array_equal(signed, copies[1])
+
+
+# Special measures
+
+
+@pytest.mark.parametrize("total", [0.4, 1.0, 1.7])
+@each_metric
+def test_measure_without_holes_is_normalised_and_pays_the_diameter_for_what_is_missing_or_too_much(metric, total, monkeypatch):
+    monkeypatch.setattr(_transport, "_BLOCK", 2048)  # distances at a time: the diameter is found in many steps
+    rng = np.random.default_rng(15)
+    positions, signed = rng.random((300, 3)), rng.random(300) * (rng.random(300) < 0.5)
+    signed *= total / signed.sum()
+    result = nearest_probability_measure(positions, signed, metric)
+    np.testing.assert_allclose(result.weights, signed / total, rtol=1e-12)
+    assert result.value == pytest.approx(abs(total - 1) * pairwise(positions, metric).max(), abs=1e-12)
+    assert (result.gap, result.n_iter) == (0, 0)
+
+
+@pytest.mark.parametrize("signed", [[-0.1, -0.2, -0.5, -1.0], [0.0] * 4, [0.0, -1.0, 0.0, 0.0]])
+def test_measure_without_positive_mass_goes_to_the_uniform_one(signed):
+    result = nearest_probability_measure([[0, 0], [3, 0], [0, 4], [0, 0]], signed, "euclidean")
+    np.testing.assert_array_equal(result.weights, [0.25] * 4)
+    assert result.value == pytest.approx(5 * (1 - sum(signed)), rel=1e-12)
+
+
+def test_positive_mass_below_the_total_grows_in_proportion_and_no_hole_is_filled():
+    result = nearest_probability_measure([[0.0], [1.0], [4.0]], [1.0, -5.0, 3.0], total=8)
+    np.testing.assert_allclose(result.weights, [0.25, 0, 0.75], rtol=1e-12)
+    assert result.value == pytest.approx(4 * (8 - -1) / 8, rel=1e-12)
+
+
+@pytest.mark.parametrize("signed", [-2.0, 0.0, 0.3, 1.0, 5.0])
+def test_one_position_has_all_the_mass(signed):
+    result = nearest_probability_measure([[3.0, 4.0]], [signed])
+    assert result.weights.tolist() == [1.0]
+    assert (result.value, result.gap) == (0, 0)
+
+
+@pytest.mark.parametrize(("d", "solver"), [(1, "highs"), (2, "highs"), pytest.param(2, "ortools", marks=needs_ortools)])
+@pytest.mark.parametrize("total", [1, 2, 3])
+def test_positions_that_all_coincide_cost_nothing(d, total, solver):
+    result = nearest_probability_measure(np.ones((4, d)), [3, -1, -1, 1], total=total, solver=solver)
+    assert_probabilities(result.weights)
+    assert result.value == 0
+
+
+def test_negligible_hole_changes_nothing():
+    result = nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], [1.5, -0.5, -1e-12])
+    np.testing.assert_allclose(result.weights, [1, 0, 0], atol=1e-9)
+    assert result.value == pytest.approx(0.5, abs=1e-9)
+
+
+# Equal transports
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [0, 2, 1], [2, 1, 0]])
+def test_of_two_donors_at_one_distance_the_nearer_as_the_crow_flies_gives(order):
+    positions, counts, weights = np.array([[2, 2], [4, 4], [4, 2]]), np.array([-1, 1, 1]), np.array([0, 1, 0])
+    np.testing.assert_array_equal(nearest_probability_measure(positions[order], counts[order], "chebyshev").weights, weights[order])
+
+
+@each_solver
+@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(metric, solver):
+    # Two programs in turn, over all arcs: the least cost, and at that cost the least euclidean one; ours with what each donor gave.
+    rng = np.random.default_rng(16)
+    chosen = []
+    for _ in range(3 if solver == "ortools" else 15):
+        places = rng.permutation(25)[:16]
+        positions = np.stack(np.divmod(places, 5), axis=1)
+        counts = np.concatenate([rng.integers(1, 4, 8), rng.integers(-2, 0, 8)]).astype(float)
+        counts[0] += max(0, 1 - counts.sum())
+        total = counts.sum()
+        kept = nearest_probability_measure(positions, counts, metric, total=total, solver=solver).weights * total
+        first, second = (cdist(positions[:8], positions[8:], name).ravel() for name in (metric, "euclidean"))
+        leaving, entering = kron(identity(8), np.ones(8)).toarray(), kron(np.ones(8), identity(8)).toarray()
+        filled = {"A_eq": entering, "b_eq": -counts[8:], "method": "highs"}
+        least = linprog(first, A_ub=leaving, b_ub=counts[:8], **filled).fun
+        limit = {"A_ub": np.vstack([leaving, first]), **filled}
+        best = linprog(second, b_ub=np.append(counts[:8], least + 1e-9), **limit).fun
+        ours = linprog(second, b_ub=np.append(counts[:8] - kept[:8] + 1e-9, least + 1e-6), **limit).fun
+        worst = -linprog(-second, b_ub=np.append(counts[:8], least + 1e-9), **limit).fun
+        assert ours == pytest.approx(best, abs=1e-5)
+        chosen.append(worst - best)
+    assert max(chosen) > 0.1  # there was a choice
+
+
+# Flows
+
+
+@each_solver
+def test_flow_meets_all_demands_exactly_at_the_least_cost_and_is_whole_if_they_are(solver):
+    # Half of the arcs cost nothing, over which a simplex method that meets demands as inequalities may bring too much (1 in 60 here).
+    rng = np.random.default_rng(0)
+    source, sink = (index.ravel() for index in np.indices((6, 5)))
+    leaving, entering = kron(identity(6), np.ones(5)), kron(np.ones(6), identity(5))
+    for _ in range(60 if solver == "highs" else 3):
+        cost = np.where(rng.random(30) < 0.5, 0, rng.random(30))
+        supply, demand = rng.integers(3, 9, 6).astype(float), rng.integers(0, 4, 5).astype(float)
+        flow = least_cost_flow(solver, source, sink, cost, supply, demand)
+        np.testing.assert_allclose(flow, np.rint(flow), atol=1e-9)
+        np.testing.assert_allclose(entering @ flow, demand, atol=1e-9)
+        assert np.all(leaving @ flow <= supply + 1e-9)
+        assert cost @ flow == pytest.approx(linprog(cost, leaving, supply, entering, demand, method="highs").fun, rel=1e-9, abs=1e-12)
+
+
+@each_solver
+def test_demand_that_cannot_be_met_is_reported_by_its_status(solver):
+    zero = np.zeros(1, dtype=np.int64)
+    with pytest.raises(RuntimeError, match=r"(?i)^infeasible$"):
+        least_cost_flow(solver, zero, zero, np.ones(1), np.ones(1), np.full(1, 2.0))
+
+
+def test_trouble_of_a_solver_is_told_in_one_sentence_by_sizes_and_status_and_no_mass(monkeypatch):
+    def give_up(*arguments):
+        raise RuntimeError("infeasible")
+
+    monkeypatch.setattr(_transport, "least_cost_flow", give_up)
+    sentence = r"^The transport from 3 positive to 2 negative weights over \d+ arcs was not solved by 'highs' \(status: infeasible\); .*\.$"
+    with pytest.raises(RuntimeError, match=sentence) as caught:
+        nearest_probability_measure([[0, 0], [1, 0], [0, 2], [5, 5], [7, 1]], [81.25, 72.5, 93.75, -61.5, -42.25], total=143.75)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert not any(mass in str(caught.value) for mass in ("81", "72", "93", "61", "42", "143"))
+
+
+# Refusals
+
+LINE, HALVES = [[0.0], [1.0]], [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("positions", {"positions": [0.0, 1.0]}),
+        ("positions", {"positions": np.empty((0, 2)), "signed_weights": []}),
+        ("positions", {"positions": np.empty((2, 0))}),
+        ("positions", {"positions": [[0.0], [np.nan]]}),
+        ("positions", {"positions": [[0.0], [np.inf]]}),
+        ("signed_weights", {"signed_weights": [1.0]}),
+        ("signed_weights", {"signed_weights": [[0.5], [0.5]]}),
+        ("signed_weights", {"signed_weights": [0.5, np.nan]}),
+        ("signed_weights", {"signed_weights": [0.5, -np.inf]}),
+        ("metric", {"metric": "manhattan"}),
+        ("metric", {"metric": None}),
+        ("metric", {"metric": ["chebyshev"]}),
+        ("solver", {"solver": "simplex"}),
+        ("solver", {"solver": None}),
+        ("total", {"total": 0}),
+        ("total", {"total": -1.0}),
+        ("total", {"total": np.inf}),
+        ("total", {"total": np.nan}),
+        ("total", {"total": None}),
+        ("total", {"total": "1"}),
+    ],
+)
+def test_bad_argument_is_refused_in_one_sentence_that_names_it(name, arguments):
+    with pytest.raises(ValueError, match=rf"^{name} must [^\n]*\.$"):
+        nearest_probability_measure(**{"positions": LINE, "signed_weights": HALVES, **arguments})
+
+
+def test_message_about_positions_and_weights_quotes_none_of_them():
+    for arguments in ([[7.25], [np.nan]], HALVES), (LINE, [7.25, np.nan]), (LINE, [7.25]):
+        with pytest.raises(ValueError, match="finite") as caught:
+            nearest_probability_measure(*arguments)
+        assert "7.25" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("solver", "package"), [("highs", "cvxpy"), ("ortools", "ortools")])
+def test_solver_that_is_not_installed_is_refused_with_the_way_to_install_it(solver, package, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=rf"^solver='{solver}' needs the package {package}, [^\n]*pip install {package}\.$"):
+        nearest_probability_measure(LINE, HALVES, solver=solver)
+
+
+def test_too_many_cells_for_a_solver_are_refused_but_empty_ones_do_not_count(monkeypatch):
+    monkeypatch.setitem(MOST_CELLS, "highs", 2)
+    square, counts = [[0, 0], [0, 1], [1, 0], [1, 1]], np.array([2.0, -1.0, 0.0, 0.0])
+    assert nearest_probability_measure(square, counts).weights.tolist() == [1, 0, 0, 0]
+    counts[3] = 1
+    with pytest.raises(ValueError, match=r"^signed_weights must have at most 2 [^\n]*, got 3; use coarser cells, or solver='ortools'\.$"):
+        nearest_probability_measure(square, counts)
