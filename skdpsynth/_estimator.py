@@ -3,15 +3,17 @@
 import functools
 import math
 import warnings
+from fractions import Fraction
 
 from sklearn.base import BaseEstimator
 
 from skdpsynth._sklearn import validate_rows
 from skdpsynth.domain import Box, Container
 from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.persistence import save
 from skdpsynth.privacy import PrivacyAccountant, check_accountant, check_delta, check_epsilon, check_neighboring, check_rng
 
-_SMALLEST_EPSILON = 1e-9  # its noise still fits into 64 bits
+_SMALLEST_EPSILON = Fraction(1, 10**9)  # its noise still fits into 64 bits
 
 
 class PrivateEstimator(BaseEstimator):
@@ -26,10 +28,7 @@ class PrivateEstimator(BaseEstimator):
         box : Box
         rng : stream of random bits
         """
-        if check_epsilon(self.epsilon) < _SMALLEST_EPSILON:
-            raise ValueError(
-                f"epsilon must be at least 1e-9, got {self.epsilon!r}: less has no use; common choices lie between 0.1 and 10."
-            )
+        check_useful(self.epsilon)
         check_delta(self.delta)
         check_neighboring(self.neighboring)
         check_accountant(self.accountant)
@@ -60,6 +59,15 @@ class PrivateEstimator(BaseEstimator):
             return PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring)
         return self.accountant.child(self.epsilon, delta, name=type(self).__name__)
 
+    def save(self, path):
+        """Write this estimator to a file that `skdpsynth.load` reads, without code in it and without a seed.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        save(self, path)
+
     def __getstate__(self):
         state = dict(super().__getstate__())
         shared = state.get("accountant")
@@ -83,6 +91,12 @@ def all_or_nothing(fit):
             raise
 
     return wrapper
+
+
+def check_useful(epsilon):
+    """Raise unless epsilon is valid and not absurdly small."""
+    if check_epsilon(epsilon) < _SMALLEST_EPSILON:
+        raise ValueError(f"epsilon must be at least 1e-9, got {float(epsilon):g}: less has no use; common choices lie between 0.1 and 10.")
 
 
 def public_size(epsilon, n_samples):

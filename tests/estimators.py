@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator
 
 import skdpsynth
-from skdpsynth import LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 
 
 def all_estimators():
@@ -32,4 +32,8 @@ def variants():
         "LowDim-1": LowDimSynthesizer(1),
         "LowDim-private": LowDimSynthesizer(2, center="private"),
         "LowDim-inner": LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism("optimal")),
+        "Online": OnlineSynthesizer(),
+        "Online-paper": OnlineSynthesizer("paper"),
+        "Online-paper-sparse": OnlineSynthesizer("paper", counter="sparse"),
+        "Online-auto-window": OnlineSynthesizer(growth="auto", window=10_000),
     }

@@ -246,7 +246,11 @@ class Box:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        return np.clip(self.low + self.width * ((2.0 * np.asarray(Q) + 1) / 2.0 ** (self.bits + 1)), self.low, self.high)
+        X = np.multiply(Q, 2.0, dtype=float)
+        X += 1
+        X *= self.width / 2.0 ** (self.bits + 1)
+        X += self.low
+        return np.clip(X, self.low, self.high, out=X)
 
     def clip(self, X):
         """Return `X` clipped to the box; features of whole numbers are rounded to those within it."""

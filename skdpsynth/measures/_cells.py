@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 from skdpsynth._sklearn import is_whole
 from skdpsynth.measures._placement import place_points
@@ -9,6 +10,7 @@ from skdpsynth.measures._placement import place_points
 NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # metrics by the order of their norm
 _ROWS = 1 << 15  # rows located at a time: the scratch stays in cache
 _MOST_CELLS = 1 << 24
+_DISTANCES = 1 << 21  # held at a time
 _SAME = 1e-12  # distances that differ by less, relatively, are ties
 
 
@@ -59,14 +61,19 @@ class Lattice:
             raise ValueError(f"shape must make at most 2**24 cells, got {shape!r}; use fewer parts an axis.")
         self.box = box
         self.shape = tuple(int(parts) for parts in shape)
-        self.coordinates = np.stack(np.unravel_index(np.arange(size), self.shape), axis=1)
+        self.coordinates = np.empty((size, box.n_features), dtype=np.int64)
+        rest = np.arange(size)
+        for axis in reversed(range(box.n_features)):
+            rest, self.coordinates[:, axis] = np.divmod(rest, self.shape[axis])
         self._cell_of = None
         if keep is not None:
-            keep = np.asarray(keep, dtype=bool)
-            if keep.shape != (size,) or not keep.any():
-                raise ValueError(f"keep must hold {size} booleans, one a cell and at least one True, got shape {keep.shape}.")
-            kept = self.coordinates[keep]
-            self._cell_of = cKDTree(kept * self.sides).query(self.coordinates * self.sides)[1]
+            keep = np.asarray(keep)
+            if keep.dtype != bool or keep.shape != (size,) or not keep.any():
+                raise ValueError(
+                    f"keep must hold {size} booleans, one a cell and at least one True, got {keep.dtype} of shape {keep.shape}."
+                )
+            kept, sides = self.coordinates[keep], self.sides / self.sides.max()
+            self._cell_of = cKDTree(kept * sides).query(self.coordinates * sides)[1]
             self._cell_of[keep] = np.arange(len(kept))
             self.coordinates = kept
         self.n_cells = len(self.coordinates)
@@ -152,10 +159,20 @@ class NearestCells:
     """
 
     def __init__(self, box, positions, metric):
-        self.box, self.positions, self.metric = box, positions, metric
-        self.n_cells = len(positions)
-        self._tree = cKDTree(positions)
+        self.__setstate__({"box": box, "positions": positions, "metric": metric})
 
+    def __getstate__(self):
+        return {"box": self.box, "positions": self.positions, "metric": self.metric}
+
+    def __setstate__(self, state):
+        self.box, self.positions, self.metric = box, positions, _ = state["box"], state["positions"], state["metric"]
+        self.n_cells = len(positions)
+        # Within a power of two of the unit box: no square overflows, whatever the bounds.
+        self._scale = 2.0 ** -np.rint(np.log2(box.width.max()))
+        self._places = (positions - box.low) * self._scale
+        self._tree = cKDTree(self._places)
+
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def locate(self, X):
         """Return the cell of each row, shape (n_samples,), int64: a function of that row alone."""
         cells = np.empty(len(X), dtype=np.int64)
@@ -163,13 +180,23 @@ class NearestCells:
         for start in range(0, len(X), _ROWS):
             rows = np.array(X[start : start + _ROWS], dtype=float)
             rows = np.clip(np.where(np.isnan(rows), self.box.midpoint, rows), self.box.low, self.box.high)
+            rows = (rows - self.box.low) * self._scale
             distances, nearest = self._tree.query(rows, k=[1, 2], p=p)
             limits = distances[:, 0] * (1 + _SAME)
             tied = np.flatnonzero(distances[:, 1] <= limits)
             nearest = nearest[:, 0]
             if len(tied):
-                nearest[tied] = [min(near) for near in self._tree.query_ball_point(rows[tied], limits[tied], p=p)]
+                places, which = np.unique(rows[tied], axis=0, return_inverse=True)
+                nearest[tied] = self._first_of_nearest(places)[which.ravel()]
             cells[start : start + _ROWS] = nearest
+        return cells
+
+    def _first_of_nearest(self, rows):
+        cells = np.empty(len(rows), dtype=np.int64)
+        size = max(1, _DISTANCES // self.n_cells)
+        for start in range(0, len(rows), size):
+            distances = cdist(rows[start : start + size], self._places, self.metric)
+            cells[start : start + size] = np.argmax(distances <= distances.min(axis=1, keepdims=True) * (1 + _SAME), axis=1)
         return cells
 
     def sample(self, cells, level, rng):

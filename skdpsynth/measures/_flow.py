@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from functools import cache
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,6 +14,7 @@ MOST_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn in
 _LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and a little more, in int64
 _LARGEST_SUPPLY = 2.0**50
 _SUPPLY = 2.0**30  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
+_MOST_WHOLE = 2.0**40  # whole masses are left as they are up to this sum
 _TOLERANCE = 1e-9
 
 
@@ -22,7 +24,21 @@ def check_solver(solver):
         raise ValueError(f"solver must be one of 'highs', 'ortools', got {solver!r}.")
     if importlib.util.find_spec(SOLVERS[solver]) is None:
         raise ValueError(f"solver={solver!r} needs the package {SOLVERS[solver]}, which is not installed; pip install {SOLVERS[solver]}.")
+    trouble = _trouble_apart() if solver == "ortools" else None
+    if trouble:
+        raise ValueError(f"solver='ortools' does not start here ({trouble}); reinstall the package ortools, or use solver='highs'.")
     return solver
+
+
+@cache
+def _trouble_apart():
+    """What a process of its own says of the smallest problem, or None."""
+    one = np.ones(1, dtype=np.int64)
+    try:
+        solve_apart(source=0 * one, sink=0 * one, cost=one, supply=one, demand=one)
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
 def least_cost_flow(solver, source, sink, cost, supply, demand):
@@ -52,7 +68,8 @@ def least_cost_flow(solver, source, sink, cost, supply, demand):
 def _by_highs(source, sink, cost, supply, demand):
     import cvxpy as cp
 
-    unit = 1.0 if _are_whole(supply, demand) else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
+    whole = _are_whole(supply, demand)
+    unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
     supply, demand = supply * unit, demand * unit
     arcs = np.arange(len(cost))
     ones = np.ones(len(cost))
@@ -77,12 +94,12 @@ def _by_highs(source, sink, cost, supply, demand):
         cut = min(found[arc], max(excess[sink[arc]], 0.0))
         found[arc] -= cut
         excess[sink[arc]] -= cut
-    return found / unit
+    return np.rint(found / unit) if whole else found / unit
 
 
 def _by_ortools(source, sink, cost, supply, demand):
     """OR-Tools takes whole numbers: masses that are not are scaled up and rounded, and costs too."""
-    unit = 1.0 if _are_whole(supply, demand) else _LARGEST_SUPPLY / supply.sum()
+    unit = 1.0 if _are_whole(supply, demand) and supply.sum() <= _LARGEST_SUPPLY else _LARGEST_SUPPLY / supply.sum()
     supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
     # Costs that are multiples of 2**-20 stay exact; the product with the number of nodes must fit into 64 bits.
     fit = math.floor(math.log2(_LARGEST_COST / (len(supply) + len(demand) + 2) / cost.max()))

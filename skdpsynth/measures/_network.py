@@ -5,6 +5,7 @@ second in a process fails.
 """
 
 import io
+import os
 import subprocess
 import sys
 
@@ -21,11 +22,15 @@ def solve_apart(**problem):
     """
     message = io.BytesIO()
     np.savez(message, **problem)
-    done = subprocess.run([sys.executable, "-P", __file__], input=message.getbuffer(), capture_output=True, check=False)
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise RuntimeError(lines[-1] if lines else f"process ended with {done.returncode}")
-    return np.load(io.BytesIO(done.stdout), allow_pickle=False)
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # what this process can import
+    try:
+        done = subprocess.run([sys.executable, "-P", __file__], input=message.getbuffer(), capture_output=True, env=paths, check=False)
+        if done.returncode:
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            raise RuntimeError(lines[-1] if lines else f"process ended with {done.returncode}")
+        return np.load(io.BytesIO(done.stdout), allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise RuntimeError(f"its process gave no answer: {type(error).__name__}") from None
 
 
 def _solve(source, sink, cost, supply, demand):

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -16,8 +16,11 @@ from skdpsynth.measures._line import transport_on_a_line
 _TIE_BREAK = 2.0**-14  # of the euclidean distance, on grids: too little to change the first cost, enough to choose between equals
 _FINEST = 2**20  # steps of a grid across the positions: further, floats are not taken for a grid
 _ON_GRID = 5e-10  # of a step: distances are then off by less than the gap that is called optimal
+_COARSE = 1e-6
 _BLOCK = 1 << 21  # distances that are held at a time
 _MOST_ROUNDS = 60
+_PATIENCE = 3  # rounds with few new arcs a hole; then more and more, and all of a small problem
+_ALL_ARCS = 300_000
 _MOST_SWEEPS = 5000
 
 
@@ -34,12 +37,13 @@ class NearestMeasure:
     lower_bound : float
         No probability measure is nearer than this: the value of a potential that was checked against every pair of positions.
     status : str
-        "optimal" if `value` and `lower_bound` agree to 1e-9 of `value` (1e-6 for euclidean distances); else "feasible".
+        "optimal" if `value` and `lower_bound` agree to 1e-9 of `value` (1e-6 for euclidean distances); else "feasible": a probability
+        measure that is at most ``gap`` farther than the nearest.
     n_iter : int
         How many linear programs were solved; 0 where there is a closed form.
     """
 
-    weights: np.ndarray
+    weights: np.ndarray = field(repr=False)
     value: float
     lower_bound: float
     status: str
@@ -68,8 +72,9 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
     total : float, default=1.0
         What the weights of a probability measure sum to: 1, or n for noisy counts of n rows.
     solver : {"highs", "ortools"}, default="highs"
-        "highs": a linear program through cvxpy. "ortools": the same program as a network flow; the package must be installed. On a line
-        neither is needed, unless the weights sum to less than `total`.
+        "highs": a linear program through cvxpy. "ortools": the same program as a network flow; the package must be installed. It is many
+        times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed, unless the
+        weights sum to less than `total`.
 
     Returns
     -------
@@ -106,11 +111,16 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
     (0.03, True)
     """
     positions, mass, total = _check_arguments(positions, signed_weights, metric, total, solver)
+    # Within a power of two of the unit box no square overflows.
+    coarse = 4 * np.finfo(float).eps * np.abs(positions).max()
+    widest = float(np.max(np.ptp(positions, axis=0)))
+    width = 2.0 ** np.rint(np.log2(widest)) if widest else 1.0
+    positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width
     surplus = float(mass.sum() - total)
     if abs(surplus) <= 1e-14 * np.abs(mass).sum():
         surplus = 0.0  # rounding of the sum
     # Mass that has to be created or destroyed costs D a unit: f may be shifted to +D or -D there, as transport never pays more than D.
-    outside = abs(surplus) / total * _diameter(positions, metric) if surplus else 0.0
+    outside = abs(surplus) / total * _diameter(positions, metric) * width if surplus else 0.0
     gain = np.maximum(mass, 0)
     if gain.sum() <= total or (mass >= 0).all():
         weights = gain / gain.sum() if gain.any() else np.full(len(mass), 1 / len(mass))
@@ -125,9 +135,9 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
         )
 
     # In units of its step a grid is whole, and so are costs and bounds.
-    step = _grid_step(positions)
+    step = _grid_step(positions, coarse)
     unit = step or _spacing(positions)
-    places = (positions - positions.min(axis=0)) / unit
+    places = positions / unit
     if step:
         places = np.rint(places)
     if on_a_line:
@@ -137,7 +147,7 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
     else:
         transport = _Transport(places, mass, max(0.0, -surplus), metric, whole=step is not None and metric != "euclidean", solver=solver)
         residual, cost, bound, n_rounds = transport.solve()
-    scale = unit / total
+    scale = unit * width / total
     value, lower_bound = outside + cost * scale, outside + min(bound, cost) * scale
     exact = value - lower_bound <= (1e-6 if metric == "euclidean" else 1e-9) * value
     return NearestMeasure(residual / residual.sum(), float(value), float(lower_bound), "optimal" if exact else "feasible", n_rounds)
@@ -145,14 +155,19 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
 
 def _check_arguments(positions, signed_weights, metric, total, solver):
     positions, mass = _as_numbers(positions, "positions"), _as_numbers(signed_weights, "signed_weights")
-    if positions.ndim != 2 or 0 in positions.shape or not np.isfinite(positions).all():
-        raise ValueError(f"positions must be a table of finite numbers, a row for each, got an array of shape {positions.shape}.")
-    if mass.shape != positions.shape[:1] or not np.isfinite(mass).all():
-        raise ValueError(f"signed_weights must hold one finite number for each of {len(positions)} positions, got shape {mass.shape}.")
+    if positions.ndim != 2 or 0 in positions.shape:
+        raise ValueError(f"positions must be a table with a row for each, got shape {positions.shape}; reshape(-1, 1) makes one of a line.")
+    if mass.shape != positions.shape[:1]:
+        raise ValueError(f"signed_weights must hold one number for each of {len(positions)} positions, got shape {mass.shape}.")
+    for name, values in (("positions", positions), ("signed_weights", mass)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite, but some are NaN or infinite, in shape {values.shape}; drop or replace them.")
     check_choice("metric", metric, tuple(NORMS))
-    if not np.isfinite(np.abs(mass).sum()) or not np.isfinite(np.ptp(positions, axis=0)).all():
+    with np.errstate(over="ignore"):
+        spans = np.append(np.ptp(positions, axis=0), np.abs(mass).sum())
+    if not np.isfinite(spans).all():
         raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
-    if not isinstance(total, numbers.Real) or isinstance(total, bool) or not 0 < total < math.inf:
+    if not isinstance(total, numbers.Real) or isinstance(total, bool) or not 0 < float(total) < math.inf:
         raise ValueError(f"total must be a positive number, got {total!r}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)
@@ -202,8 +217,11 @@ class _Transport:
             unmet[unmet <= 1e-15 * self.demand.sum()] = 0
             cost = float(arcs.cost @ flow + self.extra_costs[-1] * unmet.sum())
             prices, charges = _potentials(arcs, flow, len(self.supply), self.tolerance, most=self.extra_costs[-1])
-            # A hole that needs many donors gets more of them from round to round.
-            self.added = self.listed << max(0, n_rounds - 3)
+            # A hole that is not filled gets more and more donors, and every hole all of them in a small problem.
+            self.starving = charges >= self.extra_costs[-1]
+            self.added = self.listed << max(0, n_rounds - _PATIENCE)
+            if n_rounds > _PATIENCE and n_donors * n_holes <= _ALL_ARCS:
+                self.added, self.starving = n_donors, np.ones(n_holes, dtype=bool)
             bound, more = self._price(arcs, prices, charges)
             moved = np.bincount(arcs.donor, flow, minlength=n_donors)[:n_donors]
             if len(more[0]):
@@ -254,12 +272,14 @@ class _Transport:
         return float(self.demand @ lowest - self.supply @ prices), more
 
     def _unlisted(self, arcs, reduced, holes, donors, cost):
-        """The arcs of negative reduced cost that are not listed, the most promising `added` of each hole."""
+        """The arcs of negative reduced cost that are not listed, the most promising of each hole."""
         if not reduced.size or reduced.min() >= -self.tolerance:
             return (np.zeros(0, dtype=np.int64),) * 2 + (np.zeros(0),)
         worth = np.flatnonzero(reduced.min(axis=1) < -self.tolerance)
         best = np.argsort(reduced[worth], axis=1, kind="stable")[:, : self.added]
-        row, column = np.nonzero(np.take_along_axis(reduced[worth], best, axis=1) < -self.tolerance)
+        promising = np.take_along_axis(reduced[worth], best, axis=1) < -self.tolerance
+        promising[~self.starving[holes[worth]], self.listed :] = False
+        row, column = np.nonzero(promising)
         column = best[row, column]
         row = worth[row]
         hole, donor = holes[row], donors[row, column]
@@ -312,15 +332,15 @@ def _potentials(arcs, flow, n_donors, tolerance, most):
     return prices, charges
 
 
-def _grid_step(positions):
-    """Return the step of the coarsest grid that holds all positions, or None.
+def _grid_step(positions, coarse):
+    """Return the step of the coarsest grid that holds all positions (up to the error `coarse` of their floats), or None.
 
     Steps of different axes are taken together where they are small multiples of a common one.
     """
     steps = []
     for column in positions.T:
-        values = np.unique(column)
-        step = np.diff(values).min(initial=math.inf)
+        gaps = np.diff(np.unique(column))
+        step = gaps[gaps > coarse].min(initial=math.inf)
         if step < math.inf:
             steps.append(step)
     if not steps:
@@ -330,8 +350,9 @@ def _grid_step(positions):
         step = least / parts
         if widest / step > _FINEST:
             break
-        places = (positions - positions.min(axis=0)) / step
-        if np.abs(places - np.rint(places)).max() <= _ON_GRID:
+        places = positions / step
+        noise = min(coarse / step, _COARSE)
+        if np.abs(places - np.rint(places)).max() <= max(_ON_GRID, noise):
             return step
     return None
 

@@ -1,6 +1,6 @@
 """The door: exact noise, what it costs, and the accountant that adds it."""
 
-from skdpsynth.privacy._accountant import LedgerEntry, PrivacyAccountant, check_accountant
+from skdpsynth.privacy._accountant import LedgerEntry, PrivacyAccountant, StandingRelease, check_accountant
 from skdpsynth.privacy._composition import epsilon_of_rho, rho_of_epsilon, split_exactly
 from skdpsynth.privacy._gaussian import DiscreteGaussian
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
@@ -17,6 +17,7 @@ __all__ = [
     "PrivacyLoss",
     "SecureBits",
     "SeededBits",
+    "StandingRelease",
     "check_accountant",
     "check_delta",
     "check_epsilon",

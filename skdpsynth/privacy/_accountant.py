@@ -186,21 +186,39 @@ class PrivacyAccountant:
         if values.dtype != np.int64:
             raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
         loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else _as_loss(loss)
-        lossless = loss.epsilon == math.inf or loss.rho == math.inf
-        if np.any(np.asarray(noise.scale == 0)) and not lossless:
-            raise ValueError(f"Releasing {name!r} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
         if not _broadcasts(np.shape(noise.scale), values.shape):
             raise ValueError(
                 f"noise must have one scale, or scales that broadcast to the values of shape {values.shape}, "
                 f"got scales of shape {np.shape(noise.scale)}; reshape one of them."
             )
-        if isinstance(noise, DiscreteGaussian) and loss.rho is None and not loss.delta and not lossless:
-            raise ValueError(f"Releasing {name!r} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
-        check_stream(rng)
+        _check_noise(noise, rng, loss, name)
         if isinstance(noise, DiscreteSupNorm):
             noise.check_size(values.size)
         self._charge(LedgerEntry(name, loss, _describe(noise), "seeded" if rng.seeded else "secure"))
         return values + noise.sample(values.shape, rng)
+
+    def standing(self, noise, rng, *, name, loss=None):
+        """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
+
+        The caller proves that all its releases together cost that.
+
+        Parameters
+        ----------
+        noise : DiscreteLaplace or DiscreteGaussian
+            What the ledger shows, and what is drawn unless a release names another.
+        rng : SecureBits or SeededBits
+        name : str
+        loss : PrivacyLoss or number, default=None
+            None: all that remains.
+
+        Returns
+        -------
+        standing : StandingRelease
+        """
+        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else _as_loss(loss)
+        _check_noise(noise, rng, loss, name)
+        self._charge(LedgerEntry(name, loss, _describe(noise), "seeded" if rng.seeded else "secure"))
+        return StandingRelease(self, noise, rng)
 
     def child(self, epsilon, delta=0.0, *, name, group=None):
         """Hand part of the budget to a new accountant; this one is charged at once and in full.
@@ -223,6 +241,18 @@ class PrivacyAccountant:
         self._charge(LedgerEntry(name, PrivacyLoss(child.epsilon, child.delta), group=group, detail=child))
         return child
 
+    def check_open(self, name):
+        """Raise unless this is open, and in the process that opened it."""
+        if self._closed:
+            raise BudgetExceededError(
+                f"{name!r} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.", None, 0
+            )
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"{name!r} cannot be charged in another process than the accountant's, where the charge would be lost; "
+                "use n_jobs=1, or threads."
+            )
+
     def close(self):
         """Make this a record: it can be read and pickled, but no longer spent from."""
         self._closed = True
@@ -234,11 +264,20 @@ class PrivacyAccountant:
         copy.close()
         return copy
 
+    def reopened(self):
+        """Return an open accountant that has spent what this one has: for a mechanism that goes on after it was saved and loaded.
+
+        Going on twice from one record is two releases of what follows, which together cost the sum.
+        """
+        copy = PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
+        copy._entries = list(self._entries)
+        return copy
+
     def to_frame(self, backend="pandas"):
         """Return the ledger as a data frame, a row an entry.
 
-        What a child released is listed below the entry that charged for it, with that entry's name in the column "part_of": the rows
-        where that is missing are what this accountant was charged.
+        What a child released is listed below the entry that charged for it, with that entry's name in the column "part_of": the
+        rows where that is missing are what this accountant was charged.
 
         Parameters
         ----------
@@ -299,16 +338,9 @@ class PrivacyAccountant:
     def _charge(self, entry):
         """Refuse or write the entry; nothing else changes."""
         # Before the lock: a fork may have copied it while another thread held it.
-        if os.getpid() != self._process and not self._closed:
-            raise RuntimeError(
-                f"{entry.name!r} cannot be charged in another process than the accountant's, where the charge would be lost; "
-                "use n_jobs=1, or threads."
-            )
+        self.check_open(entry.name)
         with self._lock:
-            if self._closed:
-                raise BudgetExceededError(
-                    f"{entry.name!r} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.", None, 0
-                )
+            self.check_open(entry.name)
             if entry.loss.rho is not None and not self.delta and entry.loss.rho != math.inf:
                 raise ValueError(f"{entry.name!r} has a zCDP loss, which needs delta > 0; give the accountant a delta.")
             before = self.spent
@@ -359,6 +391,54 @@ class PrivacyAccountant:
 
     def __setstate__(self, state):
         self.__dict__.update(state, _lock=threading.RLock())
+
+
+class StandingRelease:
+    """The door for a mechanism that was charged for in full by `PrivacyAccountant.standing`.
+
+    Parameters
+    ----------
+    accountant : PrivacyAccountant
+        Where it was charged.
+    noise : DiscreteLaplace or DiscreteGaussian
+    rng : SecureBits or SeededBits
+    """
+
+    def __init__(self, accountant, noise, rng):
+        self._accountant = accountant
+        self.noise = noise
+        self._rng = rng
+
+    def release(self, values, name=None, noise=None):
+        """Add noise to exact integers, at no further charge.
+
+        Parameters
+        ----------
+        values : int64 array
+        name : str, default=None
+            Of this draw: with a seed, draws of different names are independent, and those of one name equal. None: `noise` names
+            its draws.
+        noise : object with ``sample(size, rng)``, default=None
+            Made of draws of the noise that was charged for. None: that itself.
+
+        Returns
+        -------
+        noisy_values : int64 array of the same shape
+        """
+        values = np.asarray(values)
+        if values.dtype != np.int64:
+            raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
+        self._accountant.check_open(name)
+        return values + (self.noise if noise is None else noise).sample(values.shape, self._rng if name is None else self._rng.child(name))
+
+
+def _check_noise(noise, rng, loss, name):
+    lossless = loss.epsilon == math.inf or loss.rho == math.inf
+    if np.any(np.asarray(noise.scale == 0)) and not lossless:
+        raise ValueError(f"Releasing {name!r} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
+    if isinstance(noise, DiscreteGaussian) and loss.rho is None and not loss.delta and not lossless:
+        raise ValueError(f"Releasing {name!r} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
+    check_stream(rng)
 
 
 def _as_loss(loss):

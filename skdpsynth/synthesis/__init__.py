@@ -1,7 +1,10 @@
 """Synthesizers: fit on private rows, sample synthetic ones."""
 
 from skdpsynth.synthesis._low_dim import LowDimSynthesizer
+from skdpsynth.synthesis._online import OnlineSynthesizer
+from skdpsynth.synthesis._online_blocks import Blocks
+from skdpsynth.synthesis._online_tree import GrowingTree
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 
-__all__ = ["LowDimSynthesizer", "PrivateMeasureMechanism", "SignedMeasureMechanism"]
+__all__ = ["Blocks", "GrowingTree", "LowDimSynthesizer", "OnlineSynthesizer", "PrivateMeasureMechanism", "SignedMeasureMechanism"]

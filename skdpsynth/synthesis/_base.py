@@ -36,15 +36,17 @@ class PrivateSynthesizer(PrivateEstimator):
             In the kind of table that `fit` got, with its columns and dtypes.
         """
         check_is_fitted(self)
-        if n_samples is None:
-            n_samples = self.n_samples_
+        return self._filled(self.n_samples_ if n_samples is None else n_samples, random_state, self._sample_rows)
+
+    def _filled(self, n_samples, random_state, rows):
+        """Return ``rows(n_samples, generator)`` in the caller's kind of table."""
         if not is_whole(n_samples, 1):
             raise ValueError(f"n_samples must be a positive integer or None, got {n_samples!r}.")
         if random_state is None:
             rng = np.random.default_rng()
         else:
             rng = np.random.default_rng(np.frombuffer(check_random_state(random_state).bytes(32), dtype=np.uint32))
-        return self._container.fill(self._sample_rows(int(n_samples), rng))
+        return self._container.fill(rows(int(n_samples), rng))
 
     def score(self, X, y=None):
         """Return minus the 1-Wasserstein distance (chebyshev, in units of the data) between `X` and a sample of its size.

@@ -2,7 +2,7 @@
 
 from sklearn.base import clone
 
-from skdpsynth._estimator import all_or_nothing, public_size
+from skdpsynth._estimator import all_or_nothing, check_useful, public_size
 from skdpsynth._sklearn import check_choice, is_inside, is_whole
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.privacy import check_epsilon, split_exactly
@@ -26,7 +26,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     synthesizer : {"auto", "pmm", "psmm"} or an unfitted synthesizer, default="auto"
         What runs in the subspace: `PrivateMeasureMechanism`, `SignedMeasureMechanism` on all cubes that meet the image of the box, or
         an estimator, which is cloned and gets its ``epsilon``, ``delta``, ``bounds``, ``neighboring``, ``accountant`` and
-        ``random_state`` set. "auto" is "pmm" for d' <= 2, and beyond unless few rows are left for each cell; see Notes.
+        ``random_state`` set. "auto" is "pmm" for d' <= 2, without a reducer, and beyond unless rows are few; see Notes.
     reducer_share : float, default=0.5
         Share of epsilon for the private PCA.
     center : {"public", "private"}, default="public"
@@ -148,6 +148,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             first, rest = split_exactly(rest, [self.reducer_share, 1 - self.reducer_share])
             reducer = PrivatePCA(self.n_components, center=self.center, epsilon=first, delta=self.delta, bounds=bounds)
             rehearse(clone(reducer), box.n_features, bounds)
+        check_useful(rest)
         n_inner = box.n_features if reducer is None else self.n_components
         rehearse(
             # Without noise the signed measure is a probability measure, so no program is solved in vain.

@@ -21,7 +21,7 @@ from skdpsynth.measures import (
 from skdpsynth.privacy import DiscreteLaplace, laplace_scale, split_exactly
 from skdpsynth.statistics import Histogram
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._release import Release, size_of
+from skdpsynth.synthesis._release import open_release
 
 _FIRST_SHARE = 0.25  # of the rest, for the first of the two adaptive stages
 _SMALL_PLANE = 500  # n * epsilon up to which one release serves two features better than two
@@ -164,10 +164,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         depth = self._check_parameters(box)
         # One axis alone may be cut more often than 16 times.
         box = Box(box.low, box.high, 30, box.whole) if box.n_features == 1 else box
-        release = Release(self._open_accountant(delta=0), rng)
-
-        n = release.number_of_rows(len(X))
-        size = size_of(release, n, box.n_features)
+        release, n, size = open_release(self, len(X), box.n_features, rng, lambda size: size)
         strategy = self.strategy
         if strategy == "auto":
             one_pass = box.n_features == 1 or size <= (_SMALL_PLANE if box.n_features == 2 else _SMALL)

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsynth._estimator import public_size
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.privacy import DiscreteLaplace, laplace_scale, split_exactly
+from skdpsynth.privacy import DiscreteLaplace, check_epsilon, laplace_scale, split_exactly
 
 _COUNT_SHARE = 0.05  # of the budget, for the number of rows under add/remove
 
@@ -50,14 +50,26 @@ class Release:
         return np.random.default_rng(np.frombuffer(self.rng.child("public").bytes(32), dtype=np.uint32))
 
 
-def size_of(release, n, n_features):
-    """Return the public number that sizes follow from, and warn where it is small."""
-    size = public_size(release.epsilon, n)
+def open_release(estimator, n_samples, n_features, rng, prepare):
+    """Open the budget of a fit; return (release, number of rows, what ``prepare(size)`` returned).
+
+    ``size`` is the public number that sizes follow from. Where it is public before any budget is spent, `prepare` is called before.
+    """
+    is_public = estimator.neighboring == "replace_one"
+    prepared = prepare(_size(check_epsilon(estimator.epsilon), n_samples, n_features)) if is_public else None
+    release = Release(estimator._open_accountant(delta=0), rng)
+    n = release.number_of_rows(n_samples)
+    return release, n, prepared if is_public else prepare(_size(release.epsilon, n, n_features))
+
+
+def _size(epsilon, n, n_features):
+    """Return epsilon times the number of rows (capped), and warn where it is small."""
+    size = public_size(epsilon, n)
     if size <= 100 and n_features > 1:
         warnings.warn(
             f"n_samples * epsilon is {size:g}, and up to 100 the noise may leave synthetic rows of {n_features} features no closer "
             "to the data than uniform ones; use more rows, a larger epsilon or fewer features.",
             SmallSampleWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return size

@@ -1,18 +1,22 @@
 """The private signed measure mechanism (PSMM)."""
 
 import math
+import warnings
 
 import numpy as np
 
 from skdpsynth._estimator import all_or_nothing
 from skdpsynth._sklearn import check_choice, is_whole
+from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
 from skdpsynth.statistics import Histogram
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._release import Release, size_of
+from skdpsynth.synthesis._release import open_release
 
 _MOST_AUTO = 10_000  # cells that "auto" asks for: about a second of solving
 _MOST_ON_A_LINE = 1_000_000
+_SPARSE = 4  # cells for a row times epsilon: with more, solving gets slow
+_FEW_CELLS = 1000
 
 
 class SignedMeasureMechanism(PrivateSynthesizer):
@@ -29,7 +33,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         epsilon.
     cells : array-like of shape (n_cells, n_features) or Lattice, default=None
         None: cut the box. Or public representatives, all within `bounds`: a row belongs to the nearest (the first of them, in a tie), and
-        samples are representatives. Or a `skdpsynth.measures.Lattice`, whose cells need not be all of a box. Never take them from the data.
+        samples are representatives (rounded, where the rows are whole numbers); a data frame is matched by column. Or a
+        `skdpsynth.measures.Lattice`, whose cells need not be all of a box. Never take them from the data.
     metric : {"chebyshev", "cityblock", "euclidean"}, default="chebyshev"
         Distance in which mass is moved. With ``cells=None`` every column is stretched to the width of the widest, so that columns in unlike
         units count alike; else it is in the units of the data.
@@ -55,7 +60,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     measure_ : DiscreteMeasure
         Weights on the cells: whole numbers of rows, divided by ``n_samples_``.
     solution_ : NearestMeasure
-        ``value`` (distance between the noisy signed measure and ``measure_``), ``lower_bound``, ``gap``, ``status``, ``n_iter``.
+        ``value`` (distance between the noisy signed measure and ``measure_``, in the units that `metric` says), ``lower_bound``, ``gap``,
+        ``status``, ``n_iter``.
     accountant_ : PrivacyAccountant
         What was spent, as a record.
     n_samples_ : int
@@ -70,11 +76,14 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         If a parameter is out of its domain, a solver is not installed or the cells are too many for it, before any budget is spent.
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
+    RuntimeError
+        If the solver gives up, with its status; then epsilon is spent.
 
     Warns
     -----
     SmallSampleWarning
-        If the number of rows times epsilon is at most 100 with two features or more: uniform points may do as well.
+        If the number of rows times epsilon is at most 100 with two features or more: uniform points may do as well. Also if the cells are
+        so many for it that solving may take long: hours, at worst, with "highs".
 
     Notes
     -----
@@ -144,14 +153,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         self : SignedMeasureMechanism
         """
         X, box, rng = self._begin(X)
-        partition = self._check_parameters(box)
-        release = Release(self._open_accountant(delta=0), rng)
+        given = self._check_parameters(box)
+        release, n, partition = open_release(self, len(X), box.n_features, rng, lambda size: self._partition(given, size, box))
 
-        n = release.number_of_rows(len(X))
-        size = size_of(release, n, box.n_features)
-        if partition is None:
-            n_cells = default_n_cells(size, box.n_features) if self.n_cells == "auto" else self.n_cells
-            partition = Lattice(box, lattice_shape(n_cells, box))
         noisy = _release_counts(Histogram.of(X, partition).counts, n, release)
         n, counts = _with_total(noisy, n, release)
         release.accountant.close()
@@ -187,19 +191,43 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             raise ValueError(f"cells must be at most {most} for solver={self.solver!r}, got {partition.n_cells}; {hint}.")
         return partition
 
+    def _partition(self, given, size, box):
+        """Return the cells that were given, or a lattice; warn if they are too many."""
+        partition = given
+        if partition is None:
+            n_cells = default_n_cells(size, box.n_features) if self.n_cells == "auto" else self.n_cells
+            partition = Lattice(box, lattice_shape(n_cells, box))
+        if box.n_features > 1 and partition.n_cells > max(_SPARSE * size, _FEW_CELLS):
+            warnings.warn(
+                f"There are {partition.n_cells} cells for n_samples * epsilon = {size:g}: nearly all that they count is noise, which "
+                "takes long to cancel (minutes, from some thousands of cells on); use fewer cells.",
+                SmallSampleWarning,
+                stacklevel=6,
+            )
+        return partition
+
     def _given_cells(self, box):
         """Return `cells` as a partition of the box, or raise."""
         if isinstance(self.cells, Lattice):
             if not (np.array_equal(self.cells.box.low, box.low) and np.array_equal(self.cells.box.high, box.high)):
                 raise ValueError("cells must cover the box of bounds, got a Lattice of another box; give bounds=(box.low, box.high).")
             return self.cells
+        cells, names = self.cells, list(getattr(self, "feature_names_in_", ()))
+        if hasattr(cells, "columns") and names:
+            if sorted(map(str, cells.columns)) != sorted(names):
+                raise ValueError(f"cells must have the columns of X, {names}, got {list(map(str, cells.columns))}; rename or drop some.")
+            cells = np.column_stack([np.asarray(cells[name]) for name in names])
         try:
-            positions = np.array(self.cells, dtype=float)
+            positions = np.array(cells, dtype=float)
         except (TypeError, ValueError):
-            raise ValueError(f"cells must be a table of numbers or a Lattice, got {type(self.cells).__name__}.") from None
+            raise ValueError(
+                f"cells must be a Lattice or a table of numbers, a row for each representative, got {type(self.cells).__name__} of "
+                "something else; give an array of shape (n_cells, n_features)."
+            ) from None
         if positions.ndim != 2 or not len(positions) or positions.shape[1] != box.n_features:
             raise ValueError(
-                f"cells must hold at least one representative, a row of {box.n_features} numbers each, got shape {positions.shape}."
+                f"cells must hold at least one representative, a row of {box.n_features} numbers each, got shape {positions.shape}; "
+                "reshape it to (n_cells, n_features)."
             )
         if not ((positions >= box.low) & (positions <= box.high)).all():  # False for NaN
             raise ValueError("cells must be finite and lie within bounds, but some do not; widen bounds or move them.")

@@ -10,6 +10,7 @@ from skdpsynth.measures import Lattice
 
 _SPREAD = 3.0  # noisy standard deviations that an axis keeps on either side
 _FIXED_POINT = 2.0**20  # directions are rounded to this many parts before rows are projected
+_PRODUCTS = 1 << 22  # held at a time
 _MOST_NORMALS = 500  # that are tried to show that a cell misses the image of the box
 
 
@@ -62,12 +63,15 @@ def lattice_of_image(reducer, box, bounds, n_cells):
 
     def cubes(side):
         lattice = Lattice(target, np.maximum(np.rint((high - low) / side), 1).astype(int).tolist())
-        beyond = np.abs((lattice.positions - centre) @ normals.T) > (reach + np.abs(normals) @ (lattice.sides / 2)) * (1 + 1e-9)
-        return lattice, ~beyond.any(axis=1)
+        limits = (reach + np.abs(normals) @ (lattice.sides / 2)) * (1 + 1e-9)
+        rows = max(1, _PRODUCTS // len(normals))
+        parts = np.array_split(lattice.positions - centre, -(-lattice.n_cells // rows))
+        return lattice, np.concatenate([(np.abs(part @ normals.T) <= limits).all(axis=1) for part in parts])
 
     # The finest of a geometric row of sides that stays within n_cells: cubes of the whole box cannot be fewer than those that are kept.
-    best = cubes(float((high - low).max()))
-    side = (float(np.prod(high - low)) / n_cells) ** (1 / len(low)) * 1.3
+    widest = float((high - low).max())
+    best = cubes(widest)
+    side = widest * (float(np.prod((high - low) / widest)) / n_cells) ** (1 / len(low)) * 1.3
     for _ in range(30):
         parts = np.maximum(np.rint((high - low) / side), 1)
         if parts.prod() > 16 * n_cells:

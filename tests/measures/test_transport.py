@@ -478,7 +478,7 @@ def test_bad_argument_is_refused_in_one_sentence_that_names_it(name, arguments):
 
 def test_message_about_positions_and_weights_quotes_none_of_them():
     for arguments in ([[7.25], [np.nan]], HALVES), (LINE, [7.25, np.nan]), (LINE, [7.25]):
-        with pytest.raises(ValueError, match="finite") as caught:
+        with pytest.raises(ValueError, match=r"finite|hold one number") as caught:
             nearest_probability_measure(*arguments)
         assert "7.25" not in str(caught.value)
 
@@ -497,3 +497,22 @@ def test_too_many_cells_for_a_solver_are_refused_but_empty_ones_do_not_count(mon
     counts[3] = 1
     with pytest.raises(ValueError, match=r"^signed_weights must have at most 2 [^\n]*, got 3; use coarser cells, or solver='ortools'\.$"):
         nearest_probability_measure(square, counts)
+
+
+def test_grid_far_from_zero_is_a_grid():
+    """Its coordinates are as coarse as their floats; the value is that of the grid at zero."""
+    grid = np.indices((12, 12)).reshape(2, -1).T * 0.1
+    signed = np.random.default_rng(0).integers(-3, 5, 144)
+    near, far = (nearest_probability_measure(grid + offset, signed, total=100) for offset in (0, 1e6))
+    assert far.status == "optimal"
+    assert far.value == pytest.approx(near.value, rel=1e-6)
+
+
+def test_two_narrow_clusters_far_apart_are_solved_at_their_own_scale():
+    rng = np.random.default_rng(0)
+    clusters = [rng.random((20, 2)) * 1e-4, rng.random((20, 2)) * 1e-4]
+    signed = [v - v.mean() + 0.025 for v in (rng.normal(size=20), rng.normal(size=20))]
+    alone = [nearest_probability_measure(x, v, total=v.sum()) for x, v in zip(clusters, signed, strict=True)]
+    both = nearest_probability_measure(np.vstack([clusters[0], clusters[1] + 1e4]), np.concatenate(signed))
+    assert both.status == "optimal"
+    assert both.value == pytest.approx(sum(part.value * v.sum() for part, v in zip(alone, signed, strict=True)), rel=1e-6)

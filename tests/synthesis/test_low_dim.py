@@ -174,3 +174,11 @@ def test_an_inner_synthesizer_that_refuses_its_parameters_does_so_before_any_bud
     with pytest.raises(ValueError, match="depth must be"):
         LowDimSynthesizer(2, synthesizer=inner, accountant=shared).fit(line(50, 4))
     assert shared.spent == 0
+
+
+@pytest.mark.parametrize("synthesizer", ["pmm", "psmm", "auto"])
+def test_a_share_too_small_for_the_second_step_is_refused_before_the_first(synthesizer):
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="epsilon must be at least 1e-9"):
+        LowDimSynthesizer(2, synthesizer=synthesizer, reducer_share=1 - 1e-10, accountant=shared).fit(line(300, 4))
+    assert shared.spent == 0

@@ -1,6 +1,7 @@
 """The signed measure mechanism: its noise, its cells, its whole rows, and what it refuses."""
 
 import importlib.util
+import warnings
 from fractions import Fraction
 from itertools import product
 
@@ -175,6 +176,76 @@ def test_any_space_with_representatives_will_do():
     assert wasserstein_distance(X[:400], sample) < 0.35 * wasserstein_distance(X[:400], cells)
 
 
+def test_representatives_in_a_frame_are_matched_by_column():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"lon": [11.5] * 50, "lat": [48.1] * 50})
+    shops = pd.DataFrame({"lat": [48.1, 48.2], "lon": [11.5, 11.6]})
+    model = SignedMeasureMechanism(cells=shops, bounds={"lat": (47, 49), "lon": (11, 12)}, epsilon=20).fit(X)
+    sample = model.sample()
+    assert (sample["lat"] > 40).all()
+    with pytest.raises(ValueError, match="cells must have the columns of X"):
+        model.set_params(cells=shops.rename(columns={"lat": "y"})).fit(X)
+
+
+def test_many_rows_tied_between_many_representatives_take_little_memory_and_time():
+    """Twenty thousand rows at the centre of a sphere of two thousand representatives belong to the first of them."""
+    cells = sphere(2000)
+    cells[:, 0] = np.abs(cells[:, 0])
+    model = SignedMeasureMechanism(cells=cells, metric="euclidean", bounds=(-1, 1), epsilon=float("inf")).fit(np.zeros((20_000, 3)))
+    distances = np.linalg.norm(cells, axis=1)
+    assert model.measure_.cells.tolist() == [int(np.argmax(distances <= distances.min() * (1 + 1e-12)))]
+
+
+def test_more_cells_than_noise_can_be_cancelled_in_are_warned_of():
+    from skdpsynth.exceptions import SmallSampleWarning
+
+    with pytest.warns(SmallSampleWarning, match="There are 1089 cells for n_samples"):
+        SignedMeasureMechanism(1100, epsilon=0.5).fit(rows(400))
+
+
+@pytest.mark.parametrize("cells", [[[0, 0], [1e155, 1e155]], "lattice"])
+def test_no_row_can_fail_however_wide_the_bounds(cells):
+    """Squares of such widths overflow."""
+    W = 1e155
+    if isinstance(cells, str):
+        keep = np.zeros(16, dtype=bool)
+        keep[[0, 1, 15]] = True
+        cells = Lattice(Box([0, 0], [W, W]), (4, 4), keep=keep)
+    X = np.zeros((200, 2))
+    for row in ([W / 2, W / 3], [0.3 * W, 0.7 * W], [W, 0]):
+        X[0] = row
+        model = SignedMeasureMechanism(cells=cells, metric="euclidean", bounds=(0, W)).fit(X)
+        assert model.sample(5).shape == (5, 2)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).max <= np.finfo(float).max, reason="long doubles are doubles here")
+def test_no_row_can_warn_by_its_value():
+    X = np.full((50, 2), 0.4, dtype=np.longdouble)
+    X[0, 0] = np.longdouble("1e400")
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SignedMeasureMechanism(cells=[[0, 0], [1, 1], [0, 1]], epsilon=10).fit(X)
+
+
+def test_many_features_fit():
+    model = SignedMeasureMechanism(4, epsilon=5).fit(np.random.default_rng(0).random((100, 70)))
+    assert model.sample(3).shape == (3, 70)
+
+
+def test_a_warning_that_is_an_error_costs_nothing():
+    shared = PrivacyAccountant(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="n_samples"):
+            SignedMeasureMechanism(accountant=shared, epsilon=0.1).fit(rows(50))
+    assert shared.spent == 0
+
+
+def test_smallest_epsilon_is_served():
+    model = SignedMeasureMechanism(50, epsilon=1e-9).fit(rows())
+    assert model.solution_.gap <= 1e-9 * model.solution_.value
+
+
 def test_a_lattice_can_be_given_and_fixes_the_cells():
     lattice = Lattice(Box([0, 0], [1, 1]), (8, 2))
     model = SignedMeasureMechanism(cells=lattice).fit(rows())
@@ -232,7 +303,7 @@ def test_default_number_of_cells_grows_and_stays_solvable(d):
         ({"solver": "gurobi"}, "solver must be one of"),
         ({"cells": np.zeros((0, 2))}, "at least one representative"),
         ({"cells": np.zeros((4, 3))}, "a row of 2 numbers each"),
-        ({"cells": "kmeans"}, "cells must be a table of numbers or a Lattice"),
+        ({"cells": "kmeans"}, "cells must be a Lattice or a table of numbers"),
         ({"cells": [[0.5, np.nan]]}, "cells must be finite and lie within bounds"),
         ({"cells": [[0.5, 1.5]]}, "cells must be finite and lie within bounds"),
         ({"cells": [[0.5, 0.5], [0.5, 0.5]]}, "cells must differ"),
