@@ -34,7 +34,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`.
     growth : float or "auto", default=1.25
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
-        waits in the open block. "auto": blocks of t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
+        waits in the open block. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
     window : int, default=None
         Synthesize the last `window` rows only. None: all.
     counter : {"kary", "binary", "sparse"}, default="kary"
@@ -89,10 +89,10 @@ class OnlineSynthesizer(PrivateSynthesizer):
     the rows that both see. No generator state is kept, nor a seed: after loading, noise is secure unless `random_state` is set
     again.
 
-    *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at
-    most s/t of the mass. They are balanced by s = t**(d/(d+1)) * epsilon**(-1/(d+1)): the error tends to zero for every stream,
-    like (epsilon t)**(-1/(d+1)) (one feature: up to a logarithm). The default keeps fewer, larger blocks: smaller error while the
-    stream is stationary, but a lag of up to a fifth of it.
+    *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at most s/t of
+    the mass. They are balanced by s = 4 t**(d/(d+1)) * epsilon**(-1/(d+1)) (at most t/4): the error tends to zero for every stream, like
+    (epsilon t)**(-1/(d+1)) (one feature: up to a logarithm). The default has fewer, larger blocks: smaller error while the stream is
+    stationary, but a lag of up to a fifth of it for ever. In a sample the last block stands in for the rows that wait.
 
     Before the first block is full, samples are uniform in the bounds.
 

@@ -12,6 +12,7 @@ from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.synthesis._inner import fit_quietly, seed_from
 
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
+_BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
 _CAPACITY = 1024  # rows that the open block has room for at first
 
 
@@ -92,7 +93,7 @@ class Blocks:
         first = max(_FIRST, math.ceil(_FIRST / self.epsilon) if self.epsilon != math.inf else 0)
         if growth == "auto":
             d = self.box.n_features
-            wanted = math.ceil(before ** (d / (d + 1)) * float(self.epsilon) ** (-1 / (d + 1)))
+            wanted = int(min(_BALANCE * before ** (d / (d + 1)) * float(self.epsilon) ** (-1 / (d + 1)), before / 4))
         else:
             wanted = int((growth - 1) * before)
         return max(first, wanted)
@@ -139,15 +140,18 @@ class Blocks:
     def sample(self, n_samples, first, rng):
         """Return rows like those of the stream from some row on, by the blocks that hold them; uniform ones if there is none.
 
+        The last block, the nearest in time, stands in for the open one.
+
         Parameters
         ----------
         n_samples : int
         first : int
         rng : numpy.random.Generator
         """
-        blocks = [block for block in self.blocks if block[1] > first]
-        if not blocks:
+        if not self.blocks:
             return self.box.low + self.box.width * rng.random((n_samples, self.box.n_features))
+        *past, (start, _, model) = self.blocks
+        blocks = [block for block in (*past, (start, self.n_seen, model)) if block[1] > first]
         upto = np.cumsum([stop - max(start, first) for start, stop, _ in blocks])
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
         edges[-1] = n_samples

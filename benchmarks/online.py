@@ -1,0 +1,138 @@
+"""Accuracy and cost of OnlineSynthesizer along streams.
+
+python benchmarks/online.py [--repeats 3] [--only accuracy|cost]
+
+accuracy: W1 (chebyshev) between the rows so far and as many synthetic ones (more than one feature: 1200 of each), epsilon 1, for five Gaussians, standing
+still ("gmm") or moving half a box along the diagonal ("drift"); times of the specification. "paper" is Algorithm 12 with sparse counters, as published.
+cost: time and memory in fresh processes.
+"""
+
+import argparse
+import pickle
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from skdpsynth import OnlineSynthesizer, PrivateMeasureMechanism
+from skdpsynth.metrics import wasserstein_distance
+
+# What the prototype reached with growth 1.25, by stream, features and time.
+SPECIFICATION = {
+    ("gmm", 1): {1000: 0.016, 10_000: 0.0050, 100_000: 0.0006},
+    ("gmm", 2): {1000: 0.083, 10_000: 0.027, 100_000: 0.015},
+    ("gmm", 3): {1000: 0.155, 10_000: 0.061, 100_000: 0.030},
+    ("drift", 1): {100_000: 0.0005},
+    ("drift", 2): {10_000: 0.054, 100_000: 0.016},
+    ("drift", 3): {10_000: 0.064, 100_000: 0.024},
+}
+FAILED = []
+
+
+def stream(kind, T, d, seed=3):
+    rng = np.random.default_rng(seed)
+    centres = 0.2 + 0.6 * rng.random((5, d))
+    X = centres[rng.integers(0, 5, T)] + 0.06 * rng.normal(size=(T, d))
+    if kind == "drift":
+        X = X * 0.5 + 0.5 * (np.arange(T) / T)[:, None]
+    return np.clip(X, 0, 1)
+
+
+def check(what, value, target):
+    met = value <= target
+    if not met:
+        FAILED.append(what)
+    print(f"    {what}: {value:.3g}, target <= {target:.3g}: {'met' if met else 'MISSED'}", flush=True)
+
+
+def accuracy(repeats):
+    models = {
+        "blocks": lambda: OnlineSynthesizer(),
+        "blocks, auto": lambda: OnlineSynthesizer(growth="auto"),
+        "paper": lambda: OnlineSynthesizer("paper", counter="sparse"),
+        "paper, k-ary": lambda: OnlineSynthesizer("paper"),
+        "offline": lambda: PrivateMeasureMechanism(),
+    }
+    logs = []
+    for (kind, d), times in SPECIFICATION.items():
+        for t, reached in times.items():
+            X = stream(kind, t, d)
+            size = t if d == 1 else 1200
+            rng = np.random.default_rng(0)
+            some = X if len(X) <= size else X[rng.permutation(t)[:size]]
+            values = {"uniform": [wasserstein_distance(some, rng.random((size, d)))]}
+            for name, make in models.items():
+                runs = repeats * (3 if d == 1 else 1)
+                values[name] = [wasserstein_distance(some, make().fit(X).sample(min(size, t))) for _ in range(runs)]
+            means = {name: np.mean(v) for name, v in values.items()}
+            print(f"{kind} d={d} t={t}: " + ", ".join(f"{name} {mean:.4f}" for name, mean in means.items()), flush=True)
+            check(f"{kind} d={d} t={t}: blocks over the specification's {reached}", means["blocks"] / reached, 1.2)
+            logs.append(np.log(means["blocks"] / means["paper"]))
+    check(f"blocks over paper, geometric mean (se {np.std(logs, ddof=1) / np.sqrt(len(logs)):.2f} in log)", np.exp(np.mean(logs)), 0.5)
+
+
+BULK = """
+import time, numpy as np
+from skdpsynth import OnlineSynthesizer
+X = np.random.default_rng(0).random((10**6, 2))
+OnlineSynthesizer().fit(X[:5000])
+times = []
+for _ in range(7):
+    model, start = OnlineSynthesizer(), time.perf_counter()
+    model.partial_fit(X)
+    times.append(time.perf_counter() - start)
+print(np.median(times))
+"""
+PAPER = """
+import resource, time, numpy as np
+from skdpsynth import OnlineSynthesizer
+X = np.random.default_rng(0).random((10**5, 2))
+OnlineSynthesizer("paper", counter={counter!r}).fit(X[:5000]).sample(10)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model, start = OnlineSynthesizer("paper", counter={counter!r}), time.perf_counter()
+for i in range(10**5):
+    model.partial_fit(X[i : i + 1])
+    if i % 1000 == 999:
+        model.sample(10)
+print(time.perf_counter() - start, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def cost(repeats):
+    def run(program):
+        return [
+            float(x) for x in subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+        ]
+
+    check("blocks, d=2, 1e6 rows at once: microseconds a row", run(BULK)[0], 0.15)
+    X = np.random.default_rng(0).random((10**6, 2))
+    model = OnlineSynthesizer().fit(X)
+    check("state at 1e6 rows, pickled: MB", len(pickle.dumps(model)) / 1e6, 20)
+    from sklearn.utils.validation import validate_data
+
+    model, ours, theirs = OnlineSynthesizer().fit(X[:5000]), [], []
+    for i in range(5000, 5000 + 2000 * repeats):
+        start = time.perf_counter()
+        model.partial_fit(X[i : i + 1])
+        middle = time.perf_counter()
+        validate_data(model, X[i : i + 1], reset=False)
+        ours.append(middle - start)
+        theirs.append(time.perf_counter() - middle)
+    check("one row a call: microseconds beyond scikit-learn's validation", 1e6 * (np.median(ours) - np.median(theirs)), 60)
+    for counter in ("sparse", "kary"):
+        seconds, added = run(PAPER.format(counter=counter))
+        check(f"paper, {counter}, 1e5 rows one by one, sampled 100 times: seconds", seconds, 120)
+        check(f"paper, {counter}: MiB added", added, 300)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=("accuracy", "cost"))
+    arguments = parser.parse_args()
+    for part in (accuracy, cost):
+        if arguments.only in (None, part.__name__):
+            part(arguments.repeats)
+    print("all targets met" if not FAILED else f"MISSED: {FAILED}")
+    sys.exit(bool(FAILED))
