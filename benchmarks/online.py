@@ -2,9 +2,9 @@
 
 python benchmarks/online.py [--repeats 3] [--only accuracy|cost]
 
-accuracy: W1 (chebyshev) between the rows so far and as many synthetic ones (more than one feature: 1200 of each), epsilon 1, for five Gaussians, standing
-still ("gmm") or moving half a box along the diagonal ("drift"); times of the specification. "paper" is Algorithm 12 with sparse counters, as published.
-cost: time and memory in fresh processes.
+accuracy: W1 (chebyshev) between the rows so far and as many synthetic ones (more than one feature: 1200 of each), epsilon 1, for five
+Gaussians, standing still ("gmm") or moving half a box along the diagonal ("drift"); times of the specification. "paper" is Algorithm 12
+with sparse counters, as published. cost: time and memory in fresh processes.
 """
 
 import argparse

@@ -62,11 +62,9 @@ class ContinualCounter(ABC):
         x : int or array-like of shape (n_counters,)
             Whole numbers. Replacing the event of this time must change `x` by at most `sensitivity` in L1 norm.
         """
-        x = np.broadcast_to(np.asarray(x), (self.n_counters,))
-        if x.dtype.kind not in "iub":
-            raise TypeError(f"x must hold whole numbers, got {x.dtype}.")
+        x = _as_counts(x, self.n_counters)
         self._check_steps(1)
-        self._advance(x.astype(np.int64, copy=False), 1)
+        self._advance(x, 1)
 
     def update_cells(self, cells):
         """Count events that fall into one cell each, one a time step.
@@ -76,9 +74,10 @@ class ContinualCounter(ABC):
         cells : array-like of shape (n_steps,), int
             In [0, n_counters).
         """
-        cells = np.asarray(cells)
+        cells = _as_cells(cells, self.n_counters)
         self._check_steps(len(cells))
-        self._advance_cells(cells)
+        if len(cells):
+            self._advance_cells(cells)
 
     @property
     @abstractmethod
@@ -416,9 +415,10 @@ class SquareRootCounter(ContinualCounter):
 
     Notes
     -----
-    *Privacy.* The prefix sums A are R R with R Toeplitz, f_0 = 1, f_k = f_(k-1) (2k - 1) / 2k. Released are the whole numbers R' x
-    + N_Z(s**2), R' = round(2**20 R), s**2 = sensitivity |column of R'|**2 / 2 rho, one a step; counts are A R'^-1 of those. R' is
-    lower triangular, so this holds also when the stream reacts to what was released.
+    *Privacy.* The prefix sums A are R R with R Toeplitz, f_0 = 1, f_k = f_(k-1) (2k - 1) / 2k. Released are, one a
+    step, the whole numbers Q x + N_Z(s**2) with Q = round(2**20 R) and s**2 = sensitivity * c / (2 rho), c the squared length of a column
+    of Q; counts are A times the inverse of Q of those. Q is lower triangular, so this holds also when the stream reacts to what was
+    released.
 
     References
     ----------
@@ -672,22 +672,24 @@ class InhomogeneousCounter:
         accountant : PrivacyAccountant
             Charged `epsilon` at once.
         random_state : int, RandomState, stream or None, default=None
-            None: secure noise.
+            None: secure noise. Levels need different seeds, or children of one stream: equal ones would draw equal noise.
         """
-        self.end_level()
-        self.epsilon = check_epsilon(epsilon)
-        self._door = accountant.standing(self._noise_of_total(), _stream(random_state), name=self.name, loss=self.epsilon)
+        epsilon, rng = check_epsilon(epsilon), _stream(random_state)
         own = {"every": self.every} if self.counter == "sparse" else {}
         # With "sparse" half of epsilon is for the level as it goes, half for its total.
-        self._present = _KINDS[self.counter](
+        present = _KINDS[self.counter](
             horizon,
-            epsilon=self.epsilon / 2 if self.counter == "sparse" else self.epsilon,
+            epsilon=epsilon / 2 if self.counter == "sparse" else epsilon,
             n_counters=self.n_counters,
             sensitivity=self.sensitivity,
-            accountant=self._door,
+            accountant=StandingRelease(accountant, None, rng),  # not charged yet, and not drawn from
             name=self.name,
             **own,
         )
+        door = accountant.standing(present._noise(), rng, name=self.name, loss=epsilon)
+        present.resume(door)
+        self.end_level()
+        self.epsilon, self._door, self._present = epsilon, door, present
         self._exact = np.zeros(self.n_counters, dtype=np.int64)  # of this level: as secret as the data
 
     def end_level(self):
@@ -703,17 +705,19 @@ class InhomogeneousCounter:
     def resume(self, accountant, rng):
         """Take noise from the stream `rng` from now on, under what `accountant` was charged already: after loading."""
         if self._present is not None:
-            self._door = StandingRelease(accountant, self._noise_of_total(), rng)
+            self._door = StandingRelease(accountant, self._present._noise(), rng)
             self._present.resume(self._door)
 
     def update(self, x):
         """Count what arrives at one time; see `KaryCounter.update`."""
-        self._present.update(x)
+        x = _as_counts(x, self.n_counters)
+        self._started().update(x)
         self._exact += x
 
     def update_cells(self, cells):
         """Count events that fall into one cell each, one a time step; see `KaryCounter.update_cells`."""
-        self._present.update_cells(cells)
+        cells = _as_cells(cells, self.n_counters)
+        self._started().update_cells(cells)
         if self.counter == "sparse":
             if len(cells) == 1:
                 self._exact[cells[0]] += 1
@@ -723,7 +727,12 @@ class InhomogeneousCounter:
     @property
     def value(self):
         """Released counts so far, shape (n_counters,), int64."""
-        return self._past if self._present is None else self._past + self._present.value
+        return self._past.copy() if self._present is None else self._past + self._present.value
+
+    def _started(self):
+        if self._present is None:
+            raise ValueError("No level has started; call start_level first.")
+        return self._present
 
     def _noise_of_total(self):
         return DiscreteLaplace(laplace_scale(2 * self.sensitivity, self.epsilon))
@@ -736,6 +745,26 @@ class InhomogeneousCounter:
 
 
 _KINDS = {"kary": KaryCounter, "binary": BinaryCounter, "sparse": SparseCounter}
+
+
+def _as_counts(x, n_counters):
+    """Return whole numbers as a fresh int64 array of shape (n_counters,), or raise."""
+    x = np.asarray(x)
+    if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
+        raise ValueError(f"x must hold a whole number for each of {n_counters} counters, got {x.dtype} of shape {x.shape}.")
+    return np.broadcast_to(x, (n_counters,)).astype(np.int64)
+
+
+def _as_cells(cells, n_counters):
+    """Return cell numbers as an array of shape (n_steps,), or raise."""
+    cells = np.asarray(cells)
+    if cells.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if cells.dtype.kind not in "iu" or cells.ndim != 1:
+        raise ValueError(f"cells must hold one whole number a time step, got {cells.dtype} of shape {cells.shape}.")
+    if cells.min() < 0 or cells.max() >= n_counters:
+        raise ValueError(f"cells must lie in [0, n_counters={n_counters}), but some do not; check what numbers them.")
+    return cells
 
 
 def _one_hot(cell, n_counters):
