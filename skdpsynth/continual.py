@@ -4,7 +4,9 @@ The unit of privacy is one event: two streams are neighbours if they differ in w
 vectorised: one object counts many cells at once.
 """
 
+import copy
 import math
+import threading
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any
@@ -25,6 +27,7 @@ from skdpsynth.privacy import (
 )
 
 _FIXED_POINT = 2**20
+_ONE_READER = threading.RLock()  # two threads must not draw the noise of one node twice
 
 
 class ContinualCounter(ABC):
@@ -40,15 +43,43 @@ class ContinualCounter(ABC):
         self.n_steps = 0
         self._counts = np.zeros(self.n_counters, dtype=np.int64)
         self._prepare()
-        if isinstance(accountant, StandingRelease):
-            self._door = accountant
-        else:
-            accountant = PrivacyAccountant(self.epsilon) if accountant is None else accountant
-            self._door = accountant.standing(self._noise(), _stream(random_state), name=self.name, loss=self._loss())
+        self.resume(accountant, random_state)
 
-    def resume(self, door):
-        """Take noise from `door` (a `StandingRelease`, charged already) from now on: after loading."""
-        self._door = door
+    def resume(self, accountant=None, random_state=None):
+        """Go on after loading: charge the whole of epsilon to `accountant` (None: one of its own) and take noise from now on.
+
+        Two counters that go on from one state are two releases of what follows.
+
+        Parameters
+        ----------
+        accountant : PrivacyAccountant, default=None
+            Or a `StandingRelease`, whose charge covers this counter.
+        random_state : int, RandomState or None, default=None
+            None: secure noise.
+        """
+        accountant = self._own_accountant() if accountant is None else accountant
+        if not hasattr(accountant, "standing"):
+            self._attach(accountant)
+            return
+        self._attach(accountant.standing(self._noise(), _stream(random_state), name=self.name, loss=self._loss()))
+
+    def _own_accountant(self):
+        return PrivacyAccountant(self.epsilon)
+
+    def _attach(self, door):
+        self._attached = door
+
+    @property
+    def _door(self):
+        """Where noise comes from."""
+        if self._attached is None:
+            raise ValueError(f"{self!r} was loaded or copied, and has no noise; call resume() to go on.")
+        return self._attached
+
+    def settle(self):
+        """Draw the noise of this time, so that copies that are made now agree on it."""
+        if self._attached is not None:
+            _ = self.value
 
     @abstractmethod
     def _prepare(self):
@@ -109,7 +140,11 @@ class ContinualCounter(ABC):
             )
 
     def __getstate__(self):
-        return {key: value for key, value in vars(self).items() if key != "_door"}
+        self.settle()
+        return {**vars(self), "_attached": None}
+
+    def __copy__(self):
+        return copy.deepcopy(self)
 
     def __repr__(self):
         return (
@@ -146,9 +181,10 @@ class _TreeCounter(ContinualCounter):
     @property
     def value(self):
         """Released counts so far, shape (n_counters,), int64."""
-        t = self.n_steps
-        self._kept = {node: noise for node, noise in self._kept.items() if self._ends(*node) + self.base ** (node[0] + 1) >= t}
-        return self._door.release(self._counts, noise=_SumOfNodes(self, t))
+        with _ONE_READER:
+            t = self.n_steps
+            self._kept = {node: noise for node, noise in self._kept.items() if self._ends(*node) + self.base ** (node[0] + 1) >= t}
+            return self._door.release(self._counts, noise=_SumOfNodes(self, t))
 
     def _ends(self, level, index):
         return (index + 1) * self.base**level
@@ -439,8 +475,6 @@ class SquareRootCounter(ContinualCounter):
         if not is_whole(horizon, 1, 20_000):
             raise ValueError(f"horizon must be an integer from 1 to 20000, got {horizon!r}; use KaryCounter for more.")
         self.rho = check_epsilon(rho, "rho")
-        if accountant is None:
-            accountant = PrivacyAccountant(math.inf if self.rho == math.inf else epsilon_of_rho(self.rho, Fraction(1, 10**6)), 1e-6)
         super().__init__(
             horizon,
             epsilon=math.inf,
@@ -450,6 +484,9 @@ class SquareRootCounter(ContinualCounter):
             random_state=random_state,
             name=name,
         )
+
+    def _own_accountant(self):
+        return PrivacyAccountant(math.inf if self.rho == math.inf else epsilon_of_rho(self.rho, Fraction(1, 10**6)), 1e-6)
 
     def _prepare(self):
         k = np.arange(1, self.horizon)
@@ -570,10 +607,10 @@ class SparseCounter(ContinualCounter):
     def _noise(self):
         return DiscreteLaplace(laplace_scale(2 * self.sensitivity, self.epsilon))
 
-    def resume(self, door):
-        """Take noise from `door` (a `StandingRelease`, charged already) from now on: after loading."""
-        for counter in (self, *self._closed.values()):
-            counter._door = door
+    def _attach(self, door):
+        self._attached = door
+        for counter in self._closed.values():
+            counter._attach(door)
 
     def _advance_cells(self, cells):
         first = min(len(cells), self.every - self.n_steps % self.every)
@@ -591,8 +628,8 @@ class SparseCounter(ContinualCounter):
         """Close the segments that hold enough, by a noisy comparison with a noisy limit."""
         name = f"{self.name}: time {self.n_steps}"
         if self._limits is None:
-            self._limits = self.threshold + self._door.release(np.zeros_like(self._counts), f"{self.name}: first limits")
-        over = np.flatnonzero(self._door.release(self._counts, f"{name}, queries") > self._limits)
+            self._limits = self._fresh_limits(np.zeros_like(self._counts), f"{self.name}: first limits")
+        over = np.flatnonzero(self._door.release(self._counts, f"{name}, queries", self._noise()) > self._limits)
         for cell in over.tolist():
             if cell not in self._closed:
                 self._closed[cell] = KaryCounter(
@@ -604,7 +641,10 @@ class SparseCounter(ContinualCounter):
             self._closed[cell].update(self._counts[cell])
         if len(over):
             self._counts[over] = 0
-            self._limits[over] = self.threshold + self._door.release(self._counts[over], f"{name}, limits")
+            self._limits[over] = self._fresh_limits(self._counts[over], f"{name}, limits")
+
+    def _fresh_limits(self, zeros, name):
+        return self.threshold + self._door.release(zeros, name, self._noise())
 
     @property
     def value(self):
@@ -687,7 +727,7 @@ class InhomogeneousCounter:
             **own,
         )
         door = accountant.standing(present._noise(), rng, name=self.name, loss=epsilon)
-        present.resume(door)
+        present._attach(door)
         self.end_level()
         self.epsilon, self._door, self._present = epsilon, door, present
         self._exact = np.zeros(self.n_counters, dtype=np.int64)  # of this level: as secret as the data
@@ -706,7 +746,7 @@ class InhomogeneousCounter:
         """Take noise from the stream `rng` from now on, under what `accountant` was charged already: after loading."""
         if self._present is not None:
             self._door = StandingRelease(accountant, self._present._noise(), rng)
-            self._present.resume(self._door)
+            self._present._attach(self._door)
 
     def update(self, x):
         """Count what arrives at one time; see `KaryCounter.update`."""
@@ -738,7 +778,10 @@ class InhomogeneousCounter:
         return DiscreteLaplace(laplace_scale(2 * self.sensitivity, self.epsilon))
 
     def __getstate__(self):
-        return {key: value for key, value in vars(self).items() if key != "_door"}
+        return {**vars(self), "_door": None}
+
+    def __copy__(self):
+        return copy.deepcopy(self)
 
     def __repr__(self):
         return f"InhomogeneousCounter({self.counter!r}, n_counters={self.n_counters})"

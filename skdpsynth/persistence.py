@@ -5,16 +5,20 @@ opened safely, though what it says need not be true.
 """
 
 import importlib
+import inspect
 import io
 import json
 import math
 import os
+import re
 import tempfile
 import zipfile
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 _FORMAT = 1
 # Where each class that may stand in a file lives.
@@ -44,6 +48,7 @@ _CLASSES = {
     "SquareRootCounter": "skdpsynth.continual",
 }
 _DTYPES = "biuf"
+_LONGEST = 4000  # digits of a fraction
 _MOST_BYTES = 1 << 34  # that the members of a file may take
 
 
@@ -64,6 +69,10 @@ def save(thing, path):
         If a parameter cannot be saved, such as a partition of the caller's own.
     """
     path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path must lie in a folder that exists, got {str(path.parent)!r}; make it first.")
+    if type(thing).__name__ not in _CLASSES:
+        raise TypeError(f"Only estimators and counters of skdpsynth can be saved, got {type(thing).__name__}.")
     arrays: dict = {}
     text = json.dumps({"format": _FORMAT, "object": _encode(thing, arrays, type(thing).__name__)}, allow_nan=False)
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -111,16 +120,36 @@ def load(path):
     >>> again.sample(3).shape
     (3, 1)
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
-                raise ValueError(f"{path} holds more than {_MOST_BYTES >> 30} GiB; it was not written by save.")
-            told = json.loads(archive.read("object.json"))
-            if told["format"] != _FORMAT:
-                raise ValueError(f"{path} has format {told['format']!r}, and this version reads {_FORMAT}; use a newer skdpsynth.")
-            return _decode(told["object"], lambda name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False))
-    except (zipfile.BadZipFile, KeyError, TypeError, AttributeError, IndexError, RecursionError, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} was not written by save, or is damaged ({type(error).__name__}); write it again.") from None
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                if sum(member.file_size for member in archive.infolist()) > _MOST_BYTES:
+                    raise _Refused(f"holds more than {_MOST_BYTES >> 30} GiB; it was not written by save.")
+                told = json.loads(archive.read("object.json"))
+                if told["format"] != _FORMAT:
+                    raise _Refused(f"has format {told['format']!r}, and this version reads {_FORMAT}; use a newer skdpsynth.")
+                if "class" not in told["object"]:
+                    raise _Refused("holds no estimator or counter; it was not written by save.")
+                return _decode(told["object"], cache(lambda name: _array(archive, name)))  # each is read once, however often named
+        except _Refused as error:
+            raise ValueError(f"{path} {error}") from None
+        except Exception as error:  # whatever a damaged file makes a parser say
+            raise ValueError(f"{path} was not written by save, or is damaged ({type(error).__name__}); write it again.") from None
+
+
+class _Refused(Exception):
+    """What is wrong with a file, after its name."""
+
+
+def _array(archive, name):
+    """Read one array, whose header must tell the truth about its size."""
+    data = archive.read(name)
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    shape, _, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(stream)
+    if dtype.kind not in _DTYPES or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise _Refused(f"holds {name}, which is no array as save writes it.")
+    return np.load(io.BytesIO(data), allow_pickle=False)
 
 
 def _encode(thing, arrays, where):
@@ -179,6 +208,8 @@ def _decode(told, array_of):
     if "dict" in told:
         return {_decode(key, array_of): _decode(value, array_of) for key, value in told["dict"]}
     if "fraction" in told:
+        if len(told["fraction"]) > _LONGEST or not re.fullmatch(r"-?\d+(/\d+)?", told["fraction"]):
+            raise _Refused("holds a fraction that save does not write.")
         return Fraction(told["fraction"])
     if "float" in told:
         return float(told["float"])
@@ -198,8 +229,11 @@ def _decode(told, array_of):
 def _made(kind, state):
     """Return an object of a class of the table, with this state."""
     if kind not in _CLASSES:
-        raise ValueError(f"The file names the class {kind!r}, which is not one of skdpsynth; it was not written by save.")
+        raise _Refused(f"names the class {str(kind)[:80]!r}, which is not one of skdpsynth; it was not written by save.")
     cls = _class_of(kind)
+    lacking = set(inspect.signature(cls).parameters) - set(state) if issubclass(cls, BaseEstimator) else ()
+    if lacking:
+        raise _Refused(f"holds a {kind} without {', '.join(sorted(lacking))}; it was not written by save.")
     thing = cls.__new__(cls)
     if "__setstate__" in vars(cls):
         thing.__setstate__(state)

@@ -990,7 +990,7 @@ def test_a_loaded_counter_has_no_door_and_goes_on_with_a_new_one(kind):
     state = pickle.dumps(saved)
     assert_no_door(state)
     loaded = pickle.loads(state)
-    with pytest.raises(AttributeError):
+    with pytest.raises(ValueError, match=r"call resume\(\) to go on"):
         values_along(loaded, stream[17:18])
     loaded = pickle.loads(state)
     accountant = PrivacyAccountant(100)
@@ -1039,3 +1039,24 @@ def test_levels_are_loaded_between_two_of_them_too():
     loaded = pickle.loads(pickle.dumps(counter))
     loaded.resume(PrivacyAccountant(1), SecureBits())
     assert loaded.value == 5
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensitivity, monkeypatch):
+    """Limits and queries at half of epsilon, of which they are a half; the total at the other half; per cell that changes."""
+    drawn = {}
+    real = StandingRelease.release
+
+    def release(self, values, name=None, noise=None):
+        if name is not None:
+            drawn[name.rsplit(": ")[-1].rsplit(", ")[-1]] = (self.noise if noise is None else noise).scale
+        return real(self, values, name, noise)
+
+    monkeypatch.setattr(StandingRelease, "release", release)
+    counter = InhomogeneousCounter("sparse", n_counters=3, sensitivity=sensitivity)
+    counter.start_level(20, 1, PrivacyAccountant(1))
+    for _ in range(20):
+        counter.update_cells([0])
+    counter.end_level()
+    assert drawn["first limits"] == drawn["queries"] == 4 * sensitivity
+    assert drawn["total"] == 2 * sensitivity

@@ -343,6 +343,9 @@ class PrivacyAccountant:
             self.check_open(entry.name)
             if entry.loss.rho is not None and not self.delta and entry.loss.rho != math.inf:
                 raise ValueError(f"{entry.name!r} has a zCDP loss, which needs delta > 0; give the accountant a delta.")
+            if entry.group is not None and any(entry.group == e.group and _covers(e.loss, entry.loss) for e in self._entries[-1:]):
+                self._entries.append(entry)  # the group costs what it did
+                return
             before = self.spent
             epsilon, delta = self._total([*self._entries, entry])
             if epsilon > self.epsilon or delta > self.delta:
@@ -439,6 +442,11 @@ def _check_noise(noise, rng, loss, name):
     if isinstance(noise, DiscreteGaussian) and loss.rho is None and not loss.delta and not lossless:
         raise ValueError(f"Releasing {name!r} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
     check_stream(rng)
+
+
+def _covers(loss, other):
+    """Whether a loss of a group is at least another, so that the other adds nothing."""
+    return loss.epsilon >= other.epsilon and loss.delta >= other.delta
 
 
 def _as_loss(loss):

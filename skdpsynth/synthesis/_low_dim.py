@@ -178,6 +178,9 @@ class LowDimSynthesizer(PrivateSynthesizer):
         )
         fit_quietly(inner, X)
         accountant.close()
+        for part in (reducer, inner):
+            if part is not None:
+                part.set_params(random_state=None)  # no derived seed stays behind
 
         self.reducer_, self.synthesizer_ = reducer, inner
         self.accountant_ = accountant

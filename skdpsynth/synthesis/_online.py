@@ -1,8 +1,10 @@
 """Synthetic data from a stream."""
 
+import copy
 import math
 import numbers
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._estimator import all_or_nothing
@@ -30,8 +32,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
         union of theirs. "paper": Algorithm 12 of [1]_ with its budgets corrected, for comparison: a tree that grows with time, with
         a private counter in every cell.
     synthesizer : unfitted synthesizer, default=None
-        What runs on a block (strategy "blocks"): it is cloned, and gets its ``epsilon``, ``delta``, ``bounds``, ``neighboring``,
-        ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`.
+        What runs on a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``, ``bounds``,
+        ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`.
     growth : float or "auto", default=1.25
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
         waits in the open block. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
@@ -182,14 +184,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if any(getattr(self, name) is not was for name, was in self._settings.items()):
             self._check_parameters()
             self._check_what_stays()
-            self._settings = {name: getattr(self, name) for name in self._settings}
+            self._remember_settings()
         return self._take_in(validate_rows(self, X, reset=False))
 
     def _start(self, X):
         X, box, rng = self._begin(X)
         self._check_parameters()
         self._box = box
-        self._settings = {name: getattr(self, name) for name in (*_FIXED, *_FREE)}
+        self._remember_settings()
         self._rng = rng
         inner = None
         if self.strategy == "blocks":
@@ -198,6 +200,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             )
             trial = clone_inner(inner, "OnlineSynthesizer").set_params(epsilon=self.epsilon, delta=self.delta, neighboring=self.neighboring)
             rehearse(trial, box.n_features, (box.low, box.high))
+        self._check_horizon(0, len(X))
         accountant = self._open_accountant(delta=None if self.synthesizer is not None and self.strategy == "blocks" else 0)
         if self.strategy == "blocks":
             self._stream: Blocks | GrowingTree = Blocks(box, self._container, inner, accountant.epsilon, accountant.delta)
@@ -206,12 +209,12 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self.accountant_ = accountant
         return self._take_in(X)
 
+    def _remember_settings(self):
+        settings = {name: getattr(self, name) for name in (*_FIXED, *_FREE)}
+        self._settings = {**settings, "bounds": copy.deepcopy(self.bounds)}  # arrays could be changed in place
+
     def _take_in(self, X):
-        seen = self._stream.n_seen
-        if self.horizon is not None and seen + len(X) > self.horizon:
-            raise ValueError(
-                f"horizon is {self.horizon} rows, and {seen} have come: {len(X)} more are too many; start a new stream by fit."
-            )
+        self._check_horizon(self._stream.n_seen, len(X))
         self._go_on()
         if isinstance(self._stream, Blocks):
             self._stream = self._stream.extended(X, self.growth, self.window, self.accountant_, self._rng)
@@ -220,6 +223,12 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self.n_samples_seen_ = self._stream.n_seen
         self.n_samples_ = self.n_samples_seen_ if self.window is None else min(self.window, self.n_samples_seen_)
         return self
+
+    def _check_horizon(self, seen, more):
+        if self.horizon is not None and seen + more > self.horizon:
+            raise ValueError(
+                f"horizon is {self.horizon} rows, {seen} have come, and {more} more would pass it; raise horizon, or fit a new stream."
+            )
 
     def _go_on(self):
         """After loading: open the budget's record, and a stream of noise."""
@@ -276,7 +285,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         for name in ("window", "horizon"):
             value = getattr(self, name)
             if value is not None and not is_whole(value, 1):
-                raise ValueError(f"{name} must be None or a positive integer, got {value!r}.")
+                raise ValueError(f"{name} must be None or a positive integer, got {value!r}; None sets no limit.")
         if self.strategy == "paper" and (self.window is not None or self.synthesizer is not None):
             raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
         if self.neighboring != "replace_one":
@@ -285,14 +294,17 @@ class OnlineSynthesizer(PrivateSynthesizer):
             )
 
     def _check_what_stays(self):
-        changed = [name for name in _FIXED if repr(getattr(self, name)) != repr(self._settings[name])]
+        changed = [name for name in _FIXED if not _same(getattr(self, name), self._settings[name])]
         if changed:
-            raise ValueError(f"{', '.join(changed)} must not change along a stream; call fit to start a new one.")
+            raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
         stream = self._stream
         if isinstance(stream, Blocks) and stream.dropped > 0 and (self.window is None or stream.n_seen - self.window < stream.dropped):
             raise ValueError(
                 f"window must not grow beyond what is kept, the rows from {stream.dropped} on, got {self.window!r}; fit a new stream."
             )
+
+    def __copy__(self):
+        return copy.deepcopy(self)  # a shallow one would share the rows of the open block
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -301,6 +313,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 self._go_on()
                 self._stream.settle()
             # No stream of noise leaves memory: a seed would void the promise, and there is no other state.
-            state["_rng"] = None
+            state["_rng"] = state["random_state"] = None
             state["accountant_"] = state["accountant_"].record()
         return state
+
+
+def _same(value, was):
+    """Whether a parameter has the value it had."""
+    if isinstance(value, tuple | list) and isinstance(was, tuple | list):
+        return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))
+    return value is was or repr(value) == repr(was) or (isinstance(value, numbers.Real) and isinstance(was, numbers.Real) and value == was)

@@ -80,7 +80,8 @@ class Blocks:
             if state.n_open >= size:
                 state = state._with_block(accountant, rng)
         if window is not None:
-            kept = tuple(block for block in state.blocks if block[1] > state.n_seen - window)
+            # The last one stays: it stands in for the open block.
+            kept = tuple(block for block in state.blocks[:-1] if block[1] > state.n_seen - window) + state.blocks[-1:]
             gone = state.blocks[len(state.blocks) - len(kept) - 1][1] if len(kept) < len(state.blocks) else state.dropped
             state = replace(state, blocks=kept, dropped=gone)
         return state
@@ -95,7 +96,7 @@ class Blocks:
             d = self.box.n_features
             wanted = int(min(_BALANCE * before ** (d / (d + 1)) * float(self.epsilon) ** (-1 / (d + 1)), before / 4))
         else:
-            wanted = int((growth - 1) * before)
+            wanted = int(min((growth - 1) * before, 2.0**62))
         return max(first, wanted)
 
     def _with_rows(self, X):
@@ -110,6 +111,7 @@ class Blocks:
                 buffer[self.n_open + rows.start : self.n_open + rows.stop] = steps
         return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + len(X))
 
+    @np.errstate(all="ignore")  # a warning would tell of a value
     def _quantized_row(self, row):
         """What `Box.quantize` gives, without its preparations for many rows."""
         steps = (row - self.box.low) * (2.0**self.box.bits / self.box.width)

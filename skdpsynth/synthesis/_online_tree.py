@@ -28,6 +28,7 @@ class GrowingTree:
     def __init__(self, box, epsilon, counter):
         self.box, self.epsilon, self.counter = box, epsilon, counter
         self.n_seen = 0
+        self.broken = False
         self.level = -1  # of time; counters[j - 1] counts the cells of depth j
         self.counters: list = []
         self._partition: Any = None
@@ -46,6 +47,12 @@ class GrowingTree:
         accountant : PrivacyAccountant
         rng : SecureBits or SeededBits
         """
+        accountant.check_open("The stream")
+        if self.broken:
+            raise RuntimeError(
+                "The stream was interrupted while it took in rows, so counting them again is not safe; load a saved state, or fit."
+            )
+        self.broken = True  # until all is counted: half of the counters may have seen a row
         start = 0
         while start < len(X):
             if self.n_seen + 1 >= self.start_of(self.level + 1):
@@ -58,6 +65,7 @@ class GrowingTree:
                     cells = cells >> 1
             self.n_seen += stop - start
             start = stop
+        self.broken = False
 
     def _begin_level(self, accountant, rng):
         level = self.level + 1
@@ -75,7 +83,7 @@ class GrowingTree:
         self._partition = BinaryPartition(self.box, depth, spread=False)
         if depth:
             # A row is counted in one level of time: levels cost what one of them does.
-            name = f"rows {self.n_seen} to {self.start_of(level + 1) - 2}"
+            name = self._name_of_level()
             child = accountant.child(self.epsilon, name=name, group="levels of time")
             length = self.start_of(level + 1) - 1 - self.n_seen
             for counter, share in zip(self.counters, shares_of_depths(self.epsilon, depth, self.box.n_features), strict=True):
@@ -84,6 +92,9 @@ class GrowingTree:
                     counter.every = max(1, int(9 * math.log(max(length, 2)) / float(share / 4) / _COMPARISONS))
                 counter.start_level(length, share, child, rng.child(name))
 
+    def _name_of_level(self):
+        return f"rows {self.start_of(self.level) - 1} to {self.start_of(self.level + 1) - 2}"
+
     def _counter(self, depth, history):
         # Replacing a row takes one from a cell of each depth and gives one to another.
         return InhomogeneousCounter(self.counter, n_counters=2**depth, sensitivity=2, history=history, name=f"cells of depth {depth}")
@@ -91,7 +102,8 @@ class GrowingTree:
     def resume(self, accountant, rng):
         """Take noise under what was charged already."""
         for counter in self.counters:
-            counter.resume(accountant, rng.child("after loading"))
+            # The streams of this level of time: with the seed set again, the noise is that of a stream that was never saved.
+            counter.resume(accountant, rng.child(self._name_of_level()))
 
     def settle(self):
         """Draw the noise of this time, so that copies that are made now agree on it."""
