@@ -17,6 +17,7 @@ from skdpsynth.synthesis._online_tree import GrowingTree
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 
 _FIXED = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer")  # for the length of a stream
+_RESUMED = "resumed from a copy: another that goes on is a release of its own"
 _FREE = ("growth", "window", "horizon")
 
 
@@ -88,8 +89,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
     *State.* While a block is open its rows are kept, on the public grid and without their order; the counters of "paper" hold exact
     counts and the noise they will use again. No attribute shows them, but the object in memory, its pickle and what `save` writes
     are **as private as the data**. A copy that goes on beside the original is a second release: together they cost 2 epsilon for
-    the rows that both see. No generator state is kept, nor a seed: after loading, noise is secure unless `random_state` is set
-    again.
+    the rows that both see, and the copy's ledger says that it was resumed. No generator state is kept, nor a seed: after loading,
+    noise is secure unless `random_state` is set again.
 
     *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at most s/t of
     the mass. They are balanced by s = 4 t**(d/(d+1)) * epsilon**(-1/(d+1)) (at most t/4): the error tends to zero for every stream, like
@@ -236,6 +237,9 @@ class OnlineSynthesizer(PrivateSynthesizer):
             self._rng = check_rng(self.random_state)
         if self.accountant_.closed:
             self.accountant_ = self.accountant_.reopened()
+            group = "blocks" if isinstance(self._stream, Blocks) else "levels of time"
+            # It costs nothing here; but who reads two ledgers with this line knows that they add up.
+            self.accountant_.child(self._stream.epsilon, self._stream.delta, name=_RESUMED, group=group).close()
             self._stream.resume(self.accountant_, self._rng)
 
     def sample(self, n_samples=None, random_state=None, since=None):

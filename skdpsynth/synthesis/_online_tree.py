@@ -26,7 +26,7 @@ class GrowingTree:
     """
 
     def __init__(self, box, epsilon, counter):
-        self.box, self.epsilon, self.counter = box, epsilon, counter
+        self.box, self.epsilon, self.delta, self.counter = box, epsilon, 0, counter
         self.n_seen = 0
         self.broken = False
         self.level = -1  # of time; counters[j - 1] counts the cells of depth j
