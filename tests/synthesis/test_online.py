@@ -901,9 +901,8 @@ def test_a_long_window_of_small_blocks_takes_linear_time():
     """Charges of a group are not added up anew for each block: four times the rows, well below nine times the time."""
 
     def seconds(n):
-        model, start = OnlineSynthesizer(window=20), time.perf_counter()
+        model, start = OnlineSynthesizer(window=20), time.process_time()
         model.partial_fit(np.zeros((n, 1)))
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    seconds(500)
-    assert seconds(16_000) < 9 * seconds(4_000)
+    assert min(seconds(12_000) for _ in range(2)) < 9 * min(seconds(3_000) for _ in range(3))
