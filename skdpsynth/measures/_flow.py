@@ -13,8 +13,8 @@ SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by the package that must b
 MOST_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn into hours or memory ends
 _LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and a little more, in int64
 _LARGEST_SUPPLY = 2.0**50
-_SUPPLY = 2.0**30  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
-_MOST_WHOLE = 2.0**40  # whole masses are left as they are up to this sum
+_SUPPLY = 2.0**20  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
+_MOST_WHOLE = 2.0**24  # whole masses are left as they are up to this sum
 _TOLERANCE = 1e-9
 
 
@@ -79,15 +79,21 @@ def _by_highs(source, sink, cost, supply, demand):
     # saturated ones look worth adding.
     flow = cp.Variable(len(cost), nonneg=True)
     problem = cp.Problem(cp.Minimize(cost @ flow), [leaving @ flow <= supply, entering @ flow >= demand])
-    try:
-        # The simplex method ends at a vertex, where whole numbers stay whole.
-        options = {"solver": "simplex", "primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
-        problem.solve(solver=cp.HIGHS, highs_options=options)
-    except cp.error.SolverError as error:
-        raise RuntimeError(str(error).splitlines()[0]) from None
-    if problem.status != cp.OPTIMAL or flow.value is None:
-        raise RuntimeError(problem.status)
-    found = np.maximum(flow.value, 0)
+    # The simplex method ends at a vertex, where whole numbers stay whole. If it gives up, it tries again from the plain problem.
+    tight = {"solver": "simplex", "primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+    trouble: str | None = None
+    for options in (tight, {"solver": "simplex", "presolve": "off"}):
+        try:
+            problem.solve(solver=cp.HIGHS, highs_options=options)
+        except cp.error.SolverError as error:
+            trouble = str(error).splitlines()[0]
+            continue
+        trouble = None if problem.status == cp.OPTIMAL and flow.value is not None else str(problem.status)
+        if trouble is None:
+            break
+    if trouble is not None:
+        raise RuntimeError(trouble)
+    found = np.maximum(np.asarray(flow.value), 0)
     # Demands are met as inequalities, which the simplex method solves in half the time; only arcs that cost nothing can bring more.
     excess = np.bincount(sink, found, minlength=len(demand)) - demand
     for arc in np.flatnonzero((cost == 0) & (found > 0)):
