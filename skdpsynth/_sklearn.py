@@ -2,17 +2,18 @@
 
 import math
 import numbers
+import re
 
 import numpy as np
 import sklearn
 from scipy.sparse import issparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
-def validate_rows(estimator, X, *, reset, ensure_min_samples=1):
+def validate_rows(estimator, X, *, reset, ensure_min_samples=1, allow_nan=False):
     """Check a table of finite numbers; set or compare ``n_features_in_`` and ``feature_names_in_``.
 
     No message depends on the value of a cell.
@@ -24,6 +25,8 @@ def validate_rows(estimator, X, *, reset, ensure_min_samples=1):
     reset : bool
         Whether to remember the columns (in ``fit``) or to compare with them.
     ensure_min_samples : int, default=1
+    allow_nan : bool, default=False
+        Whether NaN and infinity may stand in cells.
 
     Returns
     -------
@@ -41,7 +44,34 @@ def validate_rows(estimator, X, *, reset, ensure_min_samples=1):
         X = _numbers(X)
         _check_shape(X)
     with np.errstate(all="ignore"):  # a floating-point warning would tell of values
-        return validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples)
+        return validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples, ensure_all_finite=not allow_nan)
+
+
+def check_points(X):
+    """Check points that are no rows of a table, for ``inverse_transform``: finite numbers, maybe none of them.
+
+    No message quotes them.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+
+    Returns
+    -------
+    X : ndarray of float of shape (n_samples, n_features)
+    """
+    if not issparse(X):
+        X = _numbers(X)
+        _check_shape(X)
+    return check_array(X, dtype=float, ensure_min_samples=0)
+
+
+def remember_columns(estimator, X, *, reset):
+    """Set or compare ``n_features_in_`` and ``feature_names_in_`` for a table that need not hold numbers, without reading a cell."""
+    names = _frame_columns(X)
+    if names is not None and not _is_pandas(X):
+        X = _Named(X, names)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def _check_shape(X):
@@ -75,7 +105,7 @@ class _Named:
 
     def __init__(self, values, names):
         self._values, self._names = values, names
-        self.shape, self.dtype = values.shape, values.dtype
+        self.shape, self.dtype = values.shape, getattr(values, "dtype", None)
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self._values, dtype=dtype)
@@ -106,13 +136,15 @@ def _numbers_of_frame(X):
     for name, dtype in zip(X.columns, X.dtypes, strict=True):
         kind = X[name].head(0).to_numpy().dtype.kind if not _is_pandas(X) else getattr(dtype, "kind", "O")
         if (kind not in "iufb" and dtype is not np.dtype(object)) or str(dtype).startswith("Sparse"):
+            dtype = re.split(r"[(\[]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
             raise TypeError(f"X must hold numbers only, but column {str(name)!r} has dtype {dtype}; drop or encode it first.")
     return _quietly(lambda: X.astype(float)) if _is_pandas(X) and np.dtype(object) in list(X.dtypes) else X
 
 
 def _numbers(X):
     """Return an array of numbers; of an array-like of objects, as floats."""
-    array = _quietly(lambda: np.asarray(X))
+    # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
+    array = _quietly(lambda: np.asarray(X, dtype=object if isinstance(X, list | tuple) else None))
     if array.dtype.kind in "OUS":
         array = _quietly(lambda: array.astype(float))
     if array.dtype.kind == "c":

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._estimator import PrivateEstimator, all_or_nothing
-from skdpsynth._sklearn import check_choice, is_inside, is_whole, validate_rows
+from skdpsynth._sklearn import check_choice, check_points, is_inside, is_whole, validate_rows
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.privacy import (
@@ -218,7 +218,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         X_original : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = check_array(X)
+        X = check_points(X)
         if X.shape[1] != self.n_components_:
             raise ValueError(f"X must have {self.n_components_} columns, one for each component, got {X.shape[1]}.")
         return X @ self.components_ + self.mean_

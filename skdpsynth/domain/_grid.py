@@ -1,0 +1,77 @@
+"""The public cells of a continuous column."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpsynth.domain._schema import Continuous
+
+_CELLS = 1 << 10  # of a range of real numbers, atoms included
+_CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
+_CELLS_OF_ALL = 1 << 22  # of all columns of whole numbers together, where those have more than _CELLS each
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Cells of about equal width over a `Continuous` column; the bounds, where clipped values pile up, and 0 have cells of their own.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_cells + 1,)
+        Cell k holds the numbers from ``edges[k]`` up to, not with, ``edges[k + 1]``.
+    kind : Continuous
+    """
+
+    edges: np.ndarray
+    kind: Continuous
+
+    @classmethod
+    def of(cls, kind, n_columns=1):
+        """Lay the grid of a `Continuous` column.
+
+        Parameters
+        ----------
+        kind : Continuous
+        n_columns : int, default=1
+            How many columns share the memory.
+        """
+        low, high = float(kind.low), float(kind.high)
+        atoms = np.unique([low, high, *([0.0] if low < 0 < high else [])])
+        if kind.integer:
+            count = int(high) - int(low) + 1
+            beyond = np.maximum(atoms + 1, np.nextafter(atoms, np.inf))  # 2**53 + 1 is no float
+            width = max(1, -(-count // max(_CELLS, min(_CELLS_OF_WHOLE, _CELLS_OF_ALL // n_columns))))
+            return cls(np.unique(np.concatenate([np.arange(low, high + 1, width), atoms, beyond])), kind)
+        # An atom adds at most two cells.
+        steps = np.linspace(0, 1, _CELLS - 2 * len(atoms) + 1)
+        even = low + (high - low) * steps
+        return cls(np.unique(np.concatenate([even[1:-1], atoms, np.nextafter(atoms, np.inf)])), kind)
+
+    @property
+    def n_cells(self):
+        """Number of cells."""
+        return len(self.edges) - 1
+
+    @property
+    def depth(self):
+        """Levels of halving: ``n_cells <= 2**depth``."""
+        return (self.n_cells - 1).bit_length()
+
+    def locate(self, x):
+        """Return the cells of numbers within the bounds, and -1 for NaN: comparisons, exact for every number."""
+        cells = np.searchsorted(self.edges, x, side="right") - 1
+        return np.where(np.isnan(x), -1, np.minimum(cells, self.n_cells - 1)).astype(np.int32)
+
+    def place(self, cells, rng):
+        """Return uniform numbers in cells."""
+        left, right = self.edges[cells], self.edges[cells + 1]
+        x = rng.random(len(cells)) * (right - left)
+        # Rounding must not reach the next cell; that of an atom is one step of floating point wide.
+        x = left + np.floor(x) if self.kind.integer else np.minimum(left + x, np.nextafter(right, -np.inf))
+        return np.clip(x, self.kind.low, self.kind.high)
+
+
+def grids_of(schema):
+    """Return the grid of each continuous column of a schema."""
+    kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous)}
+    return {name: Grid.of(kind, len(kinds)) for name, kind in kinds.items()}

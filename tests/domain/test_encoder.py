@@ -1,0 +1,500 @@
+"""Mixed tables as points of a cube, and back."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
+from skdpsynth.persistence import load, save
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+
+SCHEMA = Schema(
+    {
+        "age": (17, 90),
+        "pay": Continuous(0.0, 1e5, nullable=True),
+        "school": Ordinal(["basic", "high", "college"], nullable=True),
+        "rank": Ordinal([1, 2, 3]),
+        "sex": ["f", "m"],
+        "job": ["cook", "smith", "none"],
+        "town": Nominal(["A", "B"], nullable=True),
+        "code": Nominal([10, 20, 30], nullable=True),
+    }
+)
+NAMES = ["age", "pay", "pay_missing", "school", "school_missing", "rank", "sex", "job_cook", "job_smith", "job_none"]
+NAMES += ["town_A", "town_B", "town_missing", "code_10", "code_20", "code_30", "code_missing"]
+
+
+def rows(n=50, seed=0):
+    """Rows of the domain, and of what lies around it."""
+    rng = np.random.default_rng(seed)
+    pick = lambda *levels: rng.choice(np.array(levels, dtype=object), n)  # noqa: E731
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 120, n),
+            "pay": np.where(rng.random(n) < 0.2, np.nan, rng.normal(5e4, 4e4, n)),
+            "school": pd.Series(pick("basic", "high", "college", "unknown", None), dtype=object),
+            "rank": rng.integers(0, 5, n),
+            "sex": pd.Categorical(pick("m", "f")),
+            "job": pd.array(pick("cook", "smith", "none", "?"), dtype="string"),
+            "town": pd.Categorical(pick("B", "A", "secret", None)),
+            "code": pd.array(pick(10, 20, 30, 40, None), dtype="Int16"),
+        }
+    )
+
+
+def in_domain(table, schema):
+    for name, kind in schema.items():
+        column = table[name]
+        gone = column.isna()
+        assert kind.nullable or not gone.any(), name
+        if isinstance(kind, Continuous):
+            values = column[~gone].astype(float)
+            assert values.between(kind.low, kind.high).all(), name
+            assert not kind.integer or (values == values.round()).all(), name
+        else:
+            assert set(column[~gone]) <= set(kind.levels), name
+            assert not isinstance(kind, Ordinal) or column.dtype == pd.CategoricalDtype(list(kind.levels), ordered=True)
+
+
+# Random schemas with rows of their domains
+
+whole = st.tuples(st.integers(-(2**50), 2**50), st.integers(1, 2**49)).map(lambda told: (told[0], told[0] + told[1]))
+real = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda told: (told[0], told[0] + told[1]))
+levels = st.lists(st.one_of(st.text(max_size=3), st.integers(-9, 9), st.floats(-9, 9)), min_size=2, max_size=5, unique=True)
+kinds = st.one_of(
+    st.builds(lambda bounds, null: Continuous(*bounds, nullable=null), st.one_of(whole, real), st.booleans()),
+    st.builds(lambda cls, told, null: cls(told, nullable=null), st.sampled_from([Nominal, Ordinal]), levels, st.booleans()),
+)
+
+
+def column_of(kind):
+    if not isinstance(kind, Continuous):
+        cells = st.sampled_from(kind.levels)
+    else:
+        cells = st.integers(kind.low, kind.high) if kind.integer else st.floats(kind.low, kind.high)
+    return st.one_of(st.none(), cells) if kind.nullable else cells
+
+
+@st.composite
+def tables(draw):
+    schema = Schema(dict(enumerate(draw(st.lists(kinds, min_size=1, max_size=5)))))
+    rows = draw(st.lists(st.tuples(*map(column_of, schema.values())), min_size=1, max_size=8))
+    X = np.empty((len(rows), len(schema)), dtype=object)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            X[i, j] = cell
+    return schema, X
+
+
+@given(tables())
+@settings(max_examples=100, deadline=None)
+def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
+    schema, X = table
+    encoder = MixedTypeEncoder(schema).fit(X)
+    again = encoder.inverse_transform(encoder.transform(X))
+    assert again.shape == X.shape
+    for j, kind in schema.items():
+        for cell, got in zip(X[:, j], again[:, j], strict=True):
+            if cell is None:
+                assert got is None or math.isnan(got)
+            elif isinstance(kind, Continuous) and not kind.integer:
+                assert got == pytest.approx(cell, rel=1e-12, abs=1e-15 * (kind.high - kind.low) + 1e-15 * abs(kind.low))
+            else:
+                assert got == cell
+
+
+@given(tables())
+@settings(max_examples=100, deadline=None)
+def test_codes_lie_in_the_cube(table):
+    schema, X = table
+    Z = MixedTypeEncoder(schema).fit_transform(X)
+    assert Z.min() >= 0
+    assert Z.max() <= 1
+
+
+@given(tables())
+@settings(max_examples=50, deadline=None)
+def test_encoding_of_a_decoded_point_decodes_to_the_same_row(table):
+    schema, X = table
+    encoder = MixedTypeEncoder(schema).fit(X)
+    Z = np.random.default_rng(0).random((20, len(encoder.get_feature_names_out())))
+    # In a frame, which keeps numbers and levels apart.
+    encoder = MixedTypeEncoder({str(name): kind for name, kind in schema.items()}).fit(pd.DataFrame(X).rename(columns=str).astype(object))
+    rows = encoder.inverse_transform(Z)
+    once = encoder.transform(rows)
+    twice = encoder.transform(encoder.inverse_transform(once))
+    np.testing.assert_allclose(twice, once, rtol=0, atol=1e-6)
+
+
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 20))
+@settings(max_examples=30, deadline=None)
+def test_every_point_decodes_to_a_row_of_the_domain(seed, n):
+    rng = np.random.default_rng(seed)
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    points = rng.choice([rng.random((n, len(NAMES))), rng.integers(0, 2, (n, len(NAMES))), rng.normal(0, 1e3, (n, len(NAMES)))])
+    in_domain(encoder.inverse_transform(points), SCHEMA)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, np.nextafter(1, 0), 5e-324, -1e300, 1e300])
+def test_corners_and_middles_and_what_lies_far_out_decode_to_rows_of_the_domain(value):
+    in_domain(MixedTypeEncoder(SCHEMA).fit(rows()).inverse_transform(np.full((1, len(NAMES)), value)), SCHEMA)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_edges_of_numbers_are_met_exactly(value):
+    for bounds in [(0.1, 0.7), (-1e-9, 1e9), (3, 2**53), (-(2**53), 5), (0.0, 5e-324), (-8e307, 8e307), (1.0, 1 + 2**-52)]:
+        encoder = MixedTypeEncoder({0: bounds}).fit([[0.0]])
+        out = encoder.inverse_transform([[value]])[0, 0]
+        assert bounds[0] <= out <= bounds[1]
+        assert value == 0.3 or out == bounds[int(value)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(encoder.transform([[bounds[0]], [bounds[1]]]), [[0], [1]])
+
+
+@pytest.mark.parametrize("low", [0, -(2**49), 2**52])
+def test_whole_numbers_are_exact_in_wide_ranges(low):
+    numbers = low + np.r_[np.random.default_rng(0).integers(0, 2**50, 5000), 0, 1, 2**50 - 1, 2**50]
+    X = numbers[:, None]
+    encoder = MixedTypeEncoder({0: (low, low + 2**50)}).fit(X)
+    np.testing.assert_array_equal(encoder.inverse_transform(encoder.transform(X)), X)
+
+
+def test_each_row_is_encoded_alone_as_in_a_batch():
+    X = rows(60)
+    encoder = MixedTypeEncoder(SCHEMA).fit(X)
+    np.testing.assert_array_equal(encoder.transform(X), np.vstack([encoder.transform(X.iloc[i : i + 1]) for i in range(60)]))
+    shuffled = np.random.default_rng(0).permutation(60)
+    np.testing.assert_array_equal(encoder.transform(X.iloc[shuffled]), encoder.transform(X)[shuffled])
+
+
+def test_each_point_is_decoded_alone_as_in_a_batch():
+    Z = np.random.default_rng(0).random((40, len(NAMES)))
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    alone = pd.concat([encoder.inverse_transform(Z[i : i + 1]) for i in range(40)], ignore_index=True)
+    pd.testing.assert_frame_equal(alone, encoder.inverse_transform(Z))
+
+
+def test_fit_learns_nothing_from_the_rows():
+    first, second = (MixedTypeEncoder(SCHEMA).fit(rows(n, seed)) for n, seed in ((50, 0), (500, 1)))
+    assert pickle.dumps(first) == pickle.dumps(second)
+    assert b"secret" not in pickle.dumps(second)
+    Z = first.transform(rows())
+    np.testing.assert_array_equal(second.transform(rows()), Z)
+    pd.testing.assert_frame_equal(second.inverse_transform(Z), first.inverse_transform(Z))
+
+
+def test_codes_of_a_row_by_hand():
+    X = pd.DataFrame([[53, None, "high", 3, "m", "smith", None, 20]], columns=list(SCHEMA))
+    expected = [36 / 73, 0.5, 1, 0.5, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0]
+    np.testing.assert_array_equal(MixedTypeEncoder(SCHEMA).fit_transform(X), [expected])
+
+
+def test_what_lies_out_of_the_domain_has_its_place():
+    X = pd.DataFrame([[-5, np.inf, "?", 7, "x", None, "?", 99], [500, np.nan, None, 0, None, "?", None, None]], columns=list(SCHEMA))
+    out = MixedTypeEncoder(SCHEMA).fit(X)
+    out = out.inverse_transform(out.transform(X))
+    assert out.loc[0, ["age", "pay", "rank", "sex", "job"]].tolist() == [17, 1e5, 1, "f", "cook"]
+    assert out.loc[1, ["age", "rank", "sex", "job"]].tolist() == [90, 1, "f", "cook"]
+    assert out.isna().to_numpy().tolist() == [
+        [False, False, True, False, False, False, True, True],
+        [False, True, True] + [False] * 3 + [True] * 2,
+    ]
+
+
+def test_missing_numbers_of_a_column_that_has_none_are_the_midpoint():
+    X = np.array([[np.nan], [0.0]])
+    out = MixedTypeEncoder({0: (0, 9)}).fit(X)
+    assert out.inverse_transform(out.transform(X))[:, 0].tolist() == [4, 0]
+    assert MixedTypeEncoder(bounds=(0, 9)).fit_transform(X)[:, 0].tolist() == [0.5, 0]
+
+
+def test_frame_comes_back_with_its_columns_and_dtypes():
+    X = rows()
+    encoder = MixedTypeEncoder(SCHEMA).fit(X[list(SCHEMA)[::-1]])
+    out = encoder.inverse_transform(np.full((3, len(NAMES)), 0.2))
+    assert list(out.columns) == list(SCHEMA)[::-1] == list(encoder.schema_) == encoder.feature_names_in_.tolist()
+    kept = [name for name, kind in SCHEMA.items() if not isinstance(kind, Ordinal)]
+    assert [str(dtype) for dtype in out[kept].dtypes] == [str(dtype) for dtype in X[kept].dtypes]
+
+
+def test_polars_frame_comes_back():
+    X = pl.DataFrame(
+        {"a": [1, 2, None], "b": ["x", "y", "z"], "c": ["lo", "hi", "lo"]}, schema_overrides={"a": pl.Int16, "b": pl.Categorical}
+    )
+    encoder = MixedTypeEncoder({"a": Continuous(0, 9, nullable=True), "b": ["x", "y", "z"], "c": Ordinal(["lo", "hi"])}).fit(X)
+    out = encoder.inverse_transform(encoder.transform(X))
+    assert dict(out.schema) == {"a": pl.Int16, "b": pl.Categorical, "c": pl.Enum(["lo", "hi"])}
+    assert out.rows() == X.rows()
+
+
+# Without a schema
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool"])
+def test_without_a_schema_every_column_is_a_number_within_bounds(dtype):
+    X = np.array([[0, 1], [1, 1]]).astype(dtype)
+    encoder = MixedTypeEncoder().fit(X)
+    np.testing.assert_array_equal(encoder.transform(X), X)
+    out = encoder.inverse_transform(encoder.transform(X))
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out, X)
+
+
+def test_without_a_schema_bounds_may_go_by_column():
+    X = pd.DataFrame({"a": [0, 10], "b": [0.5, 2.5]})
+    encoder = MixedTypeEncoder(bounds={"b": (0.5, 2.5), "a": (0, 10)}).fit(X)
+    assert encoder.schema_ == {"a": Continuous(0, 10), "b": Continuous(0.5, 2.5)}
+    np.testing.assert_array_equal(encoder.transform(X), [[0, 0], [1, 1]])
+
+
+@pytest.mark.parametrize("bounds", ["auto", "data", None, (1, 0), (0, np.inf), {"a": (0, 1)}])
+def test_bad_bounds_are_refused(bounds):
+    with pytest.raises(ValueError, match=r"^bounds "):
+        MixedTypeEncoder(bounds=bounds).fit(np.zeros((3, 2)))
+
+
+# scikit-learn
+
+
+@parametrize_with_checks([MixedTypeEncoder()])
+def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, dict(SCHEMA), {"a": (0, 1), "b": ["x", "y"], "c": Ordinal([1, 2])}])
+def test_clone_has_equal_parameters_and_is_not_fitted(schema):
+    copy = clone(MixedTypeEncoder(schema, bounds=(0, 2)))
+    assert copy.schema == schema
+    assert copy.bounds == (0, 2)
+    assert not hasattr(clone(MixedTypeEncoder(SCHEMA).fit(rows())), "schema_")
+
+
+def test_fit_leaves_the_parameters_alone():
+    schema = {"a": (0, 1), "b": ["x", "y"]}
+    encoder = MixedTypeEncoder(schema).fit(pd.DataFrame({"b": ["x"], "a": [1]}))
+    assert encoder.schema is schema
+    assert list(schema) == ["a", "b"]
+
+
+@pytest.mark.parametrize("call", ["transform", "inverse_transform", "get_feature_names_out"])
+def test_unfitted_encoder_says_so(call):
+    with pytest.raises(NotFittedError):
+        getattr(MixedTypeEncoder(SCHEMA), call)(rows())
+
+
+def test_encoded_columns_are_named_by_column_and_level():
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    names = encoder.get_feature_names_out()
+    assert names.tolist() == NAMES
+    assert names.dtype == object
+    assert encoder.transform(rows()).shape == (50, len(NAMES))
+
+
+def test_encoded_columns_of_an_array_are_numbered():
+    encoder = MixedTypeEncoder({0: (0, 1), 1: ["a", "b", "c"]}).fit(np.array([[0, "a"]], dtype=object))
+    assert encoder.get_feature_names_out().tolist() == ["x0", "x1_a", "x1_b", "x1_c"]
+
+
+@pytest.mark.parametrize(("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+def test_transform_follows_set_output(container, kind):
+    out = MixedTypeEncoder(SCHEMA).set_output(transform=container).fit_transform(rows())
+    assert isinstance(out, kind)
+    assert list(out.columns) == NAMES
+    np.testing.assert_array_equal(out.to_numpy(), MixedTypeEncoder(SCHEMA).fit_transform(rows()))
+
+
+@pytest.mark.parametrize("container", ["default", "pandas", "polars"])
+def test_inverse_transform_takes_what_transform_gives(container):
+    encoder = MixedTypeEncoder(SCHEMA).set_output(transform=container).fit(rows())
+    plain = MixedTypeEncoder(SCHEMA).fit(rows())
+    pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(rows())), plain.inverse_transform(plain.transform(rows())))
+
+
+def test_pipeline_with_the_private_measure_mechanism_gives_rows_of_the_domain():
+    pipeline = make_pipeline(MixedTypeEncoder(SCHEMA), PrivateMeasureMechanism(epsilon=1.0, random_state=0)).fit(rows(200))
+    sample = pipeline[0].inverse_transform(pipeline[-1].sample(70))
+    assert list(sample.columns) == list(SCHEMA)
+    assert len(sample) == 70
+    in_domain(sample, SCHEMA)
+    assert np.isfinite(pipeline.score(rows(50)))
+
+
+def test_pipeline_with_private_principal_components_goes_there_and_back():
+    X = rows(200)
+    pipeline = make_pipeline(MixedTypeEncoder(SCHEMA), PrivatePCA(epsilon=math.inf)).fit(X)
+    pd.testing.assert_frame_equal(
+        pipeline.inverse_transform(pipeline.transform(X)), pipeline[0].inverse_transform(pipeline[0].transform(X))
+    )
+
+
+def test_sample_of_no_rows_decodes_to_an_empty_table():
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    out = encoder.inverse_transform(np.empty((0, len(NAMES))))
+    assert out.shape == (0, len(SCHEMA))
+    assert out.dtypes.equals(encoder.inverse_transform(np.zeros((1, len(NAMES)))).dtypes)
+
+
+# Columns after fit
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X[list(X)[::-1]],
+        lambda X: X.drop(columns="age"),
+        lambda X: X.assign(more=1),
+        lambda X: X.rename(columns={"age": "Age"}),
+        lambda X: X.rename(columns=dict(zip(X, range(8), strict=True))),
+        lambda X: X.to_numpy()[:, :3],
+    ],
+    ids=["order", "fewer", "more", "name", "numbers", "array"],
+)
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_other_columns_are_refused_after_fit(change):
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    with pytest.raises(ValueError, match=r"feature|columns") as caught:
+        encoder.transform(change(rows()))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("labels", [[2020, 2021], [("a", "x"), ("a", "y")], [1.5, 2.5]], ids=str)
+def test_other_columns_that_have_no_strings_for_names_are_refused_after_fit(labels):
+    X = pd.DataFrame([[1, 2], [3, 4]], columns=labels)
+    encoder = MixedTypeEncoder(dict.fromkeys(X.columns, (0, 9))).fit(X)
+    np.testing.assert_array_equal(encoder.transform(X), X.to_numpy() / 9)
+    for other in (X[X.columns[::-1]], X.set_axis([7, 8], axis=1), X.iloc[:, :1]):
+        with pytest.raises(ValueError, match=r"features|columns"):
+            encoder.transform(other)
+
+
+def test_frame_after_an_array_and_array_after_a_frame_go_by_place():
+    X, schema = np.array([[1, 2]]), {0: (0, 9), 1: (0, 9)}
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        np.testing.assert_array_equal(MixedTypeEncoder(schema).fit(X).transform(frame), X / 9)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        np.testing.assert_array_equal(MixedTypeEncoder({"a": (0, 9), "b": (0, 9)}).fit(frame).transform(X), X / 9)
+
+
+def test_wrong_dtype_after_fit_is_refused_with_its_column():
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    with pytest.raises(TypeError, match=r"^column 'age' is continuous") as caught:
+        encoder.transform(rows().assign(age="secret"))
+    assert "secret" not in str(caught.value)
+
+
+# Errors that quote no cell
+
+
+POINTS = {
+    "one dimension": np.array([0.12345, 0.5]),
+    "scalar": np.array(0.12345),
+    "text": np.array([["secret"]]),
+    "list of texts": [["secret"]],
+    "pandas": pd.DataFrame({"a": ["secret"]}),
+    "polars": pl.DataFrame({"a": ["secret"]}),
+    "nan": np.array([[0.12345, np.nan]]),
+    "columns": np.array([[0.12345, 0.5, 0.5]]),
+    "complex": [[0.12345, 1j]],
+}
+
+
+@pytest.mark.parametrize("X", POINTS.values(), ids=POINTS)
+@pytest.mark.parametrize(
+    "estimator",
+    [MixedTypeEncoder({"a": (0.0, 1.0), "b": (0.0, 1.0)}), PrivatePCA(2)],
+    ids=["encoder", "PrivatePCA"],
+)
+def test_inverse_transform_quotes_no_point_that_it_refuses(X, estimator):
+    estimator = clone(estimator).fit(pd.DataFrame({"a": [0.1, 0.2], "b": [0.3, 0.4]}))
+    with pytest.raises((ValueError, TypeError)) as caught:
+        estimator.inverse_transform(X)
+    assert "secret" not in str(caught.value)
+    assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["secret", "x"],
+        pd.Series(["secret", 1], dtype=object),
+        pd.Categorical(["secret", "x"]),
+        pd.arrays.SparseArray(["secret", "x"], fill_value="secret", dtype=object),
+        pl.Series(["secret", "x"], dtype=pl.Enum(["secret", "x"])),
+        pl.Series(["secret", "x"], dtype=pl.Categorical),
+    ],
+    ids=["str", "object", "category", "sparse", "Enum", "Categorical"],
+)
+def test_texts_without_a_schema_are_refused_without_quoting_them(column):
+    X = pl.DataFrame({"a": column}) if isinstance(column, pl.Series) else pd.DataFrame({"a": column})
+    with pytest.raises((ValueError, TypeError), match=r"^X must hold numbers only") as caught:
+        MixedTypeEncoder().fit(X)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.empty((0, 1)), np.empty((0, 1), dtype=object), pd.DataFrame({0: []}), pd.DataFrame({0: []}, dtype=object), pl.DataFrame({"0": []})],
+    ids=["array", "objects", "pandas", "pandas objects", "polars"],
+)
+def test_no_rows_are_refused_as_scikit_learn_does(X):
+    for encoder in (MixedTypeEncoder(), MixedTypeEncoder({"0" if isinstance(X, pl.DataFrame) else 0: (0, 1)})):
+        with pytest.raises(ValueError, match=r"^Found array with 0 sample\(s\).* minimum of 1 is required"):
+            encoder.fit(X)
+
+
+def test_frame_of_no_columns_is_refused():
+    with pytest.raises(ValueError, match=r"names 'a', which X lacks"):
+        MixedTypeEncoder({"a": (0, 1)}).fit(pd.DataFrame(index=[1, 2]))
+
+
+# Saving
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_saved_encoder_encodes_and_decodes_alike(fitted, tmp_path):
+    encoder = MixedTypeEncoder({**SCHEMA, "age": (17, 90), "job": ["cook", "smith", "none"]})
+    encoder = encoder.fit(rows()) if fitted else encoder
+    save(encoder, tmp_path / "encoder.zip")
+    again = load(tmp_path / "encoder.zip")
+    assert again.schema == encoder.schema
+    if fitted:
+        assert again.schema_ == encoder.schema_
+        Z = encoder.transform(rows())
+        np.testing.assert_array_equal(again.transform(rows()), Z)
+        pd.testing.assert_frame_equal(again.inverse_transform(Z), encoder.inverse_transform(Z))
+        assert again.get_feature_names_out().tolist() == NAMES
+        with pytest.raises(ValueError, match="feature names"):
+            again.transform(rows()[list(SCHEMA)[::-1]])
+
+
+@pytest.mark.parametrize(
+    "schema", [Schema({0: (0, 9), 1: (0, 1)}), None, {("a", 1): (0.5, 9), ("a", 2): [True, 1.5]}], ids=["Schema", "None", "tuples"]
+)
+def test_encoders_of_arrays_and_of_labels_that_are_no_strings_can_be_saved(schema, tmp_path):
+    X = np.array([[1, 0], [3, 1]]) if schema is None or 0 in schema else pd.DataFrame([[1.0, 1], [3, 1.5]], columns=list(schema))
+    encoder = MixedTypeEncoder(schema, bounds=(0, 9)).fit(X)
+    save(encoder, tmp_path / "encoder.zip")
+    np.testing.assert_array_equal(load(tmp_path / "encoder.zip").transform(X), encoder.transform(X))
+
+
+def test_saved_encoder_holds_no_cell(tmp_path):
+    small, large = (tmp_path / name for name in ("small.zip", "large.zip"))
+    save(MixedTypeEncoder(SCHEMA).fit(rows()), small)
+    save(MixedTypeEncoder(SCHEMA).fit(rows(300, 1)), large)
+    assert len(small.read_bytes()) == len(large.read_bytes())
+    assert b"secret" not in pickle.dumps(load(large))

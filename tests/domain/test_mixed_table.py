@@ -1,0 +1,666 @@
+"""How columns of a mixed table are read, and written back in the caller's kind of table."""
+
+import datetime
+import decimal
+import math
+import pickle
+import traceback
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from skdpsynth.domain import Continuous, MixedTable, Nominal, Ordinal, Schema, read
+
+
+def values_of(X, schema):
+    table, raw = MixedTable.of(X)
+    table = table.match(Schema(schema))
+    return read(raw, table.schema, table.dtypes)
+
+
+def again(X, schema):
+    """What is read, written."""
+    table, raw = MixedTable.of(X)
+    table = table.match(Schema(schema))
+    return table.fill(read(raw, table.schema, table.dtypes))
+
+
+def cells(column):
+    """A column as a list, None where missing."""
+    return [None if pd.isna(cell) else cell for cell in column.to_list()]
+
+
+def of_objects(column):
+    """Two rows of objects in an array: numpy must not look into them."""
+    X = np.empty((len(column), 1), dtype=object)
+    for i, cell in enumerate(column):
+        X[i, 0] = cell
+    return X
+
+
+FRAMES = [pd.DataFrame, pl.DataFrame]
+frames = pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
+
+# Strange cells
+
+
+class Evil:
+    """Every question is answered with an error that tells a secret."""
+
+    def refuse(self, *args, **kwargs):
+        raise RuntimeError("secret")
+
+    __float__ = __int__ = __index__ = __hash__ = __eq__ = __len__ = __bool__ = __iter__ = __array__ = __gt__ = __lt__ = refuse
+    __repr__ = __str__ = refuse
+
+
+class Liar:
+    """Has the hash of a level, and an error for who compares."""
+
+    __float__ = __eq__ = Evil.refuse
+
+    def __hash__(self):
+        return hash("a")
+
+
+class Huge:
+    """Overflows, and cannot be compared."""
+
+    __gt__ = __lt__ = Evil.refuse
+
+    def __float__(self):
+        raise OverflowError("secret")
+
+
+class Deprecated:
+    def __float__(self):
+        warnings.warn("secret", DeprecationWarning, stacklevel=2)
+        return 9.0
+
+    def __hash__(self):
+        warnings.warn("secret", RuntimeWarning, stacklevel=2)
+        return 1
+
+
+NAN = math.nan
+# cell: the number it stands for in [0, 10], NaN if none.
+NUMBERS = {
+    "nan": (math.nan, NAN),
+    "None": (None, NAN),
+    "NA": (pd.NA, NAN),
+    "NaT": (pd.NaT, NAN),
+    "inf": (math.inf, 10),
+    "-inf": (-math.inf, 0),
+    "1e300": (1e300, 10),
+    "-1e300": (-1e300, 0),
+    "denormal": (5e-324, 0),
+    "huge": (10**400, 10),
+    "-huge": (-(10**400), 0),
+    "huge fraction": (Fraction(-(10**400)), 0),
+    "huge decimal": (decimal.Decimal("1e4000"), 10),
+    "snan": (decimal.Decimal("sNaN"), NAN),
+    "fraction": (Fraction(7, 1), 7),
+    "True": (True, 1),
+    "np.True": (np.True_, 1),
+    "float32": (np.float32(3), 3),
+    "int8": (np.int8(-3), 0),
+    "uint64": (np.uint64(2**64 - 1), 10),
+    "longdouble": (np.longdouble(4), 4),
+    "0d": (np.array(4.0), 4),
+    "text of a number": ("4", 4),
+    "long text": ("9" * 5000, 10),
+    "text": ("secret", NAN),
+    "empty text": ("", NAN),
+    "null byte": ("1\0", NAN),
+    "surrogate": ("\ud800", NAN),
+    "bytes": (b"secret", NAN),
+    "list": ([1], NAN),
+    "dict": ({1: 2}, NAN),
+    "set": ({1}, NAN),
+    "tuple": ((1, 2), NAN),
+    "array": (np.array([1.0, 2.0]), NAN),
+    "empty array": (np.array([]), NAN),
+    "series": (pd.Series([1.0, 2.0]), NAN),
+    "frame": (pd.DataFrame({"a": [1]}), NAN),
+    "masked": (np.ma.masked, NAN),
+    "complex": (1 + 2j, NAN),
+    "timestamp": (pd.Timestamp("2020-01-01"), NAN),
+    "date": (datetime.date(2020, 1, 1), NAN),
+    "class": (Evil, NAN),
+    "function": (again, NAN),
+    "evil": (Evil(), NAN),
+    "liar": (Liar(), NAN),
+    "Huge": (Huge(), NAN),
+    "deprecated": (Deprecated(), 9),
+}
+strange = pytest.mark.parametrize(("cell", "number"), NUMBERS.values(), ids=NUMBERS)
+
+
+@strange
+def test_every_cell_of_a_column_of_numbers_has_its_place(cell, number):
+    for X in (of_objects([cell, 3]), pd.DataFrame(of_objects([cell, 3])), [[cell], [3]], ((cell,), (3,))):
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            plain, nullable = (values_of(X, {0: Continuous(0, 10, nullable=null)})[0] for null in (False, True))
+        np.testing.assert_array_equal(nullable, [number, 3])
+        np.testing.assert_array_equal(plain, [5 if math.isnan(number) else number, 3])
+
+
+@strange
+def test_every_cell_of_a_column_of_levels_has_its_place(cell, number):
+    for X in (of_objects([cell, "a"]), pd.DataFrame(of_objects([cell, "a"])), [[cell], ["a"]]):
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            plain, nullable = (values_of(X, {0: Nominal(["b", "a"], nullable=null)})[0] for null in (False, True))
+        np.testing.assert_array_equal(nullable, [2, 1])
+        np.testing.assert_array_equal(plain, [0, 1])
+
+
+@strange
+def test_a_strange_cell_does_not_change_the_rows_around_it(cell, number):
+    column = [*range(10), cell, *range(10)]
+    numbers, levels = (values_of(of_objects(column), {0: kind})[0] for kind in (Continuous(0, 9), Nominal(list(range(10)))))
+    np.testing.assert_array_equal(np.delete(numbers, 10), [*range(10)] * 2)
+    np.testing.assert_array_equal(np.delete(levels, 10), [*range(10)] * 2)
+
+
+@pytest.mark.parametrize("null", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "Float64", "Float32"])
+def test_missing_infinite_and_distant_numbers_of_every_float_dtype_have_their_place(dtype, null):
+    column = pd.array([0.25, 7.0, -7.0, None], dtype=dtype) if dtype[0] == "F" else np.array([0.25, np.inf, -np.inf, np.nan], dtype=dtype)
+    got = values_of(pd.DataFrame({"a": column}), {"a": Continuous(0.0, 1.0, nullable=null)})[0]
+    np.testing.assert_array_equal(got, [0.25, 1, 0, np.nan if null else 0.5])
+
+
+@pytest.mark.parametrize("null", [False, True])
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32, pl.Int64, pl.UInt8, pl.Int8], ids=str)
+def test_nulls_of_polars_are_missing(dtype, null):
+    got = values_of(pl.DataFrame({"a": pl.Series([1, None, 100], dtype=dtype)}), {"a": Continuous(0, 10, nullable=null)})[0]
+    np.testing.assert_array_equal(got, [1, np.nan if null else 5, 10])
+
+
+def test_numbers_are_rounded_before_they_are_clipped():
+    got = values_of(np.array([[0.4], [0.6], [9.4], [9.6], [99.5]]), {0: (1, 9)})[0]
+    np.testing.assert_array_equal(got, [1, 1, 9, 9, 9])
+
+
+def test_masked_cells_are_missing_and_what_is_under_the_mask_is_not_read():
+    X = np.ma.array([[1, 7], [2, 8]], mask=[[0, 1], [1, 0]])
+    numbers, levels = values_of(X, {0: Continuous(0, 9, nullable=True), 1: Nominal([7, 8], nullable=True)})
+    np.testing.assert_array_equal(numbers, [1, np.nan])
+    np.testing.assert_array_equal(levels, [2, 1])
+
+
+def test_numbers_are_read_as_numbers_whatever_their_type():
+    kind = {0: [0, 1, 2]}
+    for column in (
+        [2, 1, 0],
+        [2.0, 1.0, 0.0],
+        [np.int8(2), True, False],
+        [np.float64(2), np.True_, 0],
+        [Fraction(2), 1, decimal.Decimal(0)],
+    ):
+        np.testing.assert_array_equal(values_of(of_objects(column), kind)[0], [2, 1, 0])
+
+
+def test_text_of_a_number_is_no_level_that_is_a_number():
+    np.testing.assert_array_equal(values_of(of_objects(["1", 1]), {0: Nominal([0, 1], nullable=True)})[0], [2, 1])
+
+
+LEVELS = [0.1, 0.2, 1 / 3, 1e30, -0.7]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "Float32", "Float64"])
+@pytest.mark.parametrize("category", [False, True])
+def test_levels_are_found_in_columns_that_round_them(dtype, category):
+    levels = [level for level in LEVELS if abs(level) < 6e4 or dtype != "float16"]
+    column = pd.Series(levels).astype(dtype)
+    column = column.astype("category") if category and dtype != "float16" else column  # pandas has no categories of float16
+    got = values_of(pd.DataFrame({"a": column}), {"a": Nominal(levels, nullable=True)})[0]
+    np.testing.assert_array_equal(got, np.arange(len(levels)))
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f4", ">f8", "<f2"])
+def test_levels_are_found_in_arrays_of_every_byte_order(dtype):
+    np.testing.assert_array_equal(values_of(np.array([[0.1], [0.2]], dtype=dtype), {0: Nominal([0.2, 0.1], nullable=True)})[0], [1, 0])
+
+
+def test_levels_are_found_in_float32_of_polars():
+    X = pl.DataFrame({"a": pl.Series([*LEVELS, None], dtype=pl.Float32)})
+    np.testing.assert_array_equal(values_of(X, {"a": Nominal(LEVELS, nullable=True)})[0], np.arange(6))
+
+
+LARGE = [2**60, 2**60 + 1, -(2**62) - 1]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        pd.DataFrame({0: pd.array([*LARGE, None], dtype="Int64")}),
+        pd.DataFrame({0: [*LARGE, None]}, dtype=object),
+        pl.DataFrame({"0": [*LARGE, None]}),
+        pd.DataFrame({0: [*LARGE, 0]}),
+        np.array([[*LARGE, 0]]).T,
+        pd.DataFrame({0: pd.Categorical([*LARGE, None])}),
+    ],
+    ids=["Int64", "object", "polars", "int64", "array", "category"],
+)
+def test_levels_beyond_the_whole_floats_are_told_apart(X):
+    name = "0" if isinstance(X, pl.DataFrame) else 0
+    np.testing.assert_array_equal(values_of(X, {name: Nominal(LARGE, nullable=True)})[0], [0, 1, 2, 3])
+
+
+def test_levels_beyond_the_whole_floats_come_back():
+    for X in (np.array([LARGE]).T, pd.DataFrame({0: LARGE}), pd.DataFrame({0: pd.array(LARGE, dtype="Int64")})):
+        assert np.asarray(again(X, {0: LARGE}))[:, 0].tolist() == LARGE
+    assert again(pl.DataFrame({"a": LARGE}), {"a": Nominal(LARGE, nullable=True)})["a"].to_list() == LARGE
+
+
+# Containers
+
+
+@given(st.lists(st.tuples(st.integers(-5, 15), st.sampled_from(["a", "b", "c", "?"]), st.floats(allow_nan=True)), min_size=1, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_arrays_lists_and_frames_are_read_alike(rows):
+    schema = {0: Continuous(0, 10, nullable=True), 1: Ordinal(["a", "b", "c"]), 2: (-1.0, 1.0)}
+    named = {str(name): kind for name, kind in schema.items()}
+    frame = pd.DataFrame(rows)
+    expected = values_of(frame, schema)
+    others = [(np.array(rows, dtype=object), schema), (rows, schema), (list(map(list, rows)), schema)]
+    others += [(frame.rename(columns=str), named), (pl.DataFrame(rows, schema=list(named), orient="row"), named)]
+    others += [(frame.astype({0: "Int16", 1: "category", 2: "Float64"}), schema)]
+    for X, kinds in others:
+        for got, wanted in zip(values_of(X, kinds), expected, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64", "float16", "float32", "float64", "bool", ">i4"])
+def test_array_comes_back_as_it_was(dtype):
+    X = np.array([[0, 1], [1, 0], [1, 1]]).astype(dtype)
+    out = again(X, {0: Continuous(0, 1), 1: [0, 1]})
+    assert type(out) is np.ndarray
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out, X)
+
+
+def test_array_of_texts_and_array_of_objects_come_back_as_they_were():
+    X = np.array([["a", "b"], ["b", "b"]])
+    out = again(X, {0: ["a", "b"], 1: ["a", "b"]})
+    assert out.dtype.kind == "U"
+    np.testing.assert_array_equal(out, X)
+    X = np.array([[3, "a", 0.5, True], [4, None, None, False]], dtype=object)
+    kinds = {0: (0, 9), 1: Nominal(["a", "b"], nullable=True), 2: Continuous(0.0, 1.0, nullable=True), 3: [False, True]}
+    out = again(X, kinds)
+    assert out.dtype == object
+    assert out[:, [0, 1, 3]].tolist() == X[:, [0, 1, 3]].tolist()
+    assert isinstance(out[0, 0], int)
+    assert math.isnan(out[1, 2])
+
+
+def test_array_with_missing_cells_becomes_one_of_floats_by_a_public_rule():
+    X = np.array([[1, 2], [3, 4]])
+    for kinds in ({0: Continuous(0, 9, nullable=True), 1: (0, 9)}, {0: (0, 9), 1: Nominal([2, 4], nullable=True)}):
+        out = again(X, kinds)
+        assert out.dtype == float
+        np.testing.assert_array_equal(out, X)
+
+
+INTS, FLOATS, FLAGS, TEXTS = (0, 5, 100), (0.0, 0.5, 100.0), (False, True, True), ("x", "y", "z")
+PANDAS = {
+    **dict.fromkeys(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "Int8", "Int64", "UInt8", "UInt64"], INTS),
+    **dict.fromkeys(["float16", "float32", "float64", "Float32", "Float64"], FLOATS),
+    **dict.fromkeys(["bool", "boolean"], FLAGS),
+    **dict.fromkeys(["str", "string", "object", "category"], TEXTS),
+}
+
+
+WITHOUT_MISSING = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "null"), [(dtype, null) for dtype in PANDAS for null in (False, True) if not null or dtype not in WITHOUT_MISSING]
+)
+def test_levels_of_pandas_come_back_with_their_dtype(dtype, null):
+    told = PANDAS[dtype]
+    frame = pd.DataFrame({"a": pd.Series([*told, *[None] * null]).astype(dtype)})
+    levels = list(dict.fromkeys(told))
+    out = again(frame, {"a": Nominal(levels, nullable=null)})
+    assert str(out["a"].dtype) == str(frame["a"].dtype)
+    assert cells(out["a"]) == cells(frame["a"])
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype, told in PANDAS.items() if not isinstance(told[0], str)])
+def test_numbers_of_pandas_come_back_with_their_dtype(dtype):
+    frame = pd.DataFrame({"a": pd.Series(PANDAS[dtype]).astype(dtype)})
+    out = again(frame, {"a": Continuous(0, 100, integer="loat" not in dtype) if "bool" not in dtype else (0, 1)})
+    pd.testing.assert_frame_equal(out, frame)
+
+
+NULLABLE = {"int64": "Int64", "int8": "Int8", "uint8": "UInt8", "uint64": "UInt64", "bool": "boolean", "float64": "float64"}
+NULLABLE |= {"float32": "float32", "Int16": "Int16", "Float32": "Float32", "boolean": "boolean"}
+
+
+@pytest.mark.parametrize(("dtype", "expected"), NULLABLE.items())
+@pytest.mark.parametrize("kind", [Continuous(0, 1, nullable=True), Nominal([0, 1], nullable=True)], ids=["numbers", "levels"])
+def test_nullable_column_of_pandas_gets_a_dtype_that_holds_missing_cells(dtype, expected, kind):
+    table, _ = MixedTable.of(pd.DataFrame({"a": pd.array([0, 1]).astype(dtype)}))
+    table = table.match(Schema({"a": kind}))
+    gone = np.nan if isinstance(kind, Continuous) else 2
+    for column in ([0, 1, gone], [0, 1, 1]):  # whether or not there are any
+        out = table.fill([np.array(column)])["a"]
+        assert str(out.dtype) == expected
+        assert cells(out) == [0, 1, None if column[2] is gone else 1]
+
+
+POLARS = {
+    **dict.fromkeys([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt32, pl.UInt64], INTS),
+    **dict.fromkeys([pl.Float32, pl.Float64], FLOATS),
+    pl.Boolean: FLAGS,
+    **dict.fromkeys([pl.String, pl.Categorical, pl.Enum(TEXTS)], TEXTS),
+}
+
+
+@pytest.mark.parametrize("dtype", POLARS, ids=lambda dtype: str(dtype).split("(")[0])
+@pytest.mark.parametrize("null", [False, True])
+def test_levels_of_polars_come_back_with_their_dtype(dtype, null):
+    frame = pl.DataFrame({"a": pl.Series([*POLARS[dtype], *[None] * null], dtype=dtype)})
+    out = again(frame, {"a": Nominal(list(dict.fromkeys(POLARS[dtype])), nullable=null)})
+    assert out.schema == frame.schema
+    assert out["a"].to_list() == frame["a"].to_list()
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype, told in POLARS.items() if not isinstance(told[0], str)], ids=str)
+@pytest.mark.parametrize("null", [False, True])
+def test_numbers_of_polars_come_back_with_their_dtype(dtype, null):
+    frame = pl.DataFrame({"a": pl.Series([*POLARS[dtype], *[None] * null], dtype=dtype)})
+    out = again(
+        frame, {"a": Continuous(0, 100 if dtype != pl.Boolean else 1, nullable=null, integer=dtype not in (pl.Float32, pl.Float64))}
+    )
+    assert out.schema == frame.schema
+    assert out["a"].to_list() == frame["a"].to_list()
+
+
+def test_subclass_of_a_data_frame_is_a_data_frame():
+    class Frame(pd.DataFrame):
+        @property
+        def _constructor(self):
+            return Frame
+
+    plain = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": pd.Categorical(["x", "y"])})
+    pd.testing.assert_frame_equal(again(Frame(plain), {"a": (0, 9), "b": ["x", "y"], "c": ["x", "y"]}), plain)
+
+
+def test_rows_of_numpy_types_keep_to_their_columns():
+    assert MixedTable.of(np.array([[1, 2], [3, 4]]).view(np.matrix))[1][1].tolist() == [2, 4]
+    assert MixedTable.of([np.array([1, 2]), np.array([3, 4])])[1][1].tolist() == [2, 4]
+
+
+def test_column_labels_of_pandas_need_not_be_strings():
+    for columns in ([2020, 2021], [("a", "x"), ("a", "y")], [1.5, 2.5], pd.to_datetime(["2020-01-01", "2021-01-01"])):
+        frame = pd.DataFrame([[1, 2]], columns=pd.Index(columns, tupleize_cols=False))
+        assert list(again(frame, dict.fromkeys(frame.columns, (0, 9))).columns) == list(frame.columns)
+
+
+def test_many_levels_and_columns_keep_their_places():
+    X = np.arange(60).reshape(2, 30)
+    np.testing.assert_array_equal(again(X, dict.fromkeys(reversed(range(30)), (0, 59))), X)
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, lambda X: pl.DataFrame(X, schema=["0"])], ids=["numpy", "pandas", "polars"])
+@pytest.mark.parametrize(
+    "kind", [(0, 9), [0, 1], Ordinal([0, 1]), Nominal([0, 1], nullable=True), Continuous(0, 1, nullable=True)], ids=repr
+)
+def test_no_rows_give_an_empty_table_with_the_same_dtypes(make, kind):
+    table, _ = MixedTable.of(make(np.array([[0], [1]])))
+    table = table.match(Schema(dict.fromkeys(table.columns, kind)))
+    full, empty = (table.fill([np.zeros(n, dtype=float if isinstance(kind, tuple | Continuous) else int)]) for n in (3, 0))
+    assert len(empty) == 0
+    assert type(empty) is type(full)
+    if isinstance(full, pd.DataFrame):
+        assert empty.dtypes.equals(full.dtypes)
+    else:
+        assert getattr(empty, "schema", empty.dtype if isinstance(empty, np.ndarray) else None) == getattr(
+            full, "schema", getattr(full, "dtype", None)
+        )
+
+
+# Ordered categories
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["mid", "low"],
+        pd.Categorical(["mid", "low"]),
+        pd.Categorical(["mid", "low"], categories=["high", "mid", "low"], ordered=True),
+        pd.Categorical(["mid", "low"], categories=["mid", "low", "zzz"], ordered=True),
+        pd.array(["mid", "low"], dtype="string"),
+        pd.Series(["mid", "low"], dtype=object),
+    ],
+    ids=["str", "category", "reversed", "other", "string", "object"],
+)
+def test_ordinal_column_of_pandas_comes_back_ordered_as_the_schema_says(column):
+    out = again(pd.DataFrame({"a": column}), {"a": Ordinal(["low", "mid", "high"])})["a"]
+    assert out.dtype == pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    assert out.tolist() == ["mid", "low"]
+    assert (out > "low").tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical, pl.Enum(["mid", "low", "zzz"])], ids=["String", "Categorical", "Enum"])
+def test_ordinal_column_of_polars_comes_back_as_the_enum_of_the_schema(dtype):
+    out = again(pl.DataFrame({"a": pl.Series(["mid", "low"], dtype=dtype)}), {"a": Ordinal(["low", "mid", "high"])})["a"]
+    assert out.dtype == pl.Enum(["low", "mid", "high"])
+    assert out.to_list() == ["mid", "low"]
+
+
+def test_ordinal_numbers_come_back_ordered_in_pandas_and_as_numbers_in_polars():
+    for dtype in ("int8", "float32", "Int64", "bool", "object"):
+        out = again(pd.DataFrame({"a": pd.array([1, 0], dtype=dtype)}), {"a": Ordinal([0, 1])})["a"]
+        assert out.dtype == pd.CategoricalDtype([0, 1], ordered=True)
+        assert out.tolist() == [1, 0]
+    out = again(pl.DataFrame({"a": [1, 0]}), {"a": Ordinal([0, 1])})
+    assert out.equals(pl.DataFrame({"a": [1, 0]}))
+
+
+def test_ordinal_cells_are_missing_only_where_they_may_be():
+    for null in (False, True):
+        kinds = {"a": Ordinal(["low", "high"], nullable=null)}
+        for frame in (pd.DataFrame({"a": ["high", None, "?"]}), pl.DataFrame({"a": ["high", None, "?"]})):
+            assert cells(again(frame, kinds)["a"]) == ["high", *([None] * 2 if null else ["low"] * 2)]
+
+
+SECRETS = ["secret-1", "secret-2", "x", "y"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"a": pd.Categorical(["x", "y"], categories=SECRETS)}),
+        pd.DataFrame({"a": pd.Categorical(["x", "y"], categories=SECRETS, ordered=True)}),
+        pl.DataFrame({"a": pl.Series(["x", "y"], dtype=pl.Enum(SECRETS))}),
+        pl.DataFrame({"a": ["x", "secret-1"]}, schema={"a": pl.Categorical}),
+    ],
+    ids=["category", "ordered", "Enum", "Categorical"],
+)
+@pytest.mark.parametrize("kind", [["y", "x"], Ordinal(["y", "x"]), Nominal(["x", "y"], nullable=True)], ids=repr)
+def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(frame, kind):
+    table, raw = MixedTable.of(frame)
+    table = table.match(Schema({"a": kind}))
+    assert b"secret" not in pickle.dumps(table)
+    out = table.fill(read(raw, table.schema, table.dtypes))["a"]
+    if isinstance(frame, pd.DataFrame):
+        assert list(out.cat.categories) == list(Schema({"a": kind})["a"].levels)
+        assert out.cat.ordered == isinstance(kind, Ordinal)
+        assert b"secret" not in pickle.dumps(out)
+    elif isinstance(out.dtype, pl.Enum):
+        assert out.dtype.categories.to_list() == list(Schema({"a": kind})["a"].levels)
+    assert out.dtype != frame["a"].dtype or str(out.dtype) == "Categorical"
+
+
+@pytest.mark.parametrize(
+    "make", [np.asarray, pd.DataFrame, lambda X: pl.DataFrame(X, schema=["a", "b"])], ids=["numpy", "pandas", "polars"]
+)
+def test_description_holds_no_rows(make):
+    rng = np.random.default_rng(0)
+    small, large = (pickle.dumps(MixedTable.of(make(rng.random((n, 2))))[0]) for n in (1, 5000))
+    assert small == large
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame], ids=["numpy", "pandas"])
+def test_reading_and_writing_leave_the_rows_as_they_are(make):
+    X = np.array([[-3.0, np.nan], [99.0, 0.5]])
+    kept = X.copy()
+    again(make(X), {0: (0, 9), 1: Continuous(0.0, 1.0)})
+    np.testing.assert_array_equal(X, kept)
+
+
+# Domains that a dtype cannot hold
+
+
+@pytest.mark.parametrize("levels", [[1, 500], [0.5, 1.5], [1, -1], [0.5, 1]], ids=str)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "Int8", "boolean", "float32"])
+@pytest.mark.parametrize("null", [False, True])
+def test_levels_that_the_dtype_cannot_hold_come_back_all_the_same(levels, dtype, null):
+    frame = pd.DataFrame({"a": pd.array([1, 1], dtype=dtype)})
+    others = [frame] if dtype[0] in "IB" else [frame, frame.to_numpy(), pl.DataFrame({"a": frame["a"].to_numpy()})]
+    for X in others:
+        table, _ = MixedTable.of(X)
+        table = table.match(Schema({table.columns[0]: Nominal(levels, nullable=null)}))
+        out = table.fill([np.array([0, 1, 2] if null else [0, 1])])
+        column = pd.Series(out[:, 0]) if isinstance(out, np.ndarray) else out["a"]
+        assert cells(column) == [*levels, *[None] * null]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int8", "uint8"])
+def test_whole_numbers_stay_within_bounds_that_are_none(dtype):
+    for X in (pd.DataFrame({0: pd.array([1, 2], dtype=dtype)}), np.array([[1], [2]]), pl.DataFrame({"0": [1, 2]})):
+        table, _ = MixedTable.of(X)
+        table = table.match(Schema({table.columns[0]: (0.2, 6.8)}))
+        assert np.asarray(table.fill([np.array([0.2, 0.5, 6.8])]))[:, 0].tolist() == [1, 1, 6]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint64", "Int8", "Float32"])
+def test_numbers_beyond_a_dtype_are_the_last_that_it_can_hold(dtype):
+    frame = pd.DataFrame({0: pd.array([1, 2], dtype=dtype)})
+    plain = [frame.to_numpy(), pl.DataFrame({"0": frame[0].to_numpy()})] if dtype[0] not in "IF" and dtype != "float16" else []
+    for X in (frame, *plain):
+        table, _ = MixedTable.of(X)
+        table = table.match(Schema({table.columns[0]: (-1e300, 1e300)}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            out = np.asarray(table.fill([np.array([-1e300, 0, 1e300])])).astype(float)[:, 0]
+        assert np.isfinite(out).all()
+        assert out[0] <= out[1] == 0 < out[2]
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        (pd.to_datetime(["2020-01-01"]), "datetime64"),
+        (pd.to_datetime(["2020-01-01"]).tz_localize("UTC"), "datetime64"),
+        (pd.to_timedelta([1]), "timedelta64"),
+        (pd.period_range("2020", periods=1), "period"),
+        (pd.interval_range(0, 1), "interval"),
+        (np.array([1j]), "complex128"),
+        (pd.arrays.SparseArray([1.0]), "Sparse"),
+        (pd.Categorical(pd.to_datetime(["2020-01-01"])), "category:datetime64"),
+        (pl.Series([datetime.date(2020, 1, 1)]), "Date"),
+        (pl.Series([datetime.datetime(2020, 1, 1)]), "Datetime"),
+        (pl.Series([datetime.timedelta(1)]), "Duration"),
+        (pl.Series([[1]]), "List"),
+        (pl.Series([{"secret": 1}]), "Struct"),
+        (pl.Series([b"secret"]), "Binary"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("kind", [(0, 1), [0, 1], ["a", "b"]], ids=str)
+def test_dtype_that_is_no_number_text_or_boolean_is_refused_with_its_column(column, dtype, kind):
+    X = pl.DataFrame({"age": column}) if isinstance(column, pl.Series) else pd.DataFrame({"age": column})
+    with pytest.raises(TypeError, match=rf"^column 'age' [^\n]*{dtype}[^\n]*\.$") as caught:
+        values_of(X, {"age": kind})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "datetime64[s]", "timedelta64[s]", "S3"])
+def test_dtype_of_an_array_is_refused_with_its_column(dtype):
+    with pytest.raises(TypeError, match=r"^column 0 must hold numbers, strings or booleans, got dtype"):
+        values_of(np.zeros((2, 1), dtype=dtype), {0: (0, 1)})
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "words"),
+    [
+        (["secret"], (0, 1), "is continuous in schema, but has dtype"),
+        (["secret"], [0, 1], "not all strings"),
+        (["secret"], ["a", 1], "not all strings"),
+        ([1], ["a", "b"], "not all numbers"),
+        ([1.5], ["a", 1], "not all numbers"),
+        ([True], ["no", "yes"], "not all numbers"),
+    ],
+)
+@frames
+def test_dtype_in_which_the_schema_would_not_be_found_is_refused_with_its_column(frame, column, kind, words):
+    with pytest.raises(TypeError, match=rf"^column 'age' .*{words}.*\.$") as caught:
+        values_of(frame({"age": column}), {"age": kind})
+    assert "secret" not in str(caught.value)
+
+
+def test_categories_of_text_are_no_numbers():
+    with pytest.raises(TypeError, match=r"^column 'age' is continuous in schema, but has dtype category:str;"):
+        values_of(pd.DataFrame({"age": pd.Categorical(["secret"])}), {"age": (0, 1)})
+
+
+def test_levels_of_texts_and_numbers_live_in_columns_of_objects():
+    kinds = {0: Nominal(["a", 1], nullable=True)}
+    X = of_objects(["a", 1, None, "?"])
+    for table in (X, pd.DataFrame(X)):
+        np.testing.assert_array_equal(values_of(table, kinds)[0], [0, 1, 2, 2])
+        assert np.asarray(again(table, kinds), dtype=object)[:2, 0].tolist() == ["a", 1]
+
+
+SECRET = [["secret-1", "secret-2"], ["secret-3", "secret-4"]]
+SPARSE = pd.DataFrame({"a": pd.arrays.SparseArray(["secret", "x"], fill_value="secret", dtype=object)})
+REFUSED = {
+    "one dimension": (lambda: np.array(SECRET[0], dtype=object), {0: ["a", "b"]}),
+    "series": (lambda: pd.Series(SECRET[0]), {0: ["a", "b"]}),
+    "polars series": (lambda: pl.Series(SECRET[0]), {0: ["a", "b"]}),
+    "three dimensions": (lambda: np.array([SECRET], dtype=object), {0: ["a", "b"]}),
+    "ragged": (lambda: [SECRET[0], ["secret"]], {0: ["a", "b"]}),
+    "text": (lambda: "secret", {0: ["a", "b"]}),
+    "texts": (lambda: ["secret"], {0: ["a", "b"]}),
+    "dict": (lambda: {"a": SECRET[0]}, {0: ["a", "b"]}),
+    "dicts": (lambda: [{"a": "secret"}], {0: ["a", "b"]}),
+    "none": (lambda: None, {0: ["a", "b"]}),
+    "empty": (list, {0: ["a", "b"]}),
+    "lazy": (lambda: pl.LazyFrame({"a": SECRET[0]}), {"a": ["a", "b"]}),
+    "sparse array": (lambda: csr_array(np.eye(2)), {0: (0, 1), 1: (0, 1)}),
+    "sparse column": (lambda: SPARSE, {"a": ["a", "b"]}),
+    "names twice": (lambda: pd.DataFrame(SECRET, columns=["a", "a"]), {"a": ["a", "b"]}),
+    "entry missing": (lambda: pd.DataFrame(SECRET, columns=["a", "b"]), {"a": ["a", "b"]}),
+    "column missing": (lambda: pl.DataFrame({"a": SECRET[0]}), {"a": ["a", "b"], "b": ["a", "b"]}),
+    "array without names": (lambda: np.array(SECRET), {"a": ["a", "b"], "b": ["a", "b"]}),
+    "columns of an array": (lambda: np.array(SECRET), {0: ["a", "b"], 2: ["a", "b"]}),
+    "numbers": (lambda: np.array(SECRET), {0: ["a", "b"], 1: (0, 1)}),
+    "levels": (
+        lambda: pl.DataFrame(SECRET, schema={"a": pl.Enum([*SECRET[0], *SECRET[1]]), "b": pl.String}, orient="row"),
+        {"a": [1, 2], "b": [1, 2]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "schema"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_such_table_is_refused_in_one_sentence_that_quotes_no_cell(make, schema):
+    with pytest.raises((TypeError, ValueError), match=r"^[^\n]+\.$") as caught:
+        values_of(make(), schema)
+    assert "secret" not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__context__ is None or caught.value.__suppress_context__

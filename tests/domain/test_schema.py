@@ -1,0 +1,494 @@
+"""Public facts about columns, as users state them."""
+
+import json
+import math
+import os
+import pickle
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
+
+whole = st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53)).filter(lambda b: b[0] < b[1])
+real = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(lambda b: b[0] < b[1])
+level = st.one_of(st.text(), st.integers(-(2**63), 2**64 - 1), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
+levels = st.lists(level, min_size=2, max_size=6, unique=True)
+kinds = st.one_of(
+    st.builds(lambda b, null: Continuous(*b, nullable=null), st.one_of(whole, real), st.booleans()),
+    st.builds(lambda b: Continuous(*b, integer=False), whole.filter(lambda b: float(b[0]) < float(b[1]))),
+    st.builds(lambda cls, told, null: cls(told, nullable=null), st.sampled_from([Nominal, Ordinal]), levels, st.booleans()),
+)
+names = st.one_of(st.text(), st.integers(), st.tuples(st.text(), st.integers()))
+schemas = st.dictionaries(names, kinds, min_size=1, max_size=5).map(Schema)
+
+SCHEMA = Schema({"age": (17, 90), "school": Ordinal(["basic", "high"]), "smokes": ["no", "yes"]})
+
+
+# Kinds
+
+
+def test_the_type_of_a_value_decides_the_kind():
+    schema = Schema({"a": (0, 9), "b": (0, 9.5), "c": ["x", "y"], "d": Ordinal([1, 2]), "e": Nominal([1, 2]), "f": Continuous(0, 1)})
+    assert [type(kind) for kind in schema.values()] == [Continuous, Continuous, Nominal, Ordinal, Nominal, Continuous]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "integer"), [((0, 9), True), ((0, 9.0), False), ((0.0, 9), False), ((np.int8(0), np.int64(9)), True), ((0.5, 9.5), False)]
+)
+def test_numbers_are_whole_if_both_bounds_are_ints(bounds, integer):
+    assert Schema({"a": bounds})["a"].integer is integer
+
+
+@pytest.mark.parametrize("kind", [(0, 1), (0.0, 1.0), [0, 1], Ordinal([0, 1]), Continuous(0, 1), Nominal([0, 1])], ids=repr)
+def test_nothing_may_be_missing_unless_said(kind):
+    assert Schema({"a": kind})["a"].nullable is False
+
+
+def test_integer_false_makes_the_bounds_real():
+    kind = Continuous(0, 10, integer=False)
+    assert (kind.low, kind.high, kind.integer) == (0.0, 10.0, False)
+    assert isinstance(kind.low, float)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(np.float32(0.5), np.float32(1.5)), (np.int64(1), np.int64(2)), (Fraction(1, 2), Fraction(3, 2))], ids=repr
+)
+def test_bounds_are_kept_as_plain_numbers(bounds):
+    kind = Continuous(*bounds)
+    assert {type(kind.low), type(kind.high)} <= {int, float}
+    assert (kind.low, kind.high) == bounds
+
+
+@given(st.one_of(whole, real), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_midpoint_lies_in_the_column_and_is_whole_where_that_is(bounds, nullable):
+    kind = Continuous(*bounds, nullable=nullable)
+    assert kind.low <= kind.midpoint <= kind.high
+    assert not kind.integer or float(kind.midpoint).is_integer()
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 5e-324), (-5e-324, 5e-324), (-8e307, 8e307), (1.0, math.nextafter(1, 2))], ids=repr)
+def test_midpoint_lies_in_the_narrowest_and_widest_columns(bounds):
+    assert bounds[0] <= Continuous(*bounds).midpoint <= bounds[1]
+
+
+@pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, pd.Index, pl.Series, iter], ids=lambda make: make.__name__)
+def test_levels_may_come_in_any_order_that_is_kept(make):
+    assert Nominal(make(["b", "a", "c"])).levels == ("b", "a", "c")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "bool", "<U3"])
+def test_levels_of_numpy_become_plain(dtype):
+    told = Nominal(np.array([0, 1]).astype(dtype)).levels
+    assert {type(level) for level in told} <= {int, float, bool, str}
+
+
+def test_missing_is_a_level_more():
+    assert [Nominal(["a", "b"], nullable=null).n_codes for null in (False, True)] == [2, 3]
+
+
+@pytest.mark.parametrize("kind", [Continuous(0, 1), Nominal(["a", "b"]), Ordinal(["a", "b"])], ids=repr)
+def test_kinds_are_frozen_and_hashable(kind):
+    with pytest.raises(AttributeError):
+        kind.nullable = True
+    assert len({kind, pickle.loads(pickle.dumps(kind))}) == 1
+
+
+def test_order_makes_a_difference():
+    assert Nominal(["a", "b"]) != Ordinal(["a", "b"])
+    assert Ordinal(["a", "b"]) != Ordinal(["b", "a"])
+
+
+@given(kinds)
+@settings(max_examples=50, deadline=None)
+def test_repr_of_a_kind_makes_it_again(kind):
+    assert eval(repr(kind)) == kind
+
+
+# Mapping
+
+
+def test_schema_is_a_mapping():
+    assert isinstance(SCHEMA, Mapping)
+    assert list(SCHEMA) == ["age", "school", "smokes"]
+    assert len(SCHEMA) == 3
+    assert "age" in SCHEMA
+    assert "weight" not in SCHEMA
+    assert dict(SCHEMA)["age"] == Continuous(17, 90)
+
+
+def test_schema_can_be_spread_into_another():
+    changed = Schema({**SCHEMA, "age": (0, 99)})
+    assert changed["age"].high == 99
+    assert SCHEMA["age"].high == 90
+    assert list(Schema({name: kind for name, kind in SCHEMA.items() if name != "age"})) == ["school", "smokes"]
+
+
+def test_schema_keeps_its_own_columns():
+    columns = {"a": (0, 1), "b": ["x", "y"]}
+    schema = Schema(columns)
+    columns["b"].append("z")
+    columns["c"] = (0, 1)
+    assert schema == {"a": Continuous(0, 1), "b": Nominal(["x", "y"])}
+
+
+@given(schemas)
+@settings(max_examples=50, deadline=None)
+def test_schema_of_a_schema_is_equal_and_so_are_copies(schema):
+    for again in (Schema(schema), Schema(dict(schema)), pickle.loads(pickle.dumps(schema)), clone(MixedTypeEncoder(schema)).schema):
+        assert again == schema
+        assert list(again) == list(schema)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"age": (17, 91)},
+        {"age": Continuous(17, 90, nullable=True)},
+        {"smokes": Ordinal(["no", "yes"])},
+        {"smokes": ["no", "yes", "?"]},
+        {"x": (0, 1)},
+    ],
+)
+def test_schemas_that_differ_are_unequal(other):
+    assert Schema({**SCHEMA, **other}) != SCHEMA
+
+
+def test_ordered_follows_the_columns_of_the_table():
+    assert list(SCHEMA.ordered(["smokes", "age", "school"])) == ["smokes", "age", "school"]
+
+
+def test_column_without_an_entry_and_entry_without_a_column_are_named():
+    with pytest.raises(ValueError, match=r"^schema .*no entry for 'weight' and names 'smokes', which X lacks; .*\.$"):
+        SCHEMA.ordered(["age", "school", "weight"])
+
+
+def test_of_many_missing_columns_five_are_named():
+    with pytest.raises(ValueError, match=r"0, 1, 2, 3, 4 and 95 more"):
+        Schema({"a": (0, 1)}).ordered(list(range(100)))
+
+
+# Errors
+
+
+WRONG = {
+    "kind": ["auto", "data", None, (), (1,), (0, 1, 2), 5, {"low": 0, "high": 1}, {1, 2}, int, np.array([0, 1])],
+    "no numbers": [("auto", "auto"), (None, None), (0, None), ("0", "1"), (0, 1j), (True, False), (np.array([0]), np.array([1]))],
+    "not finite": [(0, math.inf), (-math.inf, 0), (math.nan, 1), (0, math.nan), (-1e308, 1e308), (0, 10**400), (-(10**400), 0)],
+    "order": [(1, 1), (2, 1), (0, 2**53 + 2)],
+    "levels": [[], ["a"], ["a", "a"], [1, True], [0, 0.0], ["a", None], ["a", math.nan], [b"a", b"b"], ["a", ["b"]], [1, math.inf]],
+    "large levels": [[0, 2**64], [0, 10**400]],
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [value for values in WRONG.values() for value in values],
+    ids=lambda value: repr(value)[:40],
+)
+def test_wrong_entry_is_refused_in_one_sentence_that_names_the_column(value):
+    with pytest.raises(ValueError, match=r"^schema [^\n]*column 'age'[^\n]*\.$"):
+        Schema({"ok": (0, 1), "age": value})
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments", "keywords", "parameter"),
+    [
+        (Continuous, (0, 1), {"integer": "yes"}, "integer"),
+        (Continuous, (0.5, 2), {"integer": True}, "bounds"),
+        (Continuous, (0, 1), {"nullable": None}, "nullable"),
+        (Nominal, (["a", "b"],), {"nullable": "no"}, "nullable"),
+        (Ordinal, ("ab",), {}, "levels"),
+        (Ordinal, (None,), {}, "levels"),
+        (Ordinal, ({"a", "b"},), {}, "levels"),  # the order of a set is another in each process
+        (Nominal, ({"a": 1, "b": 2},), {}, "levels"),
+    ],
+)
+def test_wrong_argument_of_a_kind_is_refused_by_its_name(cls, arguments, keywords, parameter):
+    with pytest.raises(ValueError, match=rf"^{parameter} .*\.$"):
+        cls(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("columns", [None, {}, [], "auto", [("a", (0, 1))], 5])
+def test_schema_that_is_no_dict_of_columns_is_refused(columns):
+    with pytest.raises(ValueError, match=r"^schema must be a dict"):
+        Schema(columns)
+
+
+SECRET = pd.DataFrame({"a": ["secret-1", "secret-2"]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Schema(SECRET),
+        lambda: Schema(SECRET["a"]),
+        lambda: Schema(SECRET.to_numpy()),
+        lambda: Schema({"a": SECRET["a"]}),
+        lambda: Schema({"a": SECRET}),
+        lambda: Schema({"a": SECRET["a"].to_numpy()}),
+        lambda: Schema({"a": (SECRET["a"].to_numpy(), SECRET["a"].to_numpy())}),
+        lambda: Schema({"a": (SECRET["a"], 1)}),
+        lambda: Schema({"a": Nominal([SECRET["a"], 1])}),
+        lambda: Schema({"a": Nominal(SECRET.to_dict())}),
+        lambda: Schema.from_json(SECRET),
+        lambda: Schema.from_json(SECRET.to_dict()),
+        lambda: Schema.from_dtypes(SECRET, public=True),
+        lambda: Schema.from_dtypes(SECRET.dtypes, public=True, bounds=SECRET),
+        lambda: Schema.from_dtypes(SECRET.dtypes, public=True, bounds={"a": SECRET["a"]}),
+        lambda: Schema.from_dtypes(SECRET.dtypes, public=SECRET),
+        lambda: Schema.from_sdv(SECRET),
+        lambda: Schema.from_sdv({"columns": {"a": {"sdtype": "numerical"}}}, SECRET),
+    ],
+)
+def test_rows_in_place_of_public_facts_are_refused_without_quoting_them(make):
+    with pytest.raises(ValueError, match=r".") as caught:
+        make()
+    assert "secret" not in str(caught.value)
+
+
+# JSON
+
+
+@given(schemas)
+@settings(max_examples=200, deadline=None)
+def test_schema_survives_json(schema):
+    again = Schema.from_json(schema.to_json())
+    assert again == schema
+    assert list(again) == list(schema)
+    # Equal is not enough: 1, 1.0 and True are equal.
+    assert repr(again) == repr(schema)
+
+
+def test_schema_survives_a_file(tmp_path):
+    SCHEMA.to_json(tmp_path / "schema.json")
+    for path in (tmp_path / "schema.json", str(tmp_path / "schema.json")):
+        assert Schema.from_json(path) == SCHEMA
+
+
+def test_json_may_be_text_dict_or_file_alike(tmp_path):
+    text = SCHEMA.to_json()
+    assert Schema.from_json(text) == Schema.from_json(json.loads(text)) == Schema.from_json("\n " + text) == SCHEMA
+
+
+def test_json_holds_the_documented_keys_and_nothing_else():
+    told = json.loads(SCHEMA.to_json())
+    assert told == {
+        "columns": [
+            {"name": "age", "kind": "continuous", "bounds": [17, 90], "integer": True, "nullable": False},
+            {"name": "school", "kind": "ordinal", "levels": ["basic", "high"], "nullable": False},
+            {"name": "smokes", "kind": "nominal", "levels": ["no", "yes"], "nullable": False},
+        ]
+    }
+
+
+def test_other_keys_of_json_are_left_aside():
+    told = {"rows": 7, "columns": [{"name": "a", "kind": "nominal", "levels": [1, 2], "source": "census"}]}
+    assert Schema.from_json(told) == {"a": Nominal([1, 2])}
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"kind": "continuous"}, "bounds must be two numbers"),
+        ({"kind": "continuous", "bounds": [1]}, "bounds must be two numbers"),
+        ({"kind": "continuous", "bounds": "auto"}, "bounds must be two numbers"),
+        ({"kind": "continuous", "bounds": [1, 0]}, "low < high"),
+        ({"kind": "continuous", "bounds": [0, None]}, "bounds must be two numbers"),
+        ({"kind": "nominal"}, "levels must be a list"),
+        ({"kind": "ordinal", "levels": ["a", None]}, "nullable=True"),
+        ({"kind": "nominal", "levels": ["a"]}, "at least 2"),
+        ({"kind": "nominal", "levels": ["a", "b"], "nullable": "yes"}, "nullable must be"),
+        ({"kind": "date"}, "kind must be one of"),
+        ({"kind": ["nominal"]}, "kind must be one of"),
+        ({}, "kind must be one of"),
+    ],
+)
+def test_wrong_column_of_json_is_named(column, words):
+    with pytest.raises(ValueError, match=rf"column 'age': .*{words}"):
+        Schema.from_json({"columns": [{"name": "age", **column}]})
+
+
+@pytest.mark.parametrize("source", ["{}", "[]", '{"columns": {}}', '{"columns": [1]}', '{"columns": [{}]}', {}, None, 3, '{"columns": []}'])
+def test_json_without_columns_is_refused(source, tmp_path):
+    if source == "[]":  # would be the name of a file
+        source = tmp_path / "schema.json"
+        source.write_text("[]")
+    with pytest.raises(ValueError, match=r"^(source|schema) must"):
+        Schema.from_json(source)
+
+
+def test_column_that_json_names_twice_is_refused():
+    column = {"name": "a", "kind": "nominal", "levels": [1, 2]}
+    with pytest.raises(ValueError, match="'a' occurs twice"):
+        Schema.from_json({"columns": [column, column]})
+
+
+def data_files():
+    folder = os.environ.get("SKDPSYNTH_DATA")
+    return sorted(Path(folder).glob("*.schema.json")) if folder else []
+
+
+@pytest.mark.skipif(not data_files(), reason="SKDPSYNTH_DATA names no folder of tables")
+def test_schemas_of_the_data_folder_fit_their_tables():
+    for file in data_files():
+        schema, told = Schema.from_json(file), json.loads(file.read_text())
+        table = pd.read_csv(file.with_name(file.name.replace(".schema.json", ".csv")))
+        assert list(schema) == [column["name"] for column in told["columns"]]
+        for column in told["columns"]:
+            kind = schema[column["name"]]
+            assert kind.nullable == column["nullable"]
+            assert [kind.low, kind.high] == column["bounds"] if column["kind"] == "continuous" else list(kind.levels) == column["levels"]
+        encoder = MixedTypeEncoder(schema).fit(table)
+        again = encoder.inverse_transform(encoder.transform(table))
+        assert list(again.columns) == list(table.columns)
+        for name, kind in schema.items():
+            inside = table[name].between(kind.low, kind.high) if isinstance(kind, Continuous) else table[name].isin(kind.levels)
+            assert (inside | table[name].isna()).mean() > 0.9, f"{file.name}: {name}"  # the levels are written as they stand in the table
+            if isinstance(kind, Continuous):
+                np.testing.assert_allclose(again[name][inside].astype(float), table[name][inside].astype(float), rtol=1e-9, atol=1e-9)
+            else:
+                assert (again[name][inside].astype(object) == table[name][inside]).all()
+
+
+# Dtypes
+
+
+def test_dtypes_of_pandas_give_levels_and_order():
+    frame = pd.DataFrame({"a": [1], "b": ["x"], "c": ["low"], "d": [True]}).astype(
+        {"b": pd.CategoricalDtype(["x", "y"]), "c": pd.CategoricalDtype(["low", "high"], ordered=True)}
+    )
+    schema = Schema.from_dtypes(frame.dtypes, public=True, bounds={"a": (0, 9)})
+    assert schema == {"a": Continuous(0, 9), "b": Nominal(["x", "y"]), "c": Ordinal(["low", "high"]), "d": Nominal([False, True])}
+    assert list(schema) == list(frame)
+
+
+def test_dtypes_of_polars_give_levels():
+    frame = pl.DataFrame({"a": [1], "b": ["x"], "d": [True]}, schema_overrides={"b": pl.Enum(["x", "y"])})
+    schema = Schema.from_dtypes(frame.schema, public=True, bounds={"a": (0, 9)})
+    assert schema == {"a": Continuous(0, 9), "b": Nominal(["x", "y"]), "d": Nominal([False, True])}
+
+
+@pytest.mark.parametrize("public", [False, None, 1, "yes"])
+def test_dtypes_need_your_word_that_they_are_public(public):
+    with pytest.raises(ValueError, match=r"^public must be True"):
+        Schema.from_dtypes({"a": pd.CategoricalDtype(["x", "y"])}, public=public)
+
+
+def test_dtypes_are_not_public_by_default():
+    with pytest.raises(ValueError, match=r"^public must be True"):
+        Schema.from_dtypes({"a": pd.CategoricalDtype(["x", "y"])})
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [np.dtype("int64"), np.dtype(object), pd.StringDtype(), pd.CategoricalDtype(), pl.Float64(), pl.String(), pl.Categorical(), pl.Enum],
+    ids=str,
+)
+def test_dtype_that_declares_nothing_needs_bounds_or_levels(dtype):
+    with pytest.raises(ValueError, match=r"^bounds must give .* for 'age'"):
+        Schema.from_dtypes({"age": dtype}, public=True)
+
+
+@pytest.mark.parametrize("categories", [["x"], [], pd.to_datetime(["2020-01-01", "2020-01-02"]), pd.interval_range(0, 3)], ids=str)
+def test_categories_that_are_no_levels_are_refused_by_column(categories):
+    with pytest.raises(ValueError, match=r"^schema of column 'age': levels must"):
+        Schema.from_dtypes({"age": pd.CategoricalDtype(categories)}, public=True)
+
+
+@pytest.mark.parametrize("bounds", ["auto", "data", ["a"], (0, 1), 1])
+def test_bounds_of_dtypes_must_be_a_dict(bounds):
+    with pytest.raises(ValueError, match=r"^bounds must be a dict"):
+        Schema.from_dtypes({"age": np.dtype(int)}, public=True, bounds=bounds)
+
+
+@pytest.mark.parametrize("value", ["auto", "data", (None, None), (1, 0)])
+def test_bounds_of_dtypes_that_are_none_are_refused_by_column(value):
+    with pytest.raises(ValueError, match=r"column 'age'"):
+        Schema.from_dtypes({"age": np.dtype(int)}, public=True, bounds={"age": value})
+
+
+@pytest.mark.parametrize("arguments", [{"bounds": {"x": (0, 1)}}, {"nullable": ["x"]}])
+def test_unknown_columns_of_dtypes_are_named(arguments):
+    with pytest.raises(ValueError, match=r"must name columns of the table, got 'x'"):
+        Schema.from_dtypes({"a": np.dtype(bool)}, public=True, **arguments)
+
+
+def test_columns_of_dtypes_may_be_nullable():
+    dtypes = {"a": np.dtype(int), "b": pd.CategoricalDtype(["x", "y"]), "c": np.dtype(bool)}
+    schema = Schema.from_dtypes(dtypes, public=True, bounds={"a": (0, 9)}, nullable=["a", "b"])
+    assert [kind.nullable for kind in schema.values()] == [True, True, False]
+    assert schema["a"].integer
+
+
+def test_from_dtypes_leaves_the_bounds_of_the_caller_alone():
+    bounds = {"a": (0, 9)}
+    Schema.from_dtypes({"a": np.dtype(int)}, public=True, bounds=bounds)
+    assert bounds == {"a": (0, 9)}
+
+
+# SDV
+
+SDV = {
+    "columns": {
+        "age": {"sdtype": "numerical", "computer_representation": "Int64"},
+        "pay": {"sdtype": "numerical", "computer_representation": "Float"},
+        "sex": {"sdtype": "categorical"},
+        "ok": {"sdtype": "boolean"},
+    }
+}
+DOMAINS = {"age": (17.0, 90.0), "pay": (0, 100), "sex": ["f", "m"]}
+
+
+class Metadata:
+    def to_dict(self):
+        return {"tables": {"people": SDV}, "relationships": [], "METADATA_SPEC_VERSION": "V1"}
+
+
+@pytest.mark.parametrize("metadata", [SDV, Metadata(), {"tables": {"people": SDV}}], ids=["table", "object", "tables"])
+def test_metadata_of_sdv_give_kinds(metadata):
+    assert Schema.from_sdv(metadata, DOMAINS, nullable=["sex"]) == {
+        "age": Continuous(17, 90, integer=True),
+        "pay": Continuous(0, 100, integer=False),
+        "sex": Nominal(["f", "m"], nullable=True),
+        "ok": Nominal([False, True]),
+    }
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_metadata_of_sdv_ask_for_bounds_and_levels_by_column(name):
+    domains = {other: domain for other, domain in DOMAINS.items() if other != name}
+    with pytest.raises(ValueError, match=rf"^domains must give .* for '{name}'"):
+        Schema.from_sdv(SDV, domains)
+
+
+@pytest.mark.parametrize("bounds", [(None, None), ("a", "b"), (1, 0), (0, math.inf), "auto", None])
+def test_wrong_bounds_for_metadata_of_sdv_are_refused_by_column(bounds):
+    with pytest.raises(ValueError, match="'age'"):
+        Schema.from_sdv(SDV, {**DOMAINS, "age": bounds})
+
+
+@pytest.mark.parametrize("sdtype", ["datetime", "id", "email", None])
+def test_what_is_not_synthesized_is_refused_by_column(sdtype):
+    with pytest.raises(ValueError, match=rf"^column 'x' has sdtype {re.escape(repr(sdtype))}"):
+        Schema.from_sdv({"columns": {"x": {"sdtype": sdtype}}})
+
+
+def test_what_is_not_synthesized_may_be_given_a_domain():
+    assert Schema.from_sdv({"columns": {"x": {"sdtype": "postcode"}}}, {"x": ["1", "2"]}) == {"x": Nominal(["1", "2"])}
+
+
+@pytest.mark.parametrize("tables", [{}, {"a": SDV, "b": SDV}])
+def test_metadata_of_other_than_one_table_are_refused(tables):
+    with pytest.raises(ValueError, match=r"^metadata must describe the columns of one table"):
+        Schema.from_sdv({"tables": tables})
