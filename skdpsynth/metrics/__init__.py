@@ -1,6 +1,15 @@
 """How far synthetic rows are from real ones: functions of (X, X_synthetic) that read both unprotected."""
 
+from skdpsynth.metrics._downstream import train_synthetic_test_real
+from skdpsynth.metrics._marginals import correlation_error, marginal_total_variation
 from skdpsynth.metrics._variance import captured_variance_ratio
 from skdpsynth.metrics._wasserstein import sliced_wasserstein_distance, wasserstein_distance
 
-__all__ = ["captured_variance_ratio", "sliced_wasserstein_distance", "wasserstein_distance"]
+__all__ = [
+    "captured_variance_ratio",
+    "correlation_error",
+    "marginal_total_variation",
+    "sliced_wasserstein_distance",
+    "train_synthetic_test_real",
+    "wasserstein_distance",
+]

@@ -1,0 +1,105 @@
+"""What a model learned from synthetic rows is worth on real ones."""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+
+from skdpsynth.domain import Continuous, Schema, columns_of, encode
+
+
+def train_synthetic_test_real(estimator, X_synthetic, X_real, target, schema, scoring=None):
+    """Return the score on real rows of an estimator that was fitted on synthetic ones.
+
+    The columns but `target` are encoded by `schema` alone, as `skdpsynth.domain.MixedTypeEncoder` does. The estimator gets a target of
+    numbers clipped to its bounds, and one of levels as their places in `schema`: of two levels, the second is the positive class. Rows
+    without a target (missing, or a level that `schema` does not know) are left out on both sides.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor of scikit-learn
+        Cloned, not fitted itself.
+    X_synthetic, X_real : array-like or data frame of shape (n_samples, n_features) and (m_samples, n_features)
+        Tables with the columns of `schema`, the target among them. `X_real` is read unprotected, without noise: a score on private rows is
+        not private. Take rows that the synthesizer has not seen.
+    target : column of `schema`
+        What to predict: a name, or a number in an array.
+    schema : dict or Schema
+        ``{column: (low, high), [levels] or a kind}`` of all columns, see `skdpsynth.domain.Schema`.
+    scoring : str or callable, default=None
+        A name of scikit-learn's scorers, or ``scorer(estimator, X, y)``. None: "roc_auc" for a target of two levels, "accuracy" for one of
+        more, "r2" for one of numbers.
+
+    Returns
+    -------
+    score : float
+        Where the target has one level only in all synthetic rows, the score of predicting it always, whatever the estimator: 0.5 for
+        "roc_auc".
+
+    Raises
+    ------
+    ValueError
+        If `target` is not in `schema`, the columns are not those of `schema`, no other column or no row with a target is left, or the
+        estimator is of the wrong kind for the default of `scoring`.
+    TypeError
+        If a dtype cannot hold what `schema` says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpsynth.metrics import train_synthetic_test_real
+    >>> ages = np.arange(20, 80)
+    >>> X_real = np.column_stack([ages, ages > 50])
+    >>> X_synthetic = np.column_stack([ages + 5, ages > 50])
+    >>> train_synthetic_test_real(LogisticRegression(), X_synthetic, X_real, target=1, schema={0: (0, 99), 1: [0, 1]})
+    1.0
+    """
+    schema = schema if isinstance(schema, Schema) else Schema(schema)
+    if target not in list(schema):
+        raise ValueError(f"target must be a column of schema, got {target!r}; add it there, or name another.")
+    if len(schema) < 2:
+        raise ValueError(f"schema must have columns besides the target, got {target!r} alone; add those to predict from.")
+    kind = schema[target]
+    scorer = _scorer(estimator, scoring, target, kind)
+    X_train, y_train = _rows_with_target(X_synthetic, target, schema, "X_synthetic")
+    X_test, y_test = _rows_with_target(X_real, target, schema, "X_real")
+    if not isinstance(kind, Continuous) and len(np.unique(y_train)) == 1:
+        return float(scorer(_constant(y_train[0], len(kind.levels), X_train.shape[1]), X_test, y_test))
+    return float(scorer(clone(estimator).fit(X_train, y_train), X_test, y_test))
+
+
+def _scorer(estimator, scoring, target, kind):
+    from sklearn.metrics import check_scoring
+
+    if scoring is None:
+        has_numbers = isinstance(kind, Continuous)
+        if (is_classifier if has_numbers else is_regressor)(estimator):
+            holds, is_a, way_out = ("numbers", "classifier", "regressor") if has_numbers else ("levels", "regressor", "classifier")
+            raise ValueError(
+                f"estimator must be a {way_out}, since target {target!r} holds {holds} in schema, got the {is_a} "
+                f"{type(estimator).__name__}; pass a {way_out}, or say in `scoring` how to score it."
+            )
+        scoring = "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
+    elif not isinstance(scoring, str) and not callable(scoring):
+        raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {scoring!r}; call once for each of several.")
+    return check_scoring(estimator, scoring)
+
+
+def _rows_with_target(X, target, schema, name):
+    """Return (encoded columns, target) of the rows that have one."""
+    kind = schema[target]
+    # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
+    values = columns_of(X, Schema({**schema, target: replace(kind, nullable=True)}), name)
+    y = values.pop(target)
+    known = ~np.isnan(y) if isinstance(kind, Continuous) else y < len(kind.levels)
+    if not known.any():
+        raise ValueError(f"{name} must have rows with a target, but column {target!r} has no number or level of schema in any.")
+    return encode([column[known] for column in values.values()], Schema({c: k for c, k in schema.items() if c != target})), y[known]
+
+
+def _constant(level, n_levels, n_features):
+    """Return a classifier that knows all levels, so that every scorer takes it, and always predicts one."""
+    from sklearn.dummy import DummyClassifier
+
+    return DummyClassifier(strategy="constant", constant=level).fit(np.zeros((n_levels, n_features)), np.arange(n_levels))

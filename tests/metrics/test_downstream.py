@@ -1,0 +1,233 @@
+"""Scores of models that learned from synthetic rows, against the same done by hand."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, make_scorer, r2_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
+from skdpsynth.metrics import train_synthetic_test_real
+
+SCHEMA = Schema(
+    {
+        "age": (0, 100),
+        "colour": ["red", "green", "blue"],
+        "smokes": ["no", "yes"],
+        "income": (-10.0, 10.0),
+    }
+)
+
+
+def table(seed, n=200):
+    rng = np.random.default_rng(seed)
+    age, colour = rng.integers(0, 101, n), rng.integers(0, 3, n)
+    signal = age / 25 - 2 + 1.5 * (colour == 1)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "colour": np.array(["red", "green", "blue"], dtype=object)[colour],
+            "smokes": np.where(signal + rng.logistic(size=n) > 0, "yes", "no").astype(object),
+            "income": np.clip(signal + rng.normal(size=n), -10, 10),
+        }
+    )
+
+
+SYNTHETIC, REAL = table(0), table(1, n=150)
+
+
+def by_hand(frame, target):
+    """Numbers in [0, 1], and a column for each level of colour."""
+    one_hot = OneHotEncoder(categories=[["red", "green", "blue"]], sparse_output=False)
+    columns = {
+        "age": frame[["age"]] / 100,
+        "colour": one_hot.fit_transform(frame[["colour"]]),
+        "smokes": frame[["smokes"]] == "yes",
+        "income": (frame[["income"]] + 10) / 20,
+    }
+    return np.hstack([np.asarray(column, dtype=float) for name, column in columns.items() if name != target])
+
+
+def test_target_of_two_levels_is_scored_by_the_area_under_the_roc_curve():
+    model = LogisticRegression().fit(by_hand(SYNTHETIC, "smokes"), SYNTHETIC["smokes"])
+    expected = roc_auc_score(REAL["smokes"] == "yes", model.decision_function(by_hand(REAL, "smokes")))
+    assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA) == pytest.approx(expected, rel=1e-6)
+    assert 0.7 < expected < 0.95
+
+
+def test_target_of_more_levels_is_scored_by_accuracy():
+    model = LogisticRegression().fit(by_hand(SYNTHETIC, "colour"), SYNTHETIC["colour"])
+    expected = accuracy_score(REAL["colour"], model.predict(by_hand(REAL, "colour")))
+    assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "colour", SCHEMA) == pytest.approx(expected)
+    assert 0.35 < expected < 0.8
+
+
+def test_target_of_numbers_is_scored_by_r2():
+    model = LinearRegression().fit(by_hand(SYNTHETIC, "income"), SYNTHETIC["income"])
+    expected = r2_score(REAL["income"], model.predict(by_hand(REAL, "income")))
+    assert train_synthetic_test_real(LinearRegression(), SYNTHETIC, REAL, "income", SCHEMA) == pytest.approx(expected)
+    assert 0.3 < expected < 0.9
+
+
+def test_columns_are_encoded_as_by_the_encoder_of_mixed_tables():
+    class Spy(ClassifierMixin, BaseEstimator):
+        seen = None
+
+        def fit(self, X, y):
+            Spy.seen, self.classes_ = X, np.unique(y)
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X), dtype=int)
+
+    schema = Schema({**SCHEMA, "age": Continuous(0, 100, nullable=True), "colour": Nominal(["red", "green"], nullable=True)})
+    X = SYNTHETIC.assign(age=SYNTHETIC["age"].where(SYNTHETIC["age"] > 20).astype(float))
+    train_synthetic_test_real(Spy(), X, REAL, "smokes", schema, scoring="accuracy")
+    others = {name: kind for name, kind in schema.items() if name != "smokes"}
+    np.testing.assert_array_equal(Spy.seen, MixedTypeEncoder(others).fit_transform(X.drop(columns="smokes")))
+
+
+def test_real_rows_train_better_than_rows_whose_target_was_shuffled():
+    shuffled = SYNTHETIC.assign(smokes=SYNTHETIC["smokes"].sample(frac=1, random_state=0).to_numpy())
+    good, bad = (train_synthetic_test_real(LogisticRegression(), X, REAL, "smokes", SCHEMA) for X in (SYNTHETIC, shuffled))
+    assert good > bad + 0.1
+
+
+@pytest.mark.parametrize(
+    ("scoring", "score"),
+    [("f1", f1_score), ("accuracy", accuracy_score), (make_scorer(f1_score, pos_label=0), lambda y, z: f1_score(y, z, pos_label=0))],
+)
+def test_scoring_is_any_scorer_of_scikit_learn(scoring, score):
+    model = LogisticRegression().fit(by_hand(SYNTHETIC, "smokes"), SYNTHETIC["smokes"] == "yes")
+    expected = score(REAL["smokes"] == "yes", model.predict(by_hand(REAL, "smokes")))
+    assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA, scoring=scoring) == pytest.approx(expected)
+
+
+def test_scoring_may_be_a_function_of_estimator_and_rows():
+    n_rows = train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA, lambda model, X, y: len(X) + len(y))
+    assert n_rows == 2 * len(REAL)
+
+
+def test_second_level_is_the_positive_one():
+    turned = Schema({**SCHEMA, "smokes": Ordinal(["yes", "no"])})
+    scores = [
+        train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", schema, "average_precision")
+        for schema in (SCHEMA, turned)
+    ]
+    model = LogisticRegression().fit(by_hand(SYNTHETIC, "smokes"), SYNTHETIC["smokes"])
+    values = model.decision_function(by_hand(REAL, "smokes"))
+    expected = [average_precision_score(REAL["smokes"] == level, sign * values) for level, sign in (("yes", 1), ("no", -1))]
+    assert scores == pytest.approx(expected, rel=1e-6)
+    assert scores[0] != pytest.approx(scores[1])
+
+
+def test_rows_without_a_target_are_left_out():
+    def with_gaps(frame, level):
+        gaps = frame.head(60).assign(age=frame["age"].head(60).to_numpy()[::-1], smokes=level)
+        return pd.concat([gaps, frame])
+
+    expected = train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA)
+    for level in (None, "unknown"):
+        X, Y = with_gaps(SYNTHETIC, level), with_gaps(REAL, level)
+        assert train_synthetic_test_real(LogisticRegression(), X, Y, "smokes", SCHEMA) == expected
+
+
+def test_rows_without_a_number_as_target_are_left_out():
+    X, Y = (pd.concat([frame.assign(income=np.nan).head(50), frame]) for frame in (SYNTHETIC, REAL))
+    expected = train_synthetic_test_real(LinearRegression(), SYNTHETIC, REAL, "income", SCHEMA)
+    assert train_synthetic_test_real(LinearRegression(), X, Y, "income", SCHEMA) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), RandomForestClassifier(5)], ids=["refuses one class", "takes one class"])
+@pytest.mark.parametrize("level", ["no", "yes"])
+def test_one_level_in_all_synthetic_rows_is_scored_as_a_constant_prediction(model, level):
+    constant, share = SYNTHETIC.assign(smokes=level), (REAL["smokes"] == level).mean()
+    assert train_synthetic_test_real(model, constant, REAL, "smokes", SCHEMA) == 0.5
+    assert train_synthetic_test_real(model, constant, REAL, "smokes", SCHEMA, "accuracy") == pytest.approx(share)
+    base = (REAL["smokes"] == "yes").mean()
+    assert train_synthetic_test_real(model, constant, REAL, "smokes", SCHEMA, "average_precision") == pytest.approx(base)
+
+
+def test_one_level_of_three_in_all_synthetic_rows_is_predicted_always():
+    score = train_synthetic_test_real(LogisticRegression(), SYNTHETIC.assign(colour="blue"), REAL, "colour", SCHEMA)
+    assert score == pytest.approx((REAL["colour"] == "blue").mean())
+
+
+def test_containers_agree():
+    expected = train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA)
+    as_polars = [pl.from_dict(frame.to_dict("list")) for frame in (SYNTHETIC, REAL)]
+    as_arrays = [frame.to_numpy(dtype=object) for frame in (SYNTHETIC, REAL)]
+    numbered = dict(enumerate(SCHEMA.values()))
+    assert train_synthetic_test_real(LogisticRegression(), *as_polars, "smokes", SCHEMA) == expected
+    assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, as_polars[1], "smokes", dict(SCHEMA)) == expected
+    assert train_synthetic_test_real(LogisticRegression(), *as_arrays, 2, numbered) == expected
+    turned = SYNTHETIC[["income", "smokes", "colour", "age"]]
+    assert train_synthetic_test_real(LogisticRegression(), turned, REAL, "smokes", SCHEMA) == expected
+
+
+def test_pipelines_are_estimators_too():
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=1e6))
+    score = train_synthetic_test_real(pipeline, SYNTHETIC, REAL, "smokes", SCHEMA)
+    assert score == pytest.approx(train_synthetic_test_real(LogisticRegression(C=1e6), SYNTHETIC, REAL, "smokes", SCHEMA), abs=0.01)
+
+
+def test_estimator_stays_unfitted():
+    model = LogisticRegression(C=2.0)
+    before = clone(model).get_params()
+    train_synthetic_test_real(model, SYNTHETIC, REAL, "smokes", SCHEMA)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    assert model.get_params() == before
+
+
+def test_tables_are_not_changed():
+    X, Y = SYNTHETIC.copy(), REAL.copy()
+    train_synthetic_test_real(LogisticRegression(), X, Y, "smokes", SCHEMA)
+    pd.testing.assert_frame_equal(X, SYNTHETIC)
+    pd.testing.assert_frame_equal(Y, REAL)
+
+
+def test_score_is_a_float():
+    assert type(train_synthetic_test_real(LinearRegression(), SYNTHETIC, REAL, "income", SCHEMA)) is float
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "weight"}, "^target must be a column of schema, got 'weight'"),
+        ({"target": ["smokes"]}, r"^target must be a column of schema, got \['smokes'\]"),
+        ({"schema": {"smokes": ["no", "yes"]}}, "^schema must have columns besides the target, got 'smokes' alone"),
+        ({"schema": None}, "^schema must be a dict"),
+        ({"X_synthetic": SYNTHETIC[["smokes"]]}, "^with X_synthetic as X: schema must name the columns of X"),
+        ({"X_real": REAL[["smokes"]]}, "^with X_real as X: schema must name the columns of X"),
+        ({"X_real": REAL.head(0)}, "^X_real must have at least one row"),
+        ({"X_synthetic": SYNTHETIC.assign(smokes=None)}, "^X_synthetic must have rows with a target, but column 'smokes'"),
+        (
+            {"X_real": REAL.assign(income=np.nan), "target": "income", "estimator": LinearRegression()},
+            "^X_real must have rows with a target",
+        ),
+        ({"target": "income"}, "^estimator must be a regressor, since target 'income' holds numbers in schema, got the classifier Log"),
+        (
+            {"estimator": LinearRegression()},
+            "^estimator must be a classifier, since target 'smokes' holds levels in schema, got the regressor",
+        ),
+        ({"scoring": ["roc_auc", "accuracy"]}, "^scoring must be None, the name of a scorer or a callable, got"),
+        ({"scoring": "roc"}, "'roc'"),
+    ],
+)
+def test_wrong_arguments_are_refused(change, message):
+    arguments = {"estimator": LogisticRegression(), "X_synthetic": SYNTHETIC, "X_real": REAL, "target": "smokes", "schema": SCHEMA}
+    with pytest.raises(ValueError, match=message):
+        train_synthetic_test_real(**(arguments | change))
+
+
+def test_classifier_of_numbers_is_allowed_where_scoring_says_how():
+    X, Y = (frame.assign(age=3 * (frame["smokes"] == "yes")) for frame in (SYNTHETIC, REAL))
+    assert train_synthetic_test_real(LogisticRegression(), X, Y, "age", SCHEMA, scoring="accuracy") == 1

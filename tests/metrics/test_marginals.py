@@ -1,0 +1,394 @@
+"""Total variation of marginals, and differences of associations, against cross tables, scipy and brute force."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kruskal, rankdata, spearmanr
+from scipy.stats.contingency import association
+
+from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
+from skdpsynth.metrics import correlation_error, marginal_total_variation
+
+SCHEMA = Schema(
+    {
+        "age": Continuous(0, 99, nullable=True),
+        "income": (0.0, 1.0),
+        "school": Ordinal(["basic", "high", "college"]),
+        "colour": Nominal(["red", "green", "blue"], nullable=True),
+        "smokes": ["no", "yes"],
+    }
+)
+LEVELS = Schema({name: kind for name, kind in SCHEMA.items() if not isinstance(kind, Continuous)})
+each_order = pytest.mark.parametrize("order", [1, 2, 3])
+each_measure = pytest.mark.parametrize("measure", [marginal_total_variation, correlation_error])
+
+
+def table(seed, n=150, missing=0.1):
+    """A pandas frame with ties, associations that depend on the seed, and missing cells where SCHEMA has them."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=n)
+
+    def mixed(scale):
+        return hidden * rng.uniform(-2, 2) + scale * rng.normal(size=n)
+
+    def code(levels):
+        return np.array(levels, dtype=object)[np.clip(np.rint(mixed(0.7) + 1), 0, len(levels) - 1).astype(int)]
+
+    frame = pd.DataFrame(
+        {
+            "age": np.clip(np.rint(40 + 10 * mixed(1)), 0, 99),
+            "income": 1 / (1 + np.exp(-mixed(1))),
+            "school": code(["basic", "high", "college"]),
+            "colour": code(["red", "green", "blue"]),
+            "smokes": code(["no", "yes"]),
+        }
+    )
+    for name in ("age", "colour"):
+        frame.loc[rng.random(n) < missing, name] = None
+    return frame
+
+
+def cut_by_brute_force(x, y):
+    """Parts of two lists of numbers, a value and a cut at a time."""
+    known = sorted(value for value in x if value == value)
+    quantiles = [known[-(-k * len(known) // 12) - 1] for k in range(1, 12)]
+
+    def part(value):
+        if value != value:
+            return "missing"
+        below = sum(quantile < value for quantile in quantiles)
+        return f"= {value}" if quantiles.count(value) > 1 else below
+
+    return [part(value) for value in x], [part(value) for value in y]
+
+
+def total_variation_by_brute_force(X, Y, schema, order):
+    X, Y = X.copy(), Y.copy()
+    for name, kind in schema.items():
+        if isinstance(kind, Continuous):
+            X[name], Y[name] = cut_by_brute_force(X[name].tolist(), Y[name].tolist())
+        else:
+            X[name], Y[name] = (frame[name].where(frame[name].notna(), "missing") for frame in (X, Y))
+    both = pd.concat([X, Y]).astype(str)
+    from_x = np.repeat([True, False], [len(X), len(Y)])
+    distances = []
+    for names in combinations(schema, order):
+        shares = pd.crosstab([both[name] for name in names], from_x, normalize="columns")
+        distances.append((shares[True] - shares[False]).abs().sum() / 2)
+    return np.mean(distances)
+
+
+# Total variation
+
+
+@each_order
+@pytest.mark.parametrize("seed", range(3))
+def test_distance_is_that_of_the_cross_tables(order, seed):
+    X, Y = table(seed), table(seed + 100, n=90)
+    expected = total_variation_by_brute_force(X, Y, SCHEMA, order)
+    assert marginal_total_variation(X, Y, SCHEMA, order=order) == pytest.approx(expected, rel=1e-12)
+    assert expected > 0.05
+
+
+@each_order
+def test_cells_are_counted_alike_when_there_are_more_than_rows(order):
+    # 40^2 and 40^3 cells for 60 rows.
+    rng = np.random.default_rng(0)
+    schema = Schema({j: list(range(40)) for j in range(4)})
+    X, Y = (pd.DataFrame(np.minimum(rng.geometric(0.2, size=(n, 4)), 39)) for n in (40, 20))
+    expected = total_variation_by_brute_force(X, Y, schema, order)
+    assert marginal_total_variation(X, Y, schema, order=order) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_marginals_of_more_cells_than_memory_holds_are_compared(order):
+    # 10^10 and 10^15 cells.
+    schema = {j: list(range(100_000)) for j in range(3)}
+    X, Y = np.arange(12).reshape(4, 3), 99_999 - np.arange(12).reshape(4, 3)
+    Y[0] = X[0]
+    assert marginal_total_variation(X, Y, schema, order=order) == 3 / 4
+
+
+@each_order
+def test_distance_to_a_permutation_is_zero(order):
+    X = table(1)
+    assert marginal_total_variation(X, X.sample(frac=1, random_state=0), SCHEMA, order=order) == 0
+
+
+@each_order
+def test_distance_to_the_same_rows_twice_is_zero(order):
+    X = table(1)
+    assert marginal_total_variation(X, pd.concat([X, X]), SCHEMA, order=order) == 0
+
+
+@each_order
+def test_distance_of_disjoint_supports_is_one(order):
+    X, Y = (np.full((n, 3), value) for n, value in ((7, 0), (4, 1)))
+    assert marginal_total_variation(X, Y, {j: [0, 1] for j in range(3)}, order=order) == 1
+
+
+def test_pairs_are_the_default():
+    X, Y = table(2), table(3)
+    assert marginal_total_variation(X, Y, SCHEMA) == marginal_total_variation(X, Y, SCHEMA, order=2)
+
+
+@each_order
+def test_distance_of_levels_is_symmetric(order):
+    X, Y = table(4)[list(LEVELS)], table(5, n=70)[list(LEVELS)]
+    assert marginal_total_variation(X, Y, LEVELS, order=order) == marginal_total_variation(Y, X, LEVELS, order=order)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_distance_of_levels_obeys_the_triangle_inequality(seed):
+    rng = np.random.default_rng(seed)
+    X, Y, Z = (rng.integers(0, rng.integers(2, 5), size=(rng.integers(1, 30), 3)) for _ in range(3))
+    schema = {j: [0, 1, 2, 3] for j in range(3)}
+    for order in (1, 2, 3):
+        straight, *detour = (marginal_total_variation(*pair, schema, order=order) for pair in ((X, Z), (X, Y), (Y, Z)))
+        assert straight <= sum(detour) + 1e-12
+
+
+@given(seed=st.integers(0, 2**16))
+@settings(max_examples=15, deadline=None)
+def test_distance_does_not_fall_with_the_order(seed):
+    X, Y = table(seed, n=40), table(seed + 1, n=30)
+    one, two, three = (marginal_total_variation(X, Y, SCHEMA, order=order) for order in (1, 2, 3))
+    assert one <= two + 1e-12 <= three + 2e-12
+
+
+def test_distance_of_a_pair_is_at_least_that_of_each_column():
+    X, Y = table(6)[["age", "colour"]], table(7)[["age", "colour"]]
+    schema = {name: SCHEMA[name] for name in X}
+    singles = [marginal_total_variation(X[[name]], Y[[name]], {name: SCHEMA[name]}, order=1) for name in X]
+    assert marginal_total_variation(X, Y, schema) > max(singles)
+
+
+@pytest.mark.parametrize("kind", [(0, 9), [*range(10)]])
+def test_missing_cells_are_a_level_more_even_where_the_schema_has_none(kind):
+    X, Y = np.full((8, 1), 4.0), np.full((8, 1), 4.0)
+    Y[:3] = np.nan  # 4 is the midpoint too: that is where the estimators put them
+    assert marginal_total_variation(X, Y, {0: kind}, order=1) == 3 / 8
+
+
+def test_unknown_levels_count_as_missing():
+    X, Y = np.array([["a"], ["a"], ["b"]], dtype=object), np.array([["c"], ["a"], ["b"]], dtype=object)
+    assert marginal_total_variation(X, Y, {0: ["a", "b"]}, order=1) == pytest.approx(1 / 3)
+
+
+def test_column_that_is_always_missing_has_no_parts():
+    X, Y = np.full((5, 1), np.nan), np.array([[0.5], [np.nan]])
+    assert marginal_total_variation(X, X, {0: (0.0, 1.0)}, order=1) == 0
+    assert marginal_total_variation(X, Y, {0: (0.0, 1.0)}, order=1) == 0.5
+
+
+@pytest.mark.parametrize("atom", [0, 40, 99])
+def test_frequent_value_is_a_part_of_its_own(atom):
+    # 90 of 100 rows at one end or in the middle; no cut at a quantile alone tells all of them from the others.
+    rest = [value for value in (0, 10, 39, 41, 70, 99) if value != atom][:5] * 2
+    X, Y = np.array([atom] * 90 + rest)[:, None], np.full((100, 1), atom)
+    assert marginal_total_variation(X, Y, {0: (0, 99)}, order=1) == pytest.approx(0.1)
+
+
+def test_numbers_are_cut_into_twelve_parts_of_equal_shares():
+    X = np.random.default_rng(8).permutation(np.linspace(0, 1, 1200))[:, None]
+    nearest = [marginal_total_variation(X, [[value]], {0: (0.0, 1.0)}, order=1) for value in (0.0, 0.5, 1.0)]
+    assert nearest == pytest.approx([11 / 12] * 3)
+    # Within a part nothing is told apart; the first ends at row 100.
+    assert marginal_total_variation(X, np.where(X < 100 / 1199.5, 0.01, X), {0: (0.0, 1.0)}, order=1) == 0
+    assert marginal_total_variation(X, np.where(X < 101 / 1199.5, 0.01, X), {0: (0.0, 1.0)}, order=1) == pytest.approx(1 / 1200)
+
+
+def test_numbers_out_of_bounds_are_clipped():
+    X, Y = np.array([[0.0], [0.5], [1.0]]), np.array([[-7.0], [0.5], [np.inf]])
+    assert marginal_total_variation(X, Y, {0: (0.0, 1.0)}, order=1) == 0
+
+
+# Associations
+
+
+def ordered_codes(column, kind):
+    return column.to_numpy(dtype=float) if isinstance(kind, Continuous) else column.map({k: i for i, k in enumerate(kind.levels)})
+
+
+def association_by_brute_force(frame, first, second):
+    frame = frame[[first, second]].dropna()
+    nominal = [isinstance(SCHEMA[name], Nominal) for name in (first, second)]
+    if all(nominal):
+        return association(pd.crosstab(frame[first], frame[second]).to_numpy(), method="cramer")
+    if not any(nominal):
+        return spearmanr(*(ordered_codes(frame[name], SCHEMA[name]) for name in (first, second))).statistic
+    group, number = (first, second) if nominal[0] else (second, first)
+    ranks = pd.Series(rankdata(ordered_codes(frame[number], SCHEMA[number])), index=frame.index)
+    fitted = ranks.groupby(frame[group]).transform("mean")
+    return np.sqrt(fitted.var() / ranks.var())
+
+
+@pytest.mark.parametrize("pair", list(combinations(SCHEMA, 2)), ids="-".join)
+def test_error_of_a_pair_is_the_difference_of_its_associations(pair):
+    X, Y = table(9), table(10, n=80)
+    expected = abs(association_by_brute_force(X, *pair) - association_by_brute_force(Y, *pair))
+    schema = {name: SCHEMA[name] for name in pair}
+    assert correlation_error(X[[*pair]], Y[[*pair]], schema) == pytest.approx(expected, abs=1e-12)
+    assert expected > 0.01
+
+
+def test_error_is_the_mean_over_all_pairs():
+    X, Y = table(9), table(10)
+    pairs = [correlation_error(X[[*pair]], Y[[*pair]], {name: SCHEMA[name] for name in pair}) for pair in combinations(SCHEMA, 2)]
+    assert correlation_error(X, Y, SCHEMA) == pytest.approx(np.mean(pairs))
+
+
+def test_square_of_the_correlation_ratio_is_kruskals_statistic():
+    X = table(11, missing=0)[["colour", "income"]]
+    constant = X.assign(income=0.5)  # without association
+    statistic = kruskal(*(group for _, group in X.groupby("colour")["income"])).statistic
+    schema = {name: SCHEMA[name] for name in X}
+    assert correlation_error(X, constant, schema) == pytest.approx(np.sqrt(statistic / (len(X) - 1)))
+
+
+def test_levels_that_do_not_occur_do_not_weaken_cramers_v():
+    X = np.repeat([[0, 0], [2, 2]], [5, 7], axis=0)
+    independent = [[0, 0], [0, 2], [2, 0], [2, 2]]
+    assert correlation_error(X, independent, {0: [0, 1, 2], 1: [0, 1, 2]}) == pytest.approx(1)
+
+
+def test_opposite_orders_are_at_distance_two():
+    x = np.arange(10) / 10
+    assert correlation_error(np.c_[x, x**2], np.c_[x, -(x**2)], {0: (0.0, 1.0), 1: (-1.0, 1.0)}) == pytest.approx(2)
+
+
+def test_error_to_a_permutation_is_zero():
+    X = table(12)
+    assert correlation_error(X, X.sample(frac=1, random_state=0), SCHEMA) == pytest.approx(0, abs=1e-15)
+
+
+def test_error_depends_on_the_order_of_numbers_only():
+    X = table(13)
+    Y = X.assign(income=X["income"] ** 3, age=np.rint(X["age"] / 2 + 7) + (X["age"] - 2 * np.rint(X["age"] / 2)))
+    assert correlation_error(X, X.assign(income=X["income"] ** 3), SCHEMA) == pytest.approx(0, abs=1e-15)
+    assert correlation_error(X, Y, SCHEMA) > 0
+
+
+def test_error_depends_on_the_order_of_ordinal_levels_but_not_of_nominal_ones():
+    X, Y = table(14), table(15)
+    turned = {"school": Ordinal(["high", "basic", "college"]), "colour": Nominal(["blue", "red", "green"], nullable=True)}
+    error = correlation_error(X, Y, SCHEMA)
+    assert correlation_error(X, Y, {**SCHEMA, "colour": turned["colour"]}) == pytest.approx(error)
+    assert correlation_error(X, Y, {**SCHEMA, "school": turned["school"]}) != pytest.approx(error, rel=1e-3)
+
+
+def test_error_is_symmetric():
+    X, Y = table(16), table(17, n=60)
+    assert correlation_error(X, Y, SCHEMA) == correlation_error(Y, X, SCHEMA) > 0.01
+
+
+def test_error_obeys_the_triangle_inequality():
+    X, Y, Z = table(18), table(19), table(20)
+    assert correlation_error(X, Z, SCHEMA) <= correlation_error(X, Y, SCHEMA) + correlation_error(Y, Z, SCHEMA)
+
+
+def test_rows_with_a_missing_or_unknown_cell_are_left_out():
+    X, Y = table(21), table(22)
+    gaps = X.head(20).assign(age=np.nan, income=np.nan, school="unknown", colour=None, smokes="unknown")
+    assert correlation_error(pd.concat([gaps, X]), Y, SCHEMA) == pytest.approx(correlation_error(X, Y, SCHEMA))
+
+
+@pytest.mark.parametrize("cells", [{"income": 0.5}, {"smokes": "no"}, {"income": np.nan}, {"smokes": None}])
+@pytest.mark.parametrize("other", ["school", "colour"])
+def test_constant_and_empty_columns_have_no_association(cells, other):
+    (name,) = cells
+    schema = {column: SCHEMA[column] for column in (name, other)}
+    X = table(23).assign(**cells)[list(schema)]
+    assert correlation_error(X, X.sample(frac=0.5, random_state=0), schema) == 0
+    Y = table(24)
+    assert correlation_error(X, Y[list(schema)], schema) == pytest.approx(abs(association_by_brute_force(Y, name, other)))
+
+
+# Both
+
+
+@each_measure
+def test_containers_agree(measure):
+    X, Y = table(25), table(26)
+    expected = measure(X, Y, SCHEMA)
+    numbered = dict(enumerate(SCHEMA.values()))
+    as_arrays = [frame.astype(object).to_numpy() for frame in (X, Y)]
+    as_polars = [pl.DataFrame({name: frame[name].tolist() for name in frame}, strict=False) for frame in (X, Y)]
+    assert measure(*as_polars, SCHEMA) == expected
+    assert measure(X, as_polars[1], SCHEMA) == expected
+    assert measure(*as_arrays, numbered) == expected
+    assert measure(*(array.tolist() for array in as_arrays), numbered) == expected
+
+
+@each_measure
+def test_order_of_columns_does_not_matter(measure):
+    X, Y = table(27), table(28)
+    turned = Schema({name: SCHEMA[name] for name in reversed(list(SCHEMA))})
+    assert measure(X, Y[list(turned)], SCHEMA) == measure(X, Y, SCHEMA)
+    assert measure(X, Y, turned) == pytest.approx(measure(X, Y, SCHEMA))
+
+
+@each_measure
+def test_tables_are_not_changed(measure):
+    X, Y = table(29), table(30)
+    before = X.copy(), Y.copy()
+    measure(X, Y, SCHEMA)
+    pd.testing.assert_frame_equal(X, before[0])
+    pd.testing.assert_frame_equal(Y, before[1])
+
+
+@each_measure
+def test_result_is_a_float_also_for_single_rows(measure):
+    X = table(31, missing=0)
+    assert type(measure(X, X, SCHEMA)) is float
+    assert measure(X.head(1), X.head(1), SCHEMA) == 0
+
+
+@each_measure
+@pytest.mark.parametrize(
+    ("X", "Y", "message"),
+    [
+        (table(0).drop(columns="age"), table(0), r"^schema must name the columns of X, .* names 'age', which X lacks"),
+        (table(0), table(0).drop(columns="age"), r"^with Y as X: schema must name the columns of X, .* names 'age', which X lacks"),
+        (table(0).head(0), table(0), r"^X must have at least one row"),
+        (table(0), table(0).head(0), r"^Y must have at least one row"),
+    ],
+)
+def test_table_that_does_not_fit_is_named(measure, X, Y, message):
+    with pytest.raises(ValueError, match=message):
+        measure(X, Y, SCHEMA)
+
+
+@each_measure
+def test_column_of_the_wrong_dtype_is_named(measure):
+    X = table(0)
+    with pytest.raises(TypeError, match=r"^with Y as X: column 'income' is continuous in schema, but has dtype"):
+        measure(X, X.assign(income=X["smokes"].astype("string")), SCHEMA)
+
+
+@each_measure
+def test_schema_is_required_to_be_one(measure):
+    with pytest.raises(ValueError, match=r"^schema must be a dict"):
+        measure(table(0), table(0), None)
+
+
+@pytest.mark.parametrize("order", [0, 4, 2.0, True, "2", None])
+def test_other_orders_are_refused(order):
+    with pytest.raises(ValueError, match=r"^order must be 1, 2 or 3, got "):
+        marginal_total_variation(table(0), table(0), SCHEMA, order=order)
+
+
+def test_order_above_the_number_of_columns_is_refused():
+    with pytest.raises(ValueError, match=r"^order must be at most the number of columns, 1, got 2"):
+        marginal_total_variation([[0]], [[1]], {0: [0, 1]})
+
+
+def test_correlation_needs_two_columns():
+    with pytest.raises(ValueError, match=r"^schema must have at least two columns"):
+        correlation_error([[0]], [[1]], {0: [0, 1]})
