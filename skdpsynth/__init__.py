@@ -3,9 +3,16 @@
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.persistence import load
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.synthesis import LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
+from skdpsynth.synthesis import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivateMeasureMechanism,
+    SignedMeasureMechanism,
+)
 
 __all__ = [
+    "LatentFactorSynthesizer",
     "LowDimSynthesizer",
     "OnlineSynthesizer",
     "PrivacyAccountant",

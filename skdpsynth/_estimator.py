@@ -28,6 +28,15 @@ class PrivateEstimator(BaseEstimator):
         box : Box
         rng : stream of random bits
         """
+        self._check_promise()
+        container = Container.of(X)
+        X = validate_rows(self, X, reset=True, ensure_min_samples=self._least_rows)
+        box = Box.from_bounds(self.bounds, X.shape[1], container.columns, bits, container.whole(X.shape[1]))
+        self._container = container
+        return X, box, self._bits()
+
+    def _check_promise(self):
+        """Check the parameters that every private estimator has, but for bounds."""
         check_useful(self.epsilon)
         check_delta(self.delta)
         check_neighboring(self.neighboring)
@@ -37,17 +46,20 @@ class PrivateEstimator(BaseEstimator):
                 f"accountant counts under {self.accountant.neighboring!r}, but neighboring is {self.neighboring!r}; "
                 "use one relation for both."
             )
-        container = Container.of(X)
-        # An empty table is a neighbour of one row under add/remove, so it must fit too.
-        X = validate_rows(self, X, reset=True, ensure_min_samples=1 if self.neighboring == "replace_one" else 0)
-        box = Box.from_bounds(self.bounds, X.shape[1], container.columns, bits, container.whole(X.shape[1]))
+
+    @property
+    def _least_rows(self):
+        """An empty table is a neighbour of one row under add/remove, so it must fit too."""
+        return 1 if self.neighboring == "replace_one" else 0
+
+    def _bits(self):
+        """Return a stream of random bits; a seed warns in the name of the caller of ``fit``."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InsecureRandomnessWarning)
             rng = check_rng(self.random_state)
         for warning in caught:
-            warnings.warn(warning.message, stacklevel=4)
-        self._container = container
-        return X, box, rng
+            warnings.warn(warning.message, stacklevel=5)
+        return rng
 
     def _open_accountant(self, delta=None):
         """Return the accountant of this fit: its own, or a child that charges the shared one at once.

@@ -459,8 +459,7 @@ class SquareRootCounter(ContinualCounter):
     References
     ----------
     .. [1] Fichtenberger, Henzinger, Upadhyay (2023), "Constant matters: fine-grained error bound on differentially private
-       continual
-       observation".
+       continual observation".
 
     Examples
     --------
@@ -572,8 +571,7 @@ class SparseCounter(ContinualCounter):
     References
     ----------
     .. [1] He (2025), dissertation, Algorithm 10; Dwork, Naor, Reingold, Rothblum (2015), "Pure differential privacy for rectangle
-       queries via
-       private partitions". Corrected: the loop ends at the horizon.
+       queries via private partitions". Corrected: the loop ends at the horizon.
 
     Examples
     --------

@@ -3,7 +3,14 @@
 from sklearn.base import BaseEstimator
 
 import skdpsynth
-from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
 
 
 def all_estimators():
@@ -32,6 +39,10 @@ def variants():
         "LowDim-1": LowDimSynthesizer(1),
         "LowDim-private": LowDimSynthesizer(2, center="private"),
         "LowDim-inner": LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism("optimal")),
+        "LatentFactor": LatentFactorSynthesizer(),
+        "LatentFactor-add_or_remove_one": LatentFactorSynthesizer(neighboring="add_or_remove_one"),
+        "LatentFactor-scores": LatentFactorSynthesizer(strategy="scores"),
+        "LatentFactor-scores-pmm": LatentFactorSynthesizer(strategy="scores", synthesizer="pmm"),
         "Online": OnlineSynthesizer(),
         "Online-paper": OnlineSynthesizer("paper"),
         "Online-paper-sparse": OnlineSynthesizer("paper", counter="sparse"),

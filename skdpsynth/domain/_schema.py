@@ -121,7 +121,7 @@ class Nominal(_Levels):
 
 
 class Ordinal(_Levels):
-    """A column of categories in order.
+    """A column of categories in order; in pandas and polars it comes back as ordered categories.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class Schema(Mapping):
                 + " and ".join(
                     [f"has no entry for {_listed(missing)}"] * bool(missing) + [f"names {_listed(extra)}, which X lacks"] * bool(extra)
                 )
-                + "; add what is missing, or leave the columns out."
+                + "; add what is missing, or leave the columns out (X[list(schema)])."
             )
         return Schema({name: self._columns[name] for name in names})
 
@@ -281,7 +281,7 @@ class Schema(Mapping):
             Must be True: your word that the levels are public. ``astype("category")`` takes them from the rows, and a dtype does not
             tell.
         bounds : dict, default=None
-            For every other column ``(low, high)`` or a kind.
+            For every other column ``(low, high)`` (whole numbers, if both are ints and the dtype is no float) or a kind.
         nullable : list, default=()
             Columns in which cells may be missing.
 
@@ -289,6 +289,10 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
+        if hasattr(dtypes, "columns") or not hasattr(dtypes, "keys"):
+            raise ValueError(
+                f"dtypes must map columns to dtypes, got {type(dtypes).__name__}; give frame.dtypes (pandas) or frame.schema (polars)."
+            )
         if public is not True:
             raise ValueError(
                 f"public must be True, got {_shown(public)}: a categorical dtype may have its levels from the rows (astype('category') "
@@ -296,7 +300,10 @@ class Schema(Mapping):
             )
         bounds, columns = _by_column("bounds", bounds), {}
         for name, dtype in dict(dtypes).items():
-            columns[name] = bounds.pop(name) if name in bounds else _named(name, lambda dtype=dtype: _kind_of_dtype(dtype))
+            given = bounds.pop(name) if name in bounds else _named(name, lambda dtype=dtype: _kind_of_dtype(dtype))
+            if isinstance(given, tuple) and len(given) == 2 and str(dtype).lower().startswith("float"):
+                given = _named(name, lambda given=given: Continuous(*given, integer=False))
+            columns[name] = given
         return cls(_complete(columns, bounds, set(nullable), "bounds"))
 
     @classmethod
@@ -316,6 +323,8 @@ class Schema(Mapping):
         schema : Schema
         """
         told = metadata.to_dict() if hasattr(metadata, "to_dict") else metadata
+        if not isinstance(told, Mapping):
+            raise ValueError(f"metadata must be SDV metadata or the dict of it, got {type(told).__name__}.")
         tables = list(told["tables"].values()) if "tables" in told else [told]
         if len(tables) != 1 or "columns" not in tables[0]:
             raise ValueError(f"metadata must describe the columns of one table, got {len(tables)} tables; give that of one.")
@@ -328,6 +337,12 @@ class Schema(Mapping):
                     "give its domain."
                 )
             domain = domains.pop(name, [False, True] if sdtype == "boolean" else None)
+            wrong = {"numerical": list, "categorical": tuple}.get(sdtype)
+            if wrong is not None and isinstance(domain, wrong):
+                raise ValueError(
+                    f"column {name!r} is {sdtype} in metadata, got a {wrong.__name__} of domains: give (low, high) for numbers, a list for "
+                    "levels, or a kind."
+                )
             if sdtype == "numerical" and isinstance(domain, tuple) and len(domain) == 2 and "computer_representation" in facts:
                 domain = _named(
                     name, lambda d=domain, f=facts: Continuous(*d, integer="int" in f["computer_representation"].lower() and _whole(d))
@@ -369,6 +384,15 @@ def _kind_of(name, value):
     if isinstance(value, tuple) and len(value) == 2:
         return _named(name, lambda: Continuous(*value))
     if isinstance(value, list):
+        if (
+            len(value) == 2
+            and all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in value)
+            and value[1] - value[0] != 1
+        ):
+            raise ValueError(
+                f"schema of column {name!r} is a list of two numbers: write a tuple for bounds, ({value[0]!r}, {value[1]!r}), or "
+                f"Nominal({value!r}) for two levels."
+            )
         return _named(name, lambda: Nominal(value))
     raise ValueError(
         f"schema must give a tuple (low, high), a list of levels, Continuous, Ordinal or Nominal for column {name!r}, got {_shown(value)}; "

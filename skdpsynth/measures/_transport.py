@@ -111,7 +111,7 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
     (0.03, True)
     """
     positions, mass, total = _check_arguments(positions, signed_weights, metric, total, solver)
-    # Within a power of two of the unit box no square overflows.
+    # Within a power of two of the unit box no square overflows. Positions are public cells, or what was released: extremes tell nothing.
     coarse = 4 * np.finfo(float).eps * np.abs(positions).max()
     widest = float(np.max(np.ptp(positions, axis=0)))
     width = 2.0 ** np.rint(np.log2(widest)) if widest else 1.0

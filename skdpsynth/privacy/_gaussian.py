@@ -1,5 +1,6 @@
 """The discrete Gaussian distribution, sampled exactly: P(z) proportional to exp(-z**2 / (2 scale**2))."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -8,7 +9,8 @@ import numpy as np
 
 from skdpsynth.privacy._intervals import bernoulli_exp_minus, exp_minus, times
 from skdpsynth.privacy._laplace import draw_parts, join
-from skdpsynth.privacy._scales import check_scale, sample_by_scale
+from skdpsynth.privacy._losses import check_epsilon
+from skdpsynth.privacy._scales import SMALLEST, check_scale, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
 _TABLE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
@@ -124,3 +126,13 @@ def _table(scale):
         return out
 
     return SurvivalTable(survival, signed=True)
+
+
+def gaussian_scale(squared_sensitivity, rho) -> Fraction:
+    """Return sqrt(squared_sensitivity / (2 rho)) for rho-zCDP, rounded up to a multiple of 2**-20; 0 for an infinite rho."""
+    rho = check_epsilon(rho, "rho")
+    if rho == math.inf:
+        return Fraction(0)
+    # isqrt(m - 1) + 1 is the least whole number whose square is at least m.
+    least = math.isqrt(math.ceil(to_fraction(squared_sensitivity) * 4**20 / (2 * rho)) - 1) + 1
+    return max(SMALLEST, Fraction(least, 2**20))

@@ -65,11 +65,18 @@ class PrivateSynthesizer(PrivateEstimator):
         score : float
         """
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        X = self._points(X)
         rng = np.random.default_rng(_SCORE_SEED)
         if len(X) > _SCORE_ROWS:
             X = X[rng.choice(len(X), _SCORE_ROWS, replace=False)]
-        return -wasserstein_distance(X, self._sample_rows(len(X), rng))
+        return -wasserstein_distance(X, self._sample_points(len(X), rng))
+
+    def _points(self, X):
+        """Return the rows that `score` compares as points."""
+        return validate_rows(self, X, reset=False)
+
+    def _sample_points(self, n_samples, rng):
+        return self._sample_rows(n_samples, rng)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -20,6 +20,10 @@ def clone_inner(synthesizer, owner, words=""):
         raise ValueError(
             f"synthesizer must be {words}an unfitted synthesizer, but {type(synthesizer).__name__} lacks {', '.join(lacking)}."
         )
+    if getattr(synthesizer, "schema", None) is not None:
+        raise ValueError(
+            f"synthesizer must have schema=None, because {owner} hands it rows of numbers; encode mixed rows with MixedTypeEncoder first."
+        )
     if synthesizer.accountant is not None:
         raise ValueError(f"synthesizer must have accountant=None, because it is charged to this fit; give the accountant to {owner}.")
     return clone(synthesizer)

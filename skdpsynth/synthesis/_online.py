@@ -34,7 +34,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
         a private counter in every cell.
     synthesizer : unfitted synthesizer, default=None
         What runs on a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``, ``bounds``,
-        ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`.
+        ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`. It gets rows of numbers: encode mixed
+        ones with `skdpsynth.domain.MixedTypeEncoder` first.
     growth : float or "auto", default=1.25
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
         waits in the open block. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.

@@ -179,8 +179,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         most = _MOST_ON_A_LINE if box.n_features == 1 else MOST_CELLS[self.solver]
         hint = "use fewer" + (", or solver='ortools'" if most < MOST_CELLS["ortools"] else "")
         if not (isinstance(self.n_cells, str) and self.n_cells == "auto") and not is_whole(self.n_cells, 1, most):
+            way_out = hint if is_whole(self.n_cells, 1) else "'auto' is the default"
             raise ValueError(
-                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {self.n_cells!r}; {hint}."
+                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {self.n_cells!r}; {way_out}."
             )
         if self.cells is None:
             return None

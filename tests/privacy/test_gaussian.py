@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsynth.privacy import DiscreteGaussian, SeededBits
+from skdpsynth.privacy import DiscreteGaussian, SeededBits, gaussian_scale
 from skdpsynth.privacy import _gaussian as gaussian
 
 DIGITS = decimal.Context(prec=120)
@@ -140,3 +140,36 @@ def test_the_variance_is_at_most_the_square_of_the_scale(scale, exact_law):
 
 def test_the_variance_has_the_shape_of_the_scale():
     np.testing.assert_array_equal(DiscreteGaussian([[0, 2]]).variance(), [[0, 4]])
+
+
+# The scale that a loss asks for
+
+
+@pytest.mark.parametrize("squared_sensitivity", [1, 2, 7, Fraction(5, 3), 10**12])
+@pytest.mark.parametrize("rho", [Fraction(1, 2), 0.1, 3, Fraction(1, 10**9), Fraction(12345, 678910)])
+def test_the_scale_for_rho_is_the_least_on_its_grid_that_costs_at_most_rho(squared_sensitivity, rho):
+    scale, step = gaussian_scale(squared_sensitivity, rho), Fraction(1, 2**20)
+    rho = Fraction(str(rho))
+    assert scale % step == 0
+    assert squared_sensitivity / (2 * scale**2) <= rho < squared_sensitivity / (2 * (scale - step) ** 2)
+
+
+def test_an_exact_square_root_is_not_rounded_up():
+    assert gaussian_scale(18, 1) == 3
+    assert gaussian_scale(2, Fraction(1, 100)) == 10
+
+
+def test_an_infinite_rho_asks_for_no_noise():
+    assert gaussian_scale(3, float("inf")) == 0
+
+
+def test_a_huge_rho_asks_for_the_smallest_scale_that_is_sampled():
+    scale = gaussian_scale(1, 10**9)
+    assert scale == Fraction(1, 100)
+    assert DiscreteGaussian(scale).sample(10, SeededBits(0)).tolist() == [0] * 10
+
+
+@pytest.mark.parametrize("rho", [0, -1, float("nan"), "1"])
+def test_a_rho_that_is_no_positive_number_is_refused(rho):
+    with pytest.raises(ValueError, match="rho"):
+        gaussian_scale(1, rho)

@@ -1,0 +1,234 @@
+"""Latent factor models with softmax links, fitted to noisy counts of one and of two columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+from threadpoolctl import threadpool_limits
+
+_NODES = 256  # quasi-random points of the factors: a power of two
+_SEED = 7  # public: it scrambles the nodes
+_FITS = 8  # from different starts, and fewer where one takes long, because there is less noise to average out
+_STEPS = 1200
+_WORK = 1e8  # steps times codes squared, after which no other fit is begun
+_LEAST_STEPS = 100  # what is far below the noise of a cell may still show in many
+_OWN = 0.2  # rate of the loadings that a class has of its own, against the shared ones
+_RATE = 0.05
+_SMALL = 800  # codes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LatentFactors:
+    """A mixture of products in each of some classes.
+
+    Given the factors z of a node, columns are independent, and a column has the code m with probability softmax(a + B z)_m. Several fits
+    from different starts are mixed equally: what each makes of the noise averages out.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (n_columns,), int64
+        Number of codes of each column.
+    nodes : ndarray of shape (n_nodes, n_factors)
+        Points that stand for standard normal factors, equally likely.
+    intercepts : ndarray of shape (n_fits, n_classes, n_codes)
+        a: of all columns, one after the other.
+    loadings : ndarray of shape (n_fits, n_classes, n_codes, n_factors)
+        B.
+    """
+
+    sizes: np.ndarray
+    nodes: np.ndarray
+    intercepts: np.ndarray
+    loadings: np.ndarray
+
+    def __repr__(self):
+        n_fits, n_classes, n_codes, n_factors = self.loadings.shape
+        return f"LatentFactors({len(self.sizes)} columns, {n_codes} codes, {n_factors} factors, {n_classes} classes, {n_fits} fits)"
+
+    @classmethod
+    def of(cls, one_way, two_way, totals, deviations, n_factors):
+        """Fit to noisy counts by weighted least squares, up to their noise.
+
+        Parameters
+        ----------
+        one_way : list of ndarray of shape (n_classes, size)
+            Of every column.
+        two_way : dict of (i, j) to ndarray of shape (n_classes, size_i, size_j)
+            Of pairs of columns, ``i < j``.
+        totals : sequence of float
+            Number of rows of each class.
+        deviations : (float, float)
+            Standard deviations of a count of one and of two columns.
+        n_factors : int
+        """
+        sizes = np.array([counts.shape[1] for counts in one_way])
+        nodes = quasi_normal(_NODES, n_factors)
+        targets = [
+            _Targets.of(sizes, [t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations)
+            for c, n in enumerate(totals)
+        ]
+        if not two_way:  # nothing tells of factors
+            intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
+            return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)))
+        # Threads cost more than they bring on small matrices, and very much more on a busy machine.
+        n_codes = int(sizes.sum())
+        with threadpool_limits(1 if n_codes <= _SMALL else None, user_api="blas"):
+            fits: list[tuple] = []
+            steps = 0
+            while len(fits) < _FITS and steps < min(_STEPS, _WORK / n_codes**2):
+                intercepts, loadings, taken = _fit(targets, nodes, seed=len(fits))
+                fits.append((intercepts, loadings))
+                steps += taken
+        return cls(sizes, nodes, *map(np.array, zip(*fits, strict=True)))
+
+    def probabilities(self, label=0):
+        """Return P(code | fit and node) in a class, shape (n_codes, n_fits * n_nodes)."""
+        logits = [a[label][:, None] + B[label] @ self.nodes.T for a, B in zip(self.intercepts, self.loadings, strict=True)]
+        return _softmax(np.hstack(logits), _starts(self.sizes), self.sizes)
+
+    def sample(self, n_samples, rng, label=0):
+        """Draw codes of a class, shape (n_columns, n_samples).
+
+        Nodes, and levels within a node, are drawn by systematic sampling in random order: each row has the law of the model, and
+        the frequencies of a sample come closer to it than those of independent rows.
+
+        Parameters
+        ----------
+        n_samples : int
+        rng : numpy.random.Generator
+        label : int, default=0
+            Which class.
+        """
+        probabilities = self.probabilities(label)
+        n_nodes = probabilities.shape[1]
+        counts = np.diff(np.floor(np.arange(n_nodes + 1) * (n_samples / n_nodes) + rng.random()).astype(np.int64))
+        node = np.repeat(np.arange(n_nodes), counts)
+        part = np.arange(n_samples) - np.repeat(np.cumsum(counts) - counts, counts)  # which of a node's equal parts of [0, 1]
+        parts = np.repeat(counts, counts)
+        codes = np.empty((len(self.sizes), n_samples), dtype=np.int64)
+        for j, (start, size) in enumerate(zip(_starts(self.sizes), self.sizes, strict=True)):
+            cumulative = np.cumsum(probabilities[start : start + size], axis=0)
+            cumulative /= cumulative[-1]
+            # Adding the node makes one increasing sequence of all its distribution functions.
+            steps = (cumulative + np.arange(n_nodes)).T.ravel()
+            drawn = np.searchsorted(steps, (part + rng.random(n_samples)) / parts + node, side="right") - node * size
+            # Shuffled within each node, so that columns are independent given the node.
+            codes[j] = np.minimum(drawn, size - 1)[np.argsort(node + rng.random(n_samples))]
+        return codes[:, rng.permutation(n_samples)]
+
+
+def quasi_normal(n_points, n_dimensions):
+    """Return public quasi-random points of a standard normal distribution."""
+    from scipy.stats import qmc  # slow to import
+
+    points = qmc.Sobol(n_dimensions, seed=_SEED).random(n_points)
+    return ndtri(np.clip(points, 1e-4, 1 - 1e-4))
+
+
+@dataclass(frozen=True, eq=False)
+class _Targets:
+    """Frequencies to fit, and their noise."""
+
+    sizes: np.ndarray
+    one_way: np.ndarray  # (n_codes,), projected to probabilities
+    two_way: np.ndarray  # (n_codes, n_codes), symmetric
+    mask: np.ndarray  # 1 where a pair was counted
+    weight: float  # of one_way against two_way
+    noise: float  # expected sum of squares
+    n: float
+
+    @classmethod
+    def of(cls, sizes, one_way, two_way, n, deviations):
+        starts = _starts(sizes)
+        n_codes = int(sizes.sum())
+        matrix, mask = (np.zeros((n_codes, n_codes), dtype=np.float32) for _ in range(2))
+        for (i, j), counts in two_way.items():
+            rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
+            matrix[rows, columns], matrix[columns, rows] = counts / n, counts.T / n
+            mask[rows, columns] = mask[columns, rows] = 1
+        one = np.concatenate([_nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
+        first, second = deviations
+        weight = min((second / first) ** 2, 50.0) if first > 0 else 50.0
+        return cls(
+            sizes,
+            one,
+            matrix,
+            mask,
+            weight,
+            (second / n) ** 2 * max(float(mask.sum()), 1.0),
+            n,
+        )
+
+
+def _fit(targets, nodes, seed):
+    """Adam on the weighted squared error of all classes; stop where chi squared a cell falls to 1, because the rest is noise.
+
+    Classes share their loadings but for a part of their own.
+    """
+    sizes, n_nodes, n_classes = targets[0].sizes, len(nodes), len(targets)
+    starts, n_codes = _starts(sizes), int(sizes.sum())
+    Z = nodes.astype(np.float32)
+    rng = np.random.default_rng(seed)
+    intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
+    shared = (0.1 * ndtri(rng.uniform(0.01, 0.99, (n_codes, Z.shape[1])))).astype(np.float32)
+    own = [np.zeros_like(shared) for _ in targets] if n_classes > 1 else []
+    parameters = [*intercepts, shared, *own]
+    first, second = ([np.zeros_like(p) for p in parameters] for _ in range(2))
+    rates = [1.0] * (n_classes + 1) + [_OWN] * len(own)
+    weights = np.array([target.n for target in targets]) ** 2
+    weights = (weights / weights.sum()).astype(np.float32)
+    for step in range(1, _STEPS + 1):
+        gradients, misfit = [], 0.0
+        for c, target in enumerate(targets):
+            loadings = shared + own[c] if own else shared
+            slope, square = _slope(target, _softmax(intercepts[c] + loadings @ Z.T, starts, sizes), starts)
+            misfit += square * target.n**2
+            gradients.append((slope.sum(axis=1, keepdims=True) * (weights[c] / n_nodes), slope @ Z * (weights[c] / n_nodes)))
+        if step > _LEAST_STEPS and misfit <= sum(target.noise * target.n**2 for target in targets):
+            break
+        of_loadings = [gradient for _, gradient in gradients]
+        rate = _RATE * min(1.0, 2 * (1 - step / _STEPS) + 0.05)
+        for parameter, m, v, gradient, factor in zip(
+            parameters, first, second, [*(g for g, _ in gradients), sum(of_loadings), *(of_loadings if own else [])], rates, strict=True
+        ):
+            m += 0.1 * (gradient - m)
+            v += 0.01 * (gradient * gradient - v)
+            parameter -= factor * rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-12)
+    return (
+        np.array([intercept[:, 0] for intercept in intercepts], dtype=float),
+        np.array([shared + part for part in own] if own else [shared], dtype=float),
+        step,
+    )
+
+
+def _slope(target, P, starts):
+    """Return the derivative of the error of one class by its logits (times the number of nodes), and the squared error of pairs."""
+    error = P @ P.T
+    error /= P.shape[1]
+    error -= target.two_way
+    error *= target.mask
+    square = float(np.vdot(error, error))
+    slope = error @ P
+    slope += np.float32(target.weight) * (P.mean(axis=1) - target.one_way)[:, None]
+    slope *= P
+    slope -= P * np.repeat(np.add.reduceat(slope, starts, axis=0), target.sizes, axis=0)
+    return slope, square
+
+
+def _softmax(logits, starts, sizes):
+    """Softmax down the rows of each column's block; overwrites."""
+    logits -= np.repeat(np.maximum.reduceat(logits, starts, axis=0), sizes, axis=0)
+    np.exp(logits, out=logits)
+    logits /= np.repeat(np.add.reduceat(logits, starts, axis=0), sizes, axis=0)
+    return logits
+
+
+def _starts(sizes):
+    return np.cumsum(sizes) - sizes
+
+
+def _nearest_probabilities(values):
+    """The nearest point of the simplex, in the euclidean distance."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
+    return np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0)

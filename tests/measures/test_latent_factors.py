@@ -1,0 +1,264 @@
+"""The latent factor model: its objective, what it recovers, where it stops, and what it samples."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import brentq
+
+from skdpsynth.measures import LatentFactors
+from skdpsynth.measures import _latent_factors as latent_factors
+from skdpsynth.measures._latent_factors import quasi_normal
+
+SIZES = [2, 3, 5, 4]
+PAIRS = list(combinations(range(4), 2))
+
+
+def a_model(seed=0, strength=1.0, sizes=SIZES, n_factors=2, shape=(1, 1)):
+    """A model of `shape`: fits and classes."""
+    rng = np.random.default_rng(seed)
+    intercepts, loadings = rng.normal(0, 0.7, (*shape, sum(sizes))), strength * rng.normal(size=(*shape, sum(sizes), n_factors))
+    return LatentFactors(np.array(sizes), quasi_normal(256, n_factors), intercepts, loadings)
+
+
+def blocks(model, label=0):
+    """P(code | node) of each column."""
+    return np.split(model.probabilities(label), np.cumsum(model.sizes)[:-1])
+
+
+def margins(model, label=0):
+    return [block.mean(axis=1) for block in blocks(model, label)]
+
+
+def tables(model, pairs=PAIRS, label=0):
+    P = blocks(model, label)
+    return {(i, j): P[i] @ P[j].T / P[i].shape[1] for i, j in pairs}
+
+
+def refit(one_way, two_way, n=10_000.0, deviations=(0.0, 0.0), n_factors=4):
+    counts = [n * p[None] for p in one_way], {pair: n * p[None] for pair, p in two_way.items()}
+    return LatentFactors.of(*counts, [n], deviations, n_factors)
+
+
+def distance(first, second):
+    """The largest total variation between tables."""
+    return max(np.abs(first[key] - second[key]).sum() / 2 for key in first)
+
+
+def test_probabilities_of_a_column_sum_to_one_at_every_node():
+    model = a_model(strength=40.0, shape=(3, 2))
+    for label in (0, 1):
+        assert model.probabilities(label).shape == (14, 3 * 256)
+        for block in blocks(model, label):
+            assert block.min() >= 0
+            np.testing.assert_allclose(block.sum(axis=0), 1, atol=1e-12)
+
+
+def test_probabilities_are_a_softmax_of_the_factors():
+    model = a_model(shape=(2, 3))
+    z, rows = model.nodes[17], slice(2, 5)  # of the second column
+    odds = np.exp(model.intercepts[1, 2, rows] + model.loadings[1, 2, rows] @ z)
+    np.testing.assert_allclose(model.probabilities(2)[rows, 256 + 17], odds / odds.sum())
+
+
+def test_nodes_stand_for_normal_factors_and_are_public():
+    nodes = quasi_normal(256, 3)
+    np.testing.assert_array_equal(nodes, quasi_normal(256, 3))
+    for z in nodes.T:
+        assert stats.kstest(z, "norm").statistic < 2 / 256  # a point in each of 256 parts
+    assert np.abs(np.corrcoef(nodes.T) - np.eye(3)).max() < 0.05
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_the_fit_ends_where_the_objective_is_stationary(n_classes):
+    """By central differences in doubles, for targets that no model has, and next to no noise that could stop the fit."""
+    deviations, weight = (1e-9, 2e-9), 4.0  # the noise of pairs is twice that of columns: its square is the weight
+    wanted = [(tables(a_model(c, strength=2.0), PAIRS[1:]), [np.full(size, 1 / size) for size in SIZES]) for c in range(n_classes)]
+    two_way = {pair: 1000.0 * np.array([target[pair] for target, _ in wanted]) for pair in PAIRS[1:]}
+    one_way = [1000.0 * np.array(p) for p in zip(*(p for _, p in wanted), strict=True)]
+    model = LatentFactors.of(one_way, two_way, [1000.0] * n_classes, deviations, 2)
+    for c, (target, frequencies) in enumerate(wanted):
+
+        def objective(parameters, target=target, frequencies=frequencies):
+            of = LatentFactors(model.sizes, model.nodes, parameters[None, None, :14], parameters[14:].reshape(1, 1, 14, 2))
+            pairs_error = sum(((table - target[pair]) ** 2).sum() for pair, table in tables(of, PAIRS[1:]).items()) / 2
+            return pairs_error + weight * sum(((p - q) ** 2).sum() for p, q in zip(margins(of), frequencies, strict=True)) / 2
+
+        end = np.concatenate([model.intercepts[0, c], model.loadings[0, c].ravel()])
+        slopes = [(objective(end + step) - objective(end - step)) / 2e-4 for step in 1e-4 * np.eye(len(end))]
+        assert np.abs(slopes).max() < 5e-5  # at the start .04
+        assert objective(end) > 0.03
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_is_recovered_from_its_exact_tables(seed):
+    truth = a_model(seed, strength=1.5)
+    model = refit(margins(truth), tables(truth))
+    assert distance(tables(model), tables(truth)) < 0.01
+    independent = {(i, j): np.outer(margins(truth)[i], margins(truth)[j]) for i, j in PAIRS}
+    assert distance(independent, tables(truth)) > 0.1
+
+
+def test_independent_columns_get_an_independent_model():
+    wanted = margins(a_model(5))
+    model = refit(wanted, {(i, j): np.outer(wanted[i], wanted[j]) for i, j in PAIRS})
+    assert distance(tables(model), {(i, j): np.outer(wanted[i], wanted[j]) for i, j in PAIRS}) < 0.005
+
+
+def test_of_columns_without_pairs_the_frequencies_are_kept_exactly():
+    one_way = [np.array([0.0, 1.0]), np.array([0.2, 0.0, 0.8])]
+    model = refit(one_way, {})
+    for got, wanted in zip(margins(model), one_way, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-7)
+    P = model.probabilities()
+    np.testing.assert_allclose(P, np.repeat(P[:, :1], P.shape[1], axis=1))
+
+
+def test_a_pair_that_was_not_counted_does_not_pull():
+    """The first two columns are equal, and so are the last two; nothing is said of the others."""
+    equal = np.eye(3) / 3
+    model = refit([np.full(3, 1 / 3)] * 4, {(0, 1): equal, (2, 3): equal})
+    got = tables(model)
+    assert distance({0: got[0, 1], 1: got[2, 3]}, {0: equal, 1: equal}) < 0.05
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("deviation", "least"), [(30.0, 0.95), (100.0, 0.7)])
+def test_fits_stop_where_their_error_is_that_of_the_noise_and_their_mixture_comes_closer_to_the_truth(deviation, least):
+    """Tables of 12 columns with normal noise, whose own mean square has a standard deviation of 3 %. Much noise allows a hundred steps
+    beyond that."""
+    n, sizes = 20_000.0, [5] * 12
+    pairs = list(combinations(range(12), 2))
+    truth, rng = a_model(2, strength=1.5, sizes=sizes), np.random.default_rng(4)
+    exact = tables(truth, pairs)
+    noisy = {pair: table + rng.normal(0, deviation / n, table.shape) for pair, table in exact.items()}
+    one_way = [p + rng.normal(0, deviation / n, len(p)) for p in margins(truth)]
+    model = refit(one_way, noisy, n, (deviation, deviation), 8)
+
+    def error(of, other):
+        return np.mean([((got - other[pair]) ** 2).mean() for pair, got in tables(of, pairs).items()]) / (deviation / n) ** 2
+
+    fits = [LatentFactors(model.sizes, model.nodes, a[None], B[None]) for a, B in zip(model.intercepts, model.loadings, strict=True)]
+    assert len(fits) == 8
+    for fit in fits:
+        assert least < error(fit, noisy) <= 1.001
+        assert error(model, exact) < error(fit, exact) < 0.5
+
+
+def test_each_class_has_a_model_of_its_own():
+    classes = [a_model(seed, strength=1.5) for seed in (0, 1)]
+    one_way = [1000.0 * np.array(p) for p in zip(*map(margins, classes), strict=True)]
+    two_way = {pair: 1000.0 * np.array([tables(of)[pair] for of in classes]) for pair in PAIRS}
+    model = LatentFactors.of(one_way, two_way, [1000.0, 1000.0], (0.0, 0.0), 4)
+    for label, of in enumerate(classes):
+        assert distance(tables(model, label=label), tables(of)) < 0.02
+    assert distance(tables(model, label=0), tables(classes[1])) > 0.1
+
+
+@pytest.mark.statistical
+def test_a_small_class_borrows_the_loadings_of_a_large_one():
+    """Two classes of one law with the same noise of a count, 20,000 and 1,000 rows: mean square errors of the small one's tables, alone
+    and together; in four cases their ratio was 1.5 to 1.65."""
+    pairs, truth = list(combinations(range(8), 2)), a_model(3, strength=1.5, sizes=[4] * 8)
+    exact, totals, rng = tables(truth, pairs), np.array([20_000.0, 1000.0]), np.random.default_rng(0)
+    one_way = [totals[:, None] * p + rng.normal(0, 20, (2, 4)) for p in margins(truth)]
+    two_way = {pair: totals[:, None, None] * table + rng.normal(0, 20, (2, 4, 4)) for pair, table in exact.items()}
+    together = LatentFactors.of(one_way, two_way, totals, (20.0, 20.0), 8)
+    alone = LatentFactors.of([t[1:] for t in one_way], {pair: t[1:] for pair, t in two_way.items()}, totals[1:], (20.0, 20.0), 8)
+    errors = [
+        sum(((got - exact[pair]) ** 2).sum() for pair, got in found.items()) for found in (tables(alone, pairs), tables(together, pairs, 1))
+    ]
+    assert errors[1] < errors[0] / 1.25
+
+
+def test_negative_counts_are_fitted_too():
+    rng, pairs = np.random.default_rng(0), list(combinations(range(3), 2))
+    one_way, two_way = [rng.normal(0, 500, (1, 3)) for _ in range(3)], {pair: rng.normal(0, 500, (1, 3, 3)) for pair in pairs}
+    model = LatentFactors.of(one_way, two_way, [10.0], (500.0, 500.0), 8)
+    assert np.isfinite(model.probabilities()).all()
+
+
+def test_the_projection_is_the_nearest_point_of_the_simplex():
+    """It is max(v - t, 0) for the t at which that sums to 1, by bisection."""
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5, 40):
+        v = rng.normal(0, 2, size)
+        t = brentq(lambda t, v=v: np.maximum(v - t, 0).sum() - 1, v.min() - 2, v.max(), xtol=1e-14)
+        np.testing.assert_allclose(latent_factors._nearest_probabilities(v), np.maximum(v - t, 0), atol=1e-10)
+
+
+# Samples
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 255, 1000])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1)])
+def test_samples_have_a_code_of_each_column(n, shape):
+    codes = a_model(shape=shape).sample(n, np.random.default_rng(0))
+    assert codes.shape == (4, n)
+    assert codes.dtype == np.int64
+    for column, size in zip(codes, SIZES, strict=True):
+        assert set(column.tolist()) <= set(range(size))
+
+
+@pytest.mark.statistical
+def test_frequencies_of_pairs_are_those_of_the_model():
+    """Chi-square of 40,000 rows: false alarm 1e-4 a pair under a fresh seed; half as strong factors are rejected."""
+    model, n = a_model(strength=1.5, shape=(2, 2)), 40_000
+    codes = model.sample(n, np.random.default_rng(1), label=1)
+    weaker = LatentFactors(model.sizes, model.nodes, model.intercepts, model.loadings / 2)
+    for (i, j), wanted in tables(model, label=1).items():
+        observed = np.histogram2d(codes[i], codes[j], [np.arange(SIZES[i] + 1), np.arange(SIZES[j] + 1)])[0]
+        assert stats.chisquare(observed.ravel(), n * wanted.ravel()).pvalue > 1e-4
+        assert stats.chisquare(observed.ravel(), n * tables(weaker, label=1)[i, j].ravel()).pvalue < 1e-6
+
+
+@pytest.mark.statistical
+def test_columns_are_independent_given_the_node():
+    """Without loadings the columns are independent: false alarm 1e-4 a pair under a fresh seed."""
+    codes = a_model(strength=0.0).sample(20_000, np.random.default_rng(2))
+    for i, j in PAIRS:
+        observed = np.histogram2d(codes[i], codes[j], [np.arange(SIZES[i] + 1), np.arange(SIZES[j] + 1)])[0]
+        assert stats.chi2_contingency(observed).pvalue > 1e-4
+
+
+def test_frequencies_come_closer_to_the_model_than_those_of_independent_rows():
+    """Chi-square of one column over its degrees of freedom: about 1 for independent rows, and below 0.2 here in 20 samples on average."""
+    model = a_model()
+    found = []
+    for seed in range(20):
+        codes = model.sample(10_000, np.random.default_rng(seed))
+        found.append(
+            [
+                stats.chisquare(np.bincount(c, minlength=len(p)), 10_000 * p)[0] / (len(p) - 1)
+                for c, p in zip(codes, margins(model), strict=True)
+            ]
+        )
+    assert np.mean(found) < 0.2
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_first_row_of_a_small_sample_has_the_law_of_the_model(n):
+    """Chi-square of 3,000 first rows: false alarm 1e-4 a pair under a fresh seed; independent columns are rejected."""
+    model, rng = a_model(strength=2.0, sizes=[2, 3]), np.random.default_rng(5)
+    first = np.array([model.sample(n, rng)[:, 0] for _ in range(3000)])
+    observed = np.bincount(3 * first[:, 0] + first[:, 1], minlength=6)
+    wanted = tables(model, [(0, 1)])[0, 1].ravel()
+    independent = np.outer(*margins(model)).ravel()
+    assert stats.chisquare(observed, 3000 * wanted).pvalue > 1e-4
+    assert stats.chisquare(observed, 3000 * independent).pvalue < 1e-6
+
+
+def test_rows_come_in_random_order():
+    """Neighbouring rows of 5,000 are uncorrelated, where nodes one after the other would make them equal: 5 standard errors."""
+    codes = a_model(strength=30.0).sample(5000, np.random.default_rng(0))
+    for column in codes:
+        assert abs(np.corrcoef(column[:-1], column[1:])[0, 1]) < 5 / math.sqrt(5000)
+
+
+def test_samples_repeat_by_their_generator_only():
+    model = a_model()
+    np.testing.assert_array_equal(model.sample(50, np.random.default_rng(0)), model.sample(50, np.random.default_rng(0)))
+    assert (model.sample(50, np.random.default_rng(0)) != model.sample(50, np.random.default_rng(1))).any()

@@ -1,0 +1,151 @@
+"""Links: the noisy distribution of a column, and its bins."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from skdpsynth.measures import Link
+
+
+def tree(leaves, every=1):
+    """Exact counts of the levels 1 to depth; None for those that are not released."""
+    depth = int(np.log2(len(leaves)))
+    return [leaves.reshape(2**j, -1).sum(axis=1) if (depth - j) % every == 0 else None for j in range(1, depth + 1)]
+
+
+def noisy_link(seed, n_cells=64, n_bins=16, scale=20):
+    """A link of noisy counts that do not fit together, with zeros, atoms and cells that cannot hold rows."""
+    rng = np.random.default_rng(seed)
+    leaves = rng.integers(0, 30, 64) * rng.integers(0, 2, 64)
+    leaves[rng.integers(0, 64, 3)] += rng.integers(0, 800, 3)
+    leaves[n_cells:] = 0
+    levels = [level if level is None else level + rng.integers(-scale, scale + 1, len(level)) for level in tree(leaves, 1 + seed % 3)]
+    return Link.of(levels, 2.0 * scale**2, n_cells, n_bins)
+
+
+LINKS = [noisy_link(seed, n_cells=64 - seed % 20) for seed in range(40)]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("variance", [0.0, 7.0])
+def test_without_noise_mass_is_the_histogram(every, variance):
+    leaves = np.random.default_rng(0).integers(0, 50, 64)
+    link = Link.of(tree(leaves, every), variance, 64, 16)
+    np.testing.assert_allclose(link.mass, leaves / leaves.sum(), atol=1e-12)
+
+
+def test_mass_is_a_probability_measure_whatever_the_noise():
+    for link in LINKS:
+        assert link.mass.min() >= 0
+        assert link.mass.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_cells_that_cannot_hold_rows_get_no_mass():
+    """Five whole numbers in a tree of eight leaves: noise in the other three is dropped."""
+    leaves = np.array([10, 0, 30, 0, 20, 40, 40, 40])
+    link = Link.of(tree(leaves), 1.0, 5, 16)
+    np.testing.assert_allclose(link.mass, leaves[:5] / 60)
+    assert link.edges[-1] == 5
+
+
+@pytest.mark.parametrize("counts", [np.zeros(16), np.full(16, -5)])
+def test_counts_without_mass_are_uniform(counts):
+    link = Link.of(tree(counts.astype(np.int64)), 1.0, 11, 4)
+    np.testing.assert_allclose(link.mass, np.full(11, 1 / 11))
+
+
+def test_noisy_levels_are_weighed_so_that_the_error_falls():
+    """All levels against the leaves alone: squared errors of the mass of the left half in 200 draws.
+
+    Variances v of one count, and 32 v of the sum of 32 leaves: together a good deal less.
+    """
+    rng, leaves = np.random.default_rng(3), np.full(64, 100)
+    errors = []
+    for _ in range(200):
+        noisy = [level + rng.integers(-20, 21, len(level)) for level in tree(leaves)]
+        links = Link.of(noisy, 140.0, 64, 16), Link.of([None] * 5 + noisy[-1:], 140.0, 64, 16)
+        errors.append([(link.mass[:32].sum() - 0.5) ** 2 for link in links])
+    all_levels, leaves_alone = np.mean(errors, axis=0)
+    assert all_levels < 0.35 * leaves_alone
+
+
+def test_bins_cover_the_cells_in_order():
+    for link in LINKS:
+        assert link.edges[0] == 0
+        assert link.edges[-1] == len(link.mass)
+        assert (np.diff(link.edges) > 0).all()
+        expected = np.repeat(np.arange(link.n_bins), np.diff(link.edges))
+        np.testing.assert_array_equal(link.bins_of(np.arange(len(link.mass))), expected)
+
+
+def test_a_missing_cell_is_in_no_bin():
+    assert LINKS[0].bins_of(np.array([-1, 0])).tolist() == [-1, 0]
+
+
+def test_a_heavy_cell_is_a_bin_of_its_own():
+    n_heavy = 0
+    for link in LINKS:
+        for cell in np.flatnonzero(link.mass > 1 / 16):
+            assert {cell, cell + 1} <= set(link.edges.tolist())
+            n_heavy += 1
+    assert n_heavy > 40
+
+
+def test_a_bin_of_several_cells_has_at_most_twice_its_share():
+    for link in LINKS:
+        mass, width = np.add.reduceat(link.mass, link.edges[:-1]), np.diff(link.edges)
+        assert mass[width > 1].max() <= 2 / 16 + 1e-12
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 50), min_size=32, max_size=32), st.integers(1, 20))
+def test_there_are_at_most_twice_as_many_bins_as_wanted(leaves, n_bins):
+    link = Link.of(tree(np.array(leaves)), 1.0, 32, n_bins)
+    assert 1 <= link.n_bins <= 2 * n_bins
+
+
+def test_sixteen_bins_of_a_smooth_column_hold_a_sixteenth_each():
+    link = Link.of(tree(np.full(1024, 7)), 1.0, 1024, 16)
+    assert np.diff(link.edges).tolist() == [64] * 16
+
+
+def test_a_single_atom_is_kept():
+    leaves = np.zeros(256, dtype=np.int64)
+    leaves[37] = 1000
+    link = Link.of(tree(leaves), 1.0, 256, 16)
+    assert link.edges.tolist() == [0, 37, 38, 256]
+
+
+def test_drawn_cells_lie_in_their_bin():
+    for link in LINKS:
+        bins = np.random.default_rng(0).integers(0, link.n_bins, 500)
+        np.testing.assert_array_equal(link.bins_of(link.cells_of(bins, np.random.default_rng(1))), bins)
+
+
+@pytest.mark.statistical
+def test_cells_are_drawn_by_their_mass():
+    """Chi-square of 50,000 draws in one bin of 40 unlike cells: false alarm 1e-4 under a fresh seed."""
+    leaves = np.random.default_rng(0).integers(1, 100, 64)
+    link = Link(leaves / leaves.sum(), np.array([0, 13, 53, 64]))
+    drawn = link.cells_of(np.ones(50_000, dtype=np.int64), np.random.default_rng(1))
+    observed = np.bincount(drawn, minlength=64)[13:53]
+    share = leaves[13:53] / leaves[13:53].sum()
+    assert observed.sum() == 50_000
+    assert stats.chisquare(observed, 50_000 * share).pvalue > 1e-4
+    assert stats.chisquare(observed).pvalue < 1e-50
+
+
+@pytest.mark.statistical
+def test_cells_of_a_bin_without_mass_are_drawn_alike():
+    """Chi-square of 20,000 draws in 10 cells: false alarm 1e-4 under a fresh seed."""
+    link = Link(np.array([1.0] + [0.0] * 10), np.array([0, 1, 11]))
+    drawn = link.cells_of(np.ones(20_000, dtype=np.int64), np.random.default_rng(2))
+    assert stats.chisquare(np.bincount(drawn, minlength=11)[1:]).pvalue > 1e-4
+
+
+def test_a_cell_without_mass_is_not_drawn_from_a_bin_that_has_some():
+    link = Link(np.array([0.0, 0.5, 0.0, 0.5, 0.0]), np.array([0, 5]))
+    drawn = link.cells_of(np.zeros(5000, dtype=np.int64), np.random.default_rng(3))
+    assert set(drawn.tolist()) == {1, 3}
