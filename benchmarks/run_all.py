@@ -6,7 +6,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 missed = []
-for script in ("speed.py", "memory.py", "transport.py", "accuracy_measure.py", "accuracy_pca.py", "accuracy_signed.py", "online.py"):
+for script in (
+    "speed.py",
+    "memory.py",
+    "transport.py",
+    "accuracy_measure.py",
+    "accuracy_pca.py",
+    "accuracy_signed.py",
+    "online.py",
+    "mixed_tables.py",
+    "paper_study.py",
+):
     print(f"== {script}", flush=True)
     if subprocess.run([sys.executable, HERE / script], check=False).returncode:
         missed.append(script)
