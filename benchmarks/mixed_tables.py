@@ -6,7 +6,8 @@ AUC: mean of logistic regression, random forest and gradient boosting, trained o
 (mixed_data.downstream_auc); on the published split of adult, and for acs on the one that the targets were set on. TV: mean total
 variation of the marginals of one or two columns between the training rows and as many synthetic ones. `--peers`: an interpreter with
 peers/requirements.txt; each peer is fitted once a seed and epsilon under add/remove, on a random split of acs; its rows are kept in
-`--keep`, and read from there if they are found. Runs whose peer did not finish in 25 minutes are left out.
+`--keep`, and read from there if they are found. Left out are runs whose peer did not finish in 25 minutes or, without `--peers`, that
+are not in `--keep`.
 """
 
 import argparse
@@ -221,7 +222,7 @@ def peers(seeds, interpreter, folder):
                         )
                     )
                 if not rows:
-                    print(f"| {name} | {epsilon:g} | {tool} | 0 | did not finish | | | |", flush=True)
+                    print(f"| {name} | {epsilon:g} | {tool} | 0 | no run | | | |", flush=True)
                     continue
                 auc, two, correlation, taken = np.transpose(rows)
                 scores[tool], seconds[tool] = auc.mean(), taken.mean()
@@ -245,6 +246,8 @@ def peer(tool, name, epsilon, seed, interpreter, folder, schema):
     """Return a peer's synthetic rows and its seconds, from a run of now or from the folder; (None, None) if it did not finish."""
     out = folder / f"{name}_{tool}_{epsilon:g}_{seed}.csv"
     report = out.with_suffix(".json")
+    if not report.exists() and interpreter is None:
+        return None, None
     if not report.exists():
         command = [interpreter, Path(__file__).parent / "peers" / "fit_peer.py", "--tool", tool, "--table", folder / f"{name}.csv"]
         command += ["--schema", folder / f"{name}.schema.json", "--epsilon", str(epsilon), "--seed", str(seed), "--out", out]
@@ -269,7 +272,7 @@ if __name__ == "__main__":
         sys.exit(0)
     warnings.simplefilter("ignore", SmallSampleWarning)
     results = [globals()[part](arguments.seeds) for part in ("size", "targets", "wide") if part in arguments.only]
-    if "peers" in arguments.only and arguments.peers:
+    if "peers" in arguments.only and (arguments.peers or arguments.keep):
         with tempfile.TemporaryDirectory() as scratch:
             results.append(peers(arguments.seeds, arguments.peers, arguments.keep or Path(scratch)))
     sys.exit(not all(results))

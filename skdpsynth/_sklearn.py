@@ -13,6 +13,9 @@ from sklearn.utils.validation import check_array, validate_data
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
+_HOW = "by skdpsynth.domain.MixedTypeEncoder (LatentFactorSynthesizer takes it as it is, with a schema)"
+
+
 def validate_rows(estimator, X, *, reset, ensure_min_samples=1, allow_nan=False):
     """Check a table of finite numbers; set or compare ``n_features_in_`` and ``feature_names_in_``.
 
@@ -137,7 +140,7 @@ def _numbers_of_frame(X):
         kind = X[name].head(0).to_numpy().dtype.kind if not _is_pandas(X) else getattr(dtype, "kind", "O")
         if (kind not in "iufb" and dtype is not np.dtype(object)) or str(dtype).startswith("Sparse"):
             dtype = re.split(r"[(\[]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
-            raise TypeError(f"X must hold numbers only, but column {str(name)!r} has dtype {dtype}; drop or encode it first.")
+            raise TypeError(f"X must hold numbers only, but column {str(name)!r} has dtype {dtype}; drop it, or encode it {_HOW}.")
     return _quietly(lambda: X.astype(float)) if _is_pandas(X) and np.dtype(object) in list(X.dtypes) else X
 
 
@@ -150,7 +153,7 @@ def _numbers(X):
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers; give real and imaginary parts as columns.")
     if array.dtype.kind not in "iufb":
-        raise TypeError(f"X must hold numbers only, got dtype {array.dtype}; encode it first.")
+        raise TypeError(f"X must hold numbers only, got dtype {array.dtype}; encode it {_HOW}.")
     return array
 
 
@@ -166,5 +169,5 @@ def _quietly(convert):
     # Raised here, so that it has no context.
     raise kind(
         "X must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a number); "
-        "drop or encode their columns first."
+        f"drop their columns, or encode them {_HOW}."
     )

@@ -51,7 +51,7 @@ class Continuous:
         low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
         ends = _as_float(low), _as_float(high)
         if not (-math.inf < ends[0] < ends[1] < math.inf and ends[1] - ends[0] < math.inf):
-            raise ValueError(f"bounds must be finite with low < high, got ({low!r}, {high!r}).")
+            raise ValueError(f"bounds must be finite with low < high, got ({low!r}, {high!r}); swap or correct them.")
         if self.integer not in (None, True, False):
             raise ValueError(f"integer must be None, True or False, got {_shown(self.integer)}.")
         integer = isinstance(low, int) and isinstance(high, int) if self.integer is None else bool(self.integer)
@@ -177,7 +177,7 @@ class Schema(Mapping):
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError(
                 f"schema must be a dict of column: (low, high) or [levels], got {_shown(columns)}; it states public facts and is never "
-                "inferred from rows."
+                "inferred from rows (Schema.from_json reads a file)."
             )
         self._columns = {name: _kind_of(name, value) for name, value in columns.items()}
 

@@ -204,7 +204,9 @@ def _as_array(X):
         return cells.reshape(len(X), len(X[0]))
     array = np.asarray(X) if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
     if array.ndim != 2:
-        raise ValueError(f"Expected 2D array, got {array.ndim}D array instead; give rows of equally many columns.")
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead; give rows of equally many columns (of a Series, .to_frame())."
+        )
     return array
 
 

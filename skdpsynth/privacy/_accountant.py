@@ -361,8 +361,9 @@ class PrivacyAccountant:
             cost, rest = entry.loss, f"that leaves none of delta={float(self.delta):g} for the zCDP losses"
         else:
             cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(self.epsilon):g} remains"
+        less = "delta" if delta > self.delta else "epsilon (or share of `split`)"
         raise BudgetExceededError(
-            f"{entry.name!r} costs {cost}, but {rest}; give it a smaller epsilon (or share of `split`), or raise the budget.",
+            f"{entry.name!r} costs {cost}, but {rest}; give it a smaller {less}, or raise the budget.",
             requested,
             remaining,
         )
