@@ -84,7 +84,8 @@ class MixedTable:
             return frame
         import narwhals.stable.v2 as nw
 
-        return nw.from_dict(dict(zip(self.columns, columns, strict=True)), backend=self.backend).to_native()
+        natives = (column.to_native() for column in columns)
+        return nw.from_dict(dict(zip(self.columns, natives, strict=True)), backend=self.backend).to_native()
 
 
 def read(raw, schema, dtypes):
