@@ -145,7 +145,7 @@ strange = pytest.mark.parametrize(("cell", "number"), NUMBERS.values(), ids=NUMB
 
 @strange
 def test_every_cell_of_a_column_of_numbers_has_its_place(cell, number):
-    for X in (of_objects([cell, 3]), pd.DataFrame(of_objects([cell, 3])), [[cell], [3]], ((cell,), (3,))):
+    for X in (of_objects([cell, 3]), pd.DataFrame(of_objects([cell, 3]), dtype=object), [[cell], [3]], ((cell,), (3,))):
         with warnings.catch_warnings(), np.errstate(all="raise"):
             warnings.simplefilter("error")
             plain, nullable = (values_of(X, {0: Continuous(0, 10, nullable=null)})[0] for null in (False, True))
@@ -155,7 +155,7 @@ def test_every_cell_of_a_column_of_numbers_has_its_place(cell, number):
 
 @strange
 def test_every_cell_of_a_column_of_levels_has_its_place(cell, number):
-    for X in (of_objects([cell, "a"]), pd.DataFrame(of_objects([cell, "a"])), [[cell], ["a"]]):
+    for X in (of_objects([cell, "a"]), pd.DataFrame(of_objects([cell, "a"]), dtype=object), [[cell], ["a"]]):
         with warnings.catch_warnings(), np.errstate(all="raise"):
             warnings.simplefilter("error")
             plain, nullable = (values_of(X, {0: Nominal(["b", "a"], nullable=null)})[0] for null in (False, True))
@@ -317,7 +317,7 @@ PANDAS = {
     **dict.fromkeys(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "Int8", "Int64", "UInt8", "UInt64"], INTS),
     **dict.fromkeys(["float16", "float32", "float64", "Float32", "Float64"], FLOATS),
     **dict.fromkeys(["bool", "boolean"], FLAGS),
-    **dict.fromkeys(["str", "string", "object", "category"], TEXTS),
+    **dict.fromkeys(["string", "object", "category", *["str"] * (str(pd.Series(["a"]).dtype) == "str")], TEXTS),
 }
 
 
@@ -501,7 +501,7 @@ def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(f
         assert b"secret" not in pickle.dumps(out)
     elif isinstance(out.dtype, pl.Enum):
         assert out.dtype.categories.to_list() == list(Schema({"a": kind})["a"].levels)
-    assert out.dtype != frame["a"].dtype or str(out.dtype) == "Categorical"
+    assert out.dtype != frame["a"].dtype or str(out.dtype).startswith("Categorical")
 
 
 @pytest.mark.parametrize(
@@ -610,14 +610,17 @@ def test_dtype_of_an_array_is_refused_with_its_column(dtype):
 )
 @frames
 def test_dtype_in_which_the_schema_would_not_be_found_is_refused_with_its_column(frame, column, kind, words):
+    table = frame({"age": column})
+    if isinstance(table, pd.DataFrame) and isinstance(column[0], str):
+        table = table.astype("string")  # before pandas 3, texts are objects
     with pytest.raises(TypeError, match=rf"^column 'age' .*{words}.*\.$") as caught:
-        values_of(frame({"age": column}), {"age": kind})
+        values_of(table, {"age": kind})
     assert "secret" not in str(caught.value)
 
 
 def test_categories_of_text_are_no_numbers():
-    with pytest.raises(TypeError, match=r"^column 'age' is continuous in schema, but has dtype category:str;"):
-        values_of(pd.DataFrame({"age": pd.Categorical(["secret"])}), {"age": (0, 1)})
+    with pytest.raises(TypeError, match=r"^column 'age' is continuous in schema, but has dtype category:string;"):
+        values_of(pd.DataFrame({"age": pd.Categorical(pd.array(["secret"], dtype="string"))}), {"age": (0, 1)})
 
 
 def test_levels_of_texts_and_numbers_live_in_columns_of_objects():
