@@ -115,7 +115,7 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
     coarse = 4 * np.finfo(float).eps * np.abs(positions).max()
     widest = float(np.max(np.ptp(positions, axis=0)))
     width = 2.0 ** np.rint(np.log2(widest)) if widest else 1.0
-    positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width
+    positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width  # public, as said
     surplus = float(mass.sum() - total)
     if abs(surplus) <= 1e-14 * np.abs(mass).sum():
         surplus = 0.0  # rounding of the sum
@@ -369,6 +369,7 @@ def _diameter(positions, metric):
     """Return the largest distance between two positions."""
     if metric == "chebyshev":
         return float(np.ptp(positions, axis=0).max())
+    # Positions are public cells, or what was released, so their extremes tell nothing.
     middle = (positions.max(axis=0) + positions.min(axis=0)) / 2
     reach = np.linalg.norm(positions - middle, ord=NORMS[metric], axis=1)
     # Farthest from the middle first: a pair is at most as far apart as the sum of their reaches, so most need no look.

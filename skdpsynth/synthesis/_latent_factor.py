@@ -56,7 +56,8 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     schema_ : Schema
         In the order of the columns.
     marginals_ : dict of tuple of columns to int64 ndarray
-        The noisy counts exactly as released, before any repair; see Notes.
+        The noisy counts exactly as released, before any repair; see Notes. Strategy "scores": by column, those of the levels of each
+        ordinal column that may not be missing (of two levels, of the first), and neither ``bins_`` nor ``cells_``.
     bins_ : dict of column to ndarray
         Of each continuous column, where its bins begin and the last ends: code k of the column stands for numbers from ``bins_[column][k]``
         up to, not with, ``bins_[column][k + 1]``. Codes of other columns are their levels in the order of the schema, and the last code
