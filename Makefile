@@ -4,13 +4,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test test-fast lint docs docs-quick bench clean
 
 demo: $(INSTALLED)  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
 	$(BIN)/python examples/plot_quickstart.py --output output
 
-test: $(INSTALLED)  ## the test suite
+test: $(INSTALLED)  ## the test suite: under four minutes on two cores
 	$(BIN)/python -m pytest -n auto -q
+
+test-fast: $(INSTALLED)  ## under a minute: the common laws for one variant of each class, without slow and statistical tests
+	$(BIN)/python -m pytest -n auto -q -m "not slow and not statistical"
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -21,6 +24,10 @@ lint: $(INSTALLED)
 docs: $(INSTALLED)  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install -q -e '.[docs]'
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+
+docs-quick: $(INSTALLED)  ## the documentation with one example run, in docs/_build/quick
+	$(BIN)/python -m pip install -q -e '.[docs]'
+	$(BIN)/python -m sphinx -W -q -b html -D sphinx_gallery_conf.filename_pattern=plot_quickstart docs docs/_build/quick
 
 bench: $(INSTALLED)  ## the measurements behind the numbers in the documentation
 	$(BIN)/python benchmarks/run_all.py

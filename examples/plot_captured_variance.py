@@ -6,11 +6,14 @@ How close does a private PCA come? Captured variance, as a share of what non-pri
 The rows are 8 x 8 patches of a photograph that comes with scikit-learn: 265,860 rows of 64 columns, public bounds 0 to 255.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_sample_image
 
 from skdpsynth import PrivatePCA
+from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.metrics import captured_variance_ratio
 
 grey = load_sample_image("china.jpg").mean(axis=2)
@@ -18,6 +21,7 @@ X = np.lib.stride_tricks.sliding_window_view(grey, (8, 8)).reshape(-1, 64)
 # The first component is brightness, which any noise finds: the others are what is hard to learn.
 X = X - X.mean(axis=1, keepdims=True)  # within (-255, 255), whatever the picture
 
+warnings.simplefilter("ignore", BudgetWarning)  # which says that a delta would help: the picture shows by how much
 epsilons = (0.1, 0.3, 1, 3, 10)
 settings = {
     "pure, private mean": {"center": "private"},

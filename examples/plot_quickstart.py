@@ -138,7 +138,7 @@ for what, model in (("pixels", pmm), ("patches", low_dim)):
     print(f"\nPrivacy ledger of the {what}: one row of the table is protected ({accountant.neighboring})")
     for entry, part in accountant.lines():
         name = entry.name if part is None else f"  {entry.name}"
-        print(f"    {name:<32}{entry.loss!s:<24}{entry.noise}, {entry.randomness}")
+        print(f"    {name:<32}{entry.loss!s:<28}{accountant.noise_of(entry)}, {entry.randomness}")
     print(f"    total: epsilon {float(accountant.spent):.6g} of {float(accountant.epsilon):g}, delta {float(accountant.delta):g}")
 
 # %%

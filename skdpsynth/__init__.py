@@ -1,5 +1,6 @@
 """Differentially private synthetic data and principal components, with the habits of scikit-learn."""
 
+from skdpsynth._version import __version__
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.persistence import load
 from skdpsynth.privacy import PrivacyAccountant
@@ -19,6 +20,6 @@ __all__ = [
     "PrivateMeasureMechanism",
     "PrivatePCA",
     "SignedMeasureMechanism",
+    "__version__",
     "load",
 ]
-__version__ = "0.1.0"

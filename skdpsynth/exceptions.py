@@ -1,6 +1,9 @@
 """Errors and warnings that callers may want to catch."""
 
-__all__ = ["BudgetExceededError", "InsecureRandomnessWarning", "SmallSampleWarning"]
+from fractions import Fraction
+from typing import Any
+
+__all__ = ["BudgetExceededError", "BudgetWarning", "InsecureRandomnessWarning", "SmallSampleWarning"]
 
 
 class BudgetExceededError(ValueError):
@@ -14,13 +17,17 @@ class BudgetExceededError(ValueError):
         The epsilon that was left.
     """
 
-    def __init__(self, message, requested=None, remaining=None):
+    def __init__(self, message: str, requested: Fraction | float | None = None, remaining: Fraction | float | None = None) -> None:
         super().__init__(message)
         self.requested = requested
         self.remaining = remaining
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (*self.args, self.requested, self.remaining)
+
+
+class BudgetWarning(UserWarning):
+    """The budget that was asked for promises little (a large epsilon or delta), or a small delta would buy far less noise."""
 
 
 class InsecureRandomnessWarning(UserWarning):

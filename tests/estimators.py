@@ -20,30 +20,28 @@ def all_estimators():
 
 
 def variants():
-    """Estimators with the settings that take a path of their own, by name."""
+    """Every estimator as it is, and with settings that take a path of their own, by name."""
     return {
-        "PrivatePCA": PrivatePCA(),
+        **{cls.__name__: cls() for cls in all_estimators()},
         "PrivatePCA-public": PrivatePCA(1, center="public"),
         "PrivatePCA-auto": PrivatePCA("auto"),
+        "PrivatePCA-gaussian": PrivatePCA(noise="gaussian", delta=1e-6),
         "PMM-adaptive": PrivateMeasureMechanism("adaptive"),
         "PMM-optimal": PrivateMeasureMechanism("optimal"),
         "PMM-paper": PrivateMeasureMechanism("paper"),
         "PMM-add_or_remove_one": PrivateMeasureMechanism(neighboring="add_or_remove_one"),
         "PMM-optimal-add_or_remove_one": PrivateMeasureMechanism("optimal", neighboring="add_or_remove_one"),
         "PMM-paper-add_or_remove_one": PrivateMeasureMechanism("paper", neighboring="add_or_remove_one"),
-        "PSMM": SignedMeasureMechanism(),
         "PSMM-cells-cityblock": SignedMeasureMechanism(50, metric="cityblock"),
+        "PSMM-two-cells": SignedMeasureMechanism(2),
         "PSMM-add_or_remove_one": SignedMeasureMechanism(metric="euclidean", neighboring="add_or_remove_one"),
-        "LowDim": LowDimSynthesizer(),
         "LowDim-psmm": LowDimSynthesizer(2, synthesizer="psmm"),
         "LowDim-1": LowDimSynthesizer(1),
         "LowDim-private": LowDimSynthesizer(2, center="private"),
         "LowDim-inner": LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism("optimal")),
-        "LatentFactor": LatentFactorSynthesizer(),
         "LatentFactor-add_or_remove_one": LatentFactorSynthesizer(neighboring="add_or_remove_one"),
         "LatentFactor-scores": LatentFactorSynthesizer(strategy="scores"),
         "LatentFactor-scores-pmm": LatentFactorSynthesizer(strategy="scores", synthesizer="pmm"),
-        "Online": OnlineSynthesizer(),
         "Online-paper": OnlineSynthesizer("paper"),
         "Online-paper-sparse": OnlineSynthesizer("paper", counter="sparse"),
         "Online-auto-window": OnlineSynthesizer(growth="auto", window=10_000),

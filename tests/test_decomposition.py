@@ -1,6 +1,5 @@
 """Private PCA: the scale of its noise, its agreement with PCA, and what it says of its choices."""
 
-import itertools
 import math
 import warnings
 from fractions import Fraction
@@ -11,12 +10,11 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from skdpsynth import PrivatePCA
-from skdpsynth.decomposition import _gaussian_scales, _laplace_scales, _sup_norm_plan
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Facts
 from skdpsynth.metrics import captured_variance_ratio
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteSupNorm, check_rng, rho_of_epsilon
-from skdpsynth.statistics import Moments
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteSupNorm, check_delta, check_epsilon, check_rng, rho_of_epsilon
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
@@ -27,44 +25,13 @@ def low_rank(n, d, seed=0):
     return np.clip(0.5 + 0.3 * rng.uniform(-1, 1, (n, 2)) * [1, 0.6] @ frame.T + 0.01 * rng.normal(size=(n, d)), 0, 1)
 
 
-# The scale of the noise
+def plan_of(pca, n_samples, n_features):
+    """What a fit would release, decided by public numbers alone."""
+    box = Box(np.zeros(n_features), np.ones(n_features))
+    return pca._plan(Facts(check_epsilon(pca.epsilon), check_delta(pca.delta), pca.neighboring, n_samples, n_features, box))
 
 
-def loss(y, other, scale, mean_scale):
-    """Privacy loss of replacing the row y by `other`: the L1 distances of what is released, over the scales."""
-    upper = np.triu_indices(len(y))
-    second = np.abs(np.outer(y, y) - np.outer(other, other))[upper].sum()
-    return second / scale + (np.abs(y - other).sum() / mean_scale if mean_scale else 0)
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
-@pytest.mark.parametrize("private_mean", [True, False])
-def test_worst_neighbours_lose_exactly_epsilon_and_none_loses_more(d, private_mean):
-    """Brute force over a grid of rows in [-K, K]^d: the supremum is epsilon (k K is a whole number here)."""
-    K, epsilon = 8, Fraction(1)
-    mean_scale, scale = (float(s) for s in _laplace_scales(d, K, epsilon, private_mean))
-    values = range(-K, K + 1) if d <= 2 else (-K, -K // 4, 0, K // 4, K)
-    rows = np.array(list(itertools.product(values, repeat=d)))
-    # By symmetry the first row may be taken in the positive orthant.
-    firsts = rows[(rows >= 0).all(axis=1)]
-    worst = max(loss(y, other, scale, mean_scale) for y in firsts for other in rows)
-    assert worst == pytest.approx(1, abs=1e-12)
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
-def test_gaussian_moments_move_by_at_most_the_claimed_l2_norm(d):
-    """rho is the sum of (L2 norm)^2 / (2 scale^2) over mean and second moment; the grid attains it for even d."""
-    K, rho = 8, Fraction(1, 10)
-    mean_scale, scale = (float(s) for s in _gaussian_scales(d, K, rho, private_mean=True))
-    rows = np.array(list(itertools.product((-K, 0, K), repeat=d)))
-    upper = np.triu_indices(d)
-    second = max(np.sum((np.outer(a, a) - np.outer(b, b))[upper] ** 2.0) for a in rows for b in rows)
-    first = max(np.sum((a - b) ** 2.0) for a in rows for b in rows)
-    assert second <= K**4 * d**2
-    if d % 2 == 0:
-        assert second == K**4 * d**2
-    assert first == 4 * K**2 * d
-    assert first / (2 * mean_scale**2) + K**4 * d**2 / (2 * scale**2) <= float(rho)
+# The scale of the noise (what it must cover is tested in statistics/test_moments.py)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "sup_norm"])
@@ -98,34 +65,10 @@ def test_what_fit_releases_moves_by_the_claimed_sensitivity(noise, center, bound
     assert total == pytest.approx(0.5, rel=1e-3)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
-@pytest.mark.parametrize("center", ["private", "public"])
-def test_weighted_moments_move_by_exactly_the_claimed_sup_norm(d, center):
-    """Brute force over pairs of rows of the odd grid: no entry moves by more than 2 K^2, and off the diagonal one does."""
-    K = 2**2 - 1
-    pca = PrivatePCA(center=center)
-    plan = _sup_norm_plan(d, K, Fraction(1), center == "private")
-    box = Box(np.zeros(d), np.ones(d), bits=2)
-    cells = np.array(list(itertools.product((0, 1, 3) if d > 2 else range(4), repeat=d)))
-    packed = np.array([pca._pack(Moments.of(box.restore(row[None]), box), plan) for row in cells])
-    worst = max(np.abs(packed - row).max() for row in packed)
-    assert worst <= 2 * K**2 == plan.noise.scale
-    if d > 1 or center == "private":
-        assert worst == 2 * K**2
-
-
 def noise_loss(noise, difference):
     if isinstance(noise, DiscreteSupNorm):
         return float(np.abs(difference).max() / noise.scale)
-    return float(np.sum(np.abs(difference) / np.array([float(s) for s in noise.scale])))
-
-
-def test_the_papers_noise_is_24_times_larger():
-    """Off-diagonal: 3 d^2 / (epsilon n) in the paper's units against d (d + 1) / (8 epsilon n) here, d large."""
-    d = 1000
-    _, scale = _laplace_scales(d, 1, Fraction(1), private_mean=False)  # K = 1: half widths
-    paper = 3 * d * d * 4  # unit side is two half widths, squared
-    assert paper / float(scale) == pytest.approx(24, rel=2e-3)
+    return float(np.abs(difference).sum() / noise.scale)
 
 
 def test_the_smallest_noise_is_chosen():
@@ -133,7 +76,7 @@ def test_the_smallest_noise_is_chosen():
 
     def noise(**parameters):
         columns = parameters.pop("columns")
-        return PrivatePCA(**parameters).fit(X[:, :columns]).accountant_.ledger[0].noise.split("(")[0]
+        return PrivatePCA(**parameters).fit(X[:, :columns]).accountant_.ledger[0].noise
 
     assert noise(columns=2) == "DiscreteLaplace"
     assert noise(columns=2, delta=1e-6) == "DiscreteLaplace"
@@ -147,14 +90,12 @@ def test_the_smallest_noise_is_chosen():
 @pytest.mark.parametrize("center", ["private", "public"])
 def test_noise_has_the_deviation_that_the_plan_claims(noise, center):
     """Off-diagonal second moments of 500 fits, 3 entries each: the variance is within 25 % of the claim (5 standard errors)."""
-    X = np.full((50, 3), 0.5)
     delta = 1e-6 if noise == "gaussian" else 0
     pca = PrivatePCA(noise=noise, center=center, epsilon=2, delta=delta)
-    plan = pca._calibrate(50, 3)[0]
-    exact = Moments.of(X, Box(np.zeros(3), np.ones(3)))
+    plan = plan_of(pca, 50, 3)
     off = np.flatnonzero(np.triu_indices(3)[0] != np.triu_indices(3)[1])
-    seen = [plan.noise.sample(len(pca._pack(exact, plan)), check_rng(None))[-6:][off] for _ in range(500)]
-    assert np.mean(np.square(np.array(seen, dtype=float))) / plan.deviation**2 == pytest.approx(1, abs=0.25)
+    seen = [plan.noise.noise.sample(plan.packing.n_values, check_rng(None))[-6:][off] for _ in range(500)]
+    assert np.mean(np.square(np.array(seen, dtype=float))) / plan.noise.deviation**2 == pytest.approx(1, abs=0.25)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "sup_norm", "gaussian"])
@@ -171,9 +112,26 @@ def test_released_moments_are_unbiased(noise, center, monkeypatch):
     assert np.allclose(fitted.mean_, X.mean(axis=0) if center == "private" else 0.5, atol=1e-4)
 
 
-def test_the_grid_is_coarsened_when_noise_would_pass_62_bits():
+@pytest.mark.parametrize("noise", ["laplace", "sup_norm", "gaussian", "auto"])
+def test_the_grid_is_coarsened_when_noise_would_pass_62_bits(noise):
     X = np.random.default_rng(0).random((10, 200))
-    assert np.isfinite(PrivatePCA(1, epsilon=1e-7).fit(X).covariance_).all()
+    delta = 1e-6 if noise in ("gaussian", "auto") else 0
+    assert np.isfinite(PrivatePCA(1, epsilon=1e-7, delta=delta, noise=noise).fit(X).covariance_).all()
+
+
+def test_noises_on_grids_of_unlike_fineness_are_compared_in_units_of_the_box():
+    """Pure noise needs a coarser grid here: in steps of its own grid its deviation is the smallest, in units of the box the largest."""
+    parameters = {"epsilon": 1e-6, "delta": 1e-6}
+    plans = {kind: plan_of(PrivatePCA(noise=kind, **parameters), 10, 50) for kind in ("laplace", "sup_norm", "gaussian")}
+    assert plans["sup_norm"].noise.deviation < plans["gaussian"].noise.deviation
+    assert plans["sup_norm"].noise.deviation / plans["sup_norm"].packing.largest ** 2 > plans["gaussian"].noise.deviation / 2**32
+    chosen = plan_of(PrivatePCA(**parameters), 10, 50)
+    assert (chosen.noise, chosen.packing) == (plans["gaussian"].noise, plans["gaussian"].packing)
+
+
+def test_a_budget_too_small_for_the_coarsest_grid_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match=r"epsilon is too small for 5000 features, got 1e-09; use a larger"):
+        plan_of(PrivatePCA(noise="laplace", epsilon=1e-9), 10, 5000)
 
 
 # Agreement with PCA
@@ -228,7 +186,8 @@ def test_public_centre_is_the_midpoint_of_the_box():
 
 
 def test_auto_finds_the_dimension_of_near_planar_data_and_never_more_than_five():
-    assert PrivatePCA("auto").fit(low_rank(100_000, 10)).n_components_ == 2
+    planar = low_rank(100_000, 10)  # one fit in a hundred finds a third
+    assert np.median([PrivatePCA("auto").fit(planar).n_components_ for _ in range(5)]) == 2
     X = np.random.default_rng(0).random((50_000, 12))
     assert PrivatePCA("auto", epsilon=100).fit(X).n_components_ == 5
     assert PrivatePCA("auto", epsilon=1e-3).fit(X[:100]).n_components_ in (1, 2)
@@ -284,6 +243,6 @@ def test_hopeless_sizes_warn_by_public_numbers_only():
     with pytest.warns(SmallSampleWarning, match="n_samples=569 and epsilon=0.2 are too small for 30 features"):
         PrivatePCA(epsilon=0.2).fit(X)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", SmallSampleWarning)
         PrivatePCA(epsilon=5).fit(X)
         PrivatePCA(epsilon=0.2, delta=1e-6).fit(X)

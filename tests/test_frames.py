@@ -4,9 +4,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from estimators import all_estimators
+from sklearn import config_context
 from sklearn.base import clone
 
-from skdpsynth import LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.domain import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 SYNTHESIZERS = [PrivateMeasureMechanism(), LowDimSynthesizer(2)]
@@ -112,6 +115,98 @@ def test_missing_values_in_a_nullable_column_are_refused_with_the_static_sentenc
     frame = pd.DataFrame({"a": pd.array([0.5, None, 0.2], dtype="Float64"), "b": [0.1, 0.2, 0.3]})
     with pytest.raises(ValueError, match="contains NaN"):
         PrivateMeasureMechanism().fit(frame)
+
+
+# Tables that are refused
+
+each_class = pytest.mark.parametrize("cls", [*all_estimators(), MixedTypeEncoder])
+in_bounds = pytest.mark.parametrize("cls", [cls for cls in all_estimators() if cls is not LatentFactorSynthesizer])
+WAY_OUT = "Drop or fill those rows, or give LatentFactorSynthesizer a schema whose column is nullable."
+
+
+@in_bounds
+@pytest.mark.parametrize(("cell", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, lambda X: pd.DataFrame(X, dtype="Float64")])
+def test_missing_and_infinite_cells_are_refused_in_the_same_short_words(cls, cell, word, make):
+    X = np.full((5, 2), 0.5)
+    X[3, 1] = cell
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message follows
+        cls().fit(make(X))
+    assert str(caught.value) == f"Input X contains {word}. {WAY_OUT}"
+
+
+@in_bounds
+def test_missing_cells_are_refused_also_where_scikit_learn_assumes_that_there_are_none(cls):
+    X = np.full((50, 2), 0.5)
+    model, bad = cls().fit(X), np.where(np.eye(50, 2) > 0, np.nan, X)
+    with config_context(assume_finite=True):
+        for call in (cls().fit, *(getattr(model, name) for name in ("transform", "inverse_transform", "score") if hasattr(model, name))):
+            with pytest.raises(ValueError, match="contains NaN"):
+                call(bad)
+
+
+def test_numbers_whose_sum_is_too_large_are_finite():
+    most = np.finfo(float).max
+    PrivateMeasureMechanism(bounds=(-1, 1)).fit(np.array([[most], [most], [-most], [most]]))
+
+
+@each_class
+@pytest.mark.parametrize("wrap", [lambda X: X, lambda X: X.astype(object), list], ids=["numbers", "objects", "list"])
+def test_masked_arrays_are_refused_by_every_estimator(cls, wrap):
+    X = np.ma.array(np.full((20, 2), 0.5), mask=np.eye(20, 2))
+    with pytest.raises(TypeError, match=r"^X must not be a masked array, [^\n]*\.$"):
+        cls().fit(wrap(X))
+    model = cls().fit(np.full((20, 2), 0.5))
+    with pytest.raises(TypeError, match=r"^X must not be a masked array"):
+        (model.score if hasattr(model, "score") else model.transform)(wrap(X))
+
+
+def test_masked_arrays_are_refused_where_there_is_a_schema_too():
+    X = np.ma.array(np.full((20, 1), 0.5), mask=np.eye(20, 1))
+    for estimator in (LatentFactorSynthesizer({0: (0.0, 1.0)}), MixedTypeEncoder({0: (0.0, 1.0)})):
+        with pytest.raises(TypeError, match=r"^X must not be a masked array"):
+            estimator.fit(X)
+
+
+@pytest.mark.parametrize("cls", [PrivatePCA, PrivateMeasureMechanism, OnlineSynthesizer, MixedTypeEncoder])
+def test_column_names_that_occur_twice_are_refused_in_one_sentence_everywhere(cls):
+    X = np.full((20, 2), 0.5)
+    model, twice = cls().fit(pd.DataFrame(X, columns=["a", "b"])), pd.DataFrame(X, columns=["a", "a"])
+    for name in ("fit", "partial_fit", "transform", "score"):
+        if hasattr(model, name):
+            with pytest.raises(ValueError, match=r"^X must have distinct column names, but one occurs twice; rename the columns\.$"):
+                getattr(model, name)(twice)
+
+
+class Raises:
+    """An object whose own error tells a secret."""
+
+    def __float__(self):
+        raise RuntimeError("secret")
+
+
+NO_TABLES = {
+    "path": ("data.parquet", "read it from its file"),
+    "none": (None, "got None"),
+    "lazy": (pl.LazyFrame({"a": [1]}), "got a lazy LazyFrame; call .collect"),
+    "no columns": (pd.DataFrame(index=[1, 2]), "0 feature"),
+    "dates": (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), "days since"),
+    "array of dates": (np.array([["2020-01-01"]], dtype="M8[D]"), "days since"),
+    "periods": (pd.DataFrame({"a": pd.period_range("2020", periods=2)}), "days since"),
+    "sparse": (pd.DataFrame({"a": pd.arrays.SparseArray([1.0])}), "make it dense"),
+    "texts": (pd.DataFrame({"a": ["secret"]}), "LatentFactorSynthesizer"),
+    "object": ([[Raises()]], "LatentFactorSynthesizer"),
+    "dicts": ([{"a": "secret"}], "LatentFactorSynthesizer"),
+    "Int128": (pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128)}) if hasattr(pl, "Int128") else None, "64 bits|got None"),
+}
+
+
+@pytest.mark.parametrize(("X", "words"), NO_TABLES.values(), ids=NO_TABLES)
+def test_what_is_no_table_of_numbers_is_refused_in_one_sentence_with_a_way_out(X, words):
+    with pytest.raises((TypeError, ValueError), match=rf"^X must[^\n]*({words})[^\n]*\.$") as caught:
+        PrivateMeasureMechanism().fit(X)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
 @pytest.mark.parametrize("strategy", ["adaptive", "optimal", "paper"])

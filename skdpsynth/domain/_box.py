@@ -1,10 +1,14 @@
 """The box of public bounds, and its integer grid."""
 
-import numbers
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.domain._kinds import listed
+from skdpsynth.persistence import savable
 
 BITS = 16
 _VALUES = 1 << 17  # values at a time: the scratch stays in cache
@@ -12,6 +16,7 @@ _TILE = 64  # rows that share one line of bounds
 _WIDEST = 990  # widths lie between 2**-990 and 2**990
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class Box:
     """A public box, the product of ``[low_i, high_i]`` over the features, with a grid of 2**bits steps a side.
@@ -48,27 +53,11 @@ class Box:
     bits: int = BITS
     whole: Any = None
 
-    def __post_init__(self):
-        low, high = (_as_bounds(bound) for bound in (self.low, self.high))
-        if low.ndim != 1 or low.shape != high.shape or not len(low):
-            raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
-        bad = ~(np.isfinite(low) & np.isfinite(high) & (low < high))
-        if bad.any():
-            i = int(np.flatnonzero(bad)[0])
-            raise ValueError(
-                f"bounds must be finite with low < high, got ({low[i]:g}, {high[i]:g}) for feature {i}; "
-                "give the range that is publicly known."
-            )
-        with np.errstate(over="ignore"):
-            # One over the width, times a power of two up to 2**30, must be a normal float: then taking leading bits is exact.
-            bad = (high - low > 2.0**_WIDEST) | (high - low < 2.0**-_WIDEST)
-        if bad.any():
-            i = int(np.flatnonzero(bad)[0])
-            raise ValueError(
-                f"bounds must span a width that floats can divide by, got ({low[i]:g}, {high[i]:g}) for feature {i}; rescale it."
-            )
-        if not isinstance(self.bits, numbers.Integral) or not 1 <= self.bits <= 30:
-            raise ValueError(f"bits must be an integer from 1 to 30, got {self.bits!r}; 16 serves nearly all data.")
+    def __post_init__(self) -> None:
+        low, high = _as_bounds(self.low), _as_bounds(self.high)
+        _check_sides(low, high)
+        if not is_whole(self.bits, 1, 30):
+            raise ValueError(f"bits must be an integer from 1 to 30, got {shown(self.bits)}; 16 serves nearly all data.")
         whole = np.zeros(len(low), dtype=bool) if self.whole is None else np.array(self.whole, dtype=bool)
         # A feature of whole numbers without one within its bounds is sampled like any other.
         whole &= np.ceil(low) <= np.floor(high)
@@ -77,7 +66,9 @@ class Box:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_bounds(cls, bounds, n_features, feature_names=None, bits=BITS, whole=None):
+    def from_bounds(
+        cls, bounds: Any, n_features: int, feature_names: Sequence[str] | None = None, bits: int = BITS, whole: Any = None
+    ) -> "Box":
         """Build the box that an estimator's ``bounds`` parameter describes.
 
         Parameters
@@ -90,61 +81,55 @@ class Box:
         bits : int, default=16
         whole : array-like of bool, default=None
         """
-        if isinstance(bounds, dict):
-            bounds = _from_columns(bounds, feature_names)
-        elif isinstance(bounds, list) and bounds and all(isinstance(pair, tuple) for pair in bounds):
-            raise ValueError(
-                f"bounds must be a pair (low, high) of scalars or arrays, or a dict, got a list of {len(bounds)} pairs; "
-                "for a pair a feature give tuple(zip(*pairs))."
-            )
-        try:
-            low, high = bounds
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {type(bounds).__name__}; (0, 1) is the default."
-            ) from None
-        sides = []
-        for side, name in ((low, "low"), (high, "high")):
-            side = _as_bounds(side)
-            if side.shape not in ((), (n_features,)):
-                raise ValueError(
-                    f"bounds must hold scalars or arrays of shape ({n_features},), one number a feature, got shape {side.shape} for {name}."
-                )
-            sides.append(np.broadcast_to(side, (n_features,)).copy())
-        return cls(sides[0], sides[1], bits, whole)
+        low, high = _from_columns(bounds, feature_names) if isinstance(bounds, dict) else _pair_of(bounds)
+        return cls(_broadcast(low, n_features, "low"), _broadcast(high, n_features, "high"), bits, whole)
+
+    def with_bits(self, bits: int) -> "Box":
+        """Return the same box with another grid.
+
+        Parameters
+        ----------
+        bits : int
+            1 to 30.
+
+        Returns
+        -------
+        box : Box
+        """
+        return replace(self, bits=bits)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Number of features."""
         return len(self.low)
 
     @property
-    def width(self):
+    def width(self) -> np.ndarray:
         """Side lengths, shape (n_features,)."""
         return self.high - self.low
 
     @property
-    def midpoint(self):
+    def midpoint(self) -> np.ndarray:
         """The centre, shape (n_features,)."""
         return self.low + 0.5 * self.width
 
     @property
-    def step(self):
+    def step(self) -> np.ndarray:
         """Side lengths of one grid step, shape (n_features,)."""
         return self.width / 2.0**self.bits
 
-    def scratch(self, n_samples):
+    def scratch(self, n_samples: int) -> np.ndarray:
         """Return working space for `steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
         rows = min(self.chunk_rows, -(-n_samples // _TILE) * _TILE)
         return np.zeros((rows, self.n_features))
 
     @property
-    def chunk_rows(self):
+    def chunk_rows(self) -> int:
         """Rows that are worked on at a time, so that the scratch stays in cache."""
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def steps(self, rows, bits, scratch):
+    def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray) -> np.ndarray:
         """Map rows onto ``2**bits`` steps an axis: whole numbers held in floats, in [0, 2**bits).
 
         Taking the leading bits commutes with it, because multiplying by a power of two is exact.
@@ -182,7 +167,7 @@ class Box:
         return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
 
     @np.errstate(all="ignore")
-    def column_steps(self, column, feature, n_steps, out):
+    def column_steps(self, column: np.ndarray, feature: int, n_steps: float, out: np.ndarray) -> np.ndarray:
         """Do what `steps` does for one column and any number of steps, but leave NaN as NaN.
 
         Parameters
@@ -205,7 +190,7 @@ class Box:
         np.clip(out, 0, n_steps - 1, out=out)
         return np.floor(out, out=out)
 
-    def chunks(self, X, bits=None):
+    def chunks(self, X: np.ndarray, bits: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, steps)`` over `X`: a slice, and the steps of those rows in reused scratch."""
         bits = np.full(self.n_features, self.bits) if bits is None else bits
         scratch = self.scratch(len(X))
@@ -213,7 +198,7 @@ class Box:
             rows = slice(start, min(start + self.chunk_rows, len(X)))
             yield rows, self.steps(X[rows], bits, scratch)
 
-    def quantize(self, X):
+    def quantize(self, X: np.ndarray) -> np.ndarray:
         """Map rows onto the public integer grid, clipping what lies outside.
 
         Clipping uses only the public bounds, so it costs no privacy.
@@ -234,7 +219,7 @@ class Box:
             Q[rows] = steps
         return Q
 
-    def restore(self, Q):
+    def restore(self, Q: np.ndarray) -> np.ndarray:
         """Map grid coordinates to the middle of their step, in the units of the original columns.
 
         Parameters
@@ -252,7 +237,7 @@ class Box:
         X += self.low
         return np.clip(X, self.low, self.high, out=X)
 
-    def clip(self, X):
+    def clip(self, X: np.ndarray) -> np.ndarray:
         """Return `X` clipped to the box; features of whole numbers are rounded to those within it."""
         X = np.clip(X, self.low, self.high)
         if self.whole.any():
@@ -261,33 +246,82 @@ class Box:
         return X
 
 
-def _tile(per_feature):
+def _tile(per_feature: np.ndarray) -> Any:
     """Repeat one number a feature over a tile of rows (or return the number, if they are all equal)."""
     if (per_feature == per_feature[0]).all():
         return per_feature[0]
     return np.tile(per_feature, _TILE)
 
 
-def _as_bounds(values):
+def _check_sides(low: np.ndarray, high: np.ndarray) -> None:
+    """Refuse bounds that are no box, or none that floats can divide."""
+    if low.ndim != 1 or low.shape != high.shape or not len(low):
+        raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
+    _refuse(~(np.isfinite(low) & np.isfinite(high) & (low < high)), low, high, "be finite with low < high", "give the publicly known range")
+    with np.errstate(over="ignore"):
+        # One over the width, times a power of two up to 2**30, must be a normal float: then taking leading bits is exact.
+        odd = (high - low > 2.0**_WIDEST) | (high - low < 2.0**-_WIDEST)
+    _refuse(odd, low, high, "span a width that floats can divide by", "rescale the column")
+
+
+def _refuse(bad: np.ndarray, low: np.ndarray, high: np.ndarray, rule: str, way_out: str) -> None:
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"bounds must {rule}, got ({low[i]:g}, {high[i]:g}) for feature {i}; {way_out}.")
+
+
+def _as_bounds(values: Any) -> np.ndarray:
+    """Return numbers as floats of our own; what reads like numbers is none."""
     try:
-        array = np.array(values, dtype=float)
+        if isinstance(values, np.ma.MaskedArray):
+            raise TypeError
+        array = np.array(values)
+        if array.dtype.kind not in "iufbO" or (array.dtype.kind == "O" and any(isinstance(v, str | bytes) for v in array.flat)):
+            raise TypeError
+        return array.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"bounds must hold numbers, got {shown(values)}; give (low, high) as floats or arrays.") from None
+
+
+def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
+    side = _as_bounds(side)
+    if side.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"bounds must hold scalars or arrays of shape ({n_features},), one number a feature, got shape {side.shape} for {name}."
+        )
+    return np.broadcast_to(side, (n_features,))
+
+
+def _pair_of(bounds: Any) -> tuple[Any, Any]:
+    """Return the two sides of bounds; a set has no order, and a text or a masked array is no pair."""
+    if isinstance(bounds, list) and bounds and all(isinstance(pair, tuple) for pair in bounds):
+        raise ValueError(
+            f"bounds must be a pair (low, high) of scalars or arrays, or a dict, got a list of {len(bounds)} pairs; "
+            "for a pair a feature give tuple(zip(*pairs))."
+        )
+    try:
+        if isinstance(bounds, str | bytes | Set | np.ma.MaskedArray):
+            raise TypeError
+        low, high = bounds
     except (TypeError, ValueError):
-        raise ValueError(f"bounds must hold numbers, got {type(values).__name__}; give (low, high) as floats or arrays.") from None
-    return array
+        raise ValueError(
+            f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {shown(bounds)}; (0, 1) is the default."
+        ) from None
+    return low, high
 
 
-def _from_columns(bounds, feature_names):
+def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -> tuple[Any, Any]:
     if feature_names is None:
         raise ValueError("bounds is a dict of columns, but X has no column names; pass a data frame, or bounds=(low, high).")
-    missing = [name for name in feature_names if name not in bounds]
-    extra = [name for name in bounds if name not in set(feature_names)]
+    names = set(feature_names)
+    missing, extra = [name for name in feature_names if name not in bounds], [name for name in bounds if name not in names]
     if missing or extra:
         raise ValueError(
-            f"bounds must name every column once, got none for {missing} and unknown {extra}; give {{column: (low, high)}} for each."
+            f"bounds must name every column once, got none for [{listed(missing)}] and unknown [{listed(extra)}]; give "
+            "{column: (low, high)} for each."
         )
-    pairs = [bounds[name] for name in feature_names]
     try:
-        low, high = zip(*pairs, strict=True)
+        low, high = zip(*(_pair_of(bounds[name]) for name in feature_names), strict=True)
     except (TypeError, ValueError):
         raise ValueError("bounds must map each column to a pair (low, high).") from None
     return low, high

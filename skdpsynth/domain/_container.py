@@ -1,14 +1,21 @@
-"""The caller's kind of table: what it was called and made of, never what it held."""
+"""The caller's kind of table of numbers: what it was called and made of, never what it held."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._checks import shown
+from skdpsynth._input import eager_frame
+from skdpsynth.domain._box import BITS, Box
+from skdpsynth.domain._columns import cast, frame_of, holds_some
+from skdpsynth.persistence import savable
+
 _NUMPY = {f"{kind}{bits}": np.dtype(f"{kind}{bits}".lower()) for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)}
 _NUMPY |= {"Float32": np.dtype("float32"), "Float64": np.dtype("float64"), "Boolean": np.dtype(bool)}
 
 
+@savable
 @dataclass(frozen=True)
 class Container:
     """Kind, column names and dtypes of a table of numbers.
@@ -28,62 +35,63 @@ class Container:
     dtypes: tuple
 
     @classmethod
-    def of(cls, X):
+    def of(cls, X: Any) -> "Container":
         """Describe an array-like or an eager data frame."""
-        import narwhals.stable.v2 as nw
-        from narwhals.exceptions import DuplicateError
-
-        try:
-            frame = nw.from_native(X, eager_only=True, pass_through=True)
-            kinds = [str(kind) for kind in frame.schema.values()] if isinstance(frame, nw.DataFrame) else None
-        except DuplicateError:
-            raise ValueError("X must have distinct column names, but one occurs twice; rename the columns.") from None
-        if kinds is None:
+        frame = eager_frame(X)
+        if frame is None:
             dtype = getattr(X, "dtype", np.dtype(float))
             return cls("numpy", None, (dtype if isinstance(dtype, np.dtype) and dtype.kind in "iufb" else np.dtype(float),))
-        backend = frame.implementation.value
+        backend, kinds = frame.implementation.value, [str(kind) for kind in frame.schema.values()]
+        dtypes = [_NUMPY.get(kind, np.dtype(float)) for kind in kinds]
         if backend == "pandas":
             dtypes = [dtype if kind in _NUMPY else np.dtype(float) for dtype, kind in zip(X.dtypes, kinds, strict=True)]
-        else:
-            dtypes = [_NUMPY.get(kind, np.dtype(float)) for kind in kinds]
         return cls(backend, tuple(frame.columns), tuple(dtypes))
 
-    def whole(self, n_features):
+    def whole(self, n_features: int) -> np.ndarray:
         """Which columns hold whole numbers by their dtype, shape (n_features,)."""
         return np.resize([dtype.kind in "iub" for dtype in self.dtypes], n_features)
 
-    def fill(self, rows):
+    def box(self, bounds: Any, n_features: int, bits: int = BITS) -> Box:
+        """Return the box of `bounds` for this table, or refuse them where a dtype can hold no number within them.
+
+        Parameters
+        ----------
+        bounds : tuple or dict
+            As `Box.from_bounds` takes them.
+        n_features : int
+        bits : int, default=16
+
+        Returns
+        -------
+        box : Box
+        """
+        box = Box.from_bounds(bounds, n_features, self.columns, bits, self.whole(n_features))
+        dtypes = [_plain(dtype) for dtype in self.dtypes] * (n_features if self.backend == "numpy" else 1)
+        for feature, (dtype, low, high) in enumerate(zip(dtypes, box.low.tolist(), box.high.tolist(), strict=True)):
+            if not holds_some(dtype, low, high):
+                name = feature if self.columns is None else shown(self.columns[feature])
+                raise ValueError(
+                    f"bounds of column {name} must hold a number that its dtype, {dtype.name}, can hold, got ({low:g}, {high:g}); give "
+                    "other bounds, or convert the column."
+                )
+        return box
+
+    def fill(self, rows: np.ndarray) -> Any:
         """Return `rows`, floats of shape (n_samples, n_features), in the caller's kind of table.
 
         Columns of integers and booleans get the nearest whole number that their dtype can hold.
         """
         if self.backend == "numpy":
-            return _cast(rows, self.dtypes[0])
+            return cast(rows, self.dtypes[0])
+        columns = [np.ascontiguousarray(cast(rows[:, i], _plain(dtype))) for i, dtype in enumerate(self.dtypes)]
         if self.backend == "pandas":
             import pandas as pd
 
-            frame = pd.DataFrame({i: _cast_pandas(rows[:, i], dtype) for i, dtype in enumerate(self.dtypes)}, copy=False)
-            frame.columns = list(self.columns)
-            return frame
-        import narwhals.stable.v2 as nw
-
-        columns = (np.ascontiguousarray(_cast(rows[:, i], dtype)) for i, dtype in enumerate(self.dtypes))
-        return nw.from_dict(dict(zip(self.columns, columns, strict=True)), backend=self.backend).to_native()
+            pairs = zip(columns, self.dtypes, strict=True)
+            columns = [cells if isinstance(dtype, np.dtype) else pd.array(cells, dtype=dtype) for cells, dtype in pairs]
+        return frame_of(columns, self.columns, self.backend)
 
 
-def _cast(values, dtype):
-    if dtype.kind == "b":
-        return values >= 0.5
-    if dtype.kind in "iu":
-        low, end = np.iinfo(dtype).min, np.iinfo(dtype).max + 1.0  # a float: 2.0**63 is no int64, so the last float below it
-        whole = np.rint(values)
-        return np.clip(whole, low, np.nextafter(end, 0), out=whole).astype(dtype)
-    return values.astype(dtype, copy=False)
-
-
-def _cast_pandas(values, dtype):
-    if isinstance(dtype, np.dtype):
-        return _cast(values, dtype)
-    import pandas as pd
-
-    return pd.array(_cast(values, dtype.numpy_dtype), dtype=dtype)
+def _plain(dtype: Any) -> np.dtype:
+    """Return the numpy dtype of one of numpy or pandas."""
+    return dtype if isinstance(dtype, np.dtype) else dtype.numpy_dtype

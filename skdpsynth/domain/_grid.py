@@ -1,10 +1,12 @@
 """The public cells of a continuous column."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._schema import Continuous
+from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain._schema import Schema
 
 _CELLS = 1 << 10  # of a range of real numbers, atoms included
 _CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
@@ -26,7 +28,7 @@ class Grid:
     kind: Continuous
 
     @classmethod
-    def of(cls, kind, n_columns=1):
+    def of(cls, kind: Continuous, n_columns: int = 1) -> "Grid":
         """Lay the grid of a `Continuous` column.
 
         Parameters
@@ -48,21 +50,21 @@ class Grid:
         return cls(np.unique(np.concatenate([even[1:-1], atoms, np.nextafter(atoms, np.inf)])), kind)
 
     @property
-    def n_cells(self):
+    def n_cells(self) -> int:
         """Number of cells."""
         return len(self.edges) - 1
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         """Levels of halving: ``n_cells <= 2**depth``."""
         return (self.n_cells - 1).bit_length()
 
-    def locate(self, x):
+    def locate(self, x: np.ndarray) -> np.ndarray:
         """Return the cells of numbers within the bounds, and -1 for NaN: comparisons, exact for every number."""
         cells = np.searchsorted(self.edges, x, side="right") - 1
         return np.where(np.isnan(x), -1, np.minimum(cells, self.n_cells - 1)).astype(np.int32)
 
-    def place(self, cells, rng):
+    def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return uniform numbers in cells."""
         left, right = self.edges[cells], self.edges[cells + 1]
         x = rng.random(len(cells)) * (right - left)
@@ -71,7 +73,7 @@ class Grid:
         return np.clip(x, self.kind.low, self.kind.high)
 
 
-def grids_of(schema):
+def grids_of(schema: Schema) -> dict[Any, Grid]:
     """Return the grid of each continuous column of a schema."""
     kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous)}
     return {name: Grid.of(kind, len(kinds)) for name, kind in kinds.items()}

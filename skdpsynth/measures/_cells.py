@@ -1,11 +1,15 @@
 """Plain partitions: a lattice of a box, and the cells of the points nearest to given ones."""
 
+import math
+from typing import Any
+
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._sklearn import is_whole
-from skdpsynth.measures._placement import place_points
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.measures._placement import PackedCells, place_points, points_of
+from skdpsynth.persistence import savable
 
 NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # metrics by the order of their norm
 _ROWS = 1 << 15  # rows located at a time: the scratch stays in cache
@@ -14,6 +18,7 @@ _DISTANCES = 1 << 21  # held at a time
 _SAME = 1e-12  # distances that differ by less, relatively, are ties
 
 
+@savable
 class Lattice:
     """A box cut into ``shape[i]`` equal parts along axis i; all of its cells, or some.
 
@@ -50,15 +55,15 @@ class Lattice:
     array([0.83333333, 0.25      ])
     """
 
-    def __init__(self, box, shape, *, keep=None):
+    def __init__(self, box: Any, shape: Any, *, keep: Any = None) -> None:
         shape = tuple(shape) if np.ndim(shape) == 1 else (shape,)
         if len(shape) != box.n_features or not all(is_whole(parts, 1, _MOST_CELLS) for parts in shape):
-            raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {shape!r}.")
+            raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {shown(shape)}.")
         size = 1
         for parts in shape:
             size *= int(parts)
         if size > _MOST_CELLS:
-            raise ValueError(f"shape must make at most 2**24 cells, got {shape!r}; use fewer parts an axis.")
+            raise ValueError(f"shape must make at most 2**24 cells, got {math.prod(map(int, shape)):.3g}; use fewer parts an axis.")
         self.box = box
         self.shape = tuple(int(parts) for parts in shape)
         self.coordinates = np.empty((size, box.n_features), dtype=np.int64)
@@ -78,20 +83,20 @@ class Lattice:
             self.coordinates = kept
         self.n_cells = len(self.coordinates)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Lattice(shape={self.shape}, n_cells={self.n_cells})"
 
     @property
-    def sides(self):
+    def sides(self) -> np.ndarray:
         """Side lengths of a cell, shape (n_features,)."""
         return self.box.width / self.shape
 
     @property
-    def positions(self):
+    def positions(self) -> np.ndarray:
         """Centres of the cells, shape (n_cells, n_features)."""
         return self.box.low + (self.coordinates + 0.5) * self.sides
 
-    def locate(self, X):
+    def locate(self, X: np.ndarray) -> np.ndarray:
         """Return the cell of each row, shape (n_samples,), int64; rows outside the box count as clipped to it, NaN as the midpoint."""
         X = np.asarray(X)
         cells = np.zeros(len(X), dtype=np.int64)
@@ -105,7 +110,7 @@ class Lattice:
                 out += steps.astype(np.int64)
         return cells if self._cell_of is None else self._cell_of[cells]
 
-    def sample(self, cells, level, rng):
+    def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
         """Place one point in each of the cells listed.
 
         Parameters
@@ -122,10 +127,10 @@ class Lattice:
         X : ndarray of shape (n_samples, n_features)
         """
         cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
-        return self.place(cells, np.zeros(len(cells)), which, np.argsort(np.argsort(which, kind="stable")), rng)
+        return self.place(cells, np.zeros(len(cells)), points_of(which), rng)
 
-    def place(self, cells, levels, which, order, rng):
-        """Place one point a row.
+    def place(self, cells: np.ndarray, levels: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Place points in cells.
 
         Parameters
         ----------
@@ -133,20 +138,21 @@ class Lattice:
             Distinct cells.
         levels : ndarray of shape (n_cells,), int
             Ignored: there is one level.
-        which : ndarray of shape (n_samples,), int
-            The index of each row's cell.
-        order : ndarray of shape (n_samples,), int
-            A numbering of the rows in which those of one cell follow each other: they are spread evenly.
+        points : ndarray of shape (n_samples,), int64
+            From `numbered_points`, in any order: those of one cell are spread evenly.
         rng : numpy.random.Generator
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        corners = self.coordinates[cells].T.astype(float)
-        return place_points(self.box, corners, self.sides[:, None], np.zeros(len(cells), dtype=np.int64), which, order, rng, spread=True)
+        bits = [(parts - 1).bit_length() for parts in self.shape]
+        one_level = np.zeros(len(cells), dtype=np.int64)
+        packed = PackedCells.of(self.coordinates[cells].T, bits, self.sides, one_level, np.ones((len(bits), 1)))
+        return place_points(self.box, packed, points, rng, spread=True)
 
 
+@savable
 class NearestCells:
     """Cells of the rows that are nearest to each of the given points, the first of them where several are.
 
@@ -158,13 +164,13 @@ class NearestCells:
     metric : {"chebyshev", "cityblock", "euclidean"}
     """
 
-    def __init__(self, box, positions, metric):
+    def __init__(self, box: Any, positions: np.ndarray, metric: str) -> None:
         self.__setstate__({"box": box, "positions": positions, "metric": metric})
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"box": self.box, "positions": self.positions, "metric": self.metric}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.box, self.positions, self.metric = box, positions, _ = state["box"], state["positions"], state["metric"]
         self.n_cells = len(positions)
         # Within a power of two of the unit box: no square overflows, whatever the bounds.
@@ -173,7 +179,7 @@ class NearestCells:
         self._tree = cKDTree(self._places)
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def locate(self, X):
+    def locate(self, X: np.ndarray) -> np.ndarray:
         """Return the cell of each row, shape (n_samples,), int64: a function of that row alone."""
         cells = np.empty(len(X), dtype=np.int64)
         p = NORMS[self.metric]
@@ -191,7 +197,7 @@ class NearestCells:
             cells[start : start + _ROWS] = nearest
         return cells
 
-    def _first_of_nearest(self, rows):
+    def _first_of_nearest(self, rows: np.ndarray) -> np.ndarray:
         cells = np.empty(len(rows), dtype=np.int64)
         size = max(1, _DISTANCES // self.n_cells)
         for start in range(0, len(rows), size):
@@ -199,7 +205,7 @@ class NearestCells:
             cells[start : start + size] = np.argmax(distances <= distances.min(axis=1, keepdims=True) * (1 + _SAME), axis=1)
         return cells
 
-    def sample(self, cells, level, rng):
+    def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
         """Return the point of each of the cells listed.
 
         Parameters

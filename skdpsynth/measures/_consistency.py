@@ -3,10 +3,12 @@
 A level is an array whose entries 2i and 2i + 1 are the children of entry i one level up.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 
-def least_squares(noisy, variances):
+def least_squares(noisy: Sequence[np.ndarray | None], variances: Sequence[float]) -> tuple[list[np.ndarray], list[float]]:
     """Return the best linear unbiased estimate of every node's count from its own subtree (upward pass).
 
     Parameters
@@ -23,7 +25,7 @@ def least_squares(noisy, variances):
     errors : list of float
         Variance of the estimates of each level: ``1/t_j = 1/v_j + 1/(2 t_{j+1})``.
     """
-    estimates, errors = [noisy[-1].astype(float)], [variances[-1]]
+    estimates, errors = [np.asarray(noisy[-1], dtype=float)], [variances[-1]]
     for level, variance in zip(reversed(noisy[:-1]), reversed(variances[:-1]), strict=True):
         from_children, error = pair_sums(estimates[-1]), 2 * errors[-1]
         if level is not None:
@@ -35,12 +37,12 @@ def least_squares(noisy, variances):
     return estimates[::-1], errors[::-1]
 
 
-def pair_sums(values):
+def pair_sums(values: np.ndarray) -> np.ndarray:
     """Sums of siblings (strided: several times faster than a reshape)."""
     return values[..., 0::2] + values[..., 1::2]
 
 
-def mass_from_root(estimates, root, left_shares=None):
+def mass_from_root(estimates: Sequence[np.ndarray], root: np.ndarray, left_shares: Sequence[np.ndarray] | None = None) -> np.ndarray:
     """Share the root's mass downwards: each node gives its children what their estimates say, within [0, mass].
 
     Parameters
@@ -69,7 +71,7 @@ def mass_from_root(estimates, root, left_shares=None):
     return mass
 
 
-def uniform_consistency(counts, rng):
+def uniform_consistency(counts: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
     """Algorithm 3 of the dissertation with its uniform transformation, on clamped integer counts.
 
     Parameters

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 
 
-def transport_on_a_line(points, mass):
+def transport_on_a_line(points: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Cancel the negative mass on a line by moving positive mass as little as possible.
 
     The flow over the gap after point k is F_k - K_k, with F the cumulative mass and K that of what is left, which must be nondecreasing
@@ -39,7 +39,7 @@ def transport_on_a_line(points, mass):
     return np.maximum(residual, 0), float(gaps @ np.abs(flow)), float(mass @ potential)
 
 
-def _isotonic(values, weights):
+def _isotonic(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Nondecreasing k that minimise the sum of ``weights * abs(values - k)``: O(n log n), by a heap of the slopes of the convex minimum."""
     heap: list[tuple] = []  # (-breakpoint, by how much the slope of the minimum over prefixes rises there)
     last = np.empty_like(values)
@@ -54,7 +54,7 @@ def _isotonic(values, weights):
     return np.minimum.accumulate(last[::-1])[::-1]
 
 
-def _sweep(lengths):
+def _sweep(lengths: np.ndarray) -> np.ndarray:
     """Shortest distance from any point before (or none: 0) to each point of a chain."""
     reached = np.array([0.0, *itertools.accumulate(lengths.tolist())])
     return reached - np.maximum.accumulate(reached)

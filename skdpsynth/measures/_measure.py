@@ -1,13 +1,16 @@
 """Probability measures on the cells of a partition, and samples of them."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from skdpsynth.measures._placement import numbered_points
+from skdpsynth.persistence import savable
 
-@dataclass(frozen=True, eq=False)
+
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
 class DiscreteMeasure:
     """Weights on disjoint cells of a partition, which may lie on several levels.
 
@@ -40,8 +43,13 @@ class DiscreteMeasure:
     levels: np.ndarray
     weights: np.ndarray
 
+    def __repr__(self) -> str:
+        return (
+            f"DiscreteMeasure(partition={type(self.partition).__name__}, n_cells={self.n_cells}, depth={int(self.levels.max(initial=0))})"
+        )
+
     @classmethod
-    def from_mass(cls, partition, cells, levels, mass):
+    def from_mass(cls, partition: Any, cells: Any, levels: Any, mass: Any) -> "DiscreteMeasure":
         """Normalise non-negative mass to a probability measure (no mass at all: uniform on the whole space).
 
         Parameters
@@ -56,19 +64,19 @@ class DiscreteMeasure:
         if not len(keep):
             return cls(partition, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int8), np.ones(1))
         cells, levels, mass = np.asarray(cells)[keep], np.asarray(levels)[keep], mass[keep]
-        return cls(partition, cells.astype(np.int64), levels.astype(np.int8), mass / mass.sum())
+        return cls(partition, cells.astype(np.int64, copy=False), levels.astype(np.int8, copy=False), mass / mass.sum())
 
     @property
-    def n_cells(self):
+    def n_cells(self) -> int:
         """Number of cells that have weight."""
         return len(self.cells)
 
-    def counts(self, n_samples, rng):
+    def counts(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Round the weights to whole points, `n_samples` in all, by systematic sampling along the curve.
 
         Every run of cells along the curve, so every ancestor too, gets its weight times `n_samples` up to less than one point.
         """
-        depth = int(self.levels.max())
+        depth = int(self.levels.max(initial=0))
         order = np.argsort(self.cells << (depth - self.levels.astype(np.int64)), kind="stable")
         edges = np.cumsum(self.weights[order])
         edges *= n_samples / edges[-1]
@@ -80,7 +88,7 @@ class DiscreteMeasure:
         counts[order] = np.diff(upto, prepend=0)
         return counts
 
-    def sample(self, n_samples, rng):
+    def sample(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Draw exactly `n_samples` rows, in random order.
 
         Parameters
@@ -93,10 +101,14 @@ class DiscreteMeasure:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        cell_of = np.repeat(np.arange(self.n_cells), self.counts(n_samples, rng))
-        order = rng.permutation(n_samples)
+        counts = self.counts(n_samples, rng)
         if hasattr(self.partition, "place"):
-            return self.partition.place(self.cells, self.levels, np.take(cell_of, order), order, rng)
-        edges = np.searchsorted(self.levels[cell_of], [*np.unique(self.levels), np.iinfo(np.int8).max]).tolist()
-        blocks = [self.partition.sample(self.cells[cell_of[a:b]], int(self.levels[cell_of[a]]), rng) for a, b in pairwise(edges) if b > a]
-        return np.take(np.concatenate(blocks), order, axis=0)
+            some = np.flatnonzero(counts)
+            points = numbered_points(counts[some])
+            rng.shuffle(points)
+            return self.partition.place(self.cells[some], self.levels[some], points, rng)
+        blocks = []
+        for level in np.unique(self.levels[counts > 0]).tolist():
+            here = self.levels == level
+            blocks.append(self.partition.sample(np.repeat(self.cells[here], counts[here]), level, rng))
+        return np.take(np.concatenate(blocks), rng.permutation(n_samples), axis=0)

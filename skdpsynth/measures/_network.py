@@ -8,11 +8,12 @@ import io
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 
 
-def solve_apart(**problem):
+def solve_apart(**problem: Any) -> np.ndarray:
     """Solve in a child process; see `_solve`.
 
     Raises
@@ -29,11 +30,11 @@ def solve_apart(**problem):
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             raise RuntimeError(lines[-1] if lines else f"process ended with {done.returncode}")
         return np.load(io.BytesIO(done.stdout), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, TypeError, EOFError) as error:
         raise RuntimeError(f"its process gave no answer: {type(error).__name__}") from None
 
 
-def _solve(source, sink, cost, supply, demand):
+def _solve(source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> np.ndarray:
     """Return the flow on each arc; all arguments are whole, and what no sink wants goes to a node of its own."""
     from ortools.graph.python import min_cost_flow
 

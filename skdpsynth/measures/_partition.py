@@ -1,14 +1,18 @@
 """Binary partitions: cells that are halved again and again, numbered so that leading bits name the ancestors."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._sklearn import is_whole
-from skdpsynth.measures._placement import place_points
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.measures._placement import PackedCells, place_points, points_of
+from skdpsynth.persistence import savable
 
-_ROWS_LOCATED = 1 << 15  # rows located at a time: the scratch stays in cache
+_ROWS_LOCATED = 1 << 14  # rows located at a time: the scratch stays in cache
+_ROWS_AT_ONCE = 1 << 13  # ... where all axes are joined
+_CODE_BITS = 12  # bits that are sorted by one look-up
 _TABLE_BITS = 15  # bits that one look-up table spreads
 MAX_DEPTH = 62  # a cell number is a non-negative int64
 
@@ -22,6 +26,7 @@ class _Group(NamedTuple):
     tables: list  # of (shift, table): a number wider than one table is looked up in parts
 
 
+@savable
 class BinaryPartition:
     """Halve a box along its axes in turn; the cells of a level are numbered along the Morton curve.
 
@@ -51,27 +56,28 @@ class BinaryPartition:
     1.0
     """
 
-    def __init__(self, box, depth, *, spread=True):
+    def __init__(self, box: Any, depth: int, *, spread: bool = True) -> None:
         most = min(MAX_DEPTH, box.n_features * box.bits)
         if not is_whole(depth, 0, most):
-            raise ValueError(f"depth must be an integer from 0 to {most}, got {depth!r}; the depth 'auto' follows from n * epsilon.")
+            raise ValueError(f"depth must be an integer from 0 to {most}, got {shown(depth)}; the depth 'auto' follows from n * epsilon.")
         self.box = box
         self.depth = int(depth)
         self.spread = spread
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"BinaryPartition(n_features={self.box.n_features}, depth={self.depth})"
 
-    def cuts(self, level):
+    def cuts(self, level: int) -> np.ndarray:
         """Return how often each axis is halved down to `level`, shape (n_features,)."""
-        axes = np.arange(self.box.n_features)
-        return np.maximum(0, (level - axes + len(axes) - 1) // len(axes))
+        return cuts_of(self.box.n_features, level)
 
-    def diameters(self, level):
+    def diameters(self, level: int) -> float:
         """Return the diameter (chebyshev) of the cells of `level`; all of one level are congruent."""
+        if not is_whole(level, 0, self.depth):
+            raise ValueError(f"level must be an integer from 0 to {self.depth}, the depth of the partition, got {shown(level)}.")
         return float(np.max(self.box.width / 2.0 ** self.cuts(level)))
 
-    def locate(self, X):
+    def locate(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf of each row.
 
         Parameters
@@ -85,8 +91,10 @@ class BinaryPartition:
             Numbers in [0, 2**depth); ``cells >> (depth - level)`` are the ancestors.
         """
         X = np.asarray(X)
+        groups = _groups_of(self.box.n_features, self.depth)
+        if len(groups) == 1 and len(groups[0].axes) == self.box.n_features > 2:
+            return self._locate_at_once(X, groups[0])
         cells = np.zeros(len(X), dtype=np.int64)
-        groups = self._groups()
         size = min(_ROWS_LOCATED, len(X))
         floats, integers = np.empty((2, size)), np.empty((2, size), dtype=np.int64)
         for start in range(0, len(X), _ROWS_LOCATED):
@@ -105,7 +113,20 @@ class BinaryPartition:
                     out |= np.take(table, part, out=spread, mode="wrap")
         return cells
 
-    def _join(self, rows, group, joined, one, settle=False):
+    def _locate_at_once(self, X: np.ndarray, group: _Group) -> np.ndarray:
+        """Locate rows whose axes are all joined into one number: one pass over the rows as they lie, and one look-up."""
+        cells = np.empty(len(X), dtype=np.int64)
+        size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.steps` works on tiles of 64 rows
+        scratch, bits, places = np.zeros((size, len(group.axes))), np.array(group.bits), np.array(group.places)
+        ((_, table),) = group.tables
+        for start in range(0, len(X), _ROWS_AT_ONCE):
+            steps = self.box.steps(X[start : start + _ROWS_AT_ONCE], bits, scratch)
+            # Whole numbers below 2**15: exact, in whatever order BLAS adds them.
+            number = (steps @ places).astype(np.int64)
+            np.take(table, number, out=cells[start : start + len(number)], mode="wrap")
+        return cells
+
+    def _join(self, rows: np.ndarray, group: _Group, joined: np.ndarray, one: np.ndarray, settle: bool = False) -> None:
         """Write the numbers of a group of axes into `joined`; `settle` sends NaN to the middle, else it stays."""
         for i, (axis, bits) in enumerate(zip(group.axes, group.bits, strict=True)):
             steps = self.box.column_steps(rows[:, axis], axis, 2.0**bits, one if i else joined)
@@ -116,37 +137,7 @@ class BinaryPartition:
             if i:
                 joined += steps
 
-    def _groups(self):
-        """Join axes into numbers of few bits, and give the tables that turn them into bits of the cell number."""
-        cuts = self.cuts(self.depth).tolist()
-        joined: list[list[int]] = []
-        for axis, bits in enumerate(cuts):
-            if bits and joined and sum(cuts[a] for a in joined[-1]) + bits <= _TABLE_BITS:
-                joined[-1].append(axis)
-            elif bits:
-                joined.append([axis])
-        groups = []
-        for axes in joined:
-            bits = [cuts[axis] for axis in axes]
-            places = [2.0 ** sum(bits[i + 1 :]) for i in range(len(axes))]
-            tables = list(self._spread(axes[0], bits[0]))
-            for axis in axes[1:]:
-                ((_, table),), ((_, own),) = tables, self._spread(axis, cuts[axis])
-                tables = [(0, (table[:, None] | own).ravel())]
-            groups.append(_Group(axes, bits, places, tables))
-        return groups
-
-    def _spread(self, axis, bits):
-        """Yield ``(shift, table)``: the steps of an axis, a few bits at a time, to where the Morton number has them."""
-        for low in range(0, bits, _TABLE_BITS):
-            values = np.arange(1 << min(_TABLE_BITS, bits - low), dtype=np.int64)
-            table = np.zeros_like(values)
-            for bit in range(min(_TABLE_BITS, bits - low)):
-                halving = bits - 1 - (low + bit)  # 0 is the first cut of this axis
-                table |= (values >> bit & 1) << (self.depth - 1 - (halving * self.box.n_features + axis))
-            yield low, table
-
-    def corners(self, cells, level):
+    def corners(self, cells: np.ndarray, level: int) -> list[np.ndarray]:
         """Return the lower corners of cells of one level as grid coordinates, one int64 array an axis.
 
         Axis i has ``2**cuts(level)[i]`` steps.
@@ -172,7 +163,7 @@ class BinaryPartition:
             out.append(coordinate)
         return out
 
-    def sample(self, cells, level, rng):
+    def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
         """Place one point in each of the cells listed.
 
         Parameters
@@ -187,41 +178,90 @@ class BinaryPartition:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
+        if not is_whole(level, 0, self.depth):
+            raise ValueError(f"level must be an integer from 0 to {self.depth}, the depth of the partition, got {shown(level)}.")
         cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
-        return self.place(cells, np.full(len(cells), level), which, np.argsort(np.argsort(which, kind="stable")), rng)
+        if len(cells) and not 0 <= cells[0] <= cells[-1] < 2**level:
+            raise ValueError(f"cells must be cell numbers of level {level}, integers from 0 to {2**level - 1}, but some are not.")
+        return self.place(cells, np.full(len(cells), level), points_of(which), rng)
 
-    def place(self, cells, levels, which, order, rng):
-        """Place one point a row, for cells of several levels at once.
+    def place(self, cells: np.ndarray, levels: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Place points in cells of several levels at once.
 
         Parameters
         ----------
         cells, levels : ndarray of shape (n_cells,), int
             Distinct cells.
-        which : ndarray of shape (n_samples,), int
-            The index of each row's cell.
-        order : ndarray of shape (n_samples,), int
-            A numbering of the rows in which those of one cell follow each other: they are spread evenly.
+        points : ndarray of shape (n_samples,), int64
+            From `numbered_points`, in any order: those of one cell are spread evenly.
         rng : numpy.random.Generator
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        box = self.box
         levels = np.asarray(levels, dtype=np.int64)
-        sides = np.array([box.width / 2.0 ** self.cuts(level) for level in range(int(levels.max(initial=0)) + 1)]).T
-        corners = np.empty((box.n_features, len(cells)))
-        for level in np.unique(levels):
-            where = np.flatnonzero(levels == level)
-            # In a measure the cells come by level: then nothing need be gathered.
-            here: Any = slice(where[0], where[-1] + 1) if where[-1] - where[0] + 1 == len(where) else where
-            for axis, coordinate in enumerate(self.corners(cells[here], level)):
-                corners[axis, here] = coordinate
-        return place_points(box, corners, sides, levels, which, order, rng, self.spread)
+        finest = int(levels.max(initial=0))
+        cuts = self.cuts(finest)
+        sides = 2.0 ** (cuts[:, None] - np.array([self.cuts(level) for level in range(finest + 1)]).T)
+        # Cells stand at their first descendant of the finest level, so that one grid serves all.
+        codes = self._by_axis(np.asarray(cells, dtype=np.int64) << (finest - levels), finest)
+        packed = PackedCells(codes, cuts.tolist(), self.box.width / 2.0**cuts, levels, sides)
+        return place_points(self.box, packed, points, rng, self.spread)
+
+    def _by_axis(self, cells: np.ndarray, level: int) -> np.ndarray:
+        """Sort the bits of the cells of a level by axis: the coordinates of the lower corner, axis after axis, the first one highest."""
+        n_axes, ends = self.box.n_features, np.cumsum(self.cuts(level)[::-1])[::-1]
+        targets = [int(ends[position % n_axes]) - 1 - position // n_axes for position in range(level)][::-1]
+        codes = np.zeros_like(cells)
+        for low in range(0, level, _CODE_BITS):
+            part = targets[low : low + _CODE_BITS]
+            values = np.arange(1 << len(part))
+            table = sum(((values >> bit & 1) << target for bit, target in enumerate(part)), np.zeros_like(values))
+            codes |= np.take(table, cells >> low & (len(table) - 1), mode="wrap")
+        return codes
+
+
+def cuts_of(n_axes: int, level: int) -> np.ndarray:
+    """Return how often each of some axes is halved down to a level."""
+    return np.maximum(0, (level - np.arange(n_axes) + n_axes - 1) // n_axes)
 
 
 @lru_cache(maxsize=16)
-def _gather_table(n_axes):
+def _groups_of(n_axes: int, depth: int) -> list[_Group]:
+    """Join axes into numbers of few bits, and give the tables that turn them into bits of the cell number."""
+    cuts = cuts_of(n_axes, depth).tolist()
+    joined: list[list[int]] = []
+    for axis, bits in enumerate(cuts):
+        if bits and joined and sum(cuts[a] for a in joined[-1]) + bits <= _TABLE_BITS:
+            joined[-1].append(axis)
+        elif bits:
+            joined.append([axis])
+    groups = []
+    for axes in joined:
+        bits = [cuts[axis] for axis in axes]
+        places = [2.0 ** sum(bits[i + 1 :]) for i in range(len(axes))]
+        tables = list(_spread(axes[0], bits[0], n_axes, depth))
+        for axis in axes[1:]:
+            ((_, table),), ((_, own),) = tables, _spread(axis, cuts[axis], n_axes, depth)
+            tables = [(0, (table[:, None] | own).ravel())]
+        groups.append(_Group(axes, bits, places, tables))
+    return groups
+
+
+def _spread(axis: int, bits: int, n_axes: int, depth: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield ``(shift, table)``: the steps of an axis, a few bits at a time, to where the Morton number has them."""
+    for low in range(0, bits, _TABLE_BITS):
+        values = np.arange(1 << min(_TABLE_BITS, bits - low), dtype=np.int64)
+        table = np.zeros_like(values)
+        for bit in range(min(_TABLE_BITS, bits - low)):
+            halving = bits - 1 - (low + bit)  # 0 is the first cut of this axis
+            table |= (values >> bit & 1) << (depth - 1 - (halving * n_axes + axis))
+        yield low, table
+
+
+@lru_cache(maxsize=16)
+def _gather_table(n_axes: int) -> tuple[int, np.ndarray | None]:
     """Return (rounds, table): ``table[axis]`` maps ``rounds * n_axes`` bits of a cell number to the bits of that axis."""
     rounds = max(1, 12 // n_axes)
     width = rounds * n_axes

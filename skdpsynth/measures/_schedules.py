@@ -1,5 +1,6 @@
 """How a budget is shared over the levels of a tree: functions of public numbers only."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -12,7 +13,8 @@ _STEPS = 100
 
 
 @lru_cache(maxsize=256)
-def optimal_shares(total_diameters):
+@np.errstate(under="ignore")  # shares that go to zero do so by underflow
+def optimal_shares(total_diameters: tuple[float, ...]) -> tuple[Fraction, ...]:
     """Shares of the budget that minimise the bound on E W1 of least squares and mass from the root.
 
     Minimises ``sum_{i<r} W_i sqrt(t_{i+1} / 2)`` over the simplex, with ``v_j`` proportional to ``1 / share_j**2`` and t of
@@ -33,7 +35,7 @@ def optimal_shares(total_diameters):
     # Unrolled, the recursion of `least_squares` reads 1 / t_j = sum_{k >= j} share_k**2 2**(j - k).
     decay = np.triu(2.0 ** (level[:, None] - level))
 
-    def bounds(shares):
+    def bounds(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         precision = np.maximum(shares**2 @ decay.T, 1e-30)
         return (W / np.sqrt(precision)).sum(axis=-1), W / precision**1.5
 
@@ -57,7 +59,7 @@ def optimal_shares(total_diameters):
     return (Fraction(0), *(Fraction(int(part), _PARTS) for part in best))
 
 
-def paper_shares(total_diameters):
+def paper_shares(total_diameters: Sequence[float]) -> tuple[Fraction, ...]:
     """Shares of equation (3.7): proportional to ``sqrt(W_{j-1})`` for the levels j = 0, ..., r, with W_{-1} = W_0.
 
     Parameters

@@ -1,29 +1,34 @@
 """The probability measure nearest to a signed one, with a certificate."""
 
 import math
-import numbers
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._sklearn import check_choice
+from skdpsynth._checks import check_choice, is_real, shown
 from skdpsynth.measures._cells import NORMS
-from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow
+from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow, mass_is_far
 from skdpsynth.measures._line import transport_on_a_line
+from skdpsynth.persistence import savable
 
 _TIE_BREAK = 2.0**-14  # of the euclidean distance, on grids: too little to change the first cost, enough to choose between equals
 _FINEST = 2**20  # steps of a grid across the positions: further, floats are not taken for a grid
 _ON_GRID = 5e-10  # of a step: distances are then off by less than the gap that is called optimal
 _COARSE = 1e-6
+_RICH = 4  # times as much, from one class of donors to the next
+_RICH_LISTED = 3
 _BLOCK = 1 << 21  # distances that are held at a time
 _MOST_ROUNDS = 60
 _PATIENCE = 3  # rounds with few new arcs a hole; then more and more, and all of a small problem
 _ALL_ARCS = 300_000
 _MOST_SWEEPS = 5000
+_TOO_FAR = "positions, signed_weights and total must be of sizes that floats can hold together, but these are too far apart; rescale them."
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class NearestMeasure:
     """A probability measure nearest to a signed measure, and the proof.
@@ -50,12 +55,14 @@ class NearestMeasure:
     n_iter: int
 
     @property
-    def gap(self):
+    def gap(self) -> float:
         """``value - lower_bound``: at most this far from the nearest."""
         return max(0.0, self.value - self.lower_bound)
 
 
-def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *, total=1.0, solver="highs"):
+def nearest_probability_measure(
+    positions: Any, signed_weights: Any, metric: str = "chebyshev", *, total: float = 1.0, solver: str = "highs"
+) -> NearestMeasure:
     """Find a probability measure nearest to a signed measure in the bounded-Lipschitz distance.
 
     The distance between nu and tau is the largest difference of the integrals of a function f that is 1-Lipschitz and bounded by the
@@ -111,49 +118,94 @@ def nearest_probability_measure(positions, signed_weights, metric="chebyshev", *
     (0.03, True)
     """
     positions, mass, total = _check_arguments(positions, signed_weights, metric, total, solver)
-    # Within a power of two of the unit box no square overflows. Positions are public cells, or what was released: extremes tell nothing.
-    coarse = 4 * np.finfo(float).eps * np.abs(positions).max()
-    widest = float(np.max(np.ptp(positions, axis=0)))
-    width = 2.0 ** np.rint(np.log2(widest)) if widest else 1.0
-    positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width  # public, as said
-    surplus = float(mass.sum() - total)
-    if abs(surplus) <= 1e-14 * np.abs(mass).sum():
-        surplus = 0.0  # rounding of the sum
-    # Mass that has to be created or destroyed costs D a unit: f may be shifted to +D or -D there, as transport never pays more than D.
-    outside = abs(surplus) / total * _diameter(positions, metric) * width if surplus else 0.0
-    gain = np.maximum(mass, 0)
-    if gain.sum() <= total or (mass >= 0).all():
-        weights = gain / gain.sum() if gain.any() else np.full(len(mass), 1 / len(mass))
-        return NearestMeasure(weights, outside, outside, "optimal", 0)
+    with np.errstate(all="ignore"):  # what is too small to tell apart is lost, as with all floats
+        space = _Space.of(positions, metric)
+        if not 2.0**-300 < total < 2.0**300:  # in units near the total no ratio overflows or is lost
+            mass, total = mass / _power_near(total), total / _power_near(total)
+        if not np.abs(mass).sum() / total < 2.0**300:
+            raise ValueError(_TOO_FAR)
+        surplus = float(mass.sum() - total)
+        if abs(surplus) <= 1e-14 * np.abs(mass).sum():
+            surplus = 0.0  # rounding of the sum
+        # Mass that is created or destroyed costs D a unit: f may be shifted to +D or -D there, as transport never pays more than D.
+        outside = abs(surplus) / total * space.diameter() if surplus else 0.0
+        gain = np.maximum(mass, 0)
+        if gain.sum() <= total or (mass >= 0).all():
+            weights = gain / gain.sum() if gain.any() else np.full(len(mass), 1 / len(mass))
+            return _certified(weights, outside, outside, metric, 0)
+        residual, cost, bound, n_rounds = _residual(space, mass, surplus, solver)
+        unit = space.unit / total
+        weights = residual / residual.sum()
+        return _certified(weights, outside + cost * unit, outside + min(bound, cost) * unit, metric, n_rounds)
 
-    on_a_line = positions.shape[1] == 1 and surplus >= 0
+
+def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) -> tuple[np.ndarray, float, float, int]:
+    """Return (residual on all positions, cost, lower bound, number of programs), in steps of the space."""
+    if space.places.shape[1] == 1 and surplus >= 0:
+        order, residual = np.argsort(space.places[:, 0], kind="stable"), np.empty_like(mass)
+        residual[order], cost, bound = transport_on_a_line(space.places[order, 0], mass[order])
+        return residual, cost, bound, 0
     n_active = int(np.count_nonzero(mass))
-    if not on_a_line and n_active > MOST_CELLS[solver]:
+    if n_active > MOST_CELLS[solver]:
         raise ValueError(
             f"signed_weights must have at most {MOST_CELLS[solver]} that are not zero for solver={solver!r}, "
             f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
         )
+    return _Transport(space.places, mass, max(0.0, -surplus), space.metric, space.is_whole, solver).solve()
 
-    # In units of its step a grid is whole, and so are costs and bounds.
-    step = _grid_step(positions, coarse)
-    unit = step or _spacing(positions)
-    places = positions / unit
-    if step:
-        places = np.rint(places)
-    if on_a_line:
-        order = np.argsort(places[:, 0], kind="stable")
-        residual, n_rounds = np.empty_like(mass), 0
-        residual[order], cost, bound = transport_on_a_line(places[order, 0], mass[order])
-    else:
-        transport = _Transport(places, mass, max(0.0, -surplus), metric, whole=step is not None and metric != "euclidean", solver=solver)
-        residual, cost, bound, n_rounds = transport.solve()
-    scale = unit * width / total
-    value, lower_bound = outside + cost * scale, outside + min(bound, cost) * scale
+
+def _certified(weights: np.ndarray, value: float, lower_bound: float, metric: str, n_iter: int) -> NearestMeasure:
+    """Return the result, or raise if the numbers are beyond floats."""
+    if not (np.isfinite(weights).all() and np.isfinite([value, lower_bound]).all()):
+        raise ValueError(_TOO_FAR)
     exact = value - lower_bound <= (1e-6 if metric == "euclidean" else 1e-9) * value
-    return NearestMeasure(residual / residual.sum(), float(value), float(lower_bound), "optimal" if exact else "feasible", n_rounds)
+    return NearestMeasure(weights, float(value), float(lower_bound), "optimal" if exact else "feasible", n_iter)
 
 
-def _check_arguments(positions, signed_weights, metric, total, solver):
+def _power_near(value: float) -> float:
+    """A power of two near a positive number: dividing by it rounds nothing (but what becomes too small)."""
+    return 2.0 ** max(-1000, round(math.log2(value)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """Positions in units in which a grid is whole, and so are its distances.
+
+    Attributes
+    ----------
+    places : ndarray of shape (n_positions, n_varied)
+        Without the features in which all are at one place, as these change no distance.
+    unit : float
+        Of the places, in those of the positions.
+    is_whole : bool
+        Whether all distances are whole numbers of units.
+    metric : str
+    """
+
+    places: np.ndarray
+    unit: float
+    is_whole: bool
+    metric: str
+
+    @classmethod
+    def of(cls, positions: np.ndarray, metric: str) -> "_Space":
+        # Within a power of two of the unit box no square overflows. Positions are public cells, or were released: extremes tell nothing.
+        coarse, widest = 4 * np.finfo(float).eps * np.abs(positions).max(), float(np.max(np.ptp(positions, axis=0)))
+        width = _power_near(widest) if widest else 1.0
+        varied = np.flatnonzero(np.ptp(positions, axis=0))
+        positions = positions[:, varied] if len(varied) else positions[:, :1]
+        positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width
+        step = _grid_step(positions, coarse)
+        unit = step or _spacing(positions)
+        places = np.rint(positions / unit) if step else positions / unit
+        return cls(places, unit * width, step is not None and metric != "euclidean", metric)
+
+    def diameter(self) -> float:
+        """Return the largest distance between two positions, in their units."""
+        return _diameter(self.places, self.metric) * self.unit
+
+
+def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: Any, solver: Any) -> tuple[np.ndarray, np.ndarray, float]:
     positions, mass = _as_numbers(positions, "positions"), _as_numbers(signed_weights, "signed_weights")
     if positions.ndim != 2 or 0 in positions.shape:
         raise ValueError(f"positions must be a table with a row for each, got shape {positions.shape}; reshape(-1, 1) makes one of a line.")
@@ -167,13 +219,13 @@ def _check_arguments(positions, signed_weights, metric, total, solver):
         spans = np.append(np.ptp(positions, axis=0), np.abs(mass).sum())
     if not np.isfinite(spans).all():
         raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
-    if not isinstance(total, numbers.Real) or isinstance(total, bool) or not 0 < float(total) < math.inf:
-        raise ValueError(f"total must be a positive number, got {total!r}; 1 for probabilities, n for counts of n rows.")
+    if not is_real(total) or not 0 < float(total) < math.inf:
+        raise ValueError(f"total must be a positive number, got {shown(total)}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)
 
 
-def _as_numbers(values, name):
+def _as_numbers(values: Any, name: str) -> np.ndarray:
     try:
         values = np.asarray(values)
         if values.dtype.kind in "iufbO":
@@ -186,7 +238,7 @@ def _as_numbers(values, name):
 class _Transport:
     """Positive masses ("donors") to holes, over a growing list of arcs; `whole`: all distances are whole numbers."""
 
-    def __init__(self, positions, mass, created, metric, whole, solver):
+    def __init__(self, positions: np.ndarray, mass: np.ndarray, created: float, metric: str, whole: bool, solver: str) -> None:
         self.mass, self.metric, self.solver = mass, metric, solver
         p = NORMS[metric]
         self.donors, self.holes = np.flatnonzero(mass > 0), np.flatnonzero(mass < 0)
@@ -201,17 +253,14 @@ class _Transport:
         self.listed = 12 if positions.shape[1] <= 3 else 16
         self.near_cost, self.near = cKDTree(self.donor_at).query(self.hole_at, k=range(1, min(4 * self.listed, len(self.donors)) + 1), p=p)
 
-    def solve(self):
+    def solve(self) -> tuple[np.ndarray, float, float, int]:
         """Return (residual on all positions, cost, lower bound, number of programs)."""
         n_donors, n_holes = len(self.donors), len(self.holes)
-        listed = min(self.listed, self.near.shape[1])
-        arcs = _Arcs(np.repeat(np.arange(n_holes), listed), self.near[:, :listed].ravel(), self.near_cost[:, :listed].ravel())
-        for extra, cost in enumerate(self.extra_costs):
-            arcs = arcs.joined(np.arange(n_holes), np.full(n_holes, n_donors + extra), np.full(n_holes, cost))
+        arcs, start = self._first_arcs(), None
         n_rounds, settled = 0, False
         while not settled and n_rounds < _MOST_ROUNDS:
             n_rounds += 1
-            flow = self._flow(arcs)
+            flow = self._flow(arcs, start)
             # Demand that a tolerance left unmet counts at the price of mass that may not be created: the value stays an upper bound.
             unmet = np.maximum(self.demand - np.bincount(arcs.hole, flow, minlength=n_holes), 0)
             unmet[unmet <= 1e-15 * self.demand.sum()] = 0
@@ -224,8 +273,11 @@ class _Transport:
                 self.added, self.starving = n_donors, np.ones(n_holes, dtype=bool)
             bound, more = self._price(arcs, prices, charges)
             moved = np.bincount(arcs.donor, flow, minlength=n_donors)[:n_donors]
+            start = flow
             if len(more[0]):
-                arcs = arcs.joined(*more)
+                before, arcs = arcs, arcs.joined(*more)
+                start = np.zeros(len(arcs.cost))
+                start[arcs.place(before.hole, before.donor)] = flow
             elif self.tie_break and cost > bound:
                 self.tie_break = 0.0  # the second cost has changed the first one
             else:
@@ -234,21 +286,49 @@ class _Transport:
         residual[self.donors] = np.maximum(self.supply[:n_donors] - moved, 0)
         return residual, cost, max(bound, 0.0), n_rounds
 
-    def _flow(self, arcs):
+    def _rich_arcs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Arcs (hole, donor, cost) from the nearest of the donors that have much, of those that have very much, and so on."""
+        supply, p = self.supply[: len(self.donors)], NORMS[self.metric]
+        found, least = [], _RICH * float(np.median(supply))
+        while (supply > least).any():
+            rich = np.flatnonzero(supply > least)
+            count = min(_RICH_LISTED, len(rich))
+            cost, near = cKDTree(self.donor_at[rich]).query(self.hole_at, k=range(1, count + 1), p=p)
+            found.append((np.repeat(np.arange(len(self.holes)), count), rich[near].ravel(), cost.ravel()))
+            least = max(_RICH * least, float(supply[rich].min()))
+        hole, donor, cost = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        _, first = np.unique(hole * len(supply) + donor, return_index=True)
+        return hole[first], donor[first], cost[first]
+
+    def _first_arcs(self) -> "_Arcs":
+        """The nearest donors of each hole, and the two that nothing is near to."""
+        n_donors, n_holes = len(self.donors), len(self.holes)
+        listed = min(self.listed, self.near.shape[1])
+        arcs = _Arcs(np.repeat(np.arange(n_holes), listed), self.near[:, :listed].ravel(), self.near_cost[:, :listed].ravel())
+        for extra, cost in enumerate(self.extra_costs):
+            arcs = arcs.joined(np.arange(n_holes), np.full(n_holes, n_donors + extra), np.full(n_holes, cost))
+        few = self.donor_at.shape[1] <= 3 and not mass_is_far(self.supply, self.demand)
+        if not few and (self.supply[:n_donors] > _RICH * np.median(self.supply[:n_donors])).any():
+            hole, donor, cost = self._rich_arcs()
+            new = ~arcs.has(hole, donor)
+            arcs = arcs.joined(hole[new], donor[new], cost[new])
+        return arcs
+
+    def _flow(self, arcs: "_Arcs", start: np.ndarray | None = None) -> np.ndarray:
         cost = arcs.cost
         if self.tie_break:
             real = np.flatnonzero(arcs.donor < len(self.donors))
             cost = cost.copy()
             cost[real] += self.tie_break * np.linalg.norm(self.donor_at[arcs.donor[real]] - self.hole_at[arcs.hole[real]], axis=1)
         try:
-            return least_cost_flow(self.solver, arcs.donor, arcs.hole, cost, self.supply, self.demand)
+            return least_cost_flow(self.solver, arcs.donor, arcs.hole, cost, self.supply, self.demand, start)
         except RuntimeError as error:
             raise RuntimeError(
                 f"The transport from {len(self.donors)} positive to {len(self.holes)} negative weights over {len(cost)} arcs was not "
                 f"solved by {self.solver!r} (status: {error}); use another solver or coarser cells."
             ) from None
 
-    def _price(self, arcs, prices, charges):
+    def _price(self, arcs: "_Arcs", prices: np.ndarray, charges: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
         """Return the lower bound that the prices prove (-inf if not yet known), and arcs (hole, donor, cost) that may improve the flow.
 
         A donor at distance c serves a hole for c + its price, which is at least c: so only donors nearer than the hole's charge matter.
@@ -259,7 +339,7 @@ class _Transport:
         if len(more[0]):
             return -math.inf, more
         lowest = charges + np.minimum(reduced.min(axis=1), 0)
-        found = [more]
+        found: list[tuple] = [more]
         if self.near.shape[1] < len(self.donors):
             far = np.flatnonzero(charges > self.near_cost[:, -1] + self.tolerance)
             for rows in np.array_split(far, -(-len(far) * len(self.donors) // _BLOCK)) if len(far) else ():
@@ -271,7 +351,9 @@ class _Transport:
         more = tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
         return float(self.demand @ lowest - self.supply @ prices), more
 
-    def _unlisted(self, arcs, reduced, holes, donors, cost):
+    def _unlisted(
+        self, arcs: "_Arcs", reduced: np.ndarray, holes: np.ndarray, donors: np.ndarray, cost: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
         """The arcs of negative reduced cost that are not listed, the most promising of each hole."""
         if not reduced.size or reduced.min() >= -self.tolerance:
             return (np.zeros(0, dtype=np.int64),) * 2 + (np.zeros(0),)
@@ -290,22 +372,25 @@ class _Transport:
 class _Arcs:
     """Arcs by hole, then by donor."""
 
-    def __init__(self, hole, donor, cost):
+    def __init__(self, hole: np.ndarray, donor: np.ndarray, cost: np.ndarray) -> None:
         order = np.lexsort((donor, hole))
         self.hole, self.donor, self.cost = hole[order], donor[order], cost[order]
 
-    def joined(self, hole, donor, cost):
+    def joined(self, hole: np.ndarray, donor: np.ndarray, cost: np.ndarray) -> "_Arcs":
         return _Arcs(*(np.concatenate(pair) for pair in ((self.hole, hole), (self.donor, donor), (self.cost, cost))))
 
-    def has(self, hole, donor):
-        """Whether each of the pairs is listed."""
+    def place(self, hole: np.ndarray, donor: np.ndarray) -> np.ndarray:
+        """Return where each of the pairs is listed, or would be."""
         span = np.int64(max(self.donor.max(), donor.max(initial=0)) + 1)
-        keys, wanted = self.hole * span + self.donor, hole * span + donor
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return keys[at] == wanted
+        return np.minimum(np.searchsorted(self.hole * span + self.donor, hole * span + donor), len(self.hole) - 1)
+
+    def has(self, hole: np.ndarray, donor: np.ndarray) -> np.ndarray:
+        """Whether each of the pairs is listed."""
+        at = self.place(hole, donor)
+        return (self.hole[at] == hole) & (self.donor[at] == donor)
 
 
-def _potentials(arcs, flow, n_donors, tolerance, most):
+def _potentials(arcs: _Arcs, flow: np.ndarray, n_donors: int, tolerance: float, most: float) -> tuple[np.ndarray, np.ndarray]:
     """Least prices of donors (>= 0) and charges of holes under which no listed arc is worth more and those with flow just pay.
 
     A longest path from zero: charge = price + cost along flow, price >= charge - cost along every arc. It ends if the flow is optimal;
@@ -332,7 +417,7 @@ def _potentials(arcs, flow, n_donors, tolerance, most):
     return prices, charges
 
 
-def _grid_step(positions, coarse):
+def _grid_step(positions: np.ndarray, coarse: float) -> float | None:
     """Return the step of the coarsest grid that holds all positions (up to the error `coarse` of their floats), or None.
 
     Steps of different axes are taken together where they are small multiples of a common one.
@@ -357,7 +442,7 @@ def _grid_step(positions, coarse):
     return None
 
 
-def _spacing(positions):
+def _spacing(positions: np.ndarray) -> float:
     """Return a typical distance between neighbours, or 1 if all are at one place."""
     some = positions[:: -(-len(positions) // 1000)]
     distances = cKDTree(positions).query(some, k=min(len(positions), 4), p=np.inf)[0].reshape(len(some), -1)
@@ -365,7 +450,7 @@ def _spacing(positions):
     return float(np.median(apart)) if len(apart) else float(np.max(np.ptp(positions, axis=0))) or 1.0
 
 
-def _diameter(positions, metric):
+def _diameter(positions: np.ndarray, metric: str) -> float:
     """Return the largest distance between two positions."""
     if metric == "chebyshev":
         return float(np.ptp(positions, axis=0).max())

@@ -1,14 +1,17 @@
 """What a model learned from synthetic rows is worth on real ones."""
 
+from collections.abc import Hashable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
+from skdpsynth._checks import shown
 from skdpsynth.domain import Continuous, Schema, columns_of, encode
 
 
-def train_synthetic_test_real(estimator, X_synthetic, X_real, target, schema, scoring=None):
+def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, target: Any, schema: Any, scoring: Any = None) -> float:
     """Return the score on real rows of an estimator that was fitted on synthetic ones.
 
     The columns but `target` are encoded by `schema` alone, as `skdpsynth.domain.MixedTypeEncoder` does. The estimator gets a target of
@@ -56,10 +59,10 @@ def train_synthetic_test_real(estimator, X_synthetic, X_real, target, schema, sc
     1.0
     """
     schema = schema if isinstance(schema, Schema) else Schema(schema)
-    if target not in list(schema):
-        raise ValueError(f"target must be a column of schema, got {target!r}; add it there, or name another.")
+    if not isinstance(target, Hashable) or target not in schema:
+        raise ValueError(f"target must be a column of schema, got {shown(target)}; add it there, or name another.")
     if len(schema) < 2:
-        raise ValueError(f"schema must have columns besides the target, got {target!r} alone; add those to predict from.")
+        raise ValueError(f"schema must have columns besides the target, got {shown(target)} alone; add those to predict from.")
     kind = schema[target]
     scorer = _scorer(estimator, scoring, target, kind)
     X_train, y_train = _rows_with_target(X_synthetic, target, schema, "X_synthetic")
@@ -69,24 +72,28 @@ def train_synthetic_test_real(estimator, X_synthetic, X_real, target, schema, sc
     return float(scorer(clone(estimator).fit(X_train, y_train), X_test, y_test))
 
 
-def _scorer(estimator, scoring, target, kind):
+def _scorer(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
     from sklearn.metrics import check_scoring
 
     if scoring is None:
-        has_numbers = isinstance(kind, Continuous)
-        if (is_classifier if has_numbers else is_regressor)(estimator):
-            holds, is_a, way_out = ("numbers", "classifier", "regressor") if has_numbers else ("levels", "regressor", "classifier")
-            raise ValueError(
-                f"estimator must be a {way_out}, since target {target!r} holds {holds} in schema, got the {is_a} "
-                f"{type(estimator).__name__}; pass a {way_out}, or say in `scoring` how to score it."
-            )
-        scoring = "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
+        scoring = _default_scoring(estimator, target, kind)
     elif not isinstance(scoring, str) and not callable(scoring):
-        raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {scoring!r}; call once for each of several.")
+        raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {shown(scoring)}; call once for each of several.")
     return check_scoring(estimator, scoring)
 
 
-def _rows_with_target(X, target, schema, name):
+def _default_scoring(estimator: Any, target: Any, kind: Any) -> str:
+    has_numbers = isinstance(kind, Continuous)
+    if (is_classifier if has_numbers else is_regressor)(estimator):
+        holds, is_a, way_out = ("numbers", "classifier", "regressor") if has_numbers else ("levels", "regressor", "classifier")
+        raise ValueError(
+            f"estimator must be a {way_out}, since target {shown(target)} holds {holds} in schema, got the {is_a} "
+            f"{type(estimator).__name__}; pass a {way_out}, or say in `scoring` how to score it."
+        )
+    return "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
+
+
+def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return (encoded columns, target) of the rows that have one."""
     kind = schema[target]
     # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
@@ -94,11 +101,11 @@ def _rows_with_target(X, target, schema, name):
     y = values.pop(target)
     known = ~np.isnan(y) if isinstance(kind, Continuous) else y < len(kind.levels)
     if not known.any():
-        raise ValueError(f"{name} must have rows with a target, but column {target!r} has no number or level of schema in any.")
+        raise ValueError(f"{name} must have rows with a target, but column {shown(target)} has no number or level of schema in any.")
     return encode([column[known] for column in values.values()], Schema({c: k for c, k in schema.items() if c != target})), y[known]
 
 
-def _constant(level, n_levels, n_features):
+def _constant(level: int, n_levels: int, n_features: int) -> Any:
     """Return a classifier that knows all levels, so that every scorer takes it, and always predicts one."""
     from sklearn.dummy import DummyClassifier
 

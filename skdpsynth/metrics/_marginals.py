@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from skdpsynth._sklearn import is_whole
+from skdpsynth._checks import is_whole, shown
 from skdpsynth.domain import Continuous, Nominal, Schema, columns_of
 
 _PARTS = 12  # of a column of numbers: as in the measurements of the documentation
 
 
-def marginal_total_variation(X, Y, schema, order=2):
+def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> float:
     """Return the mean total variation distance between the marginals of two tables, over all sets of `order` columns.
 
     A column of numbers is cut into at most 12 parts of equally many rows of `X`; a value so frequent that two cuts meet in it is a part of
@@ -58,40 +59,46 @@ def marginal_total_variation(X, Y, schema, order=2):
     (0.0, 0.5)
     """
     if not is_whole(order, 1, 3):
-        raise ValueError(f"order must be 1, 2 or 3, got {order!r}.")
+        raise ValueError(f"order must be 1, 2 or 3, got {shown(order)}.")
     schema, real, synthetic = _read_both(X, Y, schema)
     if order > len(schema):
         raise ValueError(f"order must be at most the number of columns, {len(schema)}, got {order}.")
     n, m = len(real[0]), len(synthetic[0])
-    codes, sizes = [], []
-    for kind, x, y in zip(schema.values(), real, synthetic, strict=True):
-        both, size = np.concatenate([x, y]), kind.n_codes if not isinstance(kind, Continuous) else None
-        if size is None:
-            both, size = _parts(both, _cuts(x[~np.isnan(x)]))
-        codes.append(both)
-        sizes.append(size)
+    coded = [_codes(kind, x, y) for kind, x, y in zip(schema.values(), real, synthetic, strict=True)]
     distances = []
-    for columns in combinations(range(len(schema)), order):
-        cells, size = codes[columns[0]], sizes[columns[0]]
-        for j in columns[1:]:
-            cells, size = cells * sizes[j] + codes[j], size * sizes[j]
-            if size > 4 * (n + m):
-                # Only cells that hold rows are counted, however many there are.
-                found, cells = np.unique(cells, return_inverse=True)
-                size = len(found)
+    for columns in combinations(coded, order):
+        cells, size = _cells(columns, n + m)
         differences = m * np.bincount(cells[:n], minlength=size) - n * np.bincount(cells[n:], minlength=size)
         distances.append(np.abs(differences).sum() / (2 * n * m))  # whole numbers, so that 0 and 1 are exact
     return float(np.mean(distances))
 
 
-def _read_both(X, Y, schema):
+def _codes(kind: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return (codes of a column of both tables, number of codes)."""
+    both = np.concatenate([x, y])
+    return _parts(both, _cuts(x[~np.isnan(x)])) if isinstance(kind, Continuous) else (both, kind.n_codes)
+
+
+def _cells(columns: tuple[tuple[np.ndarray, int], ...], n_rows: int) -> tuple[np.ndarray, int]:
+    """Return (number of the cell that each row is in, number of cells)."""
+    cells, size = columns[0]
+    for codes, n_codes in columns[1:]:
+        cells, size = cells * n_codes + codes, size * n_codes
+        if size > 4 * n_rows:
+            # Only cells that hold rows are counted, however many there are.
+            found, cells = np.unique(cells, return_inverse=True)
+            size = len(found)
+    return cells, size
+
+
+def _read_both(X: Any, Y: Any, schema: Any) -> tuple[Schema, list[np.ndarray], list[np.ndarray]]:
     """Return (schema, columns of X, columns of Y), where every cell may be missing: a missing one is no midpoint and no first level."""
     schema = schema if isinstance(schema, Schema) else Schema(schema)
     schema = Schema({name: replace(kind, nullable=True) for name, kind in schema.items()})
     return schema, list(columns_of(X, schema).values()), list(columns_of(Y, schema, "Y").values())
 
 
-def _cuts(x):
+def _cuts(x: np.ndarray) -> np.ndarray:
     """Where to cut numbers into at most 12 parts of equal shares; an upper end belongs to its part."""
     if not len(x):
         return np.empty(0)
@@ -101,12 +108,12 @@ def _cuts(x):
     return np.sort(np.concatenate([cuts, np.nextafter(cuts[times > 1], -np.inf)]))
 
 
-def _parts(x, cuts):
+def _parts(x: np.ndarray, cuts: np.ndarray) -> tuple[np.ndarray, int]:
     """Return (number of the part that each value is in, the last for a missing one; how many parts there are)."""
     return np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x, side="left")), len(cuts) + 2
 
 
-def correlation_error(X, Y, schema):
+def correlation_error(X: Any, Y: Any, schema: Any) -> float:
     """Return the mean absolute difference of the associations of two tables, over all pairs of columns.
 
     The association of a pair, in each table by itself, is
@@ -172,14 +179,14 @@ def correlation_error(X, Y, schema):
     return float(np.mean(differences))
 
 
-def _levels(column, kind):
+def _levels(column: np.ndarray, kind: Any) -> np.ndarray:
     """Return values as whole numbers in their order, -1 where missing."""
     if not isinstance(kind, Continuous):
         return np.where(column < len(kind.levels), column, -1)
     return np.where(np.isnan(column), -1, np.unique(column, return_inverse=True)[1])
 
 
-def _association(a, b, a_is_nominal, b_is_nominal):
+def _association(a: np.ndarray, b: np.ndarray, a_is_nominal: bool, b_is_nominal: bool) -> float:
     known = (a >= 0) & (b >= 0)
     a, b = a[known], b[known]
     if not len(a) or a.min() == a.max() or b.min() == b.max():
@@ -192,13 +199,13 @@ def _association(a, b, a_is_nominal, b_is_nominal):
     return (u * v).sum() / np.sqrt((u**2).sum() * (v**2).sum())
 
 
-def _ranks(a):
+def _ranks(a: np.ndarray) -> np.ndarray:
     """Ranks about their mean, (n + 1) / 2."""
     counts = np.bincount(a)
     return (np.cumsum(counts) - counts / 2)[a] - len(a) / 2
 
 
-def _cramer(a, b):
+def _cramer(a: np.ndarray, b: np.ndarray) -> float:
     rows, columns = np.bincount(a), np.bincount(b)
     cells, counts = np.unique(a * len(columns) + b, return_counts=True)
     # chi^2 / n = sum of n_ij^2 / (n_i n_j), less 1: only cells that hold rows count.
@@ -206,7 +213,7 @@ def _cramer(a, b):
     return np.sqrt(max(shares - 1, 0) / (min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1))
 
 
-def _correlation_ratio(a, ranks):
+def _correlation_ratio(a: np.ndarray, ranks: np.ndarray) -> float:
     """Root of the share of the variance of the ranks, which have mean zero, that lies between the levels of `a`."""
     counts, sums = np.bincount(a), np.bincount(a, ranks)
     between = (sums[counts > 0] ** 2 / counts[counts > 0]).sum()

@@ -1,17 +1,21 @@
 """Wasserstein-1 distances between two samples."""
 
-import warnings
+from typing import Any
 
 import numpy as np
 
-from skdpsynth._sklearn import check_choice
+from skdpsynth._checks import check_choice, is_whole, shown
+from skdpsynth._input import matrix
 
+NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 METRICS = ("chebyshev", "cityblock", "euclidean")
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB
 _ITERATIONS = 10_000_000
+_MOST_PROJECTIONS = 10**6
+_LARGE = 2.0**1000  # beyond it sums of cells may overflow
 
 
-def wasserstein_distance(X, Y, metric="chebyshev"):
+def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev") -> float:
     """Return the exact 1-Wasserstein distance between two samples with equal weights.
 
     One dimension: the closed form, any size. Otherwise the optimal transport program: by POT where it is installed, else,
@@ -42,10 +46,10 @@ def wasserstein_distance(X, Y, metric="chebyshev"):
     >>> wasserstein_distance([[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.5], [1.0, 0.5]])
     0.5
     """
-    X, Y = _check_samples(X, Y)
+    X, Y, unit = _samples(X, Y)
     check_choice("metric", metric, METRICS)
     if X.shape[1] == 1:
-        return _one_dimension(X[:, 0], Y[:, 0])
+        return unit * _one_dimension(X[:, 0], Y[:, 0])
     if max(len(X), len(Y)) > _LARGEST:
         raise ValueError(
             f"X and Y must have at most {_LARGEST} rows for the exact distance, got {len(X)} and {len(Y)}; "
@@ -53,20 +57,23 @@ def wasserstein_distance(X, Y, metric="chebyshev"):
         )
     from scipy.spatial.distance import cdist
 
-    cost = cdist(X, Y, metric)
+    return unit * _transport(cdist(X, Y, metric))
+
+
+def _transport(cost: np.ndarray) -> float:
     try:
         from ot import emd2
     except ImportError:
         return _assignment(cost)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the log says it too
-        value, log = emd2(np.full(len(X), 1 / len(X)), np.full(len(Y), 1 / len(Y)), cost, numItermax=_ITERATIONS, log=True)
+    # POT warns too where the log says that something went wrong: then this raises.
+    n, m = cost.shape
+    value, log = emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=_ITERATIONS, log=True)
     if log["warning"]:
-        raise RuntimeError(f"The transport program of {len(X)} x {len(Y)} rows did not reach its optimum; thin the samples.")
+        raise RuntimeError(f"The transport program of {n} x {m} rows did not reach its optimum; thin the samples.")
     return float(value)
 
 
-def sliced_wasserstein_distance(X, Y, n_projections=100, random_state=0):
+def sliced_wasserstein_distance(X: Any, Y: Any, n_projections: int = 100, random_state: int | None = 0) -> float:
     """Return the mean 1-Wasserstein distance of two samples over random directions.
 
     Parameters
@@ -74,9 +81,9 @@ def sliced_wasserstein_distance(X, Y, n_projections=100, random_state=0):
     X, Y : array-like of shape (n_samples, n_features) and (m_samples, n_features)
         Read unprotected.
     n_projections : int, default=100
-        Number of directions, uniform on the sphere.
-    random_state : int, default=0
-        Seed of the directions.
+        Number of directions, uniform on the sphere: 1 to 1,000,000.
+    random_state : int or None, default=0
+        Seed of the directions. None: other ones at each call.
 
     Returns
     -------
@@ -91,12 +98,16 @@ def sliced_wasserstein_distance(X, Y, n_projections=100, random_state=0):
     """
     from scipy.stats import uniform_direction
 
-    X, Y = _check_samples(X, Y)
-    directions = uniform_direction(X.shape[1]).rvs(n_projections, random_state=np.random.default_rng(random_state))
-    return float(np.mean([_one_dimension(X @ direction, Y @ direction) for direction in directions]))
+    if not is_whole(n_projections, 1, _MOST_PROJECTIONS):
+        raise ValueError(f"n_projections must be an integer from 1 to {_MOST_PROJECTIONS}, got {shown(n_projections)}; 100 is the default.")
+    if random_state is not None and not is_whole(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
+    X, Y, unit = _samples(X, Y)
+    directions = uniform_direction(X.shape[1]).rvs(int(n_projections), random_state=np.random.default_rng(random_state))
+    return unit * float(np.mean([_one_dimension(X @ direction, Y @ direction) for direction in directions]))
 
 
-def _one_dimension(x, y):
+def _one_dimension(x: np.ndarray, y: np.ndarray) -> float:
     """Area between the two quantile functions."""
     if len(x) == len(y):
         return float(np.mean(np.abs(np.sort(x) - np.sort(y))))
@@ -105,7 +116,7 @@ def _one_dimension(x, y):
     return float(closed_form(x, y))
 
 
-def _assignment(cost):
+def _assignment(cost: np.ndarray) -> float:
     if cost.shape[0] != cost.shape[1]:
         raise ImportError(
             f"Samples of different sizes, {cost.shape[0]} and {cost.shape[1]}, need POT: pip install 'skdpsynth[transport]'; "
@@ -117,10 +128,12 @@ def _assignment(cost):
     return float(cost[rows, columns].mean())
 
 
-def _check_samples(X, Y):
-    X, Y = np.asarray(X, dtype=float), np.asarray(Y, dtype=float)
-    if X.ndim != 2 or Y.ndim != 2 or X.shape[1] != Y.shape[1] or not len(X) or not len(Y):
+def _samples(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return two tables of numbers, and the unit they are in: more than 1 where cells are so large that sums would overflow."""
+    X, Y = matrix(X, "X", NUMBERS), matrix(Y, "Y", NUMBERS)
+    if X.ndim != 2 or Y.ndim != 2 or X.shape[1] != Y.shape[1] or not X.size or not Y.size:
         raise ValueError(f"X and Y must be non-empty tables with the same columns, got shapes {X.shape} and {Y.shape}.")
     if not (np.isfinite(X).all() and np.isfinite(Y).all()):
         raise ValueError("X and Y must be finite; impute or drop missing values first.")
-    return X, Y
+    unit = 2.0**40 if max(np.abs(X).max(), np.abs(Y).max()) > _LARGE else 1.0
+    return (X / unit, Y / unit, unit) if unit > 1 else (X, Y, unit)

@@ -1,11 +1,14 @@
 """The door: exact noise, what it costs, and the accountant that adds it."""
 
-from skdpsynth.privacy._accountant import LedgerEntry, PrivacyAccountant, StandingRelease, check_accountant
-from skdpsynth.privacy._composition import epsilon_of_rho, rho_of_epsilon, split_exactly
+from skdpsynth.privacy._accountant import PrivacyAccountant, check_accountant
+from skdpsynth.privacy._composition import epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
-from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring
-from skdpsynth.privacy._random import SecureBits, SeededBits, check_rng
+from skdpsynth.privacy._ledger import LedgerEntry
+from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring, split_exactly
+from skdpsynth.privacy._mechanism import Mechanism, loss_of_kind, mechanism, scale_of_kind
+from skdpsynth.privacy._random import SEEDED, RandomBits, SecureBits, SeededBits, check_rng, stream_of
+from skdpsynth.privacy._standing import StandingRelease
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 
 __all__ = [
@@ -13,19 +16,11 @@ __all__ = [
     "DiscreteLaplace",
     "DiscreteSupNorm",
     "LedgerEntry",
+    "Mechanism",
     "PrivacyAccountant",
     "PrivacyLoss",
-    "SecureBits",
-    "SeededBits",
-    "StandingRelease",
-    "check_accountant",
-    "check_delta",
-    "check_epsilon",
-    "check_neighboring",
     "check_rng",
     "epsilon_of_rho",
-    "gaussian_scale",
-    "laplace_scale",
+    "mechanism",
     "rho_of_epsilon",
-    "split_exactly",
 ]

@@ -2,59 +2,27 @@
 
 import math
 import os
-import threading
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from skdpsynth._change import Change
+from skdpsynth._checks import shown
+from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy._composition import split_exactly, total
-from skdpsynth.privacy._gaussian import DiscreteGaussian
-from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring
-from skdpsynth.privacy._random import check_stream
-from skdpsynth.privacy._sup_norm import DiscreteSupNorm
+from skdpsynth.persistence import savable
+from skdpsynth.privacy._ledger import Ledger, LedgerEntry, Refused
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, as_loss, check_delta, check_epsilon, check_neighboring, split_exactly
+from skdpsynth.privacy._mechanism import check_covered
+from skdpsynth.privacy._noise import Noise, exact
+from skdpsynth.privacy._presentation import frame_of, lines_of, noise_of, refusal
+from skdpsynth.privacy._random import RandomBits
+from skdpsynth.privacy._standing import StandingRelease, taken_up
 
 
-@dataclass(frozen=True)
-class LedgerEntry:
-    """One line of a ledger.
-
-    Attributes
-    ----------
-    name : str
-        What was released.
-    loss : PrivacyLoss
-        What it cost.
-    noise : str or None
-        The noise that was added, with its scale; None for a plain charge.
-    randomness : {"secure", "seeded"} or None
-        Where the bits came from; seeded noise protects nobody.
-    group : str or None
-        Children of one group hold disjoint rows: together they cost their largest.
-    detail : PrivacyAccountant or None
-        The child that this entry charged for; its noise and randomness are told here too.
-    """
-
-    name: str
-    loss: PrivacyLoss
-    noise: str | None = None
-    randomness: str | None = None
-    group: str | None = None
-    detail: "PrivacyAccountant | None" = field(default=None, repr=False, compare=False)
-
-    def _told(self):
-        """Return the entry with the noise and randomness of its detail; one seeded draw below makes it seeded."""
-        if self.detail is None:
-            return self
-        inner = self.detail.ledger
-        sources = {entry.randomness for entry in inner if entry.randomness}
-        randomness = "seeded" if "seeded" in sources else "secure" if sources else None
-        return replace(self, noise="; ".join(dict.fromkeys(entry.noise for entry in inner if entry.noise)) or None, randomness=randomness)
-
-    def _recorded(self):
-        return self if self.detail is None else replace(self, detail=self.detail.record())
-
-
+@savable
 class PrivacyAccountant:
     """Keep a privacy budget: charge a release first, then draw its noise.
 
@@ -75,6 +43,8 @@ class PrivacyAccountant:
     spent, remaining : Fraction or float
         Epsilon spent so far and left; they sum to the budget. Exact for pure losses; with zCDP an upper bound by the
         tight conversion.
+    spent_delta : Fraction
+        Delta spent so far.
     ledger : tuple of LedgerEntry
         What was charged, in order.
 
@@ -104,36 +74,46 @@ class PrivacyAccountant:
     (Fraction(1, 4), Fraction(3, 4))
     """
 
-    def __init__(self, epsilon, delta=0.0, *, neighboring="replace_one"):
+    def __init__(self, epsilon: Any, delta: Any = 0.0, *, neighboring: str = "replace_one") -> None:
         self.epsilon = check_epsilon(epsilon)
         self.delta = check_delta(delta)
         self.neighboring = check_neighboring(neighboring)
-        self._entries = []
+        self._entries = Ledger()
+        self._account: int | None = None  # in the ledger: the entry that charged for this, of a child
         self._closed = False
         self._process = os.getpid()
-        self._lock = threading.RLock()
+        self._resumable: list[LedgerEntry] = []  # of a reopened record: charges that a mechanism may go on under
 
     @property
-    def ledger(self):
-        """Entries in the order of their charge."""
-        return tuple(entry._told() for entry in self._entries)
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Entries in the order of their charge; one that charged for a child says where the child's noise came from."""
+        return tuple(map(self._entries.told, self._entries.entries(self._account)))
+
+    def parts_of(self, entry: LedgerEntry) -> tuple[LedgerEntry, ...]:
+        """Return what the child released that an entry charged for: none for any other entry."""
+        return tuple(map(self._entries.told, self._entries.entries(entry.id)))
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Whether this is a record that can no longer be spent from."""
         return self._closed
 
     @property
-    def spent(self):
+    def spent(self) -> Amount:
         """Epsilon spent so far, at the accountant's delta."""
-        return self._total(self._entries)[0]
+        return self._entries.total(self._account, self.delta)[0]
 
     @property
-    def remaining(self):
+    def spent_delta(self) -> Fraction:
+        """Delta spent so far: all of it, once there is a loss in rho."""
+        return self._entries.total(self._account, self.delta)[1]
+
+    @property
+    def remaining(self) -> Amount:
         """Epsilon left."""
         return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
 
-    def split(self, weights):
+    def split(self, weights: Any) -> list[Any]:
         """Return epsilons in the proportion of `weights` that sum exactly to what remains.
 
         Parameters
@@ -147,7 +127,7 @@ class PrivacyAccountant:
         """
         return split_exactly(self._all_that_remains(), weights)
 
-    def spend(self, loss, *, name):
+    def spend(self, loss: Any, *, name: str) -> None:
         """Charge a loss without drawing noise here.
 
         Parameters
@@ -157,12 +137,12 @@ class PrivacyAccountant:
         name : str
             What it is for.
         """
-        self._charge(LedgerEntry(name, _as_loss(loss)))
+        self._charge(self._entry(name, as_loss(loss)))
 
-    def release(self, values, noise, rng, *, name, loss=None):
+    def release(
+        self, values: Any, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, change: Change | None = None
+    ) -> np.ndarray:
         """Charge `loss`, then add noise to exact integers: the only way out for private data.
-
-        The caller states the loss; it must follow from the sensitivity of `values` and from the scale of `noise`.
 
         Parameters
         ----------
@@ -175,52 +155,77 @@ class PrivacyAccountant:
         name : str
             What is released, for the ledger.
         loss : PrivacyLoss or number, default=None
-            None: all that remains.
+            What the release costs. None: all that remains.
+        change : Change, default=None
+            How far one row moves `values`, as `skdpsynth.statistics` tells it. The noise must cover it at `loss`, or nothing is
+            charged or drawn. None: the caller answers for the loss, and the ledger says that no change was stated.
 
         Returns
         -------
         noisy_values : int64 array of the same shape
             Sums wrap modulo 2**64, which is post-processing.
         """
-        values = np.asarray(values)
-        if values.dtype != np.int64:
-            raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
-        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else _as_loss(loss)
-        if not _broadcasts(np.shape(noise.scale), values.shape):
-            raise ValueError(
-                f"noise must have one scale, or scales that broadcast to the values of shape {values.shape}, "
-                f"got scales of shape {np.shape(noise.scale)}; reshape one of them."
-            )
-        _check_noise(noise, rng, loss, name)
-        if isinstance(noise, DiscreteSupNorm):
-            noise.check_size(values.size)
-        self._charge(LedgerEntry(name, loss, _describe(noise), "seeded" if rng.seeded else "secure"))
+        values = exact(values)
+        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
+        check_covered(noise, rng, change, loss, self.neighboring, name)
+        noise.check_shape(values.shape)
+        self._charge(self._entry(name, loss, noise, rng, change=change, n_values=values.size))
         return values + noise.sample(values.shape, rng)
 
-    def standing(self, noise, rng, *, name, loss=None):
+    def standing(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, change: Change | None = None) -> StandingRelease:
         """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
-
-        The caller proves that all its releases together cost that.
 
         Parameters
         ----------
         noise : DiscreteLaplace or DiscreteGaussian
-            What the ledger shows, and what is drawn unless a release names another.
+            What is drawn.
         rng : SecureBits or SeededBits
         name : str
         loss : PrivacyLoss or number, default=None
-            None: all that remains.
+            What all its releases together cost, which the caller proves. None: all that remains.
+        change : Change, default=None
+            How far one row moves all that is ever released together; see `release`.
 
         Returns
         -------
-        standing : StandingRelease
+        standing : object with ``release``
         """
-        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else _as_loss(loss)
-        _check_noise(noise, rng, loss, name)
-        self._charge(LedgerEntry(name, loss, _describe(noise), "seeded" if rng.seeded else "secure"))
-        return StandingRelease(self, noise, rng)
+        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
+        check_covered(noise, rng, change, loss, self.neighboring, name)
+        self._charge(self._entry(name, loss, noise, rng, change=change))
+        return StandingRelease(self, noise, loss, rng)
 
-    def child(self, epsilon, delta=0.0, *, name, group=None):
+    def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any, change: Change) -> StandingRelease:
+        """Open the door again of a mechanism that goes on after it was saved and loaded, under what the record shows was charged.
+
+        Parameters
+        ----------
+        noise : DiscreteLaplace or DiscreteGaussian
+        rng : SecureBits or SeededBits
+        name : str
+            Of the charge: an entry of the record, or of a child in it. The last one counts, and each is taken up once.
+        loss : PrivacyLoss or number
+            What all releases together cost, those before and those to come.
+        change : Change
+            How far one row moves all that is released together, which the noise must cover.
+
+        Returns
+        -------
+        standing : object with ``release``
+
+        Raises
+        ------
+        ValueError
+            If this accountant was not made by `reopened`, or its record shows no such charge.
+        """
+        loss = as_loss(loss)
+        check_covered(noise, rng, change, loss, self.neighboring, name)
+        with lock_of(self):
+            self.check_open(name)
+            taken_up(self._resumable, name, loss)
+        return StandingRelease(self, noise, loss, rng)
+
+    def child(self, epsilon: Any, delta: Any = 0.0, *, name: str, group: str | None = None) -> "PrivacyAccountant":
         """Hand part of the budget to a new accountant; this one is charged at once and in full.
 
         Parameters
@@ -228,94 +233,110 @@ class PrivacyAccountant:
         epsilon, delta : numbers
             The child's budget.
         name : str
-            What the child is for.
+            What the child is for; within a group, which rows it holds.
         group : str, default=None
-            Children of one group hold disjoint rows (parallel composition): together they cost the largest of them.
-            Rows may be split by public position; under "add_or_remove_one" also by their values.
+            Children of one group hold disjoint rows (parallel composition): together they cost the largest of them. Those of one
+            name hold the same rows, and add. Under "replace_one" rows may be split by their public position. Under
+            "add_or_remove_one" only by a value that each row carries, never by position: one row more shifts all that follow.
 
         Returns
         -------
         child : PrivacyAccountant
         """
         child = PrivacyAccountant(epsilon, delta, neighboring=self.neighboring)
-        self._charge(LedgerEntry(name, PrivacyLoss(child.epsilon, child.delta), group=group, detail=child))
+        child._account = self._charge(self._entry(name, PrivacyLoss(child.epsilon, child.delta), group=group)).id
+        child._entries, child._process = self._entries, self._process
         return child
 
-    def check_open(self, name):
+    def fold(self, group: str, names: Any, *, into: str) -> None:
+        """Replace entries of a group by one that costs the largest of them, so that the ledger of an endless stream stays short.
+
+        Parameters
+        ----------
+        group : str
+        names : sequence of str
+            Members whose rows never come again, and whose children are closed.
+        into : str
+            Name of the one entry; may be that of an earlier one, which is folded in.
+        """
+        self._entries.fold(self._account, group, names, into)
+
+    def was_charged(self, name: str, group: str) -> bool:
+        """Return whether a group has a member of this name."""
+        return self._entries.has_member(self._account, group, name)
+
+    def check_open(self, name: str) -> None:
         """Raise unless this is open, and in the process that opened it."""
         if self._closed:
             raise BudgetExceededError(
-                f"{name!r} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.", None, 0
+                f"{shown(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.",
+                None,
+                Fraction(0),
             )
         if os.getpid() != self._process:
             raise RuntimeError(
-                f"{name!r} cannot be charged in another process than the accountant's, where the charge would be lost; "
+                f"{shown(name)} cannot be charged in another process than the accountant's, where the charge would be lost; "
                 "use n_jobs=1, or threads."
             )
 
-    def close(self):
+    def close(self) -> None:
         """Make this a record: it can be read and pickled, but no longer spent from."""
-        self._closed = True
+        with lock_of(self):  # not between the check and the charge of another thread: the record is complete
+            self._closed = True
 
-    def record(self):
+    def record(self) -> "PrivacyAccountant":
         """Return a closed copy."""
-        copy = PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
-        copy._entries = [entry._recorded() for entry in self._entries]
-        copy.close()
+        copy = self._copied()
+        copy._closed = True
         return copy
 
-    def reopened(self):
-        """Return an open accountant that has spent what this one has: for a mechanism that goes on after it was saved and loaded.
+    def reopened(self) -> "PrivacyAccountant":
+        """Return an open accountant that has spent what this record has: for a mechanism that goes on after it was saved and loaded.
 
         Going on twice from one record is two releases of what follows, which together cost the sum.
+
+        Raises
+        ------
+        ValueError
+            If this is open: two open accountants would spend one budget twice.
         """
-        copy = PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
-        copy._entries = list(self._entries)
+        if not self._closed:
+            raise ValueError("Only a closed record can be reopened, and this accountant is open; go on with it as it is.")
+        copy = self._copied()
+        copy._resumable = list(copy._entries.below(copy._account))
         return copy
 
-    def to_frame(self, backend="pandas"):
-        """Return the ledger as a data frame, a row an entry.
+    def _copied(self) -> "PrivacyAccountant":
+        copy = PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
+        copy._account = self._account
+        copy._entries = Ledger(self._entries.below(self._account), self._account)
+        return copy
 
-        What a child released is listed below the entry that charged for it, with that entry's name in the column "part_of": the
-        rows where that is missing are what this accountant was charged.
+    def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
+        """Return the ledger as a data frame, a row for each charge.
+
+        The columns "epsilon" and "delta" say what a charge added to what was spent, so they sum to `spent` and `spent_delta`: the
+        members of a group add only what exceeds the largest before, and losses in rho what their sum converts to.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
             The library of the frame; it must be installed.
+        parts : bool, default=False
+            Whether to list below each charge what the child that it paid for released. Those rows have the name of the charge in a
+            column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
         """
-        import narwhals.stable.v2 as nw
+        return frame_of(self._entries, self._account, self.delta, backend, parts)
 
-        def number(x):
-            return None if x is None else float(x)
-
-        lines = list(self.lines())
-        entries = [entry for entry, _ in lines]
-        columns = {
-            "name": [entry.name for entry in entries],
-            "part_of": [above for _, above in lines],
-            "epsilon": [number(entry.loss.epsilon) for entry in entries],
-            "delta": [number(entry.loss.delta) for entry in entries],
-            "rho": [number(entry.loss.rho) for entry in entries],
-            "noise": [entry.noise for entry in entries],
-            "randomness": [entry.randomness for entry in entries],
-            "group": [entry.group for entry in entries],
-        }
-        text, real = nw.String, nw.Float64
-        schema = {name: real if name in ("epsilon", "delta", "rho") else text for name in columns}
-        try:
-            return nw.from_dict(columns, schema=schema, backend=backend).to_native()
-        except ModuleNotFoundError:
-            raise ImportError(f"to_frame needs {backend}: install it, name another backend, or read the ledger itself.") from None
-
-    def lines(self, above=None):
+    def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
         """Yield (entry, name of the entry it is part of or None): the ledger, with what children released below their entry."""
-        for entry in self.ledger:
-            yield entry, above
-            if entry.detail is not None:
-                yield from entry.detail.lines(entry.name if above is None else f"{above} / {entry.name}")
+        return ((line.entry, line.part_of) for line in lines_of(self._entries, self._account, self.delta))
 
-    def _all_that_remains(self):
+    def noise_of(self, entry: LedgerEntry) -> str | None:
+        """Return the noise of an entry in words: that of its parts, if it charged for a child."""
+        return noise_of(self._entries, entry)
+
+    def _all_that_remains(self) -> Amount:
         remaining = self.remaining
         if remaining <= 0:
             raise BudgetExceededError(
@@ -323,150 +344,53 @@ class PrivacyAccountant:
             )
         return remaining
 
-    def _total(self, entries):
-        """Return (epsilon, delta) of the entries, each group counted once, at its largest."""
-        losses = [entry.loss for entry in entries if entry.group is None]
-        groups: dict[str, list] = {}
-        for entry in entries:
-            if entry.group is not None:
-                groups.setdefault(entry.group, []).append(entry.loss)
-        for members in groups.values():
-            # Only child() names groups, so these are (epsilon, delta) losses.
-            losses.append(PrivacyLoss(max(m.epsilon for m in members), max(m.delta for m in members)))
-        return total(losses, self.delta)
+    def _entry(self, name: str, loss: PrivacyLoss, noise: Noise | None = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
+        if noise is not None and rng is not None:
+            more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
+        return LedgerEntry(name, loss, self.neighboring, part_of=self._account, **more)
 
-    def _charge(self, entry):
+    def _charge(self, entry: LedgerEntry) -> LedgerEntry:
         """Refuse or write the entry; nothing else changes."""
-        # Before the lock: a fork may have copied it while another thread held it.
         self.check_open(entry.name)
-        with self._lock:
-            self.check_open(entry.name)
-            if entry.loss.rho is not None and not self.delta and entry.loss.rho != math.inf:
-                raise ValueError(f"{entry.name!r} has a zCDP loss, which needs delta > 0; give the accountant a delta.")
-            if entry.group is not None and any(entry.group == e.group and _covers(e.loss, entry.loss) for e in self._entries[-1:]):
-                self._entries.append(entry)  # the group costs what it did
-                return
-            before = self.spent
-            epsilon, delta = self._total([*self._entries, entry])
-            if epsilon > self.epsilon or delta > self.delta:
-                self._refuse(entry, epsilon - before if epsilon != math.inf else math.inf, delta)
-            self._entries.append(entry)
+        if entry.loss.rho is not None and not self.delta and not entry.loss.is_infinite:
+            raise ValueError(f"{shown(entry.name)} has a zCDP loss, which needs delta > 0; give the accountant a delta.")
+        try:
+            with lock_of(self):
+                self.check_open(entry.name)
+                return self._entries.append(entry, self.epsilon, self.delta)
+        except Refused as refused:
+            spent, needed = refused.spent, refused.needed
+        raise refusal(entry, spent, needed, (self.epsilon, self.delta))
 
-    def _refuse(self, entry, requested, delta):
-        remaining = self.remaining
-        if delta > self.delta:
-            left = self.delta - self._total(self._entries)[1]
-            cost, rest = f"delta={float(entry.loss.delta):g}", f"only {float(left):g} of {float(self.delta):g} remains"
-        elif requested == math.inf and math.inf not in (entry.loss.epsilon, entry.loss.rho):
-            cost, rest = entry.loss, f"that leaves none of delta={float(self.delta):g} for the zCDP losses"
-        else:
-            cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(self.epsilon):g} remains"
-        less = "delta" if delta > self.delta else "epsilon (or share of `split`)"
-        raise BudgetExceededError(
-            f"{entry.name!r} costs {cost}, but {rest}; give it a smaller {less}, or raise the budget.",
-            requested,
-            remaining,
-        )
-
-    def __repr__(self):
-        state = "record" if self._closed else "open"
+    def __repr__(self) -> str:
+        state, n_entries = "record" if self._closed else "open", len(self._entries.entries(self._account))
         return (
             f"<PrivacyAccountant ({state}): spent epsilon={float(self.spent):g} of {float(self.epsilon):g}, "
-            f"delta={float(self.delta):g}, {self.neighboring}, {len(self._entries)} entries>"
+            f"delta={float(self.spent_delta):g} of {float(self.delta):g}, {self.neighboring}, {n_entries} entries>"
         )
 
-    def __sklearn_clone__(self):
+    def __sklearn_clone__(self) -> "PrivacyAccountant":
         return self
 
-    def __copy__(self):
+    def __copy__(self) -> "PrivacyAccountant":
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict) -> "PrivacyAccountant":
         return self
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         if not self._closed:
             raise TypeError(
                 "An open PrivacyAccountant cannot be pickled, because a copy could spend the budget again; "
                 "use n_jobs=1 or threads, or pickle its record()."
             )
-        state = {key: value for key, value in self.__dict__.items() if key != "_lock"}
-        return {**state, "_entries": [entry._recorded() for entry in self._entries]}
+        return {**vars(self), "_entries": list(self._entries.below(self._account)), "_resumable": []}
 
-    def __setstate__(self, state):
-        self.__dict__.update(state, _lock=threading.RLock())
-
-
-class StandingRelease:
-    """The door for a mechanism that was charged for in full by `PrivacyAccountant.standing`.
-
-    Parameters
-    ----------
-    accountant : PrivacyAccountant
-        Where it was charged.
-    noise : DiscreteLaplace or DiscreteGaussian
-    rng : SecureBits or SeededBits
-    """
-
-    def __init__(self, accountant, noise, rng):
-        self._accountant = accountant
-        self.noise = noise
-        self._rng = rng
-
-    def release(self, values, name=None, noise=None):
-        """Add noise to exact integers, at no further charge.
-
-        Parameters
-        ----------
-        values : int64 array
-        name : str, default=None
-            Of this draw: with a seed, draws of different names are independent, and those of one name equal. None: `noise` names
-            its draws.
-        noise : object with ``sample(size, rng)``, default=None
-            Made of draws of the noise that was charged for. None: that itself.
-
-        Returns
-        -------
-        noisy_values : int64 array of the same shape
-        """
-        values = np.asarray(values)
-        if values.dtype != np.int64:
-            raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
-        self._accountant.check_open(name)
-        return values + (self.noise if noise is None else noise).sample(values.shape, self._rng if name is None else self._rng.child(name))
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _entries=Ledger(state["_entries"], state["_account"]), _process=os.getpid())
 
 
-def _check_noise(noise, rng, loss, name):
-    lossless = loss.epsilon == math.inf or loss.rho == math.inf
-    if np.any(np.asarray(noise.scale == 0)) and not lossless:
-        raise ValueError(f"Releasing {name!r} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
-    if isinstance(noise, DiscreteGaussian) and loss.rho is None and not loss.delta and not lossless:
-        raise ValueError(f"Releasing {name!r} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
-    check_stream(rng)
-
-
-def _covers(loss, other):
-    """Whether a loss of a group is at least another, so that the other adds nothing."""
-    return loss.epsilon >= other.epsilon and loss.delta >= other.delta
-
-
-def _as_loss(loss):
-    return loss if isinstance(loss, PrivacyLoss) else PrivacyLoss(epsilon=loss)
-
-
-def _describe(noise):
-    scales = np.unique(np.atleast_1d(np.vectorize(float, otypes=[float])(noise.scale)))
-    return f"{type(noise).__name__}(scale={', '.join(f'{scale:.6g}' for scale in scales)})"
-
-
-def _broadcasts(shape, to):
-    try:
-        return np.broadcast_shapes(shape, to) == to
-    except ValueError:
-        return False
-
-
-def check_accountant(accountant):
+def check_accountant(accountant: Any) -> None:
     """Raise ValueError unless `accountant` is None or a PrivacyAccountant."""
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
         raise ValueError(

@@ -4,12 +4,16 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from skdpsynth._change import Change
 from skdpsynth.privacy._intervals import bernoulli_exp_minus, exp_minus, times
 from skdpsynth.privacy._laplace import draw_parts, join
-from skdpsynth.privacy._losses import check_epsilon
+from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
+from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._scales import SMALLEST, check_scale, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
@@ -18,7 +22,7 @@ _MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-37
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Noise):
     """Noise N_Z(0, scale**2): ``P(z)`` proportional to ``exp(-z**2 / (2 * scale**2))`` on the integers.
 
     Added to integers of L2 sensitivity D it satisfies rho-zCDP with ``rho = D**2 / (2 * scale**2)`` [1]_. Draws are
@@ -47,21 +51,25 @@ class DiscreteGaussian:
     (3, 2)
     """
 
-    scale: object
+    scale: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_scale(self.scale))
 
-    def sample(self, size, rng):
+    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
         return sample_by_scale(self.scale, size, rng, _sample)
 
-    def variance(self):
+    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+        # Canonne, Kamath, Steinke (2020), Theorem 4.
+        return PrivacyLoss(rho=change.l2_squared / (2 * scale * scale))
+
+    def variance(self, n_values: int = 1) -> Any:
         """Return an upper bound on the variance, ``scale**2``, as a float (an array if `scale` is one)."""
         return np.vectorize(lambda scale: float(scale) ** 2, otypes=[float])(self.scale)[()]
 
 
-def _sample(scale, size, rng):
+def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale."""
     if scale <= _TABLE:
         return _table(scale).sample(size, rng)
@@ -74,7 +82,7 @@ def _sample(scale, size, rng):
     return out
 
 
-def _propose(scale, size, rng):
+def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray]:
     """Rejection from the discrete Laplace (Canonne, Kamath, Steinke, Algorithm 3), vectorised.
 
     Accept z with probability exp(-g), g = (|z| - v/t)**2 / (2 v), v = scale**2, t = floor(scale) + 1.
@@ -98,10 +106,10 @@ def _propose(scale, size, rng):
 
 
 @lru_cache(maxsize=64)
-def _table(scale):
+def _table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2))."""
 
-    def survival(bits):
+    def survival(bits: int) -> Any:
         work = bits + 96
         step = exp_minus(1 / (scale * scale), work)
         ratio = exp_minus(1 / (2 * scale * scale), work)  # w_{j+1} / w_j = ratio * step**j
@@ -128,11 +136,11 @@ def _table(scale):
     return SurvivalTable(survival, signed=True)
 
 
-def gaussian_scale(squared_sensitivity, rho) -> Fraction:
+def gaussian_scale(squared_sensitivity: Any, rho: Any) -> Fraction:
     """Return sqrt(squared_sensitivity / (2 rho)) for rho-zCDP, rounded up to a multiple of 2**-20; 0 for an infinite rho."""
     rho = check_epsilon(rho, "rho")
     if rho == math.inf:
         return Fraction(0)
-    # isqrt(m - 1) + 1 is the least whole number whose square is at least m.
-    least = math.isqrt(math.ceil(to_fraction(squared_sensitivity) * 4**20 / (2 * rho)) - 1) + 1
-    return max(SMALLEST, Fraction(least, 2**20))
+    # isqrt(m - 1) + 1 is the least whole number whose square is at least m >= 1.
+    square = math.ceil(to_fraction(squared_sensitivity) * 4**20 / (2 * rho))
+    return max(SMALLEST, Fraction(math.isqrt(square - 1) + 1 if square else 0, 2**20))

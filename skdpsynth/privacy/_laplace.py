@@ -4,11 +4,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from skdpsynth._change import Change
 from skdpsynth.privacy._intervals import exp_minus, times
-from skdpsynth.privacy._losses import check_epsilon
+from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
+from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._scales import SMALLEST, check_scale, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
@@ -17,7 +21,7 @@ _TABLE = 1 << _DIGIT  # largest scale that a single table serves
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Noise):
     """Noise Lap_Z(scale): ``P(z) = (1 - q) / (1 + q) * q**abs(z)`` with ``q = exp(-1 / scale)``.
 
     Added to integers of L1 sensitivity D it is (D / scale)-differentially private. Draws are exact (no floating-point
@@ -42,52 +46,56 @@ class DiscreteLaplace:
     (1000,)
     """
 
-    scale: object
+    scale: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_scale(self.scale))
 
-    def sample(self, size, rng):
+    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
         return sample_by_scale(self.scale, size, rng, _sample)
 
-    def variance(self):
+    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+        # The log ratio of two densities at z is at most |change_i| / scale, summed over the values.
+        return PrivacyLoss(epsilon=change.l1 / scale)
+
+    def variance(self, n_values: int = 1) -> Any:
         """Return the exact variance, ``2 q / (1 - q)**2``, as a float (an array if `scale` is one)."""
         return np.vectorize(_variance, otypes=[float])(self.scale)[()]
 
-    def mean_absolute(self):
+    def mean_absolute(self) -> Any:
         """Return ``E|Z| = 1 / sinh(1 / scale)`` as a float (an array if `scale` is one)."""
         return np.vectorize(_mean_absolute, otypes=[float])(self.scale)[()]
 
 
-def _variance(scale):
+def _variance(scale: Fraction) -> float:
     if scale == 0:
         return 0.0
     x = float(1 / scale)
     return 0.5 / math.sinh(x / 2) ** 2 if x < 700 else 0.0
 
 
-def _mean_absolute(scale):
+def _mean_absolute(scale: Fraction) -> float:
     if scale == 0:
         return 0.0
     x = float(1 / scale)
     return 1 / math.sinh(x) if x < 700 else 0.0
 
 
-def _sample(scale, size, rng):
+def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale."""
     if scale <= _TABLE:
         return _two_sided(scale).sample(size, rng)
     return join(*draw_parts(scale, size, rng))
 
 
-def draw_parts(scale, size, rng):
+def draw_parts(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Draw Z of a scale beyond the table as (negative, low, high, shift): its magnitude is low + high * 2**shift.
 
     A signed geometric, redrawn when it is "minus zero" so that 0 is not counted twice. The parts cannot overflow, so
     nothing is decided on a magnitude that has wrapped.
     """
-    low, high, shift = _geometric(scale, size, rng)
+    low, high, shift = geometric(scale, size, rng)
     negative = np.unpackbits(np.frombuffer(rng.bytes(-(-size // 8)), dtype=np.uint8), count=size).astype(bool)
     again = np.flatnonzero(negative & (low == 0) & (high == 0))
     if len(again):
@@ -95,13 +103,13 @@ def draw_parts(scale, size, rng):
     return negative, low, high, shift
 
 
-def join(negative, low, high, shift):
+def join(negative: np.ndarray, low: np.ndarray, high: np.ndarray, shift: int) -> np.ndarray:
     """Return the integers of these parts as int64, which wraps modulo 2**64: post-processing."""
     magnitude = low + (high << shift)
     return np.where(negative, -magnitude, magnitude)
 
 
-def _geometric(scale, size, rng):
+def geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, int]:
     """Draw G with P(G >= k) = exp(-k / scale): its digits in base 2**8 are independent, each with a table.
 
     exp(-(a + b) / s) factors, so the low digit is a truncated geometric and the rest, G >> 8, is a geometric of scale
@@ -117,10 +125,10 @@ def _geometric(scale, size, rng):
 
 
 @lru_cache(maxsize=64)
-def _two_sided(scale):
+def _two_sided(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 q**k / (1 + q)."""
 
-    def survival(bits):
+    def survival(bits: int) -> Any:
         work = bits + 64
         q = exp_minus(1 / scale, work)
         one = 1 << work
@@ -131,17 +139,17 @@ def _two_sided(scale):
 
 
 @lru_cache(maxsize=64)
-def _one_sided(scale):
+def _one_sided(scale: Fraction) -> SurvivalTable:
     """Table of a geometric: S(k) = q**k."""
 
-    def survival(bits):
+    def survival(bits: int) -> Any:
         work = bits + 64
         return _powers(exp_minus(1 / scale, work), (1 << work, 1 << work), work, bits)
 
     return SurvivalTable(survival, signed=False)
 
 
-def _powers(q, factor, work, bits):
+def _powers(q: tuple[int, int], factor: tuple[int, int], work: int, bits: int) -> list[tuple[int, int]]:
     """Bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
     shift = work - bits
     value, out = factor, []
@@ -153,10 +161,10 @@ def _powers(q, factor, work, bits):
 
 
 @lru_cache(maxsize=256)
-def _digit(scale):
+def _digit(scale: Fraction) -> SurvivalTable:
     """Table of G mod 2**8: S(k) = (q**k - q**m) / (1 - q**m), m = 2**8."""
 
-    def survival(bits):
+    def survival(bits: int) -> Any:
         # 1 - q**m is about m / scale: that many more bits keep the quotient's bounds tight.
         work = bits + 64 + math.ceil(scale).bit_length()
         q = exp_minus(1 / scale, work)
@@ -170,7 +178,7 @@ def _digit(scale):
     return SurvivalTable(survival, signed=False)
 
 
-def laplace_scale(sensitivity, epsilon) -> Fraction:
+def laplace_scale(sensitivity: Any, epsilon: Any) -> Fraction:
     """Return sensitivity / epsilon exactly, but at least 1/100 (more noise than needed); 0 for an infinite epsilon."""
     epsilon = check_epsilon(epsilon)
     return Fraction(0) if epsilon == math.inf else max(SMALLEST, to_fraction(sensitivity) / epsilon)

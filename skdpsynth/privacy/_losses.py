@@ -1,15 +1,26 @@
 """What one release costs."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from skdpsynth.privacy._scales import is_real, to_fraction
+import numpy as np
 
-NEIGHBORING = ("replace_one", "add_or_remove_one")
+from skdpsynth._change import RELATIONS
+from skdpsynth._checks import is_real, shown
+from skdpsynth.persistence import savable
+from skdpsynth.privacy._scales import to_fraction
+
+_LARGEST = 10**300  # of an epsilon that is not infinite: floats hold what is made of it
+_LEAST = to_fraction(5e-324)  # less would read as 0 in every report, and cost nothing there
+
+Amount = Fraction | float
+"""An exact number, or ``math.inf``."""
 
 
-def check_epsilon(epsilon, name="epsilon"):
+def check_epsilon(epsilon: Any, name: str = "epsilon") -> Amount:
     """Return a privacy parameter as an exact Fraction, or ``math.inf``.
 
     A float means the decimal it prints: 0.1 is 1/10.
@@ -17,33 +28,58 @@ def check_epsilon(epsilon, name="epsilon"):
     Raises
     ------
     ValueError
-        If it is not a number greater than 0.
+        If it is not a number greater than 0 that floats tell from 0, or more than 1e300 and not infinite.
     """
-    valid = is_real(epsilon) and epsilon > 0  # nan > 0 is False
-    if not valid:
+    if is_real(epsilon) and epsilon == math.inf:
+        return math.inf
+    exact = _finite(epsilon)
+    if exact is None or not _LEAST <= exact <= _LARGEST:
         raise ValueError(
-            f"{name} must be a number greater than 0 (float('inf') for no noise), got {epsilon!r}; common choices lie between 0.1 and 10."
+            f"{name} must be a number greater than 0 and at most 1e300 (float('inf') for no noise), got {shown(epsilon)}; "
+            "common choices lie between 0.1 and 10."
         )
-    return math.inf if epsilon == math.inf else to_fraction(epsilon)
+    return exact
 
 
-def check_delta(delta):
+def _finite(number: Any) -> Fraction | None:
+    """Return a number as a fraction; None for anything else, and where floats cannot hold it (wider ones of numpy can)."""
+    try:
+        return to_fraction(number) if is_real(number) else None
+    except (OverflowError, ValueError):
+        return None
+
+
+def check_delta(delta: Any) -> Fraction:
     """Return delta as an exact Fraction in [0, 1), or raise ValueError."""
-    valid = is_real(delta) and 0 <= delta < 1
-    if not valid:
-        raise ValueError(f"delta must be a number in [0, 1), got {delta!r}; use 0 for pure differential privacy.")
-    return to_fraction(delta)
+    exact = _finite(delta)
+    # What counts is the fraction: a wide float of numpy may round to 0 or to 1 on its way there.
+    if exact is None or not 0 <= exact < 1 or (delta > 0 and exact < _LEAST):
+        raise ValueError(f"delta must be a number in [0, 1), got {shown(delta)}; use 0 for pure differential privacy.")
+    return exact
 
 
-def check_neighboring(neighboring):
+def check_neighboring(neighboring: Any) -> str:
     """Return the neighbouring relation, or raise ValueError if it is not a known one."""
-    if neighboring not in NEIGHBORING:
+    if not isinstance(neighboring, str) or neighboring not in RELATIONS:
         raise ValueError(
-            f"neighboring must be one of {NEIGHBORING}, got {neighboring!r}; use 'replace_one' when the number of rows is public."
+            f"neighboring must be one of {RELATIONS}, got {shown(neighboring)}; use 'replace_one' when the number of rows is public."
         )
     return neighboring
 
 
+def split_exactly(amount: Amount, weights: Any) -> list[Any]:
+    """Return Fractions in the proportion of `weights` that sum to `amount` exactly (or infinities)."""
+    listed = list(np.atleast_1d(np.asarray(weights, dtype=object)))
+    shares = [share for share in map(_finite, listed) if share is not None and share > 0]
+    if not shares or len(shares) < len(listed):
+        raise ValueError(f"weights must be positive finite numbers, got {shown(weights)}; leave out the steps that get nothing.")
+    if amount == math.inf:
+        return [math.inf] * len(shares)
+    whole = sum(shares)
+    return [amount * share / whole for share in shares]
+
+
+@savable
 @dataclass(frozen=True)
 class PrivacyLoss:
     """The cost of one release: pure or approximate differential privacy, or zero-concentrated (zCDP).
@@ -73,10 +109,11 @@ class PrivacyLoss:
     delta: Any = 0
     rho: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError(
-                f"PrivacyLoss needs exactly one of epsilon and rho, got epsilon={self.epsilon!r} and rho={self.rho!r}; leave one out."
+                f"PrivacyLoss needs exactly one of epsilon and rho, got epsilon={shown(self.epsilon)} and rho={shown(self.rho)}; "
+                "leave one out."
             )
         if self.rho is None:
             object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
@@ -86,7 +123,26 @@ class PrivacyLoss:
         if self.rho is not None and self.delta:
             raise ValueError(f"delta belongs to epsilon, not to rho, got delta={float(self.delta):g} with rho; leave it out.")
 
-    def __str__(self):
+    @property
+    def is_infinite(self) -> bool:
+        """Whether it bounds nothing: no noise, no privacy."""
+        return math.inf in (self.epsilon, self.rho)
+
+    def split(self, weights: Sequence[Any]) -> "list[PrivacyLoss]":
+        """Return losses in the proportion of `weights`, which add up to this one exactly; each keeps all of delta.
+
+        A delta is kept whole because only one of the parts can spend it: the others are pure.
+        """
+        if self.rho is not None:
+            return [PrivacyLoss(rho=rho) for rho in split_exactly(self.rho, weights)]
+        return [PrivacyLoss(epsilon, self.delta) for epsilon in split_exactly(self.epsilon, weights)]
+
+    def __str__(self) -> str:
         if self.rho is not None:
             return f"rho={float(self.rho):.6g}"
         return f"epsilon={float(self.epsilon):.6g}" + (f", delta={float(self.delta):.3g}" if self.delta else "")
+
+
+def as_loss(loss: Any) -> PrivacyLoss:
+    """Return a loss; a number is a pure epsilon."""
+    return loss if isinstance(loss, PrivacyLoss) else PrivacyLoss(epsilon=loss)

@@ -7,32 +7,55 @@ A stream keeps no buffer between calls, so a forked process never repeats the no
 import hashlib
 import numbers
 import os
-import warnings
+from typing import Any
 
 import numpy as np
 
+from skdpsynth._checks import is_whole, shown, warn
 from skdpsynth.exceptions import InsecureRandomnessWarning
 
+SEEDED = (
+    "random_state is set, so the noise can be recomputed and the result is not private; leave random_state=None for anything that is "
+    "released."
+)
 
-class SecureBits:
+
+class RandomBits:
+    """A stream of random bits."""
+
+    seeded: bool
+
+    def bytes(self, size: int) -> bytes:
+        """Return the next `size` bytes."""
+        raise AssertionError("a stream says where its bits come from")
+
+    def child(self, name: str) -> "RandomBits":
+        """Return the stream of the mechanism called `name`."""
+        return self
+
+    def random_state(self) -> Any:
+        """Return what an inner estimator takes as ``random_state``."""
+
+    def generator(self) -> np.random.Generator:
+        """Return a numpy generator that starts from these bits, for public choices: never for noise."""
+        return np.random.default_rng(np.frombuffer(self.bytes(32), dtype=np.uint32))
+
+
+class SecureBits(RandomBits):
     """Random bits of the operating system (``os.urandom``)."""
 
     seeded = False
 
-    def bytes(self, size):
+    def bytes(self, size: int) -> bytes:
         """Return `size` fresh random bytes."""
         return os.urandom(size)
 
-    def child(self, name):
+    def child(self, name: str) -> "SecureBits":
         """Return the stream of the mechanism called `name`; secure streams are independent as they are."""
         return self
 
-    def random_state(self):
-        """Return what an inner estimator takes as ``random_state``."""
-        return None
 
-
-class SeededBits:
+class SeededBits(RandomBits):
     """Reproducible bits for tests: the same samplers run on them, but the output is not private.
 
     Parameters
@@ -45,30 +68,30 @@ class SeededBits:
 
     seeded = True
 
-    def __init__(self, entropy, path=()):
+    def __init__(self, entropy: int, path: tuple[str, ...] = ()) -> None:
         self._entropy = entropy
         self._path = path
         # A hash of the path, not a counter: the stream of one mechanism does not depend on its neighbours.
         digest = hashlib.sha256(repr((entropy, path)).encode()).digest()
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest))))
 
-    def bytes(self, size):
+    def bytes(self, size: int) -> bytes:
         """Return the next `size` bytes of the stream."""
         return self._generator.bytes(size)
 
-    def child(self, name):
+    def child(self, name: str) -> "SeededBits":
         """Return the independent stream of the mechanism called `name`."""
         return SeededBits(self._entropy, (*self._path, name))
 
-    def random_state(self):
+    def random_state(self) -> np.random.RandomState:
         """Return what an inner estimator takes as ``random_state``."""
         return np.random.RandomState(np.frombuffer(self.bytes(64), dtype=np.uint32))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "SeededBits()"  # never the seed
 
 
-def check_rng(random_state):
+def check_rng(random_state: Any) -> SecureBits | SeededBits:
     """Turn scikit-learn's ``random_state`` into a stream of bits for noise.
 
     Parameters
@@ -86,28 +109,28 @@ def check_rng(random_state):
     ValueError
         If `random_state` is of another type.
     """
+    rng = stream_of(random_state)
+    if rng.seeded:
+        warn(SEEDED, InsecureRandomnessWarning)
+    return rng
+
+
+def stream_of(random_state: Any) -> SecureBits | SeededBits:
+    """Return the stream of a ``random_state`` as `check_rng` does, but leave the warning to the caller."""
     if random_state is None:
         return SecureBits()
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
-        entropy = int(random_state)
-    elif isinstance(random_state, np.random.RandomState):
-        entropy = int.from_bytes(random_state.bytes(16))
-    else:
-        raise ValueError(
-            "random_state must be None (secure noise), a non-negative int or a numpy RandomState, "
-            f"got {random_state if isinstance(random_state, numbers.Integral) else type(random_state).__name__}; "
-            "leave it None unless you are testing."
-        )
-    warnings.warn(
-        "random_state is set, so the noise can be recomputed and the result is not private; "
-        "leave random_state=None for anything that is released.",
-        InsecureRandomnessWarning,
-        stacklevel=2,
+    if is_whole(random_state, 0):
+        return SeededBits(int(random_state))
+    if isinstance(random_state, np.random.RandomState):
+        return SeededBits(int.from_bytes(random_state.bytes(16)))
+    raise ValueError(
+        "random_state must be None (secure noise), a non-negative int or a numpy RandomState, "
+        f"got {shown(random_state) if isinstance(random_state, numbers.Integral) else type(random_state).__name__}; "
+        "leave it None unless you are testing."
     )
-    return SeededBits(entropy)
 
 
-def check_stream(rng):
+def check_stream(rng: Any) -> None:
     """Raise TypeError unless `rng` is a stream of this file: numpy's generators have ``bytes`` too, but not secure ones."""
     if not hasattr(rng, "seeded"):
         raise TypeError(f"rng must be a stream made by check_rng, got {type(rng).__name__}; use check_rng(None) for secure noise.")

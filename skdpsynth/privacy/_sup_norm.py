@@ -2,17 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.privacy._laplace import _geometric
-from skdpsynth.privacy._random import check_stream
+from skdpsynth._change import Change
+from skdpsynth.privacy._laplace import geometric
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy._random import RandomBits, check_stream
 from skdpsynth.privacy._scales import check_scale
 
 
 @dataclass(frozen=True)
-class DiscreteSupNorm:
+class DiscreteSupNorm(Noise):
     """Noise on Z^D with ``P(z)`` proportional to ``exp(-max(abs(z)) / scale)``: the K-norm mechanism of the sup norm.
 
     Added to integers that all move by at most D_inf together it is (D_inf / scale)-differentially private: the exponent
@@ -48,13 +52,13 @@ class DiscreteSupNorm:
 
     scale: Any
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         scale = check_scale(self.scale)
         if isinstance(scale, np.ndarray):
             raise ValueError("scale must be one number for all values, got an array; weight the values instead.")
         object.__setattr__(self, "scale", scale)
 
-    def sample(self, size, rng):
+    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size`, one point of Z^D with D its number of entries, with the bits of `rng`."""
         check_stream(rng)
         shape = (size,) if isinstance(size, int) else tuple(size)
@@ -64,31 +68,35 @@ class DiscreteSupNorm:
             return np.zeros(shape, dtype=np.int64)
         return _uniform(_radius(self.scale, count, rng), count, rng).reshape(shape)
 
-    def check_size(self, count):
-        """Raise ValueError if `count` entries are too many for this scale: the sampler would wait too long."""
-        # A radius is about count * scale, and accepted with probability about exp(-count / (2 scale)).
-        if self.scale and count > 8 * self.scale + 8:
+    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+        # The exponent max|z_i| / scale changes by at most the largest change.
+        return PrivacyLoss(epsilon=change.sup / scale)
+
+    def check_size(self, n_values: int) -> None:
+        """Raise ValueError if so many values are too many for this scale: the sampler would wait too long."""
+        # A radius is about n_values * scale, and accepted with probability about exp(-n_values / (2 scale)).
+        if self.scale and n_values > 8 * self.scale + 8:
             raise ValueError(
-                f"scale must be at least an eighth of the number of values, got {float(self.scale):g} for {count}; use Laplace noise."
+                f"scale must be at least an eighth of the number of values, got {float(self.scale):g} for {n_values}; use Laplace noise."
             )
 
-    def variance(self, count):
-        """Return, to a relative error of about 1 / scale, the variance of one of `count` entries as a float."""
+    def variance(self, n_values: int = 1) -> float:
+        """Return, to a relative error of about 1 / scale, the variance of one of `n_values` entries as a float."""
         # E R (R + 1) / 3, and R is about a gamma variable of shape D + 1.
-        return float(self.scale) ** 2 * (count + 1) * (count + 2) / 3
+        return float(self.scale) ** 2 * (n_values + 1) * (n_values + 2) / 3
 
 
-def _radius(scale, count, rng):
+def _radius(scale: Fraction, count: int, rng: RandomBits) -> int:
     """Draw R, a Python integer: a negative binomial, thinned to the wanted law."""
     while True:
-        low, high, shift = _geometric(scale, count + 1, rng)
+        low, high, shift = geometric(scale, count + 1, rng)
         radius = sum(low.tolist()) + (sum(high.tolist()) << shift)
         # Each factor (2 R + 1) / (2 R + 2 i) is a coin of its own.
         if all(_below(2 * radius + 2 * i, rng) < 2 * radius + 1 for i in range(1, count + 1)):
             return radius
 
 
-def _below(bound, rng):
+def _below(bound: int, rng: RandomBits) -> int:
     """Draw a uniform Python integer in [0, bound)."""
     bits = (bound - 1).bit_length()
     while True:
@@ -97,7 +105,7 @@ def _below(bound, rng):
             return draw
 
 
-def _uniform(radius, count, rng):
+def _uniform(radius: int, count: int, rng: RandomBits) -> np.ndarray:
     """Draw `count` uniform integers in [-radius, radius] as int64 (modulo 2**64, should the radius ever exceed it)."""
     width = 2 * radius + 1
     if width >= 2**63:

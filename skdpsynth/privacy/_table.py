@@ -5,7 +5,12 @@ V nearly always decide which k that is. When the dyadic interval they leave hold
 compared with certified integer bounds of S; no rounding ever decides.
 """
 
+from collections.abc import Callable
+
 import numpy as np
+
+from skdpsynth.privacy._intervals import Bounds
+from skdpsynth.privacy._random import RandomBits
 
 _PREFIX = 15  # bits that the look-up table reads; the 16th bit of a word is the sign
 _UNDECIDED = np.iinfo(np.int16).min
@@ -24,13 +29,13 @@ class SurvivalTable:
         Whether to attach a random sign.
     """
 
-    def __init__(self, survival, signed):
+    def __init__(self, survival: Callable[[int], list[Bounds]], signed: bool) -> None:
         self._survival = survival
         self._signed = signed
         self._floors = self._certified_floors(64)
         self._lookup = self._build_lookup()
 
-    def _certified_floors(self, bits):
+    def _certified_floors(self, bits: int) -> np.ndarray:
         """Return ``floor(S(k) * 2**bits)`` for k = 1, 2, ... as ascending uint64 (last k first)."""
         guard = 64
         while True:
@@ -40,7 +45,7 @@ class SurvivalTable:
                 return np.array([low for low in reversed(lower) if low], dtype=np.uint64)
             guard *= 2
 
-    def _build_lookup(self):
+    def _build_lookup(self) -> np.ndarray:
         """Map a 16-bit word (prefix, sign) to the draw it decides, or to `_UNDECIDED`."""
         first = np.arange(1 << _PREFIX, dtype=np.uint64) << np.uint64(64 - _PREFIX)
         last = first + np.uint64((1 << (64 - _PREFIX)) - 1)
@@ -55,7 +60,7 @@ class SurvivalTable:
             table[1::2] = np.where(decided, -magnitude, _UNDECIDED)
         return table
 
-    def sample(self, size, rng):
+    def sample(self, size: int, rng: RandomBits) -> np.ndarray:
         """Draw `size` values as int64."""
         out = np.empty(size, dtype=np.int64)
         for start in range(0, size, _BLOCK):
@@ -68,7 +73,7 @@ class SurvivalTable:
                 block[undecided] = self._refine(words[undecided], rng)
         return out
 
-    def _refine(self, words, rng):
+    def _refine(self, words: np.ndarray, rng: RandomBits) -> np.ndarray:
         """Decide draws by 49 more bits, and the rare ties among those by as many as it takes."""
         more = np.frombuffer(rng.bytes(8 * len(words)), dtype=np.uint64)
         prefix = (words >> 1).astype(np.uint64) << np.uint64(64 - _PREFIX) | more >> np.uint64(_PREFIX)
@@ -79,7 +84,7 @@ class SurvivalTable:
             magnitude[i] = self._decide(int(prefix[i]), 64, rng)
         return np.where(words & 1, -magnitude, magnitude) if self._signed else magnitude
 
-    def _decide(self, prefix, bits, rng):
+    def _decide(self, prefix: int, bits: int, rng: RandomBits) -> int:
         """Return the exact magnitude for V in [prefix, prefix + 1) / 2**bits, drawing more bits as needed."""
         while True:
             prefix = prefix << 64 | int.from_bytes(rng.bytes(8))

@@ -1,7 +1,13 @@
-"""Exact sums over rows: integers, mergeable with ``+``."""
+"""Exact sums over rows: integers that know by how much one row moves them, mergeable with ``+``."""
 
+from skdpsynth._change import Change, Query
 from skdpsynth.statistics._histogram import Histogram
+from skdpsynth.statistics._levels import LevelCounts
 from skdpsynth.statistics._marginals import Marginals
-from skdpsynth.statistics._moments import Moments
+from skdpsynth.statistics._moments import Moments, Packing
+from skdpsynth.statistics._rows import RowCount
+from skdpsynth.statistics._thresholds import Thresholds
+from skdpsynth.statistics._trees import Trees
 
-__all__ = ["Histogram", "Marginals", "Moments"]
+# What authors of mechanisms are told of; the other rooms import more.
+__all__ = ["Change", "Histogram", "Marginals", "Moments", "Query"]

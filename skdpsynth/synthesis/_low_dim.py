@@ -1,18 +1,38 @@
 """Synthetic data that lie near a low-dimensional affine subspace."""
 
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._estimator import all_or_nothing, check_useful, public_size
-from skdpsynth._sklearn import check_choice, is_inside, is_whole
+from skdpsynth._checks import check_choice, is_inside, is_whole, shown
 from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.privacy import check_epsilon, split_exactly
+from skdpsynth.domain import Box
+from skdpsynth.fitting import Budget, Facts, Plan, check_part, check_useful, clone_part, fit_part, seed_from
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import split_exactly
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._inner import clone_inner, fit_quietly, rehearse, seed_from
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
-from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism, default_n_cells
+from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 from skdpsynth.synthesis._subspace import image, lattice_of_image, project
 
+_MOST_AUTO = 5  # directions that "auto" chooses at most
 
+
+@dataclass(frozen=True)
+class _Parts(Plan):
+    """Unfitted parts, and the facts that each is fitted with."""
+
+    inner: Any = None
+    inner_facts: Any = None
+    reducer: PrivatePCA | None = None
+    reducer_facts: Any = None
+    box: Any = None
+
+
+@savable
 class LowDimSynthesizer(PrivateSynthesizer):
     """Low-dimensional synthesis: private PCA, a private measure in its subspace, and back.
 
@@ -70,6 +90,14 @@ class LowDimSynthesizer(PrivateSynthesizer):
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
 
+    Warns
+    -----
+    SmallSampleWarning
+        If, by public numbers, the components will be noise, or the rows are too few for the synthesizer in the subspace.
+    BudgetWarning
+        If epsilon is above 20, delta above one over the number of rows, or delta 0 where a small one would make the noise of the
+        moments at least three times smaller.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private ((epsilon, delta) if delta > 0) with respect to replacing one row: the
@@ -103,18 +131,18 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     def __init__(
         self,
-        n_components="auto",
+        n_components: Any = "auto",
         *,
-        synthesizer="auto",
-        reducer_share=0.5,
-        center="public",
-        epsilon=1.0,
-        delta=0.0,
-        bounds=(0.0, 1.0),
-        neighboring="replace_one",
-        accountant=None,
-        random_state=None,
-    ):
+        synthesizer: Any = "auto",
+        reducer_share: Any = 0.5,
+        center: str = "public",
+        epsilon: Any = 1.0,
+        delta: Any = 0.0,
+        bounds: Any = (0.0, 1.0),
+        neighboring: str = "replace_one",
+        accountant: Any = None,
+        random_state: Any = None,
+    ) -> None:
         self.n_components = n_components
         self.synthesizer = synthesizer
         self.reducer_share = reducer_share
@@ -126,95 +154,67 @@ class LowDimSynthesizer(PrivateSynthesizer):
         self.accountant = accountant
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X, y=None):
-        """Release a subspace and a measure in it.
+    def _plan(self, facts: Facts) -> _Parts:
+        inner, box = self._check_parameters(facts.n_features), facts.box
+        inner_facts, reducer, reducer_facts, spends_delta = facts.part(delta=0), None, None, False
+        if self.n_components != facts.n_features:
+            first, rest = split_exactly(facts.epsilon, [self.reducer_share, 1 - self.reducer_share])
+            reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
+            spends_delta = check_part(reducer, reducer_facts).spends_delta
+            k = min(_MOST_AUTO, facts.n_features) if self.n_components == "auto" else self.n_components
+            unit = Box(np.zeros(k), np.ones(k))  # the real one follows from the directions
+            inner_facts = facts.part(epsilon=check_useful(rest), delta=0, n_features=k, box=unit)
+        check_part(clone(inner), inner_facts)
+        facts.told.extend([*(reducer_facts.told if reducer_facts else []), *inner_facts.told])
+        return _Parts(spends_delta, inner, inner_facts, reducer, reducer_facts, box)
 
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Finite numbers; values outside `bounds` are clipped.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : LowDimSynthesizer
-        """
-        X, box, rng = self._begin(X)
-        inner = self._check_parameters(box.n_features)
-        bounds, reducer, rest = (box.low, box.high), None, check_epsilon(self.epsilon)
-        if self.n_components != box.n_features:
-            first, rest = split_exactly(rest, [self.reducer_share, 1 - self.reducer_share])
-            reducer = PrivatePCA(self.n_components, center=self.center, epsilon=first, delta=self.delta, bounds=bounds)
-            rehearse(clone(reducer), box.n_features, bounds)
-        check_useful(rest)
-        n_inner = box.n_features if reducer is None else self.n_components
-        rehearse(
-            # Without noise the signed measure is a probability measure, so no program is solved in vain.
-            clone(inner).set_params(
-                epsilon=float("inf") if isinstance(inner, SignedMeasureMechanism) else rest, delta=0.0, neighboring=self.neighboring
-            ),
-            min(5, box.n_features) if n_inner == "auto" else n_inner,
-        )
-        needs_delta = reducer is not None and reducer._calibrate(len(X), box.n_features)[1].rho is not None
-        accountant = self._open_accountant(delta=None if needs_delta else 0)
-        if reducer is not None:
-            fit_quietly(reducer.set_params(accountant=accountant, random_state=rng.child("reducer").random_state()), X)
-            if isinstance(self.synthesizer, str) and self.synthesizer == "auto" and _signed_is_better(rest, len(X), reducer.n_components_):
+    def _release(self, X: np.ndarray, plan: _Parts, budget: Budget) -> None:
+        self._box, self.reducer_, inner, facts = plan.box, None, clone(plan.inner), plan.inner_facts
+        if plan.reducer is not None:
+            self.reducer_ = reducer = fit_part(clone(plan.reducer), X, budget, plan.reducer_facts)
+            bounds = image(reducer, plan.box)
+            X = project(X, reducer, plan.box, bounds)
+            facts = facts.part(box=Box(*bounds), n_features=reducer.n_components_)
+            if self._wants_auto and _signed_is_better(facts):
                 inner = SignedMeasureMechanism()
-            bounds = image(reducer, box)
-            X = project(X, reducer, box, bounds)
-            if isinstance(inner, SignedMeasureMechanism):
-                n_cells = default_n_cells(public_size(rest, len(X)), reducer.n_components_) if inner.n_cells == "auto" else inner.n_cells
-                inner.set_params(n_cells="auto", cells=lattice_of_image(reducer, box, bounds, n_cells))
-        inner.set_params(
-            epsilon=rest,
-            delta=0.0,
-            bounds=bounds,
-            neighboring=self.neighboring,
-            accountant=accountant,
-            random_state=rng.child("synthesizer").random_state(),
-        )
-        fit_quietly(inner, X)
-        accountant.close()
-        for part in (reducer, inner):
-            if part is not None:
-                part.set_params(random_state=None)  # no derived seed stays behind
+            if isinstance(inner, PrivateSynthesizer):
+                inner = inner._placed(partial(lattice_of_image, reducer, plan.box, bounds), facts)
+        self.synthesizer_ = fit_part(inner, X, budget, facts)
+        self.n_components_ = facts.n_features
 
-        self.reducer_, self.synthesizer_ = reducer, inner
-        self.accountant_ = accountant
-        self.n_components_ = box.n_features if reducer is None else reducer.n_components_
-        self.n_samples_ = len(X)
-        self._box = box
-        return self
-
-    def _sample_rows(self, n_samples, rng):
+    def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         rows = self.synthesizer_.sample(n_samples, random_state=seed_from(rng))
         return rows if self.reducer_ is None else self._box.clip(self.reducer_.inverse_transform(rows))
 
-    def _check_parameters(self, n_features):
+    @property
+    def _wants_auto(self) -> bool:
+        return isinstance(self.synthesizer, str) and self.synthesizer == "auto"
+
+    def _check_parameters(self, n_features: int) -> Any:
         """Return the unfitted synthesizer, or raise."""
         k = self.n_components
         if not (is_whole(k, 1, n_features) or (isinstance(k, str) and k == "auto")):
-            raise ValueError(f"n_components must be 'auto' or an int from 1 to n_features={n_features}, got {k!r}.")
+            raise ValueError(
+                f"n_components must be 'auto' or an int from 1 to n_features={n_features}, got {shown(k)}; "
+                "'auto' counts what stands above the noise."
+            )
         check_choice("center", self.center, ("public", "private"))
         if not is_inside(self.reducer_share, 0, 1):
-            raise ValueError(f"reducer_share must be a number in (0, 1), got {self.reducer_share!r}; 0.5 is the default.")
+            raise ValueError(f"reducer_share must be a number in (0, 1), got {shown(self.reducer_share)}; 0.5 is the default.")
         if self.neighboring != "replace_one":
             raise ValueError(
-                f'LowDimSynthesizer supports neighboring="replace_one" only so far, got {self.neighboring!r}; '
+                f'LowDimSynthesizer supports neighboring="replace_one" only so far, got {shown(self.neighboring)}; '
                 "use that if the number of rows is public."
             )
         if isinstance(self.synthesizer, str):
-            check_choice("synthesizer", self.synthesizer, ("auto", "pmm", "psmm"))
+            check_choice("synthesizer", self.synthesizer, ("auto", "pmm", "psmm"), " or an unfitted synthesizer")
             return SignedMeasureMechanism() if self.synthesizer == "psmm" else PrivateMeasureMechanism()
-        inner = clone_inner(self.synthesizer, "LowDimSynthesizer", "'auto', 'pmm', 'psmm' or ")
-        if isinstance(self.synthesizer, SignedMeasureMechanism) and self.synthesizer.cells is not None:
+        inner = clone_part(self.synthesizer, "LowDimSynthesizer", "'auto', 'pmm', 'psmm' or ")
+        if getattr(inner, "cells", None) is not None:
             raise ValueError("synthesizer must have cells=None, because the cells follow from the subspace; give n_cells instead.")
         return inner
 
 
-def _signed_is_better(epsilon, n_samples, n_components):
+def _signed_is_better(facts: Facts) -> bool:
     """Where PSMM was measured to come closer in a subspace than PMM: see the class."""
-    return n_components >= 3 and public_size(epsilon, n_samples) <= {3: 300, 4: 1000}.get(n_components, 3000)
+    return facts.n_features >= 3 and facts.size <= {3: 300, 4: 1000}.get(facts.n_features, 3000)

@@ -3,24 +3,40 @@
 import copy
 import math
 import numbers
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._estimator import all_or_nothing
-from skdpsynth._sklearn import check_choice, is_whole, validate_rows
+from skdpsynth._checks import check_choice, is_real, is_whole, shown, warn
+from skdpsynth._locks import lock_of
+from skdpsynth._sklearn import validate_rows
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part
+from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_rng
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._inner import clone_inner, rehearse
 from skdpsynth.synthesis._online_blocks import Blocks
-from skdpsynth.synthesis._online_tree import GrowingTree
+from skdpsynth.synthesis._online_tree import GrowingTree, depth_of
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
+from skdpsynth.synthesis._small import warn_if_small
 
 _FIXED = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer")  # for the length of a stream
-_RESUMED = "resumed from a copy: another that goes on is a release of its own"
 _FREE = ("growth", "window", "horizon")
+_LONG = 100_000  # rows of a stream that is long enough
 
 
+@dataclass(frozen=True)
+class _Stream(Plan):
+    """How the stream starts."""
+
+    box: Any = None
+    inner: Any = None  # the unfitted synthesizer of a block
+
+
+@savable
 class OnlineSynthesizer(PrivateSynthesizer):
     """Synthetic data from a stream: at any time a synthetic table of the rows so far, all of them under one epsilon.
 
@@ -79,6 +95,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left when the stream starts.
 
+    Warns
+    -----
+    SmallSampleWarning
+        If there are more features than cells can ever be cut along, so that some come out uniform, or if a block is left out because
+        its release was interrupted after it was charged.
+    BudgetWarning
+        If epsilon is above 20, or delta above one over the number of rows that came first.
+
     Notes
     -----
     *Privacy.* All that is ever sampled is epsilon-differentially private with respect to replacing one row (event level). "blocks":
@@ -89,9 +113,20 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     *State.* While a block is open its rows are kept, on the public grid and without their order; the counters of "paper" hold exact
     counts and the noise they will use again. No attribute shows them, but the object in memory, its pickle and what `save` writes
-    are **as private as the data**. A copy that goes on beside the original is a second release: together they cost 2 epsilon for
-    the rows that both see, and the copy's ledger says that it was resumed. No generator state is kept, nor a seed: after loading,
-    noise is secure unless `random_state` is set again.
+    are **as private as the data**. No generator state is kept, nor a seed: after loading, noise is secure unless `random_state` is
+    set again. With a `window` the ledger has one line for all blocks that were left behind, so state and file stay as small as the
+    window, however long the stream.
+
+    *Copies.* If you load a saved stream twice and continue both, rows seen by both cost epsilon twice; the ledger of a copy says that it
+    was resumed. A loaded "paper" stream gives the same sample as the one that was saved. What follows is counted with fresh noise
+    ("kary" and "sparse" begin new trees), so that copies which go on with different rows do not subtract to them.
+
+    *Threads.* Threads may share a stream: it has one lock, for whoever reads, feeds, copies or saves it. A forked process may sample
+    "blocks" and start streams of its own, but not go on with this one: its charges would be lost.
+
+    *Interrupts.* A `partial_fit` that fails or is interrupted has taken in no row, and may be repeated. A block that was charged by
+    then is never released again: its rows are left out, with a `SmallSampleWarning`, and the blocks beside it stand in for them. A
+    "paper" stream that is interrupted while it counts refuses to go on; load a saved state.
 
     *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at most s/t of
     the mass. They are balanced by s = 4 t**(d/(d+1)) * epsilon**(-1/(d+1)) (at most t/4): the error tends to zero for every stream, like
@@ -118,24 +153,27 @@ class OnlineSynthesizer(PrivateSynthesizer):
     Fraction(1, 1)
     """
 
-    _settings: dict
+    _keeps_budget_open = True
+    _stream: Any  # Blocks or GrowingTree
+    _rng: Any
+    _settings: dict  # parameters as they were when the last rows came
 
     def __init__(
         self,
-        strategy="blocks",
+        strategy: str = "blocks",
         *,
-        synthesizer=None,
-        growth=1.25,
-        window=None,
-        counter="kary",
-        horizon=None,
-        epsilon=1.0,
-        delta=0.0,
-        bounds=(0.0, 1.0),
-        neighboring="replace_one",
-        accountant=None,
-        random_state=None,
-    ):
+        synthesizer: Any = None,
+        growth: Any = 1.25,
+        window: Any = None,
+        counter: str = "kary",
+        horizon: Any = None,
+        epsilon: Any = 1.0,
+        delta: Any = 0.0,
+        bounds: Any = (0.0, 1.0),
+        neighboring: str = "replace_one",
+        accountant: Any = None,
+        random_state: Any = None,
+    ) -> None:
         self.strategy = strategy
         self.synthesizer = synthesizer
         self.growth = growth
@@ -149,27 +187,37 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self.accountant = accountant
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X, y=None):
-        """Start a new stream with these rows; see `partial_fit`.
+    def _plan(self, facts: Facts) -> _Stream:
+        self._check_parameters()
+        self._check_horizon(0, facts.n_samples or 0)
+        given = self.synthesizer is not None
+        # The stream may grow, so it is warned of what a long one would not help.
+        part = facts.part(delta=facts.delta if given else 0, n_samples=max(facts.n_samples or 1, _LONG))
+        inner = None
+        if self.strategy == "paper":
+            warn_if_small(part, depth_of(part.size))
+        else:
+            inner = clone_part(self.synthesizer, "OnlineSynthesizer", "None or ") if given else PrivateMeasureMechanism()
+            check_part(clone(inner), part)
+        facts.told.extend(part.told)
+        return _Stream(given, facts.box, inner)
 
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Finite numbers; values outside `bounds` are clipped.
-        y : None
-            Ignored.
+    def _release(self, X: np.ndarray, plan: _Stream, budget: Budget) -> None:
+        self._rng, self._charged_to = budget.rng, self.accountant
+        self._said = ""  # the last warning
+        epsilon, delta = budget.accountant.epsilon, budget.accountant.delta
+        if self.strategy == "blocks":
+            stream: Any = Blocks(plan.box, self._container, plan.inner, epsilon, delta)
+        else:
+            stream = GrowingTree(plan.box, epsilon, self.counter)
+        self._follow(stream, self._present_settings())
+        self._follow(stream.extended(X, self, budget), self._settings)
 
-        Returns
-        -------
-        self : OnlineSynthesizer
-        """
-        return self._start(X)
-
-    @all_or_nothing
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: Any, y: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
+        All of them are taken in, or none. Threads may call it at once: their rows come one call after the other.
+
         Parameters
         ----------
         X : array-like or data frame of shape (n_samples, n_features)
@@ -181,69 +229,65 @@ class OnlineSynthesizer(PrivateSynthesizer):
         -------
         self : OnlineSynthesizer
         """
+        # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
+        with lock_of(self): return self._take(X) or self  # fmt: skip  # noqa: E701
+
+    def _take(self, X: Any) -> Any:
+        """Take in rows, with the lock held."""
         if not hasattr(self, "_stream"):
-            return self._start(X)
-        if any(getattr(self, name) is not was for name, was in self._settings.items()):
-            self._check_parameters()
-            self._check_what_stays()
-            self._remember_settings()
-        return self._take_in(validate_rows(self, X, reset=False))
-
-    def _start(self, X):
-        X, box, rng = self._begin(X)
-        self._check_parameters()
-        self._box = box
-        self._remember_settings()
-        self._rng = rng
-        inner = None
-        if self.strategy == "blocks":
-            inner = (
-                PrivateMeasureMechanism() if self.synthesizer is None else clone_inner(self.synthesizer, "OnlineSynthesizer", "None or ")
-            )
-            trial = clone_inner(inner, "OnlineSynthesizer").set_params(epsilon=self.epsilon, delta=self.delta, neighboring=self.neighboring)
-            rehearse(trial, box.n_features, (box.low, box.high))
-        self._check_horizon(0, len(X))
-        accountant = self._open_accountant(delta=None if self.synthesizer is not None and self.strategy == "blocks" else 0)
-        if self.strategy == "blocks":
-            self._stream: Blocks | GrowingTree = Blocks(box, self._container, inner, accountant.epsilon, accountant.delta)
-        else:
-            self._stream = GrowingTree(box, accountant.epsilon, self.counter)
-        self.accountant_ = accountant
-        return self._take_in(X)
-
-    def _remember_settings(self):
-        settings = {name: getattr(self, name) for name in (*_FIXED, *_FREE)}
-        self._settings = {**settings, "bounds": copy.deepcopy(self.bounds)}  # arrays could be changed in place
-
-    def _take_in(self, X):
+            return self.fit(X)
+        settings = self._checked_settings()
+        X = validate_rows(self, X, reset=False)
         self._check_horizon(self._stream.n_seen, len(X))
-        self._go_on()
-        if isinstance(self._stream, Blocks):
-            self._stream = self._stream.extended(X, self.growth, self.window, self.accountant_, self._rng)
-        else:
-            self._stream.extend(X, self.accountant_, self._rng)
-        self.n_samples_seen_ = self._stream.n_seen
-        self.n_samples_ = self.n_samples_seen_ if self.window is None else min(self.window, self.n_samples_seen_)
-        return self
+        with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
+            stream = self._stream.extended(X, self, self._budget())
+        self._follow(stream, settings)
 
-    def _check_horizon(self, seen, more):
+    def _say(self, message: str) -> None:
+        """Warn while rows are taken in; but once, so that they come in after a warning that is an error to the caller."""
+        if message != self._said:
+            self._said = message
+            warn(message, SmallSampleWarning)
+
+    def _follow(self, stream: Any, settings: dict) -> None:
+        """Make this the state of the stream: all at once and last, so that an interrupt leaves it as it was, or as it is now."""
+        seen = stream.n_seen
+        self.__dict__.update(_stream=stream, _settings=settings, n_samples_seen_=seen, n_samples_=min(seen, self.window or seen))
+
+    def _budget(self) -> Budget:
+        """Return the open budget; after loading, first open its record again, and a stream of noise."""
+        if self._rng is None:
+            stream, rng, accountant = self._stream, check_rng(self.random_state), self.accountant_.reopened()
+            name = f"resumed from a copy at row {stream.n_seen}: another that goes on is a release of its own"
+            if not accountant.was_charged(name, stream.group):
+                # It costs nothing here; but who reads two ledgers with this line knows that they add up.
+                accountant.child(stream.epsilon, stream.delta, name=name, group=stream.group).close()
+            stream.resume(accountant, rng)
+            self.__dict__.update(_rng=rng, accountant_=accountant)
+        return Budget(self.accountant_, self._rng)
+
+    def _present_settings(self) -> dict:
+        settings = {name: getattr(self, name) for name in (*_FIXED, *_FREE)}
+        return {**settings, "bounds": copy.deepcopy(self.bounds)}  # arrays could be changed in place
+
+    def _checked_settings(self) -> dict:
+        """Return the parameters that hold from now on; refuse those that may not change along a stream."""
+        shared, was = self.accountant, self._charged_to
+        if shared is not was and not all(accountant is None or accountant.closed for accountant in (shared, was)):
+            raise ValueError("accountant must not change along a stream; set it back, or call fit to start a new one.")
+        if all(getattr(self, name) is was for name, was in self._settings.items()):
+            return self._settings
+        self._check_parameters()
+        self._check_what_stays()
+        return self._present_settings()
+
+    def _check_horizon(self, seen: int, more: int) -> None:
         if self.horizon is not None and seen + more > self.horizon:
             raise ValueError(
                 f"horizon is {self.horizon} rows, {seen} have come, and {more} more would pass it; raise horizon, or fit a new stream."
             )
 
-    def _go_on(self):
-        """After loading: open the budget's record, and a stream of noise."""
-        if self._rng is None:
-            self._rng = check_rng(self.random_state)
-        if self.accountant_.closed:
-            self.accountant_ = self.accountant_.reopened()
-            group = "blocks" if isinstance(self._stream, Blocks) else "levels of time"
-            # It costs nothing here; but who reads two ledgers with this line knows that they add up.
-            self.accountant_.child(self._stream.epsilon, self._stream.delta, name=_RESUMED, group=group).close()
-            self._stream.resume(self.accountant_, self._rng)
-
-    def sample(self, n_samples=None, random_state=None, since=None):
+    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
 
         Parameters
@@ -262,68 +306,70 @@ class OnlineSynthesizer(PrivateSynthesizer):
             In the kind of table that came first, with its columns and dtypes.
         """
         check_is_fitted(self, "_stream")
-        first = self.n_samples_seen_ - self.n_samples_
-        if since is not None:
-            if self.strategy != "blocks":
-                raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
-            if not is_whole(since, first, self.n_samples_seen_ - 1):
-                raise ValueError(f"since must be a row of the stream from {first} to {self.n_samples_seen_ - 1}, got {since!r}.")
-            first = int(since)
-        n_samples = self.n_samples_seen_ - first if n_samples is None else n_samples
-        return self._filled(n_samples, random_state, lambda n, rng: self._rows_since(first, n, rng))
+        with lock_of(self):
+            first = self.n_samples_seen_ - self.n_samples_
+            if since is not None:
+                first = self._checked_since(since, first)
+            n_samples = self.n_samples_seen_ - first if n_samples is None else n_samples
+            return self._filled(n_samples, random_state, lambda n, rng: self._rows_since(first, n, rng))
 
-    def _sample_rows(self, n_samples, rng):
-        return self._rows_since(self.n_samples_seen_ - self.n_samples_, n_samples, rng)
+    def _checked_since(self, since: Any, first: int) -> int:
+        if self.strategy != "blocks":
+            raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
+        if not is_whole(since, first, self.n_samples_seen_ - 1):
+            raise ValueError(f"since must be a row of the stream from {first} to {self.n_samples_seen_ - 1}, got {shown(since)}.")
+        return int(since)
 
-    def _rows_since(self, first, n_samples, rng):
-        if isinstance(self._stream, Blocks):
-            return self._stream.sample(n_samples, first, rng)
-        self._go_on()  # reading a counter may draw noise
-        return self._stream.sample(n_samples, rng)
+    def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        with lock_of(self):
+            return self._rows_since(self.n_samples_seen_ - self.n_samples_, n_samples, rng)
 
-    def _check_parameters(self):
+    def _rows_since(self, first: int, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        if self.strategy == "paper":
+            self._budget()  # reading a counter may draw noise
+        return self._stream.sample(n_samples, first, rng)
+
+    def _check_parameters(self) -> None:
         check_choice("strategy", self.strategy, ("blocks", "paper"))
         check_choice("counter", self.counter, ("kary", "binary", "sparse"))
-        is_number = isinstance(self.growth, numbers.Real) and not isinstance(self.growth, bool)
-        if not (1 < self.growth < math.inf if is_number else isinstance(self.growth, str) and self.growth == "auto"):
-            raise ValueError(f"growth must be 'auto' or a number greater than 1, got {self.growth!r}; 1.25 is the default.")
+        if not (1 < self.growth < math.inf if is_real(self.growth) else isinstance(self.growth, str) and self.growth == "auto"):
+            raise ValueError(f"growth must be 'auto' or a number greater than 1, got {shown(self.growth)}; 1.25 is the default.")
         for name in ("window", "horizon"):
             value = getattr(self, name)
             if value is not None and not is_whole(value, 1):
-                raise ValueError(f"{name} must be None or a positive integer, got {value!r}; None sets no limit.")
+                raise ValueError(f"{name} must be None or a positive integer, got {shown(value)}; None sets no limit.")
         if self.strategy == "paper" and (self.window is not None or self.synthesizer is not None):
             raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
         if self.neighboring != "replace_one":
             raise ValueError(
-                f'OnlineSynthesizer supports neighboring="replace_one" only, got {self.neighboring!r}: one row more shifts all after it.'
+                f'OnlineSynthesizer supports neighboring="replace_one" only, got {shown(self.neighboring)}: '
+                "one row more shifts all after it."
             )
 
-    def _check_what_stays(self):
+    def _check_what_stays(self) -> None:
         changed = [name for name in _FIXED if not _same(getattr(self, name), self._settings[name])]
         if changed:
             raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
         stream = self._stream
-        if isinstance(stream, Blocks) and stream.dropped > 0 and (self.window is None or stream.n_seen - self.window < stream.dropped):
+        if stream.dropped > 0 and (self.window is None or stream.n_seen - self.window < stream.dropped):
             raise ValueError(
-                f"window must not grow beyond what is kept, the rows from {stream.dropped} on, got {self.window!r}; fit a new stream."
+                f"window must not grow beyond what is kept, the rows from {stream.dropped} on, got {shown(self.window)}; fit a new stream."
             )
 
-    def __copy__(self):
+    def __copy__(self) -> "OnlineSynthesizer":
         return copy.deepcopy(self)  # a shallow one would share the rows of the open block
 
-    def __getstate__(self):
-        state = super().__getstate__()
-        if "_stream" in state:
-            if isinstance(self._stream, GrowingTree):
-                self._go_on()
-                self._stream.settle()
-            # No stream of noise leaves memory: a seed would void the promise, and there is no other state.
-            state["_rng"] = state["random_state"] = None
-            state["accountant_"] = state["accountant_"].record()
-        return state
+    def __getstate__(self) -> dict[str, Any]:
+        with lock_of(self):
+            state = super().__getstate__()
+            if "_stream" in state:
+                # No stream of noise leaves memory: a seed would void the promise, and there is no other state.
+                state |= {"_stream": self._stream.settled(), "accountant_": self.accountant_.record()}
+                state |= dict.fromkeys(("_rng", "random_state", "_charged_to"))
+            return state
 
 
-def _same(value, was):
+def _same(value: Any, was: Any) -> bool:
     """Whether a parameter has the value it had."""
     if isinstance(value, tuple | list) and isinstance(was, tuple | list):
         return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))

@@ -8,19 +8,23 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth.domain import Box
-from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.synthesis._inner import fit_quietly, seed_from
+from skdpsynth.fitting import Budget, Facts, fit_part, seed_from
+from skdpsynth.persistence import savable
 
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
 _BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
 _CAPACITY = 1024  # rows that the open block has room for at first
+_GROUP = "blocks"
+_LEFT_BEHIND = "blocks that the window left behind"
 
 
-@dataclass(frozen=True, eq=False)
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
 class Blocks:
     """Synthesized blocks, and the rows of the open one.
 
-    Nothing is changed in place but rows of the buffer beyond those of any earlier state, so a state that is kept stays good.
+    Rows that come make a new state, and the one before stays good: nothing that it shows changes. What all states of a stream share is
+    `charged`, so that it outlives a state that was given up because something broke in.
 
     Attributes
     ----------
@@ -36,6 +40,8 @@ class Blocks:
         Rows before this one are in no block that is kept.
     n_seen, n_open : int
         Rows so far, and those in the open block.
+    charged : list of (start, stop)
+        Rows that were charged, whether or not their block was fitted then; but for those that the window left behind.
     _buffer : ndarray of shape (capacity, n_features), unsigned
         The open rows on the public grid: as secret as the data.
     """
@@ -49,46 +55,47 @@ class Blocks:
     dropped: int = 0
     n_seen: int = 0
     n_open: int = 0
-    _buffer: Any = field(default=None, repr=False)  # rows on the public grid: as secret as the data
+    charged: list = field(default_factory=list)
+    _buffer: Any = None
 
-    def __post_init__(self):
+    group = _GROUP
+
+    def __repr__(self) -> str:
+        return f"Blocks(n_features={self.box.n_features}, n_blocks={len(self.blocks)}, n_seen={self.n_seen}, n_open={self.n_open})"
+
+    def __post_init__(self) -> None:
         if self._buffer is None:
-            bits = 30 if self.box.n_features == 1 else self.box.bits
-            object.__setattr__(self, "box", Box(self.box.low, self.box.high, bits, self.box.whole))
+            object.__setattr__(self, "box", self.box.with_bits(30) if self.box.n_features == 1 else self.box)
             object.__setattr__(self, "_buffer", self._room(0))
 
-    def _room(self, rows):
+    def _room(self, rows: int) -> np.ndarray:
         return np.empty((max(rows, _CAPACITY), self.box.n_features), dtype=np.uint16 if self.box.bits <= 16 else np.uint32)
 
-    def extended(self, X, growth, window, accountant, rng):
+    def extended(self, X: np.ndarray, stream: Any, budget: Budget) -> "Blocks":
         """Return the state after some rows; blocks that they fill are charged and synthesized.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-        growth : float or "auto"
-        window : int or None
-        accountant : PrivacyAccountant
-        rng : SecureBits or SeededBits
+        stream : OnlineSynthesizer
+            Whose ``growth`` and ``window`` hold from now on, and who tells of rows that are left out.
+        budget : Budget
         """
         state, start = self, 0
         while start < len(X):
-            size = state._size_of_open_block(growth, window)
+            size = state._size_of_open_block(stream.growth, stream.window)
             stop = min(len(X), start + max(size - state.n_open, 0))
             state = state._with_rows(X[start:stop])
             start = stop
             if state.n_open >= size:
-                state = state._with_block(accountant, rng)
-        if window is not None:
-            # The last one stays: it stands in for the open block.
-            kept = tuple(block for block in state.blocks[:-1] if block[1] > state.n_seen - window) + state.blocks[-1:]
-            gone = state.blocks[len(state.blocks) - len(kept) - 1][1] if len(kept) < len(state.blocks) else state.dropped
-            state = replace(state, blocks=kept, dropped=gone)
+                state = state._with_block(budget, stream)
         return state
 
-    def _size_of_open_block(self, growth, window):
+    def _size_of_open_block(self, growth: Any, window: int | None) -> int:
         """Rows that fill the open block: a function of public numbers."""
         before = self.n_seen - self.n_open
+        if before < self._upto_charged:
+            return self._upto_charged - before
         if window is not None:
             before = min(before, window)
         first = max(_FIRST, math.ceil(_FIRST / self.epsilon) if self.epsilon != math.inf else 0)
@@ -99,7 +106,7 @@ class Blocks:
             wanted = int(min((growth - 1) * before, 2.0**62))
         return max(first, wanted)
 
-    def _with_rows(self, X):
+    def _with_rows(self, X: np.ndarray) -> "Blocks":
         buffer, end = self._buffer, self.n_open + len(X)
         if end > len(buffer):
             buffer = self._room(2 * end)
@@ -112,34 +119,66 @@ class Blocks:
         return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + len(X))
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def _quantized_row(self, row):
+    def _quantized_row(self, row: np.ndarray) -> np.ndarray:
         """What `Box.quantize` gives, without its preparations for many rows."""
         steps = (row - self.box.low) * (2.0**self.box.bits / self.box.width)
         return np.floor(np.clip(steps, 0, 2.0**self.box.bits - 1))
 
-    def _with_block(self, accountant, rng):
-        start, stop = self.n_seen - self.n_open, self.n_seen
-        name = f"rows {start} to {stop - 1}"
-        # Disjoint rows by public position: all blocks together cost what one of them does.
-        child = accountant.child(self.epsilon, self.delta, name=name, group="blocks")
-        model = clone(self.inner).set_params(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            bounds=(self.box.low, self.box.high),
-            neighboring="replace_one",
-            accountant=child,
-            random_state=rng.child(name).random_state(),
-        )
-        rows = self.container.fill(self.box.restore(self._buffer[: self.n_open]))
-        fit_quietly(model, rows, SmallSampleWarning)
-        child.close()
-        model.set_params(accountant=None, random_state=None)
-        return replace(self, blocks=(*self.blocks, (start, stop, model)), _buffer=self._room(0), n_open=0)
+    @property
+    def _upto_charged(self) -> int:
+        """Rows before this one were charged: no block may hold them again."""
+        return self.charged[-1][1] if self.charged else 0
 
-    def resume(self, accountant, rng):
+    def _with_block(self, budget: Budget, stream: Any) -> "Blocks":
+        start, stop = self.n_seen - self.n_open, self.n_seen
+        if start < self._upto_charged:
+            stream._say(_left_out(start, stop))
+            return self._without_rows(stop)
+        blocks = (*self.blocks, (start, stop, self._released(start, stop, budget)))
+        state = replace(self, blocks=blocks, _buffer=self._room(0), n_open=0)
+        return state if stream.window is None else state._within(stream.window, budget)
+
+    def _released(self, start: int, stop: int, budget: Budget) -> Any:
+        """Charge the open rows, and return what synthesizes them."""
+        # Disjoint rows by public position: all blocks together cost what one of them does.
+        facts = Facts(self.epsilon, self.delta, "replace_one", self.n_open, self.box.n_features, Box(self.box.low, self.box.high))
+        rows = self.container.fill(self.box.restore(self._buffer[: self.n_open]))
+        name = _name(start, stop)
+        self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
+        try:
+            return fit_part(clone(self.inner), rows, budget, facts, name=name, group=_GROUP)
+        except BaseException:
+            if not budget.accountant.was_charged(name, _GROUP):
+                self.charged.pop()  # refused before the charge
+            raise
+
+    def _without_rows(self, stop: int) -> "Blocks":
+        """Leave the open rows out; the block before stands in for them."""
+        *past, last = self.blocks or [None]
+        kept = () if last is None else (*past, (last[0], stop, last[2]))
+        return replace(self, blocks=kept, _buffer=self._room(0), n_open=0)
+
+    def _within(self, window: int, budget: Budget) -> "Blocks":
+        """Drop the blocks that end before the window; the last one stays, because it stands in for the open block."""
+        *past, last = self.blocks
+        kept = [block for block in past if block[1] > self.n_seen - window]
+        if len(kept) == len(past):
+            return self
+        dropped = past[len(past) - len(kept) - 1][1]
+        # What lives for ever stays small: the ledger keeps one line for all that is gone.
+        gone = [rows for rows in self.charged if rows[1] <= dropped]
+        budget.accountant.fold(_GROUP, [_name(*rows) for rows in gone], into=_LEFT_BEHIND)
+        del self.charged[: len(gone)]
+        return replace(self, blocks=(*kept, last), dropped=dropped)
+
+    def resume(self, accountant: Any, rng: Any) -> None:
         """Nothing here keeps a door: blocks open their own."""
 
-    def sample(self, n_samples, first, rng):
+    def settled(self) -> "Blocks":
+        """Return what may be copied while rows come."""
+        return replace(self, charged=[*self.charged])
+
+    def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows like those of the stream from some row on, by the blocks that hold them; uniform ones if there is none.
 
         The last block, the nearest in time, stands in for the open one.
@@ -165,11 +204,23 @@ class Blocks:
         ]
         return rng.permutation(np.concatenate(parts))
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         # Rows leave memory without their order: a histogram of the grid, as the synthesizers count it.
         rows = self._buffer[: self.n_open]
         return {**vars(self), "_buffer": rows[np.lexsort(rows.T)]}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
+
+
+def _name(start: int, stop: int) -> str:
+    return f"rows {start} to {stop - 1}"
+
+
+def _left_out(start: int, stop: int) -> str:
+    """What to say of rows whose release failed after it was charged: once more would cost once more."""
+    return (
+        f"rows {start} to {stop - 1} are left out, because their release was interrupted after it was charged; "
+        "the blocks beside them stand in for them."
+    )

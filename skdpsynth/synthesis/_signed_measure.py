@@ -1,24 +1,44 @@
 """The private signed measure mechanism (PSMM)."""
 
 import math
-import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from skdpsynth._estimator import all_or_nothing
-from skdpsynth._sklearn import check_choice, is_whole
-from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth._checks import check_choice, is_whole, shown
+from skdpsynth.domain import Box
+from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import Histogram
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._release import open_release
+from skdpsynth.synthesis._small import warn_if_small
 
 _MOST_AUTO = 10_000  # cells that "auto" asks for: about a second of solving
 _MOST_ON_A_LINE = 1_000_000
+_MOST_COORDINATES = 1 << 25  # of all cells together: a quarter of a gigabyte
 _SPARSE = 4  # cells for a row times epsilon: with more, solving gets slow
 _FEW_CELLS = 1000
 
 
+@dataclass(frozen=True)
+class _Cells(Plan):
+    """The cells, and the noise of their counts."""
+
+    partition: Any = None
+    noise: Any = None
+    count_error: float = 0.0
+
+    @property
+    def first_only(self) -> bool:
+        """Whether one of two counts is released, which tells the other."""
+        return bool(self.noise.n_values < self.partition.n_cells)
+
+
+@savable
 class SignedMeasureMechanism(PrivateSynthesizer):
     """Private signed measure mechanism (PSMM): noisy counts of cells, and the probability measure nearest to them.
 
@@ -82,8 +102,11 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     Warns
     -----
     SmallSampleWarning
-        If the number of rows times epsilon is at most 100 with two features or more: uniform points may do as well. Also if the cells are
-        so many for it that solving may take long: hours, at worst, with "highs".
+        If the number of rows times epsilon is at most 100 with two features or more: uniform points may do as well. Also if there are
+        more features than the cells can tell apart, so that some come out uniform whatever they hold, or if the cells are so many that
+        solving may take long: hours, at worst, with "highs".
+    BudgetWarning
+        If epsilon is above 20, or delta above one over the number of rows.
 
     Notes
     -----
@@ -114,18 +137,18 @@ class SignedMeasureMechanism(PrivateSynthesizer):
 
     def __init__(
         self,
-        n_cells="auto",
+        n_cells: Any = "auto",
         *,
-        cells=None,
-        metric="chebyshev",
-        solver="highs",
-        epsilon=1.0,
-        delta=0.0,
-        bounds=(0.0, 1.0),
-        neighboring="replace_one",
-        accountant=None,
-        random_state=None,
-    ):
+        cells: Any = None,
+        metric: str = "chebyshev",
+        solver: str = "highs",
+        epsilon: Any = 1.0,
+        delta: Any = 0.0,
+        bounds: Any = (0.0, 1.0),
+        neighboring: str = "replace_one",
+        accountant: Any = None,
+        random_state: Any = None,
+    ) -> None:
         self.n_cells = n_cells
         self.cells = cells
         self.metric = metric
@@ -137,94 +160,85 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         self.accountant = accountant
         self.random_state = random_state
 
-    @all_or_nothing
-    def fit(self, X, y=None):
-        """Release a noisy measure of `X`.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Finite numbers; values outside `bounds` are clipped.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : SignedMeasureMechanism
-        """
-        X, box, rng = self._begin(X)
+    def _plan(self, facts: Facts) -> _Cells:
+        box = facts.box
         given = self._check_parameters(box)
-        release, n, partition = open_release(self, len(X), box.n_features, rng, lambda size: self._partition(given, size, box))
+        partition = self._partition(given, facts, box)
+        first_only = partition.n_cells == 2 and facts.neighboring == "replace_one"
+        change = (Histogram.change_of_first if first_only else Histogram.change)(facts.neighboring)
+        n_values = partition.n_cells - first_only
+        noise = mechanism(change, PrivacyLoss(epsilon=facts.epsilon), ("laplace",), n_values)
+        return _Cells(False, partition, noise, facts.count_error)
 
-        noisy = _release_counts(Histogram.of(X, partition).counts, n, release)
-        n, counts = _with_total(noisy, n, release)
-        release.accountant.close()
+    def _release(self, X: np.ndarray, plan: _Cells, budget: Budget) -> None:
+        n, histogram = self.n_samples_, Histogram.of(X, plan.partition)
+        if plan.first_only:
+            first = budget.answer(histogram.query_of_first(budget.relation), plan.noise, "count of the first of two cells")
+            noisy = np.concatenate([first, n - first])
+        else:
+            noisy = budget.answer(histogram.query(budget.relation), plan.noise, "counts of the cells")
+        n, counts = _with_total(noisy, n, plan, budget)
 
-        self.solution_ = nearest_probability_measure(
-            self._positions(partition, box), counts, self.metric, total=float(n), solver=self.solver
-        )
-        everywhere = np.arange(partition.n_cells)
-        self.measure_ = DiscreteMeasure.from_mass(partition, everywhere, np.zeros_like(everywhere), self.solution_.weights)
-        self.accountant_ = release.accountant
+        positions = self._positions(plan.partition)
+        self.solution_ = nearest_probability_measure(positions, counts, self.metric, total=float(n), solver=self.solver)
+        everywhere = np.arange(plan.partition.n_cells)
+        self.measure_ = DiscreteMeasure.from_mass(plan.partition, everywhere, np.zeros_like(everywhere), self.solution_.weights)
         self.n_samples_ = n
-        return self
 
-    def _sample_rows(self, n_samples, rng):
+    def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return self.measure_.sample(n_samples, rng)
 
-    def _check_parameters(self, box):
+    def _placed(self, lattice_of: Callable[[int], Any], facts: Facts) -> "SignedMeasureMechanism":
+        n_cells = default_n_cells(facts.size, facts.n_features) if self.n_cells == "auto" else self.n_cells
+        return self.set_params(n_cells="auto", cells=lattice_of(n_cells))
+
+    def _check_parameters(self, box: Box) -> Any:
         """Return the partition, if it does not depend on the number of rows; or raise."""
         check_choice("metric", self.metric, tuple(NORMS))
         check_solver(self.solver)
-        most = _MOST_ON_A_LINE if box.n_features == 1 else MOST_CELLS[self.solver]
-        hint = "use fewer" + (", or solver='ortools'" if most < MOST_CELLS["ortools"] else "")
+        most = _MOST_ON_A_LINE if box.n_features == 1 else min(MOST_CELLS[self.solver], _MOST_COORDINATES // box.n_features)
+        hint = "use fewer" + (", or solver='ortools'" if self.solver == "highs" and box.n_features > 1 else "")
         if not (isinstance(self.n_cells, str) and self.n_cells == "auto") and not is_whole(self.n_cells, 1, most):
             way_out = hint if is_whole(self.n_cells, 1) else "'auto' is the default"
             raise ValueError(
-                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {self.n_cells!r}; {way_out}."
+                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {shown(self.n_cells)}; {way_out}."
             )
         if self.cells is None:
             return None
         if self.n_cells != "auto":
-            raise ValueError(f"n_cells must be 'auto' where cells are given, got {self.n_cells!r}; give one of the two.")
+            raise ValueError(f"n_cells must be 'auto' where cells are given, got {shown(self.n_cells)}; give one of the two.")
         partition = self._given_cells(box)
         if partition.n_cells > most:
             raise ValueError(f"cells must be at most {most} for solver={self.solver!r}, got {partition.n_cells}; {hint}.")
         return partition
 
-    def _partition(self, given, size, box):
+    def _partition(self, given: Any, facts: Facts, box: Box) -> Any:
         """Return the cells that were given, or a lattice; warn if they are too many."""
         partition = given
         if partition is None:
-            n_cells = default_n_cells(size, box.n_features) if self.n_cells == "auto" else self.n_cells
+            n_cells = default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self.n_cells
             partition = Lattice(box, lattice_shape(n_cells, box))
-        if box.n_features > 1 and partition.n_cells > max(_SPARSE * size, _FEW_CELLS):
-            warnings.warn(
-                f"There are {partition.n_cells} cells for n_samples * epsilon = {size:g}: nearly all that they count is noise, which "
-                "takes long to cancel (minutes, from some thousands of cells on); use fewer cells.",
-                SmallSampleWarning,
-                stacklevel=6,
+        # What the caller decided is not warned of.
+        warn_if_small(facts, _n_cut(partition.shape, box) if given is None and self.n_cells == "auto" else box.n_features)
+        if box.n_features > 1 and partition.n_cells > max(_SPARSE * facts.size, _FEW_CELLS):
+            facts.warn(
+                f"There are {partition.n_cells} cells for n_samples * epsilon = {facts.size:g}: nearly all that they count is noise, "
+                "which takes long to cancel (minutes, from some thousands of cells on); use fewer cells."
+            )
+        elif box.n_features > 1 and partition.n_cells > _MOST_AUTO and self.solver == "highs":
+            facts.warn(
+                f"There are {partition.n_cells} cells, which may take minutes to solve with solver='highs'; use fewer cells, or "
+                "solver='ortools'."
             )
         return partition
 
-    def _given_cells(self, box):
+    def _given_cells(self, box: Box) -> Any:
         """Return `cells` as a partition of the box, or raise."""
         if isinstance(self.cells, Lattice):
             if not (np.array_equal(self.cells.box.low, box.low) and np.array_equal(self.cells.box.high, box.high)):
                 raise ValueError("cells must cover the box of bounds, got a Lattice of another box; give bounds=(box.low, box.high).")
             return self.cells
-        cells, names = self.cells, list(getattr(self, "feature_names_in_", ()))
-        if hasattr(cells, "columns") and names:
-            if sorted(map(str, cells.columns)) != sorted(names):
-                raise ValueError(f"cells must have the columns of X, {names}, got {list(map(str, cells.columns))}; rename or drop some.")
-            cells = np.column_stack([np.asarray(cells[name]) for name in names])
-        try:
-            positions = np.array(cells, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"cells must be a Lattice or a table of numbers, a row for each representative, got {type(self.cells).__name__} of "
-                "something else; give an array of shape (n_cells, n_features)."
-            ) from None
+        positions = self._representatives()
         if positions.ndim != 2 or not len(positions) or positions.shape[1] != box.n_features:
             raise ValueError(
                 f"cells must hold at least one representative, a row of {box.n_features} numbers each, got shape {positions.shape}; "
@@ -236,14 +250,29 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             raise ValueError("cells must differ from each other, but some are equal; drop the copies.")
         return NearestCells(box, positions, self.metric)
 
-    def _positions(self, partition, box):
+    def _representatives(self) -> np.ndarray:
+        """Return `cells` as an array; a data frame in the order of the columns of the rows."""
+        cells, names = self.cells, list(getattr(self, "feature_names_in_", ()))
+        if hasattr(cells, "columns") and names:
+            if sorted(map(str, cells.columns)) != sorted(names):
+                raise ValueError(f"cells must have the columns of X, {names}, got {list(map(str, cells.columns))}; rename or drop some.")
+            cells = np.column_stack([np.asarray(cells[name]) for name in names])
+        try:
+            return np.array(cells, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"cells must be a Lattice or a table of numbers, a row for each representative, got {type(self.cells).__name__} of "
+                "something else; give an array of shape (n_cells, n_features)."
+            ) from None
+
+    def _positions(self, partition: Any) -> np.ndarray:
         """Points whose distances the transport pays, one a cell."""
         if self.cells is not None:
             return partition.positions
-        return (partition.coordinates + 0.5) * (box.width.max() / partition.shape)
+        return (partition.coordinates + 0.5) * (partition.box.width.max() / partition.shape)
 
 
-def default_n_cells(size, n_features):
+def default_n_cells(size: float, n_features: int) -> int:
     """How many cells suit ``size`` rows times epsilon: the noise of many against the width of few, as measured in benchmarks."""
     if n_features == 1:
         wanted = 0.5 * size ** (2 / 3)
@@ -251,10 +280,15 @@ def default_n_cells(size, n_features):
         wanted = size / 4
     else:
         wanted = (25 if n_features == 3 else 50) * (size / 100) ** 1.3
-    return int(min(max(2, wanted), _MOST_AUTO))
+    return int(min(max(2, wanted), _MOST_AUTO, _MOST_COORDINATES // n_features))
 
 
-def lattice_shape(n_cells, box):
+def _n_cut(shape: tuple[int, ...], box: Box) -> int:
+    """Number of features whose values the cells tell apart, or that have but one value."""
+    return int(np.sum((np.array(shape) > 1) | (box.whole & (np.floor(box.high) == np.ceil(box.low)))))
+
+
+def lattice_shape(n_cells: int, box: Box) -> tuple[int, ...]:
     """Parts of each axis: equal or nearly so, at most `n_cells` cells; no more parts than a whole-number feature has values."""
     most = np.where(box.whole, np.floor(box.high) - np.ceil(box.low) + 1, math.inf)
     parts = int(n_cells ** (1 / box.n_features) * (1 + 1e-9))
@@ -273,24 +307,14 @@ def lattice_shape(n_cells, box):
     return tuple(shape)
 
 
-def _release_counts(counts, n, release):
-    """Noisy counts of all cells, at what is left of the budget."""
-    if len(counts) == 2 and release.sensitivity == 2:
-        # With n public one of two counts tells the other, and replacing a row changes it by 1.
-        release.sensitivity = 1
-        first = release.counts(counts[:1], release.epsilon, "count of the first of two cells")
-        return np.concatenate([first, n - first])
-    return release.counts(counts, release.epsilon, "counts of the cells")
-
-
-def _with_total(noisy, n, release):
+def _with_total(noisy: np.ndarray, n: int, plan: _Cells, budget: Budget) -> tuple[int, np.ndarray]:
     """Return (number of rows, noisy counts shifted by whole numbers to sum to it): post-processing."""
     total = int(noisy.sum())
-    if release.count_error:
+    if plan.count_error:
         # Two estimates of the number of rows, joined by inverse variance.
-        share = 1 / (1 + 2 * release.count_error**2 / (len(noisy) * release.variance(release.epsilon)))
+        share = 1 / (1 + 2 * plan.count_error**2 / (len(noisy) * plan.noise.variance))
         n = max(1, round(share * n + (1 - share) * total))
     shift, rest = divmod(total - n, len(noisy))
     counts = noisy - shift
-    counts[release.public_generator().permutation(len(noisy))[:rest]] -= 1
+    counts[budget.generator().permutation(len(noisy))[:rest]] -= 1
     return n, counts

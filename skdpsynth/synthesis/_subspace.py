@@ -2,6 +2,7 @@
 
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,13 @@ _SPREAD = 3.0  # noisy standard deviations that an axis keeps on either side
 _FIXED_POINT = 2.0**20  # directions are rounded to this many parts before rows are projected
 _PRODUCTS = 1 << 22  # held at a time
 _MOST_NORMALS = 500  # that are tried to show that a cell misses the image of the box
+_MOST_COORDINATES = 1 << 24  # of the cubes that are tried: an eighth of a gigabyte
+_MOST_SPANNED = 1 << 20  # coordinates of the segments that span the normals: beyond 45 directions fewer normals are tried
+
+Bounds = tuple[np.ndarray, np.ndarray]
 
 
-def image(reducer, box):
+def image(reducer: Any, box: Box) -> Bounds:
     """Public interval of each direction: what the box reaches, within 3 noisy standard deviations of the centre."""
     V, mean = reducer.components_, reducer.mean_
     ends = V * (box.low - mean), V * (box.high - mean)
@@ -24,7 +29,7 @@ def image(reducer, box):
     return np.maximum(low, -reach), np.minimum(high, reach)
 
 
-def project(X, reducer, box, bounds):
+def project(X: np.ndarray, reducer: Any, box: Box, bounds: Bounds) -> np.ndarray:
     """Coordinates of each clipped row, computed in whole numbers, then clipped to `bounds`.
 
     Given the released directions this is a fixed map of one row: integers make it independent of how BLAS groups the rows.
@@ -32,8 +37,6 @@ def project(X, reducer, box, bounds):
     V = reducer.components_ * (box.step / 2)  # per unit of y = 2 q - K
     unit = np.abs(V).max() / _FIXED_POINT
     whole = np.rint(V / unit).T  # |entries| <= 2**20, |y| < 2**16: sums over features stay below 2**53
-    if box.n_features > 2**16:
-        raise ValueError(f"n_features must be at most 65536, got {box.n_features}; drop columns first.")
     shift = reducer.components_ @ (box.midpoint - reducer.mean_)
     low, high = bounds
     K = 2**box.bits - 1
@@ -47,7 +50,7 @@ def project(X, reducer, box, bounds):
     return np.clip(T, low, high, out=T)
 
 
-def lattice_of_image(reducer, box, bounds, n_cells):
+def lattice_of_image(reducer: Any, box: Box, bounds: Bounds, n_cells: int) -> Lattice:
     """Cut `bounds` into cubes, of which at most `n_cells` meet the image of the box, and keep those.
 
     The image is a zonotope: the sum of the segments that the sides of the box become. A cube that misses it lies beyond one of its
@@ -61,7 +64,7 @@ def lattice_of_image(reducer, box, bounds, n_cells):
     reach = np.abs(normals @ segments).sum(axis=1)
     target = Box(low, high)
 
-    def cubes(side):
+    def cubes(side: float) -> tuple[Lattice, np.ndarray]:
         lattice = Lattice(target, np.maximum(np.rint((high - low) / side), 1).astype(int).tolist())
         limits = (reach + np.abs(normals) @ (lattice.sides / 2)) * (1 + 1e-9)
         rows = max(1, _PRODUCTS // len(normals))
@@ -74,7 +77,7 @@ def lattice_of_image(reducer, box, bounds, n_cells):
     side = widest * (float(np.prod((high - low) / widest)) / n_cells) ** (1 / len(low)) * 1.3
     for _ in range(30):
         parts = np.maximum(np.rint((high - low) / side), 1)
-        if parts.prod() > 16 * n_cells:
+        if parts.prod() > min(16 * n_cells, _MOST_COORDINATES // len(low)):
             break
         lattice, keep = cubes(side)
         if keep.sum() > n_cells:
@@ -85,14 +88,15 @@ def lattice_of_image(reducer, box, bounds, n_cells):
     return Lattice(target, lattice.shape, keep=keep)
 
 
-def _normals(segments):
+def _normals(segments: np.ndarray) -> np.ndarray:
     """Unit normals of hyperplanes that are spanned by segments, shape (n_normals, k): the facets of their sum, or some of them."""
     k, n = segments.shape
     if k == 1:
         return np.ones((1, 1))
-    if math.comb(n, k - 1) <= _MOST_NORMALS:
+    most = max(1, min(_MOST_NORMALS, _MOST_SPANNED // k**2))
+    if math.comb(n, k - 1) <= most:
         chosen = np.array(list(combinations(range(n), k - 1)))
     else:
         rng = np.random.default_rng(0)  # public: any subset is right
-        chosen = np.array([rng.choice(n, k - 1, replace=False) for _ in range(_MOST_NORMALS)])
+        chosen = np.array([rng.choice(n, k - 1, replace=False) for _ in range(most)])
     return np.linalg.svd(segments.T[chosen])[2][:, -1]

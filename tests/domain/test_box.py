@@ -210,12 +210,45 @@ def test_bounds_by_column_follow_the_order_of_the_columns():
         {"a": (0, 1), "b": (1, 0)},
         {"a": (0, 1), "b": 1},
         {"a": (0, 1), "b": (0, 1, 2)},
+        "05",
+        b"05",
+        ("0", "1"),
+        (0, ["1", "2"]),
+        (np.array(["0", "0"], dtype=object), 1),
+        {0, 1},
+        frozenset((0, 1)),
+        {"a": {0, 1}, "b": (0, 1)},
+        {"a": "05", "b": (0, 1)},
+        np.ma.array([0.0, 1.0], mask=[True, False]),
+        (np.ma.array([0.0, 0.0], mask=[True, False]), 1.0),
+        (np.timedelta64(0), np.timedelta64(1)),
+        (0.0, np.array([1j, 1j])),
+        (0, 10**400),
+        (-(10**400), 0),
+        np.full((50, 50), 0.5),
     ],
-    ids=repr,
+    ids=lambda bounds: str(bounds)[:40],
 )
 def test_bad_bounds_are_refused_in_one_sentence_that_names_them(bounds):
-    with pytest.raises(ValueError, match=r"^bounds [^\n]*[^.\n]\.$"):
+    with pytest.raises(ValueError, match=r"^bounds [^\n]*[^.\n]\.$") as caught:
         Box.from_bounds(bounds, 2, ["a", "b"])
+    assert len(str(caught.value)) < 250
+
+
+def test_bounds_of_many_columns_take_time_in_proportion():
+    """A set a column would take minutes."""
+    names = [f"c{i}" for i in range(20_000)]
+    assert Box.from_bounds(dict.fromkeys(names, (0, 1)), len(names), names).n_features == 20_000
+
+
+def test_box_with_other_bits_is_the_same_box_on_another_grid():
+    box = Box(LOW, HIGH, whole=[True, False, False])
+    fine = box.with_bits(30)
+    assert (fine.bits, box.bits) == (30, 16)
+    for name in ("low", "high", "whole"):
+        np.testing.assert_array_equal(getattr(fine, name), getattr(box, name))
+    with pytest.raises(ValueError, match=r"^bits must be"):
+        box.with_bits(31)
 
 
 def test_bounds_by_column_need_column_names():

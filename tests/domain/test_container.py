@@ -112,3 +112,44 @@ def test_filling_leaves_the_rows_as_they_are():
     for X in (whole, pd.DataFrame(whole).astype("Int64"), pl.DataFrame(whole), rows):
         Container.of(X).fill(rows)
         np.testing.assert_array_equal(rows, ROWS)
+
+
+# Bounds that a dtype cannot hold
+
+
+def box_of(X, bounds):
+    return Container.of(X).box(bounds, np.asarray(X).shape[1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bounds"),
+    [("uint8", (-5, -1)), ("int8", (128, 300)), ("int64", (0.2, 0.8)), ("bool", (0.2, 0.8)), ("bool", (2, 3)), ("float16", (1e5, 1e6))],
+)
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, lambda X: pl.DataFrame(X.astype(float)).cast(pl.UInt8)])
+def test_bounds_of_which_the_dtype_can_hold_no_number_are_refused_by_public_facts(dtype, bounds, make):
+    X = make(np.zeros((3, 2), dtype=dtype))
+    if isinstance(X, pl.DataFrame):
+        bounds = (-5, -1)
+    elif dtype == "float16" and isinstance(X, pd.DataFrame):
+        pytest.skip("comes back as float64")
+    with pytest.raises(ValueError, match=r"^bounds of column [^\n]* must hold a number that its dtype, \w+, can hold, [^\n]*\.$"):
+        box_of(X, bounds)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bounds"), [("uint8", (-5, 3.5)), ("int8", (-500, 500)), ("int64", (0.2, 1.8)), ("bool", (0.5, 7)), ("float16", (-1e9, 1e9))]
+)
+def test_samples_of_bounds_that_the_dtype_holds_in_part_lie_within_both(dtype, bounds):
+    X = np.zeros((3, 1), dtype=dtype)
+    box = box_of(X, bounds)
+    rows = np.linspace(box.low, box.high, 99)
+    filled = Container.of(X).fill(box.clip(rows)).astype(float)
+    assert np.isfinite(filled).all()
+    assert filled.min() >= bounds[0]
+    assert filled.max() <= bounds[1]
+
+
+def test_box_of_a_container_is_that_of_its_bounds_columns_and_whole_numbers():
+    X = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+    box = Container.of(X).box({"b": (0, 1), "a": (0, 9)}, 2, bits=20)
+    assert (box.low.tolist(), box.high.tolist(), box.bits, box.whole.tolist()) == ([0, 0], [9, 1], 20, [True, False])

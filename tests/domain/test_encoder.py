@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
+    parametrize_with_checks,
+)
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
@@ -101,6 +105,7 @@ def tables(draw):
 
 @given(tables())
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
     schema, X = table
     encoder = MixedTypeEncoder(schema).fit(X)
@@ -118,6 +123,7 @@ def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
 
 @given(tables())
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_codes_lie_in_the_cube(table):
     schema, X = table
     Z = MixedTypeEncoder(schema).fit_transform(X)
@@ -307,6 +313,51 @@ def test_encoded_columns_are_named_by_column_and_level():
 def test_encoded_columns_of_an_array_are_numbered():
     encoder = MixedTypeEncoder({0: (0, 1), 1: ["a", "b", "c"]}).fit(np.array([[0, "a"]], dtype=object))
     assert encoder.get_feature_names_out().tolist() == ["x0", "x1_a", "x1_b", "x1_c"]
+
+
+def test_names_other_than_those_of_the_columns_are_refused():
+    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
+    assert encoder.get_feature_names_out(list(SCHEMA)).tolist() == NAMES
+    for names in ([f"bad{i}" for i in range(len(SCHEMA))], list(SCHEMA)[::-1], list(SCHEMA)[:-1], "age"):
+        with pytest.raises(ValueError, match=r"^input_features is not equal to feature_names_in_; [^\n]*\.$"):
+            encoder.get_feature_names_out(names)
+
+
+def test_names_may_be_given_to_the_columns_of_an_array_one_each():
+    encoder = MixedTypeEncoder({0: (0, 1), 1: ["a", "b", "c"]}).fit(np.array([[0, "a"]], dtype=object))
+    assert encoder.get_feature_names_out(["age", "job"]).tolist() == ["age", "job_a", "job_b", "job_c"]
+    for names in (["age"], ["age", "job", "more"], [["age", "job"]]):
+        with pytest.raises(ValueError, match=r"^input_features should have length equal to number of features \(2\), got"):
+            encoder.get_feature_names_out(names)
+
+
+@pytest.mark.parametrize("check", [check_transformer_get_feature_names_out, check_transformer_get_feature_names_out_pandas])
+def test_checks_of_scikit_learn_for_feature_names_pass(check):
+    check("MixedTypeEncoder", MixedTypeEncoder())
+
+
+def test_a_table_whose_code_would_not_fit_into_memory_is_refused_by_public_numbers():
+    X = np.full((10_000, 1), "7", dtype=object)
+    encoder = MixedTypeEncoder({0: [str(level) for level in range(100_000)]}).fit(X)
+    with pytest.raises(ValueError, match=r"^X must have at most 5368 rows, [^\n]* 100000 columns, got 10000; [^\n]*\.$"):
+        encoder.transform(X)
+    assert encoder.transform(X[:3]).sum() == 3
+
+
+@pytest.mark.parametrize("bounds", ["nonsense", (1, 0), {0, 1}, (0, [1, 2, 3]), {"a": (0, 1)}], ids=str)
+def test_bounds_that_are_none_are_refused_beside_a_schema_too(bounds):
+    with pytest.raises(ValueError, match=r"^bounds "):
+        MixedTypeEncoder({0: (0, 1), 1: (0, 1)}, bounds=bounds).fit(np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("uint8", (-5, -1)), ("int64", (0.2, 0.8)), ("Int8", (200, 300)), ("bool", (2, 3))])
+def test_a_column_that_could_not_come_back_within_its_bounds_is_refused(dtype, kind):
+    X = pd.DataFrame({"a": pd.array([1, 0], dtype=dtype)})
+    with pytest.raises(TypeError, match=rf"^column 'a' has dtype {dtype.lower()}, which can hold no number within its bounds"):
+        MixedTypeEncoder({"a": kind}).fit(X)
+    with pytest.raises(ValueError, match=r"^bounds of column 'a' must hold a number that its dtype"):
+        MixedTypeEncoder(bounds=kind).fit(X)
+    MixedTypeEncoder({"a": kind}).fit(X.astype(object))
 
 
 @pytest.mark.parametrize(("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])

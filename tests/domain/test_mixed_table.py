@@ -4,6 +4,8 @@ import datetime
 import decimal
 import math
 import pickle
+import sys
+import threading
 import traceback
 import warnings
 from fractions import Fraction
@@ -16,18 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from skdpsynth.domain import Continuous, MixedTable, Nominal, Ordinal, Schema, read
+from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, read, read_table
 
 
 def values_of(X, schema):
-    table, raw = MixedTable.of(X)
+    table, raw = read_table(X)
     table = table.match(Schema(schema))
     return read(raw, table.schema, table.dtypes)
 
 
 def again(X, schema):
     """What is read, written."""
-    table, raw = MixedTable.of(X)
+    table, raw = read_table(X)
     table = table.match(Schema(schema))
     return table.fill(read(raw, table.schema, table.dtypes))
 
@@ -138,7 +140,7 @@ NUMBERS = {
     "evil": (Evil(), NAN),
     "liar": (Liar(), NAN),
     "Huge": (Huge(), NAN),
-    "deprecated": (Deprecated(), 9),
+    "number that warns": (Deprecated(), NAN),  # its code is not run: the warning would be the process's
 }
 strange = pytest.mark.parametrize(("cell", "number"), NUMBERS.values(), ids=NUMBERS)
 
@@ -191,11 +193,35 @@ def test_numbers_are_rounded_before_they_are_clipped():
     np.testing.assert_array_equal(got, [1, 1, 9, 9, 9])
 
 
-def test_masked_cells_are_missing_and_what_is_under_the_mask_is_not_read():
-    X = np.ma.array([[1, 7], [2, 8]], mask=[[0, 1], [1, 0]])
-    numbers, levels = values_of(X, {0: Continuous(0, 9, nullable=True), 1: Nominal([7, 8], nullable=True)})
-    np.testing.assert_array_equal(numbers, [1, np.nan])
-    np.testing.assert_array_equal(levels, [2, 1])
+MASKED = np.ma.array([[1, 7], [2, 8]], mask=[[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("X", [MASKED, MASKED.astype(object), [*MASKED], (MASKED[0], [1, 2])], ids=["numbers", "objects", "list", "tuple"])
+def test_masked_arrays_are_refused_because_what_they_hide_would_be_read(X):
+    with pytest.raises(TypeError, match=r"^X must not be a masked array, [^\n]*fill it first[^\n]*\.$"):
+        values_of(X, {0: Continuous(0, 9, nullable=True), 1: Nominal([7, 8], nullable=True)})
+
+
+def test_reading_leaves_the_warning_filters_of_the_process_alone(monkeypatch):
+    with_objects = pd.DataFrame({"a": [1, None, "x"], "b": ["u", b"v", Deprecated()]}, dtype=object)
+    for X in (with_objects, pd.DataFrame({"a": [0.5, np.inf], "b": pd.Categorical(["u", "v"])}), pl.DataFrame({"a": [1], "b": ["u"]})):
+        with monkeypatch.context() as patch:
+            patch.setattr(warnings, "catch_warnings", None)  # it is not safe in threads
+            values_of(X, {"a": (0, 9), "b": ["u", "v"]})
+
+
+def test_tables_read_in_threads_lose_no_warning_of_the_process():
+    filters, interval, X = list(warnings.filters), sys.getswitchinterval(), of_objects([1, Fraction(1), "x", None] * 100)
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=lambda: [values_of(X, {0: (0, 9)}) for _ in range(50)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert warnings.filters == filters
 
 
 def test_numbers_are_read_as_numbers_whatever_their_type():
@@ -350,7 +376,7 @@ NULLABLE |= {"float32": "float32", "Int16": "Int16", "Float32": "Float32", "bool
 @pytest.mark.parametrize(("dtype", "expected"), NULLABLE.items())
 @pytest.mark.parametrize("kind", [Continuous(0, 1, nullable=True), Nominal([0, 1], nullable=True)], ids=["numbers", "levels"])
 def test_nullable_column_of_pandas_gets_a_dtype_that_holds_missing_cells(dtype, expected, kind):
-    table, _ = MixedTable.of(pd.DataFrame({"a": pd.array([0, 1]).astype(dtype)}))
+    table, _ = read_table(pd.DataFrame({"a": pd.array([0, 1]).astype(dtype)}))
     table = table.match(Schema({"a": kind}))
     gone = np.nan if isinstance(kind, Continuous) else 2
     for column in ([0, 1, gone], [0, 1, 1]):  # whether or not there are any
@@ -398,8 +424,8 @@ def test_subclass_of_a_data_frame_is_a_data_frame():
 
 
 def test_rows_of_numpy_types_keep_to_their_columns():
-    assert MixedTable.of(np.array([[1, 2], [3, 4]]).view(np.matrix))[1][1].tolist() == [2, 4]
-    assert MixedTable.of([np.array([1, 2]), np.array([3, 4])])[1][1].tolist() == [2, 4]
+    assert read_table(np.array([[1, 2], [3, 4]]).view(np.matrix))[1][1].tolist() == [2, 4]
+    assert read_table([np.array([1, 2]), np.array([3, 4])])[1][1].tolist() == [2, 4]
 
 
 def test_column_labels_of_pandas_need_not_be_strings():
@@ -418,7 +444,7 @@ def test_many_levels_and_columns_keep_their_places():
     "kind", [(0, 9), [0, 1], Ordinal([0, 1]), Nominal([0, 1], nullable=True), Continuous(0, 1, nullable=True)], ids=repr
 )
 def test_no_rows_give_an_empty_table_with_the_same_dtypes(make, kind):
-    table, _ = MixedTable.of(make(np.array([[0], [1]])))
+    table, _ = read_table(make(np.array([[0], [1]])))
     table = table.match(Schema(dict.fromkeys(table.columns, kind)))
     full, empty = (table.fill([np.zeros(n, dtype=float if isinstance(kind, tuple | Continuous) else int)]) for n in (3, 0))
     assert len(empty) == 0
@@ -491,7 +517,7 @@ SECRETS = ["secret-1", "secret-2", "x", "y"]
 )
 @pytest.mark.parametrize("kind", [["y", "x"], Ordinal(["y", "x"]), Nominal(["x", "y"], nullable=True)], ids=repr)
 def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(frame, kind):
-    table, raw = MixedTable.of(frame)
+    table, raw = read_table(frame)
     table = table.match(Schema({"a": kind}))
     assert b"secret" not in pickle.dumps(table)
     out = table.fill(read(raw, table.schema, table.dtypes))["a"]
@@ -509,7 +535,7 @@ def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(f
 )
 def test_description_holds_no_rows(make):
     rng = np.random.default_rng(0)
-    small, large = (pickle.dumps(MixedTable.of(make(rng.random((n, 2))))[0]) for n in (1, 5000))
+    small, large = (pickle.dumps(read_table(make(rng.random((n, 2))))[0]) for n in (1, 5000))
     assert small == large
 
 
@@ -531,7 +557,7 @@ def test_levels_that_the_dtype_cannot_hold_come_back_all_the_same(levels, dtype,
     frame = pd.DataFrame({"a": pd.array([1, 1], dtype=dtype)})
     others = [frame] if dtype[0] in "IB" else [frame, frame.to_numpy(), pl.DataFrame({"a": frame["a"].to_numpy()})]
     for X in others:
-        table, _ = MixedTable.of(X)
+        table, _ = read_table(X)
         table = table.match(Schema({table.columns[0]: Nominal(levels, nullable=null)}))
         out = table.fill([np.array([0, 1, 2] if null else [0, 1])])
         column = pd.Series(out[:, 0]) if isinstance(out, np.ndarray) else out["a"]
@@ -541,7 +567,7 @@ def test_levels_that_the_dtype_cannot_hold_come_back_all_the_same(levels, dtype,
 @pytest.mark.parametrize("dtype", ["int64", "Int8", "uint8"])
 def test_whole_numbers_stay_within_bounds_that_are_none(dtype):
     for X in (pd.DataFrame({0: pd.array([1, 2], dtype=dtype)}), np.array([[1], [2]]), pl.DataFrame({"0": [1, 2]})):
-        table, _ = MixedTable.of(X)
+        table, _ = read_table(X)
         table = table.match(Schema({table.columns[0]: (0.2, 6.8)}))
         assert np.asarray(table.fill([np.array([0.2, 0.5, 6.8])]))[:, 0].tolist() == [1, 1, 6]
 
@@ -551,7 +577,7 @@ def test_numbers_beyond_a_dtype_are_the_last_that_it_can_hold(dtype):
     frame = pd.DataFrame({0: pd.array([1, 2], dtype=dtype)})
     plain = [frame.to_numpy(), pl.DataFrame({"0": frame[0].to_numpy()})] if dtype[0] not in "IF" and dtype != "float16" else []
     for X in (frame, *plain):
-        table, _ = MixedTable.of(X)
+        table, _ = read_table(X)
         table = table.match(Schema({table.columns[0]: (-1e300, 1e300)}))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -5,6 +5,7 @@ import math
 import os
 import pickle
 import re
+import time
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -492,3 +493,46 @@ def test_what_is_not_synthesized_may_be_given_a_domain():
 def test_metadata_of_other_than_one_table_are_refused(tables):
     with pytest.raises(ValueError, match=r"^metadata must describe the columns of one table"):
         Schema.from_sdv({"tables": tables})
+
+
+# Long lists
+
+
+def test_an_equal_level_among_many_is_found_in_time_that_grows_with_their_number():
+    """A search of all levels before each would take more than a minute; the law allows 2 seconds."""
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=r"^levels must be distinct, but '99999' occurs twice"):
+        Nominal([*map(str, range(100_000)), "99999"])
+    columns = [{"name": f"c{i}", "kind": "continuous", "bounds": [0, 1]} for i in range(10_000)]
+    with pytest.raises(ValueError, match=r"^source must name each column once, but 'c7' occurs twice"):
+        Schema.from_json({"columns": [*columns, columns[7]]})
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize("name", [{"a": 1}, b"a", [["a"], {}]], ids=repr)
+def test_names_in_json_that_can_be_none_of_columns_are_refused(name):
+    with pytest.raises(ValueError, match=r"^source must name columns by words or numbers, got [^\n]*\.$"):
+        Schema.from_json({"columns": [{"name": name, "kind": "continuous", "bounds": [0, 1]}]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rows: Continuous(rows, 1),
+        lambda rows: Continuous(0, 1, integer=rows),
+        lambda rows: Nominal(["a", "b"], nullable=rows),
+        lambda rows: Nominal([rows, rows]),
+        lambda rows: Schema(rows),
+        lambda rows: Schema({"a": rows}),
+        lambda rows: Schema.from_dtypes({"a": "int"}, public=rows),
+        lambda rows: Schema.from_dtypes({"a": "int"}, public=True, bounds=rows),
+        lambda rows: Schema.from_sdv({"columns": {"a": {"sdtype": "numerical"}}}, domains=rows),
+        lambda rows: Schema.from_json({"columns": [{"name": "a", "kind": rows}]}),
+    ],
+)
+@pytest.mark.parametrize("rows", [np.full((3, 3), 31415.5), "31415" * 100, pd.DataFrame([[31415.5]])], ids=["array", "text", "frame"])
+def test_rows_in_place_of_a_fact_are_not_printed(make, rows):
+    with pytest.raises(ValueError, match=r"^[^\n]+\.$") as caught:
+        make(rows)
+    assert "31415.5" not in str(caught.value)
+    assert len(str(caught.value)) < 300

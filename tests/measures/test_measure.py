@@ -161,3 +161,9 @@ def test_same_generator_gives_the_same_sample():
     a, b, c = (measure.sample(50, np.random.default_rng(seed)) for seed in (0, 0, 1))
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize(("partition", "name"), [(BinaryPartition(Box([0], [1]), depth=12), "BinaryPartition"), (Circle(), "Circle")])
+def test_a_measure_of_many_cells_is_shown_by_its_sizes(partition, name):
+    measure = DiscreteMeasure.from_mass(partition, np.arange(64), np.full(64, 6), np.ones(64))
+    assert repr(measure) == f"DiscreteMeasure(partition={name}, n_cells=64, depth=6)"

@@ -8,6 +8,7 @@ from scipy.stats import kstest, qmc
 
 from skdpsynth.domain import Box, _box
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition
+from skdpsynth.measures._placement import points_of
 
 # (n_features, depth, bits)
 SHAPES = [
@@ -87,6 +88,7 @@ def test_cell_is_found_as_by_halving_bit_by_bit(d, depth, bits):
 
 
 @each_shape
+@pytest.mark.slow
 def test_row_is_located_alone_as_in_a_batch(d, depth, bits, monkeypatch):
     partition = partition_of(d, depth, bits)
     X = rows_around(partition.box, 200)
@@ -213,7 +215,7 @@ def test_points_of_cells_of_several_levels_lie_each_in_its_own():
     partition = partition_of(2, 8)
     cells, levels = np.array([0, 2, 12, 13, 224]), np.array([1, 2, 4, 4, 8])
     which = np.random.default_rng(0).integers(0, 5, 500)
-    X = partition.place(cells, levels, which, np.argsort(np.argsort(which)), np.random.default_rng(1))
+    X = partition.place(cells, levels, points_of(which), np.random.default_rng(1))
     np.testing.assert_array_equal(partition.locate(X) >> (8 - levels[which]), cells[which])
 
 
@@ -264,3 +266,16 @@ def test_points_of_each_of_many_cells_are_more_even_than_independent_ones():
         inside = X * 8 % 1  # 8 cells an axis
         means.append(np.mean([qmc.discrepancy(inside[cells == cell], method="CD") ** 0.5 for cell in range(64)]))
     assert means[0] < 0.75 * means[1]
+
+
+@pytest.mark.parametrize("level", [10**7, -1, 7, 1.0, None, True])
+def test_level_beyond_the_depth_is_refused(level):
+    partition = partition_of(2, 6)
+    with pytest.raises(ValueError, match=r"^level must be an integer from 0 to 6, [^\n]*\.$"):
+        partition.sample(np.zeros(1, dtype=np.int64), level, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("cell", [-1, 16])
+def test_cells_that_a_level_does_not_have_are_refused(cell):
+    with pytest.raises(ValueError, match=r"^cells must be cell numbers of level 4, integers from 0 to 15, [^\n]*\.$"):
+        partition_of(2, 6).sample(np.array([3, cell]), 4, np.random.default_rng(0))

@@ -79,6 +79,7 @@ def test_optimum_improves_on_leaves_only_in_deep_trees(d, r, ratio):
 
 
 @pytest.mark.parametrize(("d", "r"), [(1, 8), (1, 13), (2, 12), (3, 14)])
+@pytest.mark.slow
 def test_no_local_search_from_random_shares_finds_better_ones(d, r):
     widths = total_diameters(d, r)
 
@@ -142,3 +143,10 @@ def test_shares_of_the_paper_are_proportional_to_the_root_of_the_width_one_level
     roots = np.sqrt([widths[0], *widths])
     np.testing.assert_allclose(np.array(paper_shares(widths), dtype=float), roots / roots.sum(), atol=len(roots) * 2.0**-20)
     assert min(paper_shares(widths)) > 0
+
+
+def test_error_state_of_numpy_changes_no_share():
+    usual = optimal_shares(tuple([1.0] * 17))
+    optimal_shares.cache_clear()
+    with np.errstate(all="raise"):
+        assert optimal_shares(tuple([1.0] * 17)) == usual

@@ -1,6 +1,7 @@
 """The probability measure nearest to a signed one, against programs that share no code with it."""
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def assert_probabilities(weights):
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("on_grid", [False, True])
 @each_metric
+@pytest.mark.slow
 def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, scale):
     rng = np.random.default_rng([on_grid, int(10 * scale), len(metric)])
     for _ in range(12):
@@ -78,6 +80,7 @@ def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, sca
 
 
 @each_metric
+@pytest.mark.slow
 def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper(metric):
     positions, counts = noisy_grid(1, (6, 6, 6))
     distances = pairwise(positions, metric)
@@ -117,6 +120,7 @@ def test_program_as_printed_knows_no_distance_but_that_of_the_nearest_neighbour(
 @each_solver
 @pytest.mark.parametrize("total", [0.8, 1.3])
 @each_metric
+@pytest.mark.slow
 def test_bound_and_value_are_those_of_a_program_over_all_arcs(metric, total, solver):
     positions, signed = irregular(2, 200, 2, total)
     result = nearest_probability_measure(positions, signed, metric, solver=solver)
@@ -139,6 +143,7 @@ def test_value_is_the_wasserstein_distance_from_the_positive_mass_to_weights_and
 @each_solver
 @pytest.mark.parametrize("shape", [(60,), (11, 10), (4, 5, 6)])
 @pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+@pytest.mark.slow
 def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, shape, solver):
     positions, counts = noisy_grid(4, shape)
     total = int(counts.sum())
@@ -154,6 +159,7 @@ def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, s
 @pytest.mark.parametrize(("rounds", "sweeps"), [(1, 5000), (2, 2), (60, 1)])
 @pytest.mark.parametrize("total", [0.7, 1.2])
 @each_metric
+@pytest.mark.slow
 def test_bound_is_true_even_of_a_search_that_was_cut_short(metric, total, rounds, sweeps, monkeypatch):
     positions, signed = irregular(5, 150, 2, total)
     expected, _ = transport_program(positions, signed, metric)
@@ -167,8 +173,9 @@ def test_bound_is_true_even_of_a_search_that_was_cut_short(metric, total, rounds
 
 @pytest.mark.parametrize("total", [0.7, 1.2])
 @each_metric
+@pytest.mark.slow
 def test_bound_is_true_whatever_flow_the_solver_returns(metric, total, monkeypatch):
-    def dear_flow(solver, source, sink, cost, supply, demand):
+    def dear_flow(solver, source, sink, cost, supply, demand, start):
         away = np.where(cost < cost.max(), -cost, 3 * cost.max())  # the dearest that still leaves the artificial donor alone
         leaving, entering = (np.equal.outer(np.arange(len(end)), at) for end, at in ((supply, source), (demand, sink)))
         return linprog(away, leaving, supply, entering, demand, method="highs").x
@@ -203,6 +210,7 @@ def test_gap_is_never_negative(metric):
 
 @each_solver
 @each_metric
+@pytest.mark.slow
 def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metric, solver):
     rng = np.random.default_rng(7)
     positions, signed = rng.random((101, 2)), np.append(np.ones(100), -75.0)  # 48 donors are near
@@ -215,6 +223,7 @@ def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metri
 
 
 @each_solver
+@pytest.mark.slow
 def test_holes_whose_near_donors_are_exhausted_draw_on_another_cluster(solver):
     rng = np.random.default_rng(8)
     cluster = rng.random((90, 2))
@@ -285,6 +294,7 @@ def test_value_has_the_unit_of_the_positions(metric, d, total):
         *(pytest.param(unit, "ortools", marks=needs_ortools) for unit in (1e-9, 1e9)),
     ],
 )
+@pytest.mark.slow
 def test_unit_of_mass_does_not_matter(unit, solver):
     positions, signed = irregular(13, 60, 2, 0.9)
     base = nearest_probability_measure(positions, signed)
@@ -355,6 +365,7 @@ def test_one_position_has_all_the_mass(signed):
 
 @pytest.mark.parametrize(("d", "solver"), [(1, "highs"), (2, "highs"), pytest.param(2, "ortools", marks=needs_ortools)])
 @pytest.mark.parametrize("total", [1, 2, 3])
+@pytest.mark.slow
 def test_positions_that_all_coincide_cost_nothing(d, total, solver):
     result = nearest_probability_measure(np.ones((4, d)), [3, -1, -1, 1], total=total, solver=solver)
     assert_probabilities(result.weights)
@@ -378,6 +389,7 @@ def test_of_two_donors_at_one_distance_the_nearer_as_the_crow_flies_gives(order)
 
 @each_solver
 @pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+@pytest.mark.slow
 def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(metric, solver):
     # Two programs in turn, over all arcs: the least cost, and at that cost the least euclidean one; ours with what each donor gave.
     rng = np.random.default_rng(16)
@@ -406,6 +418,7 @@ def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(m
 
 
 @each_solver
+@pytest.mark.slow
 def test_flow_meets_all_demands_exactly_at_the_least_cost_and_is_whole_if_they_are(solver):
     # Half of the arcs cost nothing, over which a simplex method that meets demands as inequalities may bring too much (1 in 60 here).
     rng = np.random.default_rng(0)
@@ -516,3 +529,60 @@ def test_two_narrow_clusters_far_apart_are_solved_at_their_own_scale():
     both = nearest_probability_measure(np.vstack([clusters[0], clusters[1] + 1e4]), np.concatenate(signed))
     assert both.status == "optimal"
     assert both.value == pytest.approx(sum(part.value * v.sum() for part, v in zip(alone, signed, strict=True)), rel=1e-6)
+
+
+@pytest.mark.parametrize("total", [5e-324, 1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("scale", [2.0**-1000, 1.0, 2.0**60, 2.0**1000])
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+def test_extremes_are_refused_in_one_sentence_or_right(total, scale, unit):
+    rng = np.random.default_rng(0)
+    positions, weights = unit * rng.random((6, 2)), scale * np.array([3.0, -1.0, 2.0, -1.5, 0.5, -0.2])
+    try:
+        result = nearest_probability_measure(positions, weights, total=total)
+    except ValueError as error:
+        assert re.fullmatch(r"positions, signed_weights and total must [^\n]*\.", str(error))  # noqa: PT017
+    else:
+        assert result.weights.sum() == pytest.approx(1)
+        assert np.isfinite([result.value, result.lower_bound]).all()
+        assert result.gap <= 1e-6 * result.value
+
+
+def test_error_state_of_numpy_changes_no_result():
+    positions, weights = np.random.default_rng(0).random((60, 2)), np.random.default_rng(1).normal(0.5, 1, 60) * 1e-160
+    usual = nearest_probability_measure(positions, weights, total=1e-160)
+    with np.errstate(all="raise"):
+        strict = nearest_probability_measure(positions, weights, total=1e-160)
+    np.testing.assert_array_equal(strict.weights, usual.weights)
+
+
+def test_features_in_which_all_positions_agree_change_nothing():
+    rng = np.random.default_rng(0)
+    positions, weights = rng.integers(0, 5, (40, 2)).astype(float), rng.integers(-4, 8, 40).astype(float)
+    wide = np.insert(positions, [0, 1, 2], [7.0, -1.0, 0.25], axis=1)
+    lean, broad = (nearest_probability_measure(p, weights, total=weights.sum()) for p in (positions, wide))
+    assert (lean.value, lean.lower_bound) == (broad.value, broad.lower_bound)
+    np.testing.assert_array_equal(lean.weights, broad.weights)
+
+
+def test_a_flow_to_go_on_from_changes_no_value():
+    rng = np.random.default_rng(0)
+    source, sink = (index.ravel() for index in np.indices((30, 20)))
+    cost, supply, demand = rng.integers(1, 9, 600).astype(float), rng.integers(3, 9, 30).astype(float), rng.integers(0, 4, 20).astype(float)
+    few = np.sort(rng.permutation(600)[:400])
+    start = np.zeros(600)
+    start[few] = least_cost_flow("highs", source[few], sink[few], cost[few], supply, demand)
+    fresh, continued = (least_cost_flow("highs", source, sink, cost, supply, demand, begin) for begin in (None, start))
+    assert cost @ continued == cost @ fresh
+    np.testing.assert_array_equal(np.bincount(sink, continued), demand)
+    np.testing.assert_array_equal(continued, np.rint(continued))
+
+
+def test_solver_that_knows_no_status_is_told_in_one_sentence(monkeypatch):
+    import cvxpy
+
+    def unknown(*arguments, **options):
+        raise ValueError("Cannot unpack invalid solution: Solution(status=UNKNOWN)\nand more")
+
+    monkeypatch.setattr(cvxpy.Problem, "solve", unknown)
+    with pytest.raises(RuntimeError, match=r"^The transport from [^\n]* \(status: Cannot unpack[^\n]*\); [^\n]*\.$"):
+        nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [2.0, -0.5, -0.5])

@@ -392,3 +392,24 @@ def test_order_above_the_number_of_columns_is_refused():
 def test_correlation_needs_two_columns():
     with pytest.raises(ValueError, match=r"^schema must have at least two columns"):
         correlation_error([[0]], [[1]], {0: [0, 1]})
+
+
+@each_measure
+@pytest.mark.parametrize(
+    "X",
+    [np.array([[1 + 2j, 0.5]]), np.ma.array([[31415.0, 0.5]], mask=[[1, 0]]), "31415", None, {"a": [31415]}],
+    ids=["complex", "masked", "text", "none", "dict"],
+)
+def test_tables_that_are_none_are_refused_in_one_sentence_that_quotes_no_cell(measure, X):
+    rows, schema = [[0.5, 0.5]], {0: (0.0, 1.0), 1: (0.0, 1.0)}
+    with pytest.raises((TypeError, ValueError), match=r"^[^\n]+\.$") as first:
+        measure(X, rows, schema)
+    with pytest.raises((TypeError, ValueError), match=r"^with Y as X: [^\n]+\.$") as second:
+        measure(rows, X, schema)
+    assert "31415" not in f"{first.value} {second.value}"
+
+
+@pytest.mark.parametrize("order", [np.ones((3, 3)), "31415" * 99, None, 1.0, 4, True])
+def test_order_is_shown_shortly(order):
+    with pytest.raises(ValueError, match=r"^order must be 1, 2 or 3, got [^\n]{1,100}\.$"):
+        marginal_total_variation([[0.5]], [[0.5]], {0: (0, 1.0)}, order)

@@ -63,3 +63,11 @@ def test_one_row_and_one_feature():
 def test_bad_tables_are_refused(rows, components, message):
     with pytest.raises(ValueError, match=message):
         captured_variance_ratio(rows, components)
+
+
+@pytest.mark.parametrize("scale", [1.7e308, 1e200, 1e-200, 5e-324])
+def test_ratio_is_the_same_at_every_scale_of_floating_point(scale):
+    rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]])
+    assert captured_variance_ratio(rows * scale, [[1.0, 0.0]]) == 1
+    assert captured_variance_ratio(rows * scale, [[0.0, scale]]) == 0
+    assert captured_variance_ratio(rows * scale, [[scale, scale]]) == pytest.approx(0.5)

@@ -1,18 +1,22 @@
 """Wasserstein-1 distances against closed forms and against each other."""
 
 import sys
+import traceback
 import types
 import warnings
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from skdpsynth.metrics import sliced_wasserstein_distance, wasserstein_distance
+from skdpsynth.metrics import captured_variance_ratio, sliced_wasserstein_distance, wasserstein_distance
 
 METRICS = ("chebyshev", "cityblock", "euclidean")
 each_metric = pytest.mark.parametrize("metric", METRICS)
@@ -148,18 +152,103 @@ def fake_pot(warning):
     return types.SimpleNamespace(emd2=emd2)
 
 
+@pytest.mark.filterwarnings("ignore:renamed")
 def test_program_that_does_not_reach_its_optimum_raises(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", fake_pot("numItermax reached before optimality."))
     with pytest.raises(RuntimeError, match="2 x 2 rows did not reach its optimum"):
         wasserstein_distance(np.zeros((2, 2)), np.zeros((2, 2)))
 
 
+@pytest.mark.filterwarnings("ignore:renamed")
 def test_warning_about_something_else_than_the_optimum_does_not_matter(monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", fake_pot(None))
     assert wasserstein_distance(np.zeros((2, 2)), np.zeros((2, 2))) == 0.25
 
 
+def test_distances_leave_the_warning_filters_of_the_process_alone(solver, monkeypatch):
+    X = np.random.default_rng(0).random((5, 2))
+    wasserstein_distance(X, X)  # imports
+    with monkeypatch.context() as patch:
+        patch.setattr(warnings, "catch_warnings", None)  # it is not safe in threads
+        assert wasserstein_distance(X, X) == 0
+
+
+def test_cells_at_the_end_of_floating_point_overflow_in_no_sum(solver):
+    most = np.finfo(float).max
+    X, Y = np.array([[most, most, most], [-most, -most, -most]]), np.array([[-most, -most, -most], [most, most, most]])
+    assert wasserstein_distance(X, Y) == sliced_wasserstein_distance(X, Y) == 0
+    assert wasserstein_distance(X, X / 2, "cityblock") == np.inf  # as it is: 1.5 times the largest float
+    assert wasserstein_distance(X, X / 2) == most / 2
+
+
+# Tables that are none
+
+
+SECRET = {
+    "text": [["secret", 1.0]],
+    "array of texts": np.array([["secret"]]),
+    "objects": np.array([["secret", None]], dtype=object),
+    "pandas": pd.DataFrame({"a": ["secret"]}),
+    "category": pd.DataFrame({"a": pd.Categorical(["secret"])}),
+    "polars": pl.DataFrame({"a": ["secret"]}),
+    "lazy": pl.LazyFrame({"a": ["secret"]}),
+    "dates": np.array([["2020-01-01"]], dtype="M8[D]"),
+    "complex": np.array([[1 + 2j, 3]]),
+    "complex list": [[1 + 2j, 3]],
+    "masked": np.ma.array([[1.0, 2.0]], mask=[[True, False]]),
+    "sparse": csr_array(np.eye(2)),
+    "none": None,
+    "word": "secret",
+    "dict": {"a": ["secret"]},
+    "ragged": [["secret"], [1, 2]],
+    "names twice": pd.DataFrame([[1, 2]], columns=["a", "a"]),
+}
+CALLS = {
+    "wasserstein": lambda X: wasserstein_distance(X, [[1.0, 2.0]]),
+    "wasserstein, second": lambda X: wasserstein_distance([[1.0, 2.0]], X),
+    "sliced": lambda X: sliced_wasserstein_distance(X, X),
+    "captured": lambda X: captured_variance_ratio(X, np.eye(2)),
+    "captured, components": lambda X: captured_variance_ratio(np.eye(2), X),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("X", SECRET.values(), ids=SECRET)
+def test_what_is_no_table_of_numbers_is_refused_in_one_sentence_that_quotes_no_cell(call, X):
+    with pytest.raises((TypeError, ValueError), match=r"^[^\n]+\.$") as caught:
+        call(X)
+    assert len(str(caught.value)) < 300
+    assert "secret" not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("metric", [np.full((3, 3), 31415), ["chebyshev"], None, 7, "31415" * 100])
+def test_a_table_in_place_of_the_metric_is_not_printed(metric):
+    with pytest.raises(ValueError, match=r"^metric must be one of") as caught:
+        wasserstein_distance([[0.0]], [[1.0]], metric)
+    assert len(str(caught.value)) < 200
+
+
+def test_frames_of_numbers_are_tables(solver):
+    X = pd.DataFrame({"a": pd.array([0, 1], dtype="Int8"), "b": [0.5, 1.5]})
+    assert wasserstein_distance(X, pl.DataFrame({"a": [0, 1], "b": [1.0, 2.0]})) == 0.5
+    with pytest.raises(ValueError, match="must be finite"):
+        wasserstein_distance(X, pd.DataFrame({"a": pd.array([0, None], dtype="Int8"), "b": [0.5, 1.5]}))
+
+
 # Sliced
+
+
+@pytest.mark.parametrize("n_projections", [0, -1, 2.5, True, "9", None, 10**9, np.ones((2, 2))])
+def test_number_of_projections_must_be_a_whole_number(n_projections):
+    with pytest.raises(ValueError, match=r"^n_projections must be an integer from 1 to 1000000, got [^\n]*\.$"):
+        sliced_wasserstein_distance([[0.0]], [[1.0]], n_projections)
+
+
+@pytest.mark.parametrize("random_state", [-1, 2.5, "seed", [[1]]])
+def test_seed_of_the_directions_must_be_a_whole_number(random_state):
+    with pytest.raises(ValueError, match=r"^random_state must be a non-negative integer or None, got [^\n]*\.$"):
+        sliced_wasserstein_distance([[0.0]], [[1.0]], random_state=random_state)
 
 
 def test_sliced_distance_in_one_dimension_is_the_exact_distance():

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 
+from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -26,12 +27,13 @@ from skdpsynth.privacy import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
+from skdpsynth.privacy._noise import Noise
 
 VALUES = np.array([10, 20, 30])
 
 
-class WatchedNoise:
-    """Noise that notes whether it was drawn and what the accountant had spent by then."""
+class WatchedNoise(Noise):
+    """Noise that notes whether it was drawn and what the accountant had spent by then; a noise of somebody's own has no more."""
 
     scale = Fraction(1)
 
@@ -45,6 +47,12 @@ class WatchedNoise:
         if self._fails:
             raise KeyboardInterrupt
         return np.zeros(size, dtype=np.int64)
+
+    def variance(self, n_values=1):
+        return 0.0
+
+    def _finite_loss(self, change, scale):
+        return PrivacyLoss(epsilon=change.l1 / scale)
 
 
 class Holder(BaseEstimator):
@@ -112,9 +120,11 @@ def test_the_ledger_tells_what_was_released_with_which_noise_and_randomness():
     release(accountant, DiscreteLaplace(0.5), rng=SecureBits(), loss=0.5)
     accountant.spend(0.25, name="model")
     first, second, third = accountant.ledger
-    assert (first.name, first.loss, first.noise, first.randomness) == ("counts", PrivacyLoss(1), "DiscreteLaplace(scale=1, 2)", "seeded")
-    assert (second.noise, second.randomness) == ("DiscreteLaplace(scale=0.5)", "secure")
-    assert (third.name, third.noise, third.randomness) == ("model", None, None)
+    assert (first.name, first.loss, first.randomness, first.n_values) == ("counts", PrivacyLoss(1), "seeded", 3)
+    assert (first.noise, first.scale) == ("DiscreteLaplace", (1, 2))
+    assert first.describe() == accountant.noise_of(first) == "DiscreteLaplace(scale=1, 2)"
+    assert (second.describe(), second.randomness) == ("DiscreteLaplace(scale=0.5)", "secure")
+    assert (third.name, third.describe(), third.randomness) == ("model", None, None)
 
 
 def test_the_ledger_never_holds_the_seed():
@@ -345,8 +355,8 @@ def test_a_child_that_does_not_fit_is_refused():
 @settings(max_examples=60, deadline=None)
 def test_a_group_costs_its_largest_child(groups):
     parent = PrivacyAccountant(100)
-    for group, tenths in groups:
-        parent.child(Fraction(tenths, 10), name="stratum", group=group)
+    for number, (group, tenths) in enumerate(groups):
+        parent.child(Fraction(tenths, 10), name=f"stratum {number}", group=group)
     largest = {group: max(tenths for name, tenths in groups if name == group) for group, _ in groups}
     assert parent.spent == Fraction(sum(largest.values()), 10)
 
@@ -445,7 +455,7 @@ def test_a_process_forked_in_the_middle_of_a_charge_is_refused_too(in_child_proc
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with accountant._lock:
+        with lock_of(accountant):
             held.set()
             done.wait(30)
 
@@ -519,6 +529,9 @@ def test_a_refused_zcdp_loss_tells_the_epsilon_it_would_add():
     assert refusal.value.requested == epsilon_of_rho(0.04, 1e-6) - epsilon_of_rho(0.02, 1e-6)
 
 
+COLUMNS = ["name", "epsilon", "delta", "loss", "rho", "noise", "change", "n_values", "randomness", "group", "time"]
+
+
 @pytest.mark.parametrize("backend", ["pandas", "polars"])
 def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
     library = pytest.importorskip(backend)
@@ -528,24 +541,34 @@ def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
     accountant.child(0.1, 1e-7, name="stratum", group="strata")
     frame = accountant.to_frame(backend)
     assert isinstance(frame, library.DataFrame)
-    assert list(frame.columns) == ["name", "part_of", "epsilon", "delta", "rho", "noise", "randomness", "group"]
+    assert list(frame.columns) == COLUMNS
     assert list(frame["name"]) == ["counts", "moments", "stratum"]
-    numbers = [[None if x is None or math.isnan(x) else x for x in frame[column]] for column in ("epsilon", "delta", "rho")]
-    assert numbers == [[0.25, None, 0.1], [0, 0, 1e-7], [None, 0.001, None]]
+    assert list(frame["loss"]) == ["epsilon=0.25", "rho=0.001", "epsilon=0.1, delta=1e-07"]
+    rho, change, n_values = ([None if x is None or math.isnan(x) else x for x in frame[c]] for c in ("rho", "change", "n_values"))
+    assert (rho, change, n_values) == ([None, 0.001, None], [None] * 3, [3, None, None])
+    assert next(iter(frame["noise"])) == "DiscreteLaplace(scale=1)"
     assert list(frame["group"])[2] == "strata"
+    assert all(accountant.to_frame(backend, parts=True)["name"] == frame["name"])
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars"])
 def test_an_empty_ledger_is_a_frame_with_the_same_columns(backend):
     pytest.importorskip(backend)
     frame = PrivacyAccountant(1).to_frame(backend)
-    assert frame.shape == (0, 8)
+    assert frame.shape == (0, 11)
+    assert list(frame.columns) == COLUMNS
+    assert list(PrivacyAccountant(1).to_frame(backend, parts=True).columns) == ["name", "part_of", *COLUMNS[1:]]
+
+
+def test_a_library_without_frames_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match="backend must be one of 'pandas', 'polars', 'pyarrow', got 'numpy'"):
+        PrivacyAccountant(1).to_frame("numpy")
 
 
 def test_the_representation_tells_what_is_spent_of_what():
     accountant = PrivacyAccountant(1, 1e-6)
     accountant.spend(0.25, name="a")
-    assert repr(accountant) == "<PrivacyAccountant (open): spent epsilon=0.25 of 1, delta=1e-06, replace_one, 1 entries>"
+    assert repr(accountant) == "<PrivacyAccountant (open): spent epsilon=0.25 of 1, delta=0 of 1e-06, replace_one, 1 entries>"
     assert repr(accountant.record()).startswith("<PrivacyAccountant (record)")
 
 
@@ -564,10 +587,10 @@ def test_a_parent_tells_the_noise_and_randomness_of_its_children():
     inner = grandparent.child(1, name="model").child(0.5, name="part")
     assert grandparent.ledger[0].randomness is None
     inner.release(values, DiscreteLaplace(4), SeededBits(0), name="counts")
-    assert (parent.ledger[0].noise, parent.ledger[0].randomness) == ("DiscreteLaplace(scale=4)", "secure")
+    assert (parent.noise_of(parent.ledger[0]), parent.ledger[0].randomness) == ("DiscreteLaplace(scale=4)", "secure")
     for accountant in (grandparent, pickle.loads(pickle.dumps(grandparent.record()))):
         assert accountant.ledger[0].randomness == "seeded"
-        frame = accountant.to_frame("polars")
+        frame = accountant.to_frame("polars", parts=True)
         assert frame["part_of"].to_list() == [None, "model", "model / part"]
         assert frame["name"].to_list() == ["model", "part", "counts"]
 

@@ -31,6 +31,7 @@ def survival(exact_law):
 
 
 @pytest.mark.parametrize("scale", SMALL)
+@pytest.mark.slow
 def test_every_16_bit_word_gives_the_exact_draw(scale, exact_law, check_every_word):
     check_every_word(gaussian._table(scale), exact_law("gaussian", scale), signed=True)
 

@@ -7,11 +7,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.privacy import PrivacyLoss, check_delta, check_epsilon, check_neighboring, epsilon_of_rho, rho_of_epsilon, split_exactly
-from skdpsynth.privacy._composition import total
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    PrivacyLoss,
+    check_delta,
+    check_epsilon,
+    check_neighboring,
+    epsilon_of_rho,
+    rho_of_epsilon,
+    split_exactly,
+)
+from skdpsynth.privacy._composition import covers, total
 
 DIGITS = decimal.Context(prec=50)
 
@@ -125,34 +134,86 @@ def test_conversion_refuses_what_is_no_loss_and_no_delta(convert):
         convert(-1, 1e-6)
 
 
+def spent(losses, delta):
+    """(epsilon, delta) that an accountant without a limit has spent after these losses."""
+    accountant = PrivacyAccountant(10**6, delta)
+    for loss in losses:
+        accountant.spend(loss, name="a")
+    return accountant.spent, accountant.spent_delta
+
+
 def test_pure_losses_add_exactly():
     tenths = [PrivacyLoss(0.1) for _ in range(10)]
-    assert total(tenths, Fraction(0)) == (1, 0)
+    assert spent(tenths, Fraction(0)) == (1, 0)
 
 
 def test_approximate_losses_add_in_both_numbers():
     losses = [PrivacyLoss(0.1, 1e-6), PrivacyLoss(0.2, 2e-6), PrivacyLoss(0.3)]
-    assert total(losses, Fraction(1)) == (Fraction(6, 10), Fraction(3, 10**6))
+    assert spent(losses, Fraction(1, 2)) == (Fraction(6, 10), Fraction(3, 10**6))
 
 
 def test_rho_adds_before_it_is_converted():
     delta = Fraction(1, 10**6)
     losses = [PrivacyLoss(rho=0.01), PrivacyLoss(rho=0.02)]
-    assert total(losses, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
+    assert spent(losses, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
 
 
 def test_a_mixed_total_converts_rho_at_the_delta_that_the_others_leave():
     losses = [PrivacyLoss(0.5), PrivacyLoss(rho=0.03), PrivacyLoss(0.25, 4e-6)]
     expected = Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6))
-    assert total(losses, Fraction(1, 10**5)) == (expected, Fraction(1, 10**5))
+    assert spent(losses, Fraction(1, 10**5)) == (expected, Fraction(1, 10**5))
 
 
 def test_rho_without_any_delta_left_is_an_infinite_epsilon():
-    assert total([PrivacyLoss(rho=0.03), PrivacyLoss(0.25, 1e-5)], Fraction(1, 10**5))[0] == math.inf
+    assert total(Fraction(1, 4), Fraction(3, 100), Fraction(1, 10**5), Fraction(1, 10**5))[0] == math.inf
 
 
 def test_nothing_costs_nothing():
-    assert total([], Fraction(0)) == (0, 0)
+    assert spent([], Fraction(0)) == (0, 0)
+
+
+@pytest.mark.parametrize("epsilon", [1e15, 1e26, 9e299, 1e300])
+def test_absurd_losses_convert_too(epsilon):
+    """At 1e26 and more, 40 digits do not hold the decimals that a conversion is rounded up to."""
+    rho = rho_of_epsilon(epsilon, 1e-6)
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < epsilon_of_rho(rho, 1e-6) <= check_epsilon(epsilon)
+
+
+def test_a_loss_too_small_to_convert_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match=r"epsilon must be at least 1e-150 to be converted to rho, got 1e-200; use Laplace"):
+        rho_of_epsilon(1e-200, 1e-6)
+    assert epsilon_of_rho(5e-324, 1e-6) <= Fraction(1, 10**15)  # to which conversions are rounded up
+
+
+def test_a_sum_of_losses_converts_though_it_is_larger_than_any_loss_may_be():
+    assert 10**301 <= total(Fraction(0), Fraction(10**301), Fraction(0), Fraction(1, 10**6))[0] < 1.0001 * 10**301
+
+
+ONE_TENTH = PrivacyLoss(rho=Fraction(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("charged", "cost", "enough"),
+    [
+        (PrivacyLoss(1), PrivacyLoss(1), True),
+        (PrivacyLoss(1), PrivacyLoss(1 + Fraction(1, 10**30)), False),
+        (PrivacyLoss(1, 1e-6), PrivacyLoss(1, 1e-6), True),
+        (PrivacyLoss(1, 1e-6), PrivacyLoss(1, 1.1e-6), False),
+        (PrivacyLoss(1, 1e-6), PrivacyLoss(rho=rho_of_epsilon(1, 1e-6)), True),
+        (PrivacyLoss(1, 1e-6), PrivacyLoss(rho=rho_of_epsilon(1, 1e-6) * Fraction(100001, 100000)), False),
+        (PrivacyLoss(100), PrivacyLoss(rho=1e-9), False),  # no delta, no Gaussian noise
+        (ONE_TENTH, PrivacyLoss(rho=0.1), True),
+        (ONE_TENTH, PrivacyLoss(rho=Fraction(1, 10) + Fraction(1, 10**30)), False),
+        (PrivacyLoss(rho=0.5), PrivacyLoss(1), True),  # epsilon^2 / 2
+        (PrivacyLoss(rho=0.5), PrivacyLoss(1 + Fraction(1, 10**30)), False),
+        (PrivacyLoss(rho=0.5), PrivacyLoss(0.1, 1e-9), False),
+        (PrivacyLoss(math.inf), PrivacyLoss(rho=math.inf), True),
+        (PrivacyLoss(1e300, 0.9), PrivacyLoss(math.inf), False),
+        (PrivacyLoss(rho=1e300), PrivacyLoss(math.inf), False),
+    ],
+)
+def test_a_charge_covers_a_cost_from_exactly_that_cost_on(charged, cost, enough):
+    assert covers(charged, cost) is enough
 
 
 @given(
@@ -173,7 +234,10 @@ def test_shares_of_an_infinite_amount_are_infinite():
     assert split_exactly(math.inf, [1, 2]) == [math.inf, math.inf]
 
 
-@pytest.mark.parametrize("weights", [[], [0], [1, 0], [1, -1], [float("nan")], [float("inf")], ["1"], None, [[1, 2], [3, 4]]])
+@pytest.mark.parametrize(
+    "weights",
+    [[], [0], [1, 0], [1, -1], [float("nan")], [float("inf")], ["1"], None, [[1, 2], [3, 4]], [[1], [2, 3]], [1, np.longdouble("1e400")]],
+)
 def test_weights_that_are_not_positive_numbers_are_refused_in_one_sentence(weights):
     with pytest.raises(ValueError, match=r"weights must be positive finite numbers, got .*; leave out"):
         split_exactly(Fraction(1), weights)
@@ -185,12 +249,31 @@ def test_a_float_epsilon_is_the_decimal_it_prints(epsilon):
     assert PrivacyLoss(epsilon).epsilon == Fraction(1, 10)
 
 
-@given(st.floats(min_value=5e-324, max_value=1e308))
-def test_every_positive_float_is_an_epsilon(epsilon):
+@given(st.floats(min_value=5e-324, max_value=1e300))
+@example(5e-324)
+@example(1e300)
+def test_every_positive_float_up_to_1e300_is_an_epsilon(epsilon):
     assert float(check_epsilon(epsilon)) == epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), "1", None, True, 1j, [1]])
+BEYOND_FLOATS = [
+    pytest.param(number, id=name)
+    for name, number in {
+        "1.1e300": 1.1e300,
+        "10**301": 10**301,
+        "10**400": 10**400,
+        "Fraction": Fraction(10**400),
+        "wide": np.longdouble("1e400"),
+        "negative": np.longdouble("-1e400"),
+    }.items()
+]
+ROUND_TO_0 = [pytest.param(np.longdouble("1e-400"), id="wide and tiny"), pytest.param(Fraction(1, 10**400), id="tiny fraction")]
+NEARLY_1 = pytest.param(np.longdouble(1) - np.finfo(np.longdouble).epsneg, id="nearly 1")  # is 1 as a float
+
+
+@pytest.mark.parametrize(
+    "epsilon", [0, -1, float("nan"), -math.inf, "1", None, True, 1j, [1], np.timedelta64(1), *BEYOND_FLOATS, *ROUND_TO_0]
+)
 def test_what_is_no_epsilon_is_refused_in_one_sentence(epsilon):
     with pytest.raises(ValueError, match=r"epsilon must be a number greater than 0 .*, got .*; common choices"):
         check_epsilon(epsilon)
@@ -198,7 +281,7 @@ def test_what_is_no_epsilon_is_refused_in_one_sentence(epsilon):
         PrivacyLoss(rho=epsilon)
 
 
-@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, float("nan"), "0", None, True])
+@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, float("nan"), "0", None, True, NEARLY_1, *BEYOND_FLOATS, *ROUND_TO_0])
 def test_what_is_no_delta_is_refused_in_one_sentence(delta):
     with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got .*; use 0"):
         check_delta(delta)

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from skdpsynth._checks import shown
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits
 
 both = pytest.mark.parametrize("noise", [DiscreteLaplace, DiscreteGaussian])
@@ -66,7 +67,7 @@ def test_the_ends_of_the_range_are_allowed(noise, scale):
 def test_other_scales_are_refused_in_one_sentence(noise, scale, in_array):
     with pytest.raises(ValueError, match=r"scale must be 0 or between 1/100 and 2.*58, got .*; rescale") as refusal:
         noise([5, scale] if in_array else scale)
-    assert repr(scale) in str(refusal.value)
+    assert shown(scale) in str(refusal.value)
 
 
 @both

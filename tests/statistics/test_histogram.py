@@ -1,6 +1,7 @@
 """Exact counts of cells."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -90,8 +91,62 @@ def test_replacing_one_row_moves_the_counts_by_at_most_2_in_l1(old, row, seed):
         assert np.abs(count(X).counts - count(neighbour).counts).sum() in (0, 2)
 
 
+# Sensitivity: all tables of three rows and all their neighbours
+
+
+def largest_moves(count, n_cells, relation):
+    """Largest l1, squared l2 and sup norm over all neighbours of all tables of three rows, a row being its cell."""
+    tables = [np.array(cells, dtype=np.int64) for cells in product(range(n_cells), repeat=3)]
+    if relation == "replace_one":
+        pairs = ((cells, np.concatenate([[new], cells[1:]])) for cells in tables for new in range(n_cells))
+    else:
+        pairs = ((cells, cells[1:]) for cells in tables)
+    moves = np.array([count(first.copy()) - count(second.copy()) for first, second in pairs])
+    return np.abs(moves).sum(axis=1).max(), (moves**2).sum(axis=1).max(), np.abs(moves).max()
+
+
+COUNTS = {
+    "of_cells": lambda cells: Histogram.of_cells(cells, 8),
+    "of": lambda cells: Histogram.of((cells[:, None] + 0.5) / 8, partition_of(1, 3)),
+    "of_refined": lambda cells: Histogram.of_refined(cells, 2, np.array([2, 1])),
+    "coarsened": lambda cells: Histogram.of_cells(cells, 8).coarsen(2),
+}
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("made", COUNTS)
+def test_the_change_of_counts_is_the_largest_move_of_all_neighbours(made, relation):
+    change = Histogram.change(relation)
+    moved = largest_moves(lambda cells: COUNTS[made](cells).query(relation).values, 8, relation)
+    assert moved == (change.l1, change.l2_squared, change.sup)
+    assert change.relation == relation
+    assert COUNTS[made](np.array([3])).query(relation).change == change
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("n_cells", [2, 8])
+def test_the_change_of_the_first_count_is_the_largest_move_of_all_neighbours(relation, n_cells):
+    change = Histogram.change_of_first(relation)
+    moved = largest_moves(lambda cells: Histogram.of_cells(cells, n_cells).query_of_first(relation).values, n_cells, relation)
+    assert moved == (change.l1, change.l2_squared, change.sup) == (1, 1, 1)
+
+
+def test_the_first_of_two_cells_tells_both_where_the_number_of_rows_is_public():
+    histogram = Histogram.of_cells(np.array([0, 1, 1, 0, 1]), 2)
+    query = histogram.query_of_first("replace_one")
+    assert [query.values[0], 5 - query.values[0]] == histogram.counts.tolist()
+    assert query.change.l1 < histogram.query("replace_one").change.l1  # half the noise
+
+
 def test_replacing_a_row_by_one_of_another_cell_moves_the_counts_by_2_and_adding_one_by_1():
     partition = partition_of(1, 1)
     low, high, both = (Histogram.of(np.array(X), partition).counts for X in ([[0.1]], [[0.9]], [[0.1], [0.9]]))
     assert np.abs(low - high).sum() == 2
     assert np.abs(both - low).sum() == 1
+
+
+def test_counts_of_ancestors_are_the_sums_of_their_leaves(monkeypatch):
+    cells = np.random.default_rng(0).integers(0, 64, 5000)
+    monkeypatch.setattr("skdpsynth.statistics._histogram._ROWS", 100)
+    expected = np.bincount(cells, minlength=64).reshape(8, 8).sum(axis=1)
+    np.testing.assert_array_equal(Histogram.of_cells(cells, 8, shift=3).counts, expected)

@@ -1,6 +1,5 @@
 """Exact second moments, and how far one row can move them."""
 
-import math
 from fractions import Fraction
 from itertools import product
 
@@ -9,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.decomposition import _gaussian_scales, _laplace_scales
 from skdpsynth.domain import Box
-from skdpsynth.statistics import Moments
+from skdpsynth.privacy import PrivacyLoss, gaussian_scale, mechanism
+from skdpsynth.statistics import Moments, Packing
 
 
 def brute_force(X, box):
@@ -77,77 +76,178 @@ def test_too_fine_a_grid_is_refused():
         Moments.of(np.zeros((1, 1)), unit_box(1, bits=30))
 
 
-# Sensitivity: all pairs of neighbours, by brute force
-
-
-def pairs_of_rows(values, d):
-    """Every y as (total, upper second moment), and the L1-ready differences of all pairs."""
-    Y = np.array(list(product(values, repeat=d)), dtype=np.int64)
-    i, j = np.triu_indices(d)
-    P = Y[:, i] * Y[:, j]
-    return Y[:, None] - Y, P[:, None] - P
+# Sensitivity: all rows, and all pairs of them, by brute force
 
 
 def odd_grid(bits):
+    """The coordinates that rows have: never 0."""
     K = 2**bits - 1
-    return range(-K, K + 1, 2), K
+    return range(-K, K + 1, 2)
 
 
-def largest_laplace_loss(values, d, K, epsilon, private_mean):
-    """Supremum over all pairs, an exact Fraction."""
-    t, s = _laplace_scales(d, K, epsilon, private_mean)
-    dS, dP = (np.abs(difference).sum(axis=2) for difference in pairs_of_rows(values, d))
-    # Only the largest |dP| for each |dS| can attain the supremum.
-    return max((Fraction(int(a)) / t if private_mean else 0) + Fraction(int(dP[dS == a].max())) / s for a in np.unique(dS))
+def largest_moves(packing, values, relation):
+    """Largest l1, squared l2 and sup norm that one row moves the packed moments by, over all rows of a grid."""
+    rows = np.array(list(product(values, repeat=packing.n_features)), dtype=np.int64)
+    packed = np.array([packing.packed(Moments(1, y, np.outer(y, y))) for y in rows])
+    if relation == "add_or_remove_one":
+        moves = packed
+    else:
+        moves = (packed[:, None] - packed).reshape(len(rows) ** 2, packing.n_values)
+    return np.abs(moves).sum(axis=1).max(), (moves**2).sum(axis=1).max(), np.abs(moves).max()
 
 
-@pytest.mark.parametrize("private_mean", [True, False])
-@pytest.mark.parametrize(("d", "bits"), [(1, 1), (1, 6), (2, 1), (2, 3), (3, 1), (3, 2)])
-def test_joint_laplace_loss_of_one_row_is_at_most_epsilon_on_the_grid_and_close_to_it(d, bits, private_mean):
-    epsilon = Fraction(7, 10)
-    values, K = odd_grid(bits)
-    loss = largest_laplace_loss(values, d, K, epsilon, private_mean)
-    assert epsilon * (1 - Fraction(1, K)) <= loss <= epsilon  # short by O(1/K): zero is not on the grid
+GRIDS = pytest.mark.parametrize(("d", "bits"), [(1, 1), (1, 2), (1, 5), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)])
+NORMS = pytest.mark.parametrize("norm", ["l1", "l2", "sup"])
+MEANS = pytest.mark.parametrize("private_mean", [True, False])
 
 
-@pytest.mark.parametrize("private_mean", [True, False])
+@GRIDS
+@NORMS
+@MEANS
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_no_row_of_the_grid_moves_the_packed_moments_by_more_than_the_change(d, bits, norm, private_mean, relation):
+    packing = Packing.of(d, bits, norm, private_mean)
+    change = packing.change(relation)
+    l1, l2_squared, sup = largest_moves(packing, odd_grid(bits), relation)
+    assert l1 <= change.l1
+    assert l2_squared <= change.l2_squared
+    assert sup <= change.sup
+
+
+@GRIDS
+@NORMS
+@MEANS
+def test_the_change_of_an_added_row_is_attained_in_all_norms_at_once(d, bits, norm, private_mean):
+    packing = Packing.of(d, bits, norm, private_mean)
+    change = packing.change("add_or_remove_one")
+    assert largest_moves(packing, odd_grid(bits), "add_or_remove_one") == (change.l1, change.l2_squared, change.sup)
+    assert change.sup == packing.largest_term
+
+
+@GRIDS
+@MEANS
+def test_the_l1_change_of_a_replaced_row_is_attained_but_for_what_the_odd_grid_lacks(d, bits, private_mean):
+    """The best Q / d need not be even, so Q is off by at most d, and c d^2 = d (d + 1) / 2 is what that costs."""
+    packing = Packing.of(d, bits, "l1", private_mean)
+    assert largest_moves(packing, odd_grid(bits), "replace_one")[0] >= packing.change("replace_one").l1 - Fraction(d * (d + 1), 2)
+
+
+@MEANS
 @pytest.mark.parametrize(("d", "K"), [(1, 4), (1, 20), (2, 4), (2, 8), (3, 4)])
-def test_joint_laplace_loss_of_one_row_is_exactly_epsilon_on_all_whole_numbers(d, K, private_mean):
-    # The supremum is at y = (K, ..., K) and y' = (-K/4, ..., -K/4), or 0 without the mean.
-    epsilon = Fraction(3, 10)
-    assert largest_laplace_loss(range(-K, K + 1), d, K, epsilon, private_mean) == epsilon
+def test_the_l1_change_of_a_replaced_row_is_exact_on_all_whole_numbers(d, K, private_mean):
+    """At y = (K, ..., K) and y' = (-K/4, ..., -K/4), or 0 without the mean: whole numbers here."""
+    packing = Packing(d, K, K * (d + 1) // 4, int(private_mean))
+    assert largest_moves(packing, range(-K, K + 1), "replace_one")[0] == packing.change("replace_one").l1
+
+
+@pytest.mark.parametrize("weight", [1, 3, 7, 12, 13, 40])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_the_l1_change_holds_for_every_weight_of_the_mean(weight, copies):
+    """With heavy means the largest move is from corner to corner, beyond the top of the parabola."""
+    d, K = 2, 4
+    packing = Packing(d, K, weight, copies)
+    worst, change = largest_moves(packing, range(-K, K + 1), "replace_one")[0], packing.change("replace_one").l1
+    assert change - Fraction(d * (d + 1), 2) <= worst <= change
+    if weight * copies >= K * (d + 1):  # a >= 2 K d c
+        assert worst == change == 2 * K * d * weight * copies
 
 
 @pytest.mark.parametrize("d", [5, 10, 50])
-def test_joint_laplace_loss_is_attained_in_many_dimensions(d):
-    K, epsilon = 4, Fraction(1)
-    t, s = _laplace_scales(d, K, epsilon, True)
-    upper = d * (d + 1) // 2
-    assert d * (K + 1) / t + upper * (K * K - 1) / s == epsilon
+def test_the_l1_change_is_attained_in_many_dimensions(d):
+    K = 4
+    packing = Packing(d, K, d + 1, 1)
+    y, other = np.full(d, K), np.full(d, -1)
+    move = packing.packed(Moments(1, y, np.outer(y, y))) - packing.packed(Moments(1, other, np.outer(other, other)))
+    assert np.abs(move).sum() == packing.change("replace_one").l1
 
 
-@pytest.mark.parametrize(("d", "values"), [(1, 15), (2, 9), (3, 5), (4, 3)])
-def test_squared_move_of_the_moments_in_l2_is_within_the_bounds_of_the_gaussian_scales(d, values):
-    K = 8
-    grid = np.unique(np.linspace(-K, K, values).astype(int))
-    dS, dP = (np.sum(difference**2, axis=2) for difference in pairs_of_rows(grid, d))
-    assert dS.max() == 4 * K * K * d
-    assert dP.max() <= K**4 * d * d
-    if d % 2 == 0:
-        assert dP.max() == K**4 * d * d  # attained at balanced vertices
+@GRIDS
+def test_the_squared_l2_change_of_second_moments_is_attained_at_balanced_vertices(d, bits):
+    K = 2**bits - 1
+    packing = Packing.of(d, bits, "l2", False)
+    worst, change = largest_moves(packing, odd_grid(bits), "replace_one")[1], packing.change("replace_one").l2_squared
+    assert change == K**4 * d**2
+    # An odd number of signs has no balance; one column moves from a corner to +-1, the grid's nearest to 0.
+    assert worst == (change if d % 2 == 0 else K**4 * (d**2 - 1) if d > 1 else (K**2 - 1) ** 2)
 
 
-@pytest.mark.parametrize("rho", [Fraction(1, 57), Fraction(2)])
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
-def test_gaussian_scales_cost_at_most_rho_for_all_pairs_of_vertices(d, rho):
-    K = 15
-    t, s = _gaussian_scales(d, K, rho, True)
-    dS, dP = (np.sum(difference**2, axis=2) for difference in pairs_of_rows([-K, -1, 1, K], d))
-    assert np.max(dS / (2 * float(t) ** 2) + dP / (2 * float(s) ** 2)) <= float(rho)
-    # and the budget is used: the two bounds add up to rho, but for rounding up to whole numbers
-    bound = Fraction(4 * K * K * d) / (2 * t**2) + Fraction(K**4 * d * d) / (2 * s**2)
-    assert rho * (1 - Fraction(1, 10)) <= bound <= rho
-    assert _gaussian_scales(d, K, rho, False)[1] == math.ceil(K * K * d / math.sqrt(2 * rho))
+@GRIDS
+def test_the_squared_l2_change_of_the_sum_alone_is_attained(d, bits):
+    packing = Packing.of(d, bits, "l2", True)
+    K, w = packing.largest, packing.mean_weight
+    corner = np.full(d, K)
+    move = packing.packed(Moments(1, corner, np.outer(corner, corner))) - packing.packed(Moments(1, -corner, np.outer(corner, corner)))
+    assert (move**2).sum() == 4 * K**2 * d * w**2 == packing.change("replace_one").l2_squared - (K**2 * d) ** 2
+
+
+@GRIDS
+@MEANS
+def test_the_sup_change_of_weighted_moments_is_twice_K_squared_and_attained(d, bits, private_mean):
+    packing = Packing.of(d, bits, "sup", private_mean)
+    K = packing.largest
+    worst, change = largest_moves(packing, odd_grid(bits), "replace_one")[2], packing.change("replace_one").sup
+    assert change == 2 * K**2
+    assert worst == (change if d > 1 or private_mean else change - 2)  # 0 is not on the grid
+
+
+# Noise: the formulas of the specification, as ratios
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30, 200])
+def test_laplace_noise_of_moments_is_that_of_the_specification(d):
+    """s = 25 K^2 d (d + 1) / (32 epsilon) and s_mu = 25 K d / (8 epsilon) with a mean, s = K^2 d (d + 1) / (2 epsilon) without."""
+    K, epsilon = 2**16 - 1, Fraction(7, 10)
+    joint, alone = (Packing.of(d, 16, "l1", mean) for mean in (True, False))
+    scale, scale_alone = (mechanism(p.change("replace_one"), PrivacyLoss(epsilon), ("laplace",)).noise.scale for p in (joint, alone))
+    assert scale_alone == K**2 * d * (d + 1) / (2 * epsilon)
+    assert scale / (25 * K**2 * d * (d + 1) / (32 * epsilon)) == pytest.approx(1, abs=1e-4)  # the weight of the mean is rounded
+    assert scale / joint.mean_weight / (25 * K * d / (8 * epsilon)) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30, 200])
+def test_gaussian_noise_of_moments_spends_a_fifth_of_rho_on_the_mean(d):
+    """rho_S = K^4 d^2 / (2 s^2) and rho_mu = 2 K^2 d / s_mu^2."""
+    K, rho = 2**16 - 1, Fraction(1, 57)
+    packing = Packing.of(d, 16, "l2", True)
+    scale = mechanism(packing.change("replace_one"), PrivacyLoss(rho=rho), ("gaussian",)).noise.scale
+    second, mean = Fraction(K**4 * d**2) / (2 * scale**2), 2 * K**2 * d / (scale / packing.mean_weight) ** 2
+    assert 1 - 1e-9 < (second + mean) / rho <= 1
+    assert float(mean / rho) == pytest.approx(0.2, abs=1e-4)
+    alone = Packing.of(d, 16, "l2", False)
+    assert mechanism(alone.change("replace_one"), PrivacyLoss(rho=rho), ("gaussian",)).noise.scale == gaussian_scale(K**4 * d**2, rho)
+
+
+@MEANS
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_sup_norm_noise_of_moments_is_twice_K_squared_over_epsilon(d, private_mean):
+    packing = Packing.of(d, 16, "sup", private_mean)
+    noise = mechanism(packing.change("replace_one"), PrivacyLoss(0.5), ("sup_norm",), packing.n_values).noise
+    assert (packing.copies, packing.diagonal_weight) == (-(-d // 8) * private_mean, 2)
+    assert noise.scale == 2 * (2**16 - 1) ** 2 / Fraction(1, 2)
+
+
+def test_the_papers_noise_is_24_times_larger():
+    """Off-diagonal: 3 d^2 / (epsilon n) in the paper's units against d (d + 1) / (8 epsilon n) here, d large."""
+    d, K = 1000, 2**16 - 1
+    scale = mechanism(Packing.of(d, 16, "l1", False).change("replace_one"), PrivacyLoss(1), ("laplace",)).noise.scale
+    assert 3 * d**2 * (2 * K) ** 2 / scale == pytest.approx(24, rel=2e-3)  # a side of the box is 2 K
+
+
+@NORMS
+@MEANS
+@pytest.mark.parametrize("d", [1, 3, 9])
+def test_what_is_packed_is_unpacked(d, norm, private_mean):
+    moments, packing = Moments.of(np.random.default_rng(d).random((50, d)), unit_box(d)), Packing.of(d, 16, norm, private_mean)
+    query = moments.query("replace_one", packing)
+    total, second = packing.unpacked(query.values)
+    assert query.values.shape == (packing.n_values,)
+    assert query.values.dtype == np.int64
+    assert query.change == packing.change("replace_one")
+    np.testing.assert_allclose(second, moments.second, rtol=1e-12)
+    if private_mean:
+        np.testing.assert_allclose(total, moments.total, rtol=1e-12)
+    else:
+        assert total is None
 
 
 def test_replacing_one_row_moves_the_moments_by_the_difference_of_the_two_rows():

@@ -4,9 +4,12 @@ import copy
 import itertools
 import math
 import pickle
+import threading
 import time
 import warnings
+from datetime import UTC, datetime
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,12 +18,18 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth.continual import BinaryCounter, KaryCounter
+from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.fitting import Budget
 from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.privacy import DiscreteLaplace, StandingRelease
-from skdpsynth.synthesis._online_tree import shares_of_depths
+from skdpsynth.privacy import StandingRelease, check_epsilon, check_rng
+from skdpsynth.synthesis._online_tree import GrowingTree, shares_of_depths
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
+]
 SETTINGS = {
     "blocks": {},
     "blocks-2": {"growth": 2},
@@ -87,6 +96,13 @@ def edges_by_the_rule(n, d, epsilon, growth, window=None):
             return edges[:-1]
 
 
+@pytest.fixture
+def still(monkeypatch):
+    """A clock that stands still: the ledger tells when it was charged."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr("skdpsynth.privacy._ledger.datetime", SimpleNamespace(now=lambda zone: now))
+
+
 def public(model):
     """All that a caller can see without a private name, for one seed of the sample."""
     facts = {name: value for name, value in vars(model).items() if not name.startswith("_")}
@@ -98,6 +114,7 @@ def public(model):
 
 
 @each_setting
+@pytest.mark.slow
 def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
     X = stream_of(700)
     cuts = [0, 1, 2, 9, 9 + 16, 150, 411, 700]
@@ -113,6 +130,7 @@ def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
 
 
 @each_setting
+@pytest.mark.slow
 def test_sampling_along_the_way_changes_nothing_later(setting):
     X = stream_of(600)
     quiet, curious = (OnlineSynthesizer(random_state=5, **setting) for _ in range(2))
@@ -124,6 +142,7 @@ def test_sampling_along_the_way_changes_nothing_later(setting):
 
 @each_setting
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.slow
 def test_frames_and_arrays_of_a_stream_give_the_same(setting, kind):
     X = stream_of(300)
     array, frame = (OnlineSynthesizer(random_state=5, **setting) for _ in range(2))
@@ -164,6 +183,7 @@ def test_whole_numbers_and_truth_values_in_frames_keep_their_dtypes(setting):
 @pytest.mark.parametrize("epsilon", [0.125, 1, 4, float("inf")])
 @pytest.mark.parametrize(("growth", "window"), [(1.25, None), (2, None), (1.5, 200), ("auto", None), ("auto", 300)])
 @pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.slow
 def test_blocks_end_where_the_public_rule_says(epsilon, growth, window, d, blocks):
     if epsilon == float("inf"):
         expected = edges_by_the_rule(3000, d, 10**300, growth, window)
@@ -219,7 +239,8 @@ def test_nothing_released_depends_on_the_open_block(n_open):
     first, second = (OnlineSynthesizer(random_state=5).fit(Z) for Z in (X, Y))
     assert public(first) == public(second)
     assert first.sample(random_state=0, since=edge - 1).tobytes() == second.sample(random_state=0, since=edge - 1).tobytes()
-    assert first.accountant_.to_frame().equals(second.accountant_.to_frame())
+    frames = [model.accountant_.to_frame().drop(columns="time") for model in (first, second)]
+    assert frames[0].equals(frames[1])
 
 
 def test_the_representation_of_a_stream_shows_no_open_row():
@@ -227,6 +248,12 @@ def test_the_representation_of_a_stream_shows_no_open_row():
     steps = 31415 * 2**30 // 100_000
     assert "31415" not in repr(vars(model))
     assert str(steps)[:6] not in repr(vars(model))
+
+
+def test_blocks_are_shown_by_their_sizes():
+    model = OnlineSynthesizer().fit(np.random.default_rng(0).random((400, 2)))
+    blocks = model._stream.blocks
+    assert repr(model._stream) == f"Blocks(n_features=2, n_blocks={len(blocks)}, n_seen=400, n_open={400 - blocks[-1][1]})"
 
 
 def test_samples_are_uniform_before_the_first_block_is_full():
@@ -250,6 +277,7 @@ def replay(monkeypatch):
     """
     runs, losses = [], {}
     release, standing, stand = PrivacyAccountant.release, StandingRelease.release, PrivacyAccountant.standing
+    summed, part = StandingRelease.release_nodes, StandingRelease.part
 
     def again(door, accountant, values, noisy, noise, loss):
         noisy = runs[0][len(runs[-1])][-1] if len(runs) > 1 else noisy
@@ -261,16 +289,30 @@ def replay(monkeypatch):
         noisy = release(self, values, noise, rng, **keywords)
         return again(self, self, values, noisy, noise, keywords.get("loss"))
 
-    def through_standing(self, values, name=None, noise=None):
-        return again(self, self._accountant, values, standing(self, values, name, noise), noise, losses[id(self)])
+    def whole(door):
+        """The door of the charge that a part of it belongs to."""
+        return losses.get(id(door), (None, None, door))[2]
 
-    def charged(self, noise, rng, *, name, loss=None):
-        door = stand(self, noise, rng, name=name, loss=loss)
-        losses[id(door)] = (loss, door)  # keeps the door, so that no other gets its id
+    def through_standing(self, values, name):
+        return again(whole(self), self._accountant, values, standing(self, values, name), None, losses[id(whole(self))][0])
+
+    def through_nodes(self, values, nodes, kept):
+        return again(whole(self), self._accountant, values, summed(self, values, nodes, kept), None, losses[id(whole(self))][0])
+
+    def charged(self, noise, rng, *, name, loss=None, change=None):
+        door = stand(self, noise, rng, name=name, loss=loss, change=change)
+        losses[id(door)] = (loss.epsilon, door, door)  # keeps the door, so that no other gets its id
+        return door
+
+    def parted(self, noise, loss, change):
+        door = part(self, noise, loss, change)
+        losses[id(door)] = (None, door, whole(self))
         return door
 
     monkeypatch.setattr(PrivacyAccountant, "release", through_release)
     monkeypatch.setattr(StandingRelease, "release", through_standing)
+    monkeypatch.setattr(StandingRelease, "release_nodes", through_nodes)
+    monkeypatch.setattr(StandingRelease, "part", parted)
     monkeypatch.setattr(PrivacyAccountant, "standing", charged)
     return runs
 
@@ -304,6 +346,7 @@ def differences(replay):
 @pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["blocks-2"], {"synthesizer": SignedMeasureMechanism(20)}])
 @pytest.mark.parametrize("time", [0, 15, 16, 40, 70, 99])
 @pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.slow
 def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, time, d, replay):
     X = stream_of(100, d)
     Y = X.copy()
@@ -322,6 +365,7 @@ def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, ti
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
 @pytest.mark.parametrize("epsilon", [1, 4])
 @pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.slow
 def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_most_epsilon(counter, epsilon, d, replay):
     n = 40
     X = stream_of(n, d)
@@ -334,7 +378,7 @@ def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_mo
         Y[when] = 0.9  # another half at every depth
         assert watched(replay, setting, Y, 4, epsilon=epsilon, random_state=1) == reference
         changed = differences(replay)
-        doors = {number: (accountant, loss[0]) for number, accountant, _, loss, _ in changed}
+        doors = {number: (accountant, loss) for number, accountant, _, loss, _ in changed}
         assert all(distance <= 2 for _, _, distance, _, _ in changed)
         assert len({accountant for accountant, _ in doors.values()}) <= 1
         assert sum(loss for _, loss in doors.values()) <= epsilon
@@ -344,41 +388,56 @@ def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_mo
 
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
 @pytest.mark.parametrize(("epsilon", "n"), [(2, 300), (400, 150)])
+@pytest.mark.slow
 def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, n, monkeypatch):
     """Two cells of a depth change by one: both for nodes, the queries and the total for "sparse", whose limits cost no more."""
-    doors, inside = {}, []
-    release, standing, draw = StandingRelease.release, PrivacyAccountant.standing, DiscreteLaplace.sample
+    costs = {}  # of each door that was charged for: its share, and what is drawn there
+    charge, part, standing, summed = (
+        PrivacyAccountant.standing,
+        StandingRelease.part,
+        StandingRelease.release,
+        StandingRelease.release_nodes,
+    )
+    whole = {}
 
-    def charged(self, noise, rng, *, name, loss=None):
-        door = standing(self, noise, rng, name=name, loss=loss)
-        doors[door] = (loss, set())
+    def charged(self, noise, rng, *, name, loss=None, change=None):
+        door = charge(self, noise, rng, name=name, loss=loss, change=change)
+        costs[door], whole[door] = (loss.epsilon, set()), door
         return door
 
-    def through(self, values, name=None, noise=None):
-        inside.clear()
-        noisy = release(self, values, name, noise)
-        for scale in inside:
-            if hasattr(noise, "counter"):
-                cost = ("nodes", Fraction(2 * noise.counter.n_levels) / scale)
-            else:
-                cost = ("total" if name.endswith("total") else "queries" if name.endswith("queries") else "limits", Fraction(2) / scale)
-            doors[self][1].add(cost)
-        return noisy
+    def parted(self, noise, loss, change):
+        door = part(self, noise, loss, change)
+        whole[door] = whole[self]
+        return door
 
-    def drawn(self, size, rng):
-        inside.append(self.scale)
-        return draw(self, size, rng)
+    def through(self, values, name):
+        kind = "total" if name.endswith("total") else "queries" if name.endswith("queries") else "limits"
+        costs[whole[self]][1].add((kind, Fraction(2) / self.noise.scale))
+        return standing(self, values, name)
 
+    def through_nodes(self, values, nodes, kept):
+        # All nodes of a tree, of two cells for a depth, or of the segments of two cells.
+        costs[whole[self]][1].add(("nodes", Fraction(2) * heights[self] / self.noise.scale))
+        return summed(self, values, nodes, kept)
+
+    def attached(self, door, before):
+        attach(self, door, before)
+        heights[door] = self.n_levels
+
+    heights, kind = {}, BinaryCounter if counter == "binary" else KaryCounter
+    attach = kind._attach
+    monkeypatch.setattr(kind, "_attach", attached)
     monkeypatch.setattr(PrivacyAccountant, "standing", charged)
+    monkeypatch.setattr(StandingRelease, "part", parted)
     monkeypatch.setattr(StandingRelease, "release", through)
-    monkeypatch.setattr(DiscreteLaplace, "sample", drawn)
+    monkeypatch.setattr(StandingRelease, "release_nodes", through_nodes)
     model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon, random_state=0)
     for row in stream_of(n):
         model.partial_fit(row[None]).sample(1)
     whole = 0
-    for share, costs in doors.values():
-        paid = dict(costs)
-        assert len(paid) == len(costs)  # one scale of each kind
+    for share, drawn in costs.values():
+        paid = dict(drawn)
+        assert len(paid) == len(drawn)  # one scale of each kind
         assert paid.pop("limits", 0) <= paid.get("queries", 0) or "queries" not in paid
         assert sum(paid.values()) <= share
         whole += sum(paid.values()) == share
@@ -413,6 +472,7 @@ def test_shares_on_the_line_are_the_same_at_every_level_and_use_nearly_all():
 
 @each_setting
 @pytest.mark.parametrize("epsilon", [0.3, 1, Fraction(22, 7)])
+@pytest.mark.slow
 def test_the_ledger_says_exactly_epsilon_after_any_number_of_blocks_or_levels(setting, epsilon):
     exact = Fraction(str(epsilon))
     shared = PrivacyAccountant(10)
@@ -483,7 +543,7 @@ def test_level_r_of_time_begins_with_row_two_to_the_r_over_epsilon(epsilon):
     levels = sorted({level for level in level_of if level > 0})
     expected = [f"rows {starts[r] - 1} to {starts[r + 1] - 2}" for r in levels]
     assert [entry.name for entry in model.accountant_.ledger] == expected
-    depths = [len(entry.detail.ledger) for entry in model.accountant_.ledger]
+    depths = [len(model.accountant_.parts_of(entry)) for entry in model.accountant_.ledger]
     assert depths == levels
     if epsilon == 4:
         assert levels[0] == 2  # levels 0 and 1 would begin with the same row
@@ -501,7 +561,7 @@ def test_new_cells_take_half_of_what_was_released_of_their_parent(counter, d):
         assert len(parents) == 2**depth
         model.partial_fit(X[start : start + 1])
         assert len(model._stream.counters) == depth + 1
-        history = model._stream.counters[-1]._past
+        history = model._stream.counters[-1]._level[0]
         assert np.array_equal(history[0::2] + history[1::2], parents)
         assert np.abs(history[0::2] - history[1::2]).max() <= 1
 
@@ -530,10 +590,27 @@ def test_without_noise_cells_count_their_level_exactly_and_halve_their_history(c
     assert shares[counts[7] == 0].sum() == 0
 
 
-def test_the_tree_stops_at_the_depth_that_fits_in_memory():
-    model = OnlineSynthesizer("paper", epsilon=1e6).fit(stream_of(4, 1))
-    assert len(model._stream.counters) <= 16
-    assert model.sample().shape == (4, 1)
+@pytest.mark.parametrize("n", [1, 4, 60, 300])
+@pytest.mark.parametrize("epsilon", [100, 1e4, 1e6, 1e9, 1e15, float("inf")])
+@pytest.mark.parametrize("counter", ["kary", "sparse"])
+@pytest.mark.slow
+def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter, epsilon, n):
+    """At most 2**4 for each row that the level of time begins with: it took 28 s and gigabytes."""
+    model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon).fit(stream_of(n))
+    assert 2 ** len(model._stream.counters) <= 16 * n
+    assert model.sample().shape == (n, 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1, 10, 16])
+def test_up_to_a_usual_epsilon_the_depth_is_the_level_of_time(epsilon):
+    box = Box.from_bounds((0, 1), 3, None, 16, None)
+    for n_seen in range(3000):
+        tree = GrowingTree(box, Fraction(str(epsilon)), "kary")
+        tree.n_seen, level = n_seen, 0
+        while tree.start_of(level + 1) <= n_seen + 1:
+            level += 1
+        if tree.start_of(level) <= n_seen + 1:
+            assert tree._depth_of(level) == min(level, 22)
 
 
 # Windows and histories
@@ -811,7 +888,7 @@ def test_a_stream_of_shared_budget_goes_on_after_a_pickle_and_cannot_start_anew(
 
 
 @pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["paper-kary"], SETTINGS["paper-binary"]])
-def test_a_pickle_does_not_tell_the_order_of_open_rows(setting):
+def test_a_pickle_does_not_tell_the_order_of_open_rows(setting, still):
     """Rows 100 to 109 are of one open block, and of one level of time."""
     X = stream_of(110)
     Y = X.copy()
@@ -828,8 +905,9 @@ def test_a_pickle_holds_no_seed():
     assert b"1923847561" not in data
 
 
-@each_setting
+@pytest.mark.parametrize("setting", [SETTINGS[name] for name in SETTINGS if name not in ("paper-kary", "paper-sparse")])
 def test_a_seeded_stream_goes_on_after_a_pickle_as_if_nothing_had_happened(setting):
+    """But for those that count by k-ary trees, which end when they are loaded."""
     X = stream_of(700)
     model = OnlineSynthesizer(random_state=5, **setting).fit(X[:600])
     again = pickle.loads(pickle.dumps(model)).set_params(random_state=5)
@@ -889,6 +967,64 @@ def test_a_tree_that_was_interrupted_counts_no_row_twice(monkeypatch):
         model.partial_fit(stream_of(10))
 
 
+def grown(tree, rows, accountant):
+    """Count rows, as a stream that knows of all that came."""
+    return tree.extended(rows, SimpleNamespace(n_samples_seen_=tree.n_seen), Budget(accountant, check_rng(None)))
+
+
+def tree_of(counter="kary", epsilon=1.0, n=50):
+    accountant = PrivacyAccountant(epsilon)
+    return grown(GrowingTree(Box.from_bounds((0, 1), 1), check_epsilon(epsilon), counter), stream_of(n, 1), accountant), accountant
+
+
+def test_a_tree_refuses_rows_of_a_caller_who_does_not_know_that_they_were_counted():
+    tree, accountant = tree_of()
+    grown(tree, stream_of(10, 1), accountant)
+    with pytest.raises(RuntimeError, match="interrupted while it took in rows"):
+        tree.extended(stream_of(10, 1), SimpleNamespace(n_samples_seen_=50), Budget(accountant, check_rng(None)))
+    assert tree.n_seen == 60
+
+
+@pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
+@pytest.mark.slow
+def test_loaded_trees_that_go_on_with_different_rows_do_not_subtract_to_them(counter):
+    """Row by row up to a level's end: wherever copies are made, the cells of the first depths differ by noise."""
+    for n in range(33, 60):
+        tree, accountant = tree_of(counter, 0.05, n * 20)
+        two = [pickle.loads(pickle.dumps(tree.settled())) for _ in range(2)]
+        exact, reopened = [], [accountant.record().reopened() for _ in two]
+        for again, budget, rows in zip(two, reopened, (np.zeros((7, 1)), np.ones((7, 1))), strict=True):
+            again.resume(budget, check_rng(None))
+            grown(again, rows, budget)
+        found = np.concatenate([a.value - b.value for a, b in zip(two[0].counters, two[1].counters, strict=True)])
+        for depth in range(1, len(two[0].counters) + 1):
+            exact += [7, *([0] * (2**depth - 2)), -7]
+        moved = found != 0
+        assert np.count_nonzero(found[moved] == np.array(exact)[moved]) <= 0.2 * np.count_nonzero(moved)
+        if counter != "sparse":
+            assert moved.mean() > 0.8
+
+
+def test_a_pickle_of_a_tree_that_is_made_while_another_thread_counts_is_of_one_time():
+    model = OnlineSynthesizer("paper", counter="binary", epsilon=float("inf")).fit(stream_of(10, 1))
+    states = []
+
+    def count():
+        while len(states) < 8:
+            model.partial_fit(stream_of(1, 1))
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    while len(states) < 8:
+        states.append(pickle.loads(pickle.dumps(model)))
+    thread.join()
+    for state in states:
+        counters = [counter._level[1] for counter in state._stream.counters]
+        assert {counter.n_steps for counter in counters} == {state.n_samples_seen_ + 1 - 2**state._stream.level}
+        assert {counter._state[:-1].sum() for counter in counters} == {counters[0].n_steps}
+        assert len(state.accountant_.ledger) == state._stream.level
+
+
 def test_a_shallow_copy_shares_no_open_row():
     model = OnlineSynthesizer(epsilon=float("inf")).partial_fit(np.full((10, 1), 0.1))
     twin = copy.copy(model)
@@ -897,6 +1033,7 @@ def test_a_shallow_copy_shares_no_open_row():
     assert model.sample(200).max() < 0.3
 
 
+@pytest.mark.slow
 def test_a_long_window_of_small_blocks_takes_linear_time():
     """Charges of a group are not added up anew for each block: four times the rows, well below nine times the time."""
 

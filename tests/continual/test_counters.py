@@ -1,18 +1,22 @@
 """Counters along a stream: trees by brute force, noise by its covariance, segments by a dynamic programme, the ledger exactly."""
 
+import ast
+import inspect
 import itertools
 import math
 import pickle
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual._base import ContinualCounter, noise_for
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits, SeededBits, StandingRelease
+from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease
 
 COUNTERS = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, SparseCounter]
 TREES = [BinaryCounter, KaryCounter]
@@ -31,6 +35,16 @@ def values_along(counter, stream):
         counter.update(x)
         values.append(counter.value)
     return np.array(values)
+
+
+def closed_in(counter):
+    """The counters of the closed segments of a sparse counter, by cell."""
+    return counter._state[2]
+
+
+def present_of(counter):
+    """The counter of the present level."""
+    return counter._level[1]
 
 
 def one_hot(cells, n_counters):
@@ -63,26 +77,36 @@ class RecordingStream:
         return SecureBits().bytes(size)
 
 
-class Impulses:
-    """A door whose draw number i is one in cell i and 0 elsewhere: a value then tells the coefficients of all draws so far."""
+class Door(StandingRelease):
+    """A door that costs nothing, for tests of what passes it: it is its own part."""
 
     def __init__(self):
-        self.n_draws = 0
+        super().__init__(PrivacyAccountant(math.inf), DiscreteLaplace(1), PrivacyLoss(epsilon=math.inf), SecureBits())
 
-    def release(self, values, name=None, noise=None):
+    def part(self, noise, loss, change):
+        return self
+
+
+class Impulses(Door):
+    """Draw number i is one in cell i and 0 elsewhere: a value then tells the coefficients of all draws so far."""
+
+    n_draws = 0
+
+    def release(self, values, name):
         self.n_draws += 1
         return values + one_hot(self.n_draws - 1, len(values))
 
 
-class Spy:
-    """A door that adds known noise and remembers what was asked of it."""
+class Spy(Door):
+    """It adds known noise and remembers what was asked of it."""
 
     def __init__(self):
-        self.exact, self.noisy, self.rng = [], [], np.random.default_rng(0)
+        super().__init__()
+        self.exact, self.noisy, self.bits = [], [], np.random.default_rng(0)
 
-    def release(self, values, name=None, noise=None):
+    def release(self, values, name):
         self.exact.append(np.array(values))
-        self.noisy.append(values + self.rng.integers(-(2**22), 2**22, size=values.shape))
+        self.noisy.append(values + self.bits.integers(-(2**22), 2**22, size=values.shape))
         return self.noisy[-1]
 
 
@@ -273,6 +297,108 @@ def test_an_event_changes_the_blocks_of_honaker_by_the_levels_in_l1_norm(horizon
     assert np.sum(spy.exact, axis=0).max() == counter._noise().scale * counter.epsilon
 
 
+# ---- What one event changes
+
+
+def all_streams(n_steps, n_cells):
+    return itertools.product(range(n_cells), repeat=n_steps)
+
+
+def worst_change(answers):
+    """(l1, l2 squared, sup) of the largest change between two streams that differ in the cell of one step; by stream: whole numbers."""
+    pairs = [(a, b) for a in answers for b in answers if sum(x != y for x, y in zip(a, b, strict=True)) == 1]
+    moves = [np.abs(answers[a] - answers[b]).ravel().astype(object) for a, b in pairs]
+    return max(m.sum() for m in moves), max((m * m).sum() for m in moves), max(m.max() for m in moves)
+
+
+def nodes_of(kind):
+    def answers(cells):
+        _, R, _ = matrices(kind(5))
+        return R[:, :5] @ one_hot(list(cells), 3)
+
+    return answers
+
+
+def handed_over(kind):
+    """All that a counter hands to its door."""
+
+    def answers(cells):
+        counter, spy = make(kind, 5, n_counters=3, sensitivity=2), Spy()
+        counter.resume(spy)
+        counter.update_cells(list(cells))
+        return np.array(spy.exact)
+
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers"),
+    [
+        (BinaryCounter, nodes_of(BinaryCounter)),
+        (KaryCounter, nodes_of(KaryCounter)),
+        (HonakerCounter, handed_over(HonakerCounter)),
+        (SquareRootCounter, handed_over(SquareRootCounter)),
+    ],
+)
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.slow
+def test_moving_an_event_changes_a_counter_by_exactly_what_it_says(kind, answers, relation):
+    """All streams of 5 steps into 3 cells. The bounds are met in L1 norm and in L2 norm where units move; the norms allow more."""
+    change = make(kind, 5, n_counters=3, sensitivity=2)._change(relation)
+    l1, l2_squared, sup = worst_change({cells: answers(cells) for cells in all_streams(5, 3)})
+    assert l1 == change.l1
+    assert l2_squared <= change.l2_squared
+    assert sup <= change.sup
+    assert change.relation == relation
+    if kind is SquareRootCounter:  # the norm that its noise is made for
+        assert l2_squared == change.l2_squared
+
+
+@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter])
+def test_an_event_that_moves_one_cell_by_all_of_the_sensitivity_meets_every_bound(kind):
+    change = kind(5, sensitivity=3)._change()
+
+    def answers(x):
+        if kind is HonakerCounter:
+            counter, spy = kind(5, sensitivity=3), Spy()
+            counter.resume(spy)
+            for count in x:
+                counter.update(count)
+            return np.array(spy.exact)
+        _, R, _ = matrices(kind(5))
+        return R[:, :5] @ np.array(x)[:, None]
+
+    found = worst_change({x: answers(x) for x in itertools.product((0, 3), repeat=5)})
+    assert found == (change.l1, change.l2_squared, change.sup)
+
+
+def test_moving_an_event_changes_one_comparison_of_sparse_counts_by_exactly_what_it_says():
+    change = SparseCounter(5, n_counters=3, sensitivity=2)._change()
+    found = worst_change({cells: np.bincount(cells, minlength=3) for cells in all_streams(5, 3)})
+    assert found == (change.l1, change.l2_squared, change.sup)
+
+
+@pytest.mark.parametrize("kind", COUNTERS)
+@pytest.mark.parametrize("epsilon", [0.3, 7, Fraction(1, 3)])
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+def test_noise_and_loss_of_a_counter_are_made_of_its_change(kind, epsilon, sensitivity):
+    counter = make(kind, 40, epsilon, n_counters=2, sensitivity=sensitivity)
+    change, noise, loss = counter._change(), counter._door.noise, counter._door.loss
+    if kind is SquareRootCounter:
+        spent, whole = change.l2_squared / (2 * noise.scale**2), loss.rho
+        assert 0.999 * whole < spent <= whole
+    else:
+        spent, whole = change.l1 / noise.scale, loss.epsilon
+        assert spent == (whole / 2 if kind is SparseCounter else whole)  # its other half is for the counters of the segments
+
+
+def test_noise_is_made_of_a_change_in_one_place():
+    folder = Path(inspect.getfile(ContinualCounter)).parent
+    calls = [node for path in folder.glob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    makers = ("mechanism", "DiscreteLaplace", "DiscreteGaussian", "laplace_scale", "gaussian_scale")
+    assert [ast.unparse(call.func) for call in calls if ast.unparse(call.func) in makers] == ["mechanism"]
+
+
 # ---- The noise
 
 
@@ -370,6 +496,7 @@ SPECIFIED = [
 
 
 @pytest.mark.parametrize(("kind", "horizon", "expected"), SPECIFIED)
+@pytest.mark.slow
 def test_exact_mean_squared_error_is_the_specified_one(kind, horizon, expected):
     epsilon = Fraction(1, 100)  # of continuous noise, to 1e-5
     variance = kind(horizon, epsilon=epsilon)._noise().variance()
@@ -387,6 +514,7 @@ def test_observed_mean_squared_error_is_the_specified_one(kind, horizon, expecte
 
 
 @pytest.mark.parametrize("horizon", [63, 255, 1023])
+@pytest.mark.slow
 def test_honakers_refinement_has_half_to_two_thirds_of_the_variance(horizon):
     binary, honaker = variance_factors(BinaryCounter, horizon), variance_factors(HonakerCounter, horizon)
     assert 0.5 < honaker.mean() / binary.mean() < 0.7
@@ -568,7 +696,7 @@ def test_segments_close_with_the_law_of_the_programme(every):
     for t, x in enumerate(stream, 1):
         counter.update(x)
         n_closed = np.zeros(n, dtype=int)
-        n_closed[list(counter._closed)] = [segments.n_steps for segments in counter._closed.values()]
+        n_closed[list(closed_in(counter))] = [segments.n_steps for segments in closed_in(counter).values()]
         if t % every == 0:
             pattern |= (n_closed - before) << (t // every - 1)
         else:
@@ -593,7 +721,7 @@ def test_half_of_epsilon_is_for_the_segments_and_half_for_their_counts(sensitivi
     counter = SparseCounter(50, epsilon=0.7, sensitivity=sensitivity, n_counters=2, every=4, random_state=0)
     counter.threshold = -1000.0
     counter.update_cells([0] * 4)
-    segments = counter._closed[0]
+    segments = closed_in(counter)[0]
     half = Fraction(7, 20)
     assert sensitivity / counter._noise().scale == half  # the larger of two equal costs, in each cell that changes
     assert sensitivity * segments.epsilon == half
@@ -619,7 +747,7 @@ def test_a_sparse_value_changes_only_when_a_segment_closes(random_state):
     value, closed, changes = counter.value, np.zeros(200, dtype=int), 0
     for _ in range(60):
         counter.update(1)
-        now = np.array([counter._closed[cell].n_steps if cell in counter._closed else 0 for cell in range(200)])
+        now = np.array([closed_in(counter)[cell].n_steps if cell in closed_in(counter) else 0 for cell in range(200)])
         new_value = counter.value
         np.testing.assert_array_equal(new_value[now == closed], value[now == closed])
         changes += np.count_nonzero(new_value != value)
@@ -636,7 +764,7 @@ def test_no_cells_change_nothing():
     counter.threshold = -1.0
     for _ in range(4):
         counter.update_cells(np.zeros(0, dtype=int))
-    assert not counter._closed
+    assert not closed_in(counter)
 
 
 # ---- Levels of time
@@ -674,10 +802,10 @@ def test_a_sparse_level_keeps_half_of_epsilon_for_its_total_and_others_count_wit
     for kind, share in (("sparse", Fraction(1, 5)), ("kary", Fraction(2, 5)), ("binary", Fraction(2, 5))):
         counter = InhomogeneousCounter(kind, sensitivity=2)
         counter.start_level(10, 0.4, PrivacyAccountant(1), SeededBits(0))
-        assert counter._present.epsilon == share
-        assert counter._present.sensitivity == 2
+        assert present_of(counter).epsilon == share
+        assert present_of(counter).sensitivity == 2
         if kind == "sparse":
-            assert share + 2 / counter._noise_of_total().scale == Fraction(2, 5)
+            assert share + 2 / noise_for(counter._change_of_total(), PrivacyLoss(epsilon=counter._level[2] / 2)).scale == Fraction(2, 5)
 
 
 @pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])
@@ -741,7 +869,7 @@ def test_the_ledger_shows_the_noise_of_the_levels_counter(kind):
     accountant = PrivacyAccountant(1)
     counter = InhomogeneousCounter(kind)
     counter.start_level(1000, 1, accountant)
-    assert f"scale={counter._present.n_levels}" in accountant.ledger[0].noise
+    assert f"scale={present_of(counter).n_levels}" in accountant.ledger[0].describe()
 
 
 def test_a_level_without_a_horizon_costs_nothing():
@@ -791,7 +919,8 @@ def test_epsilon_is_charged_once_and_exactly_whatever_is_read(kind):
     assert accountant.spent == Fraction(3, 10)
     (entry,) = accountant.ledger
     assert (entry.name, entry.loss.epsilon, entry.loss.delta, entry.randomness) == ("events", Fraction(3, 10), 0, "secure")
-    assert entry.noise == f"DiscreteLaplace(scale={float(counter._noise().scale):.6g})"
+    assert entry.change == counter._change()
+    assert entry.describe() == f"DiscreteLaplace(scale={float(counter._noise().scale):.6g})"
 
 
 def test_rho_is_charged_once_and_exactly():
@@ -890,6 +1019,63 @@ def test_every_must_be_a_positive_integer(number):
         SparseCounter(5, every=number)
 
 
+@pytest.mark.parametrize("parameter", ["n_counters", "sensitivity", "every"])
+@pytest.mark.parametrize("number", [0, -1, 1.5, "3", None, True, 2**62 + 1, np.timedelta64(1), np.zeros((30, 2))])
+def test_sizes_of_levels_must_be_positive_integers(number, parameter):
+    with pytest.raises(ValueError, match=f"{parameter} must be a positive integer") as caught:
+        InhomogeneousCounter("sparse", **{parameter: number})
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("history", [[1.9], [1, 2], 1, [[1]], ["a"], [2**63], [None]])
+def test_history_must_be_a_whole_number_for_each_counter(history):
+    with pytest.raises(ValueError, match="history must hold a whole number for each of 1 counters"):
+        InhomogeneousCounter("kary", history=history)
+
+
+def test_a_horizon_that_no_clock_reaches_is_refused_at_once():
+    with pytest.raises(ValueError, match="horizon must be a positive integer"):
+        KaryCounter(10**25 + 10**9)
+    assert KaryCounter(2**62).n_levels < 60
+
+
+# What fits into 64 bits, whatever has come before: a public rule.
+WIDE = {
+    "beyond": [2**63, -(2**63) - 1, 2**64 - 1, np.uint64(2**64 - 1), 10**30],
+    "overflowing with 9 more": [2**60, -(2**60), np.uint64(2**63), 2**62, -(2**63)],
+}
+
+
+@pytest.mark.parametrize("x", [x for values in WIDE.values() for x in values])
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_counts_that_could_overflow_are_refused_and_change_nothing(kind, x):
+    counter = make(kind, 10, math.inf)
+    counter.update(3)
+    with pytest.raises(ValueError, match="x must"):
+        counter.update(x)
+    assert counter.n_steps == 1
+    assert counter.value == 3
+
+
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_the_largest_counts_that_are_taken_add_up_exactly(kind):
+    counter = make(kind, 10, math.inf)
+    largest = 2**62 // 10 if kind is not SquareRootCounter else 2**62 // int(counter._row.sum())
+    for t in range(1, 11):
+        counter.update(largest)
+        assert counter.value == pytest.approx(t * largest, rel=0 if kind not in (SquareRootCounter, HonakerCounter) else 1e-9)
+    with pytest.raises(ValueError, match=f"within {largest} of 0"):
+        make(kind, 10, math.inf).update(largest + 1)
+
+
+def test_a_level_refuses_counts_that_could_overflow():
+    counter = InhomogeneousCounter("kary")
+    counter.start_level(4, math.inf, PrivacyAccountant(math.inf))
+    with pytest.raises(ValueError, match="x must lie within"):
+        counter.update(2**63)
+    assert counter.value == 0
+
+
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, None])
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_the_budget_must_be_positive(kind, epsilon):
@@ -978,25 +1164,45 @@ def assert_no_door(state):
         assert secret not in state
 
 
+def charged_again(counter, rng):
+    """What a counter resumes with: a charge of its own."""
+    return PrivacyAccountant(100, 1e-6).standing(counter._noise(), rng, name="again", loss=counter._loss())
+
+
 @pytest.mark.parametrize("kind", COUNTERS)
-def test_a_loaded_counter_has_no_door_and_goes_on_with_a_new_one(kind):
-    stream = np.random.default_rng(1).integers(0, 3, size=(30, 4))
-    options = {"n_counters": 4, "random_state": SeededBits(16)}
-    straight, saved = make(kind, 30, 5.0, **options), make(kind, 30, 5.0, **options)
-    if kind is SparseCounter:
-        straight.threshold = saved.threshold = 2.0
-    expected = values_along(straight, stream)
-    first = values_along(saved, stream[:17])
-    state = pickle.dumps(saved)
+def test_a_loaded_counter_has_no_door_until_it_resumes(kind):
+    counter = make(kind, 30, n_counters=4)
+    counter.update(1)
+    state = pickle.dumps(counter)
     assert_no_door(state)
     loaded = pickle.loads(state)
     with pytest.raises(ValueError, match=r"call resume\(\) to go on"):
-        values_along(loaded, stream[17:18])
-    loaded = pickle.loads(state)
-    accountant = PrivacyAccountant(100)
-    loaded.resume(StandingRelease(accountant, loaded._noise(), SeededBits(16)))
+        loaded.update(1)
+    assert loaded.n_steps == 1
+
+
+@pytest.mark.parametrize("kind", [BinaryCounter, HonakerCounter, SquareRootCounter])
+def test_a_loaded_counter_of_blocks_that_are_over_goes_on_with_the_noise_it_had_under_one_seed(kind):
+    stream = np.random.default_rng(1).integers(0, 3, size=(30, 4))
+    straight, saved = (make(kind, 30, 5.0, n_counters=4, random_state=SeededBits(16)) for _ in range(2))
+    expected = values_along(straight, stream)
+    first = values_along(saved, stream[:17])
+    loaded = pickle.loads(pickle.dumps(saved))
+    loaded.resume(charged_again(loaded, SeededBits(16)))
     np.testing.assert_array_equal(np.vstack([first, values_along(loaded, stream[17:])]), expected)
-    assert not accountant.ledger
+
+
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_without_noise_a_counter_that_is_saved_again_and_again_counts_every_event_once(kind):
+    stream = np.random.default_rng(1).integers(0, 3, size=(40, 4))
+    counter = make(kind, 40, math.inf, n_counters=4)
+    for t, x in enumerate(stream, 1):
+        if t % 7 == 0:
+            counter = pickle.loads(pickle.dumps(counter))
+            counter.resume()
+        counter.update(x)
+        np.testing.assert_allclose(counter.value, stream[:t].sum(axis=0), rtol=1e-9)
+    assert counter.n_steps == 40
 
 
 @pytest.mark.parametrize("kind", COUNTERS)
@@ -1006,24 +1212,24 @@ def test_secure_noise_is_the_same_after_loading(kind):
         counter.threshold = 0.0
     value = values_along(counter, np.ones(11, dtype=int))[-1]
     loaded = pickle.loads(pickle.dumps(counter))
-    loaded.resume(StandingRelease(PrivacyAccountant(1), loaded._noise(), SecureBits()))
+    loaded.resume(charged_again(loaded, SecureBits()))
     np.testing.assert_array_equal(loaded.value, value)
 
 
-@pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])
-def test_loaded_levels_go_on(kind):
+@pytest.mark.parametrize(("kind", "epsilon"), [("kary", math.inf), ("binary", 30.0), ("sparse", math.inf)])
+def test_loaded_levels_go_on(kind, epsilon):
     cells = np.random.default_rng(2).integers(0, 3, size=12)
 
     def counted(interrupted):
         accountant = PrivacyAccountant(math.inf)
         counter = InhomogeneousCounter(kind, n_counters=3, history=[1, 2, 3])
-        counter.start_level(12, 30.0, accountant, SeededBits(17))
+        counter.start_level(12, epsilon, accountant, SeededBits(17))
         counter.update_cells(cells[:5])
         counter.value  # noqa: B018
         if interrupted:
             state = pickle.dumps(counter)
             assert_no_door(state)
-            counter = pickle.loads(state)
+            counter, accountant = pickle.loads(state), accountant.record().reopened()
             counter.resume(accountant, SeededBits(17))
         counter.update_cells(cells[5:])
         present = counter.value
@@ -1047,10 +1253,9 @@ def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensit
     drawn = {}
     real = StandingRelease.release
 
-    def release(self, values, name=None, noise=None):
-        if name is not None:
-            drawn[name.rsplit(": ")[-1].rsplit(", ")[-1]] = (self.noise if noise is None else noise).scale
-        return real(self, values, name, noise)
+    def release(self, values, name):
+        drawn[name.rsplit(": ")[-1].rsplit(", ")[-1]] = self.noise.scale
+        return real(self, values, name)
 
     monkeypatch.setattr(StandingRelease, "release", release)
     counter = InhomogeneousCounter("sparse", n_counters=3, sensitivity=sensitivity)

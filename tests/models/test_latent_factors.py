@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from skdpsynth.measures import LatentFactors
-from skdpsynth.measures import _latent_factors as latent_factors
-from skdpsynth.measures._latent_factors import quasi_normal
+from skdpsynth.models import LatentFactors
+from skdpsynth.models import _latent_factors as latent_factors
+from skdpsynth.models._latent_factors import quasi_normal
 
 SIZES = [2, 3, 5, 4]
 PAIRS = list(combinations(range(4), 2))

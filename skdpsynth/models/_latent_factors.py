@@ -1,10 +1,13 @@
 """Latent factor models with softmax links, fitted to noisy counts of one and of two columns."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
-from threadpoolctl import threadpool_limits
+
+from skdpsynth.models._threads import one_blas_thread
+from skdpsynth.persistence import savable
 
 _NODES = 256  # quasi-random points of the factors: a power of two
 _SEED = 7  # public: it scrambles the nodes
@@ -17,6 +20,7 @@ _RATE = 0.05
 _SMALL = 800  # codes
 
 
+@savable
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentFactors:
     """A mixture of products in each of some classes.
@@ -41,12 +45,19 @@ class LatentFactors:
     intercepts: np.ndarray
     loadings: np.ndarray
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         n_fits, n_classes, n_codes, n_factors = self.loadings.shape
         return f"LatentFactors({len(self.sizes)} columns, {n_codes} codes, {n_factors} factors, {n_classes} classes, {n_fits} fits)"
 
     @classmethod
-    def of(cls, one_way, two_way, totals, deviations, n_factors):
+    def of(
+        cls,
+        one_way: Sequence[np.ndarray],
+        two_way: Mapping[tuple[int, int], np.ndarray],
+        totals: Sequence[float] | np.ndarray,
+        deviations: tuple[float, float],
+        n_factors: int,
+    ) -> "LatentFactors":
         """Fit to noisy counts by weighted least squares, up to their noise.
 
         Parameters
@@ -70,23 +81,22 @@ class LatentFactors:
         if not two_way:  # nothing tells of factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
             return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)))
-        # Threads cost more than they bring on small matrices, and very much more on a busy machine.
-        n_codes = int(sizes.sum())
-        with threadpool_limits(1 if n_codes <= _SMALL else None, user_api="blas"):
-            fits: list[tuple] = []
-            steps = 0
-            while len(fits) < _FITS and steps < min(_STEPS, _WORK / n_codes**2):
+        fits: list[tuple] = []
+        n_codes, steps = int(sizes.sum()), 0
+        while len(fits) < _FITS and steps < min(_STEPS, _WORK / n_codes**2):
+            # Threads cost more than they bring on small matrices, and very much more on a busy machine.
+            with one_blas_thread(n_codes <= _SMALL):
                 intercepts, loadings, taken = _fit(targets, nodes, seed=len(fits))
-                fits.append((intercepts, loadings))
-                steps += taken
+            fits.append((intercepts, loadings))
+            steps += taken
         return cls(sizes, nodes, *map(np.array, zip(*fits, strict=True)))
 
-    def probabilities(self, label=0):
+    def probabilities(self, label: int = 0) -> np.ndarray:
         """Return P(code | fit and node) in a class, shape (n_codes, n_fits * n_nodes)."""
         logits = [a[label][:, None] + B[label] @ self.nodes.T for a, B in zip(self.intercepts, self.loadings, strict=True)]
         return _softmax(np.hstack(logits), _starts(self.sizes), self.sizes)
 
-    def sample(self, n_samples, rng, label=0):
+    def sample(self, n_samples: int, rng: np.random.Generator, label: int = 0) -> np.ndarray:
         """Draw codes of a class, shape (n_columns, n_samples).
 
         Nodes, and levels within a node, are drawn by systematic sampling in random order: each row has the law of the model, and
@@ -117,7 +127,7 @@ class LatentFactors:
         return codes[:, rng.permutation(n_samples)]
 
 
-def quasi_normal(n_points, n_dimensions):
+def quasi_normal(n_points: int, n_dimensions: int) -> np.ndarray:
     """Return public quasi-random points of a standard normal distribution."""
     from scipy.stats import qmc  # slow to import
 
@@ -138,7 +148,14 @@ class _Targets:
     n: float
 
     @classmethod
-    def of(cls, sizes, one_way, two_way, n, deviations):
+    def of(
+        cls,
+        sizes: np.ndarray,
+        one_way: Sequence[np.ndarray],
+        two_way: Mapping[tuple[int, int], np.ndarray],
+        n: float,
+        deviations: tuple[float, float],
+    ) -> "_Targets":
         starts = _starts(sizes)
         n_codes = int(sizes.sum())
         matrix, mask = (np.zeros((n_codes, n_codes), dtype=np.float32) for _ in range(2))
@@ -149,59 +166,72 @@ class _Targets:
         one = np.concatenate([_nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
         first, second = deviations
         weight = min((second / first) ** 2, 50.0) if first > 0 else 50.0
-        return cls(
-            sizes,
-            one,
-            matrix,
-            mask,
-            weight,
-            (second / n) ** 2 * max(float(mask.sum()), 1.0),
-            n,
-        )
+        return cls(sizes, one, matrix, mask, weight, (second / n) ** 2 * max(float(mask.sum()), 1.0), n)
 
 
-def _fit(targets, nodes, seed):
+def _fit(targets: list[_Targets], nodes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Adam on the weighted squared error of all classes; stop where chi squared a cell falls to 1, because the rest is noise.
 
     Classes share their loadings but for a part of their own.
+
+    Returns
+    -------
+    intercepts : ndarray of shape (n_classes, n_codes)
+    loadings : ndarray of shape (n_classes, n_codes, n_factors)
+    n_steps : int
     """
-    sizes, n_nodes, n_classes = targets[0].sizes, len(nodes), len(targets)
-    starts, n_codes = _starts(sizes), int(sizes.sum())
     Z = nodes.astype(np.float32)
-    rng = np.random.default_rng(seed)
     intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
-    shared = (0.1 * ndtri(rng.uniform(0.01, 0.99, (n_codes, Z.shape[1])))).astype(np.float32)
-    own = [np.zeros_like(shared) for _ in targets] if n_classes > 1 else []
-    parameters = [*intercepts, shared, *own]
-    first, second = ([np.zeros_like(p) for p in parameters] for _ in range(2))
-    rates = [1.0] * (n_classes + 1) + [_OWN] * len(own)
-    weights = np.array([target.n for target in targets]) ** 2
-    weights = (weights / weights.sum()).astype(np.float32)
+    start = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), Z.shape[1]))
+    shared = (0.1 * ndtri(start)).astype(np.float32)
+    own = [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
+    rates = [1.0] * (len(targets) + 1) + [_OWN] * len(own)
+    descent = _Adam([*intercepts, shared, *own], rates)
+    noise = sum(target.noise * target.n**2 for target in targets)
     for step in range(1, _STEPS + 1):
-        gradients, misfit = [], 0.0
-        for c, target in enumerate(targets):
-            loadings = shared + own[c] if own else shared
-            slope, square = _slope(target, _softmax(intercepts[c] + loadings @ Z.T, starts, sizes), starts)
-            misfit += square * target.n**2
-            gradients.append((slope.sum(axis=1, keepdims=True) * (weights[c] / n_nodes), slope @ Z * (weights[c] / n_nodes)))
-        if step > _LEAST_STEPS and misfit <= sum(target.noise * target.n**2 for target in targets):
+        loadings = [shared + part for part in own] if own else [shared]
+        of_intercepts, of_loadings, misfit = _gradients(targets, Z, intercepts, loadings)
+        if step > _LEAST_STEPS and misfit <= noise:
             break
-        of_loadings = [gradient for _, gradient in gradients]
+        descent.step([*of_intercepts, sum(of_loadings), *(of_loadings if own else [])])
+    loadings = [shared + part for part in own] if own else [shared]
+    return np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), step
+
+
+class _Adam:
+    """Adam with a rate that falls to a twentieth over `_STEPS`, on arrays that it changes in place."""
+
+    def __init__(self, parameters: list[np.ndarray], rates: list[float]) -> None:
+        self._rates, self._taken = rates, 0
+        self._parts = [(parameter, np.zeros_like(parameter), np.zeros_like(parameter)) for parameter in parameters]
+
+    def step(self, gradients: list) -> None:
+        self._taken += 1
+        step = self._taken
         rate = _RATE * min(1.0, 2 * (1 - step / _STEPS) + 0.05)
-        for parameter, m, v, gradient, factor in zip(
-            parameters, first, second, [*(g for g, _ in gradients), sum(of_loadings), *(of_loadings if own else [])], rates, strict=True
-        ):
+        for (parameter, m, v), gradient, factor in zip(self._parts, gradients, self._rates, strict=True):
             m += 0.1 * (gradient - m)
             v += 0.01 * (gradient * gradient - v)
             parameter -= factor * rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-12)
-    return (
-        np.array([intercept[:, 0] for intercept in intercepts], dtype=float),
-        np.array([shared + part for part in own] if own else [shared], dtype=float),
-        step,
-    )
 
 
-def _slope(target, P, starts):
+def _gradients(
+    targets: list[_Targets], Z: np.ndarray, intercepts: list[np.ndarray], loadings: list[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """Return the gradients of each class by its intercepts and loadings, and the squared error of all, in counts."""
+    weights = np.array([target.n for target in targets]) ** 2
+    weights = (weights / weights.sum()).astype(np.float32)
+    of_intercepts, of_loadings, misfit = [], [], 0.0
+    for c, target in enumerate(targets):
+        starts = _starts(target.sizes)
+        slope, square = _slope(target, _softmax(intercepts[c] + loadings[c] @ Z.T, starts, target.sizes), starts)
+        misfit += square * target.n**2
+        of_intercepts.append(slope.sum(axis=1, keepdims=True) * (weights[c] / len(Z)))
+        of_loadings.append(slope @ Z * (weights[c] / len(Z)))
+    return of_intercepts, of_loadings, misfit
+
+
+def _slope(target: _Targets, P: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the derivative of the error of one class by its logits (times the number of nodes), and the squared error of pairs."""
     error = P @ P.T
     error /= P.shape[1]
@@ -215,7 +245,7 @@ def _slope(target, P, starts):
     return slope, square
 
 
-def _softmax(logits, starts, sizes):
+def _softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Softmax down the rows of each column's block; overwrites."""
     logits -= np.repeat(np.maximum.reduceat(logits, starts, axis=0), sizes, axis=0)
     np.exp(logits, out=logits)
@@ -223,11 +253,11 @@ def _softmax(logits, starts, sizes):
     return logits
 
 
-def _starts(sizes):
+def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.cumsum(sizes) - sizes
 
 
-def _nearest_probabilities(values):
+def _nearest_probabilities(values: np.ndarray) -> np.ndarray:
     """The nearest point of the simplex, in the euclidean distance."""
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)

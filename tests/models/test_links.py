@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skdpsynth.measures import Link
+from skdpsynth.models import Link
 
 
 def tree(leaves, every=1):

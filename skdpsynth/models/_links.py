@@ -1,12 +1,15 @@
 """Links between numbers and codes: the noisy distribution of one column, cut into bins."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth.measures._consistency import least_squares, mass_from_root
+from skdpsynth.measures import least_squares, mass_from_root
+from skdpsynth.persistence import savable
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class Link:
     """A probability measure on the cells of a line, and bins of about equal mass.
@@ -25,7 +28,7 @@ class Link:
     edges: np.ndarray
 
     @classmethod
-    def of(cls, levels, variance, n_cells, n_bins):
+    def of(cls, levels: Sequence[np.ndarray | None], variance: float, n_cells: int, n_bins: int) -> "Link":
         """Make noisy counts of a tree consistent, and cut.
 
         Parameters
@@ -51,15 +54,15 @@ class Link:
         return cls(mass, edges[(edges >= 0) & (edges <= n_cells)])
 
     @property
-    def n_bins(self):
+    def n_bins(self) -> int:
         """Number of bins."""
         return len(self.edges) - 1
 
-    def bins_of(self, cells):
+    def bins_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the bins of cells; -1 stays -1."""
         return np.searchsorted(self.edges, cells, side="right") - 1
 
-    def cells_of(self, bins, rng):
+    def cells_of(self, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw a cell in each bin, by mass; uniformly where a bin has none."""
         first, last = self.edges[bins], self.edges[bins + 1] - 1
         upto = np.concatenate([[0.0], np.cumsum(self.mass)])

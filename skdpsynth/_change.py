@@ -1,0 +1,75 @@
+"""By how much one row moves exact integers: a sensitivity that answers."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.persistence import savable
+
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+@savable
+@dataclass(frozen=True)
+class Change:
+    """The most that whole numbers move between neighbours: two tables that differ in one row.
+
+    A statistic makes it, with the proof in its docstring and a brute-force test; noise and loss are made from it, together.
+
+    Attributes
+    ----------
+    relation : {"replace_one", "add_or_remove_one"}
+        Which tables are neighbours.
+    l1 : Fraction
+        Sum of the absolute changes.
+    l2_squared : Fraction
+        Sum of the squared changes.
+    sup : Fraction
+        The largest absolute change of one number.
+    """
+
+    relation: str
+    l1: Any
+    l2_squared: Any
+    sup: Any
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2_squared", "sup"):
+            object.__setattr__(self, name, Fraction(getattr(self, name)))
+        if self.relation not in RELATIONS:
+            raise ValueError(f"relation must be one of {RELATIONS}; state the change under one of them.")
+        # Whole numbers have |x| <= x**2, and what moves moves by 1 at least.
+        if not (0 <= self.sup <= self.l1 <= self.l2_squared and self.sup**2 <= self.l2_squared and not 0 < self.sup < 1):
+            raise ValueError(
+                "A change of whole numbers has sup <= l1 <= l2_squared, sup**2 <= l2_squared, and a sup of 0 or at least 1, "
+                f"got {float(self.sup):g}, {float(self.l1):g}, {float(self.l2_squared):g}; derive it again."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Exact whole numbers, private until noise covers them, and how far one row moves them.
+
+    Attributes
+    ----------
+    values : int64 ndarray
+    change : Change
+    """
+
+    values: np.ndarray
+    change: Change
+
+    def __repr__(self) -> str:
+        return f"Query({np.size(self.values)} values, {self.change})"  # never the values
+
+
+def units(relation: str, n_tables: Any = 1) -> Change:
+    """Return the change of counts of cells, where a row is counted in one cell of each of `n_tables` tables.
+
+    Adding or removing a row changes one count of each table by 1. Replacing it takes 1 from a count of each and gives 1 to another. As
+    every change is 1, the sum and the sum of squares are both the number of counts that change.
+    """
+    changed = n_tables * (2 if relation == "replace_one" else 1)
+    return Change(relation, changed, changed, min(1, changed))

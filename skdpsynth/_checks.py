@@ -1,0 +1,88 @@
+"""Small checks of parameters, and how messages show what was given."""
+
+import math
+import numbers
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+_LONGEST = 80  # characters of a value that a message shows
+_PLAIN = (str, bytes, bool, int, float, complex, type(None))
+
+
+def shown(value: Any) -> str:
+    """Return how a message shows a value that was given for a parameter.
+
+    Numbers and words are shown, cut where they are long. Of anything else only the type is: a table given in place of a parameter must
+    not be printed, and a ``repr`` of somebody's own may fail.
+    """
+    if isinstance(value, _PLAIN) and type(value).__module__ == "builtins":
+        if isinstance(value, int) and abs(value) >= 10**_LONGEST:  # Python refuses to print the longest
+            return f"a whole number of more than {_LONGEST} digits"
+        return _cut(repr(value))
+    if isinstance(value, numbers.Number):
+        try:
+            return _cut(repr(value.item()) if hasattr(value, "item") else str(value))
+        except Exception:
+            return f"a {type(value).__name__}"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
+        return f"a {type(value).__name__} of shape {shape}"
+    if type(value) in (tuple, list, set, dict) and len(value) > 0:
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}" if type(value) not in (tuple, list, set, dict) else f"an empty {type(value).__name__}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def is_real(value: Any) -> bool:
+    """Whether `value` is a real number; True, False and spans of time are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and getattr(getattr(value, "dtype", None), "kind", "i") != "m"
+
+
+def is_whole(value: Any, low: float, high: float = math.inf) -> bool:
+    """Whether `value` is an integer (no bool, no span of time) in [low, high]."""
+    return isinstance(value, numbers.Integral) and is_real(value) and low <= int(value) <= high
+
+
+def is_inside(value: Any, low: float, high: float) -> bool:
+    """Whether `value` is a real number that is no integer, in the open interval (low, high)."""
+    return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and low < float(value) < high
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str], others: str = "") -> str:
+    """Raise ValueError unless `value` is one of the strings `choices`; `others` says what else the parameter takes."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}{others}, got {shown(value)}.")
+    return value
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_LAWS = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a user does
+_BETWEEN = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us
+
+
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn in the name of whoever called into the package: the first frame outside of it, and of scikit-learn."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_between(frame):
+        frame = frame.f_back
+    if category is None:
+        category = type(message) if isinstance(message, Warning) else UserWarning
+    warnings.warn_explicit(
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_between(frame: Any) -> bool:
+    file = frame.f_code.co_filename
+    return (file.startswith(_HERE) and not file.startswith(_LAWS)) or frame.f_globals.get("__name__", "").split(".")[0] in _BETWEEN

@@ -1,0 +1,212 @@
+"""Tables as callers give them: of what kind they are, and their cells as numbers. No message quotes a cell.
+
+On the ground floor, because checks for scikit-learn, the rooms of public facts and the metrics all read tables.
+"""
+
+import re
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpsynth._checks import shown
+
+_INSTEAD = "give LatentFactorSynthesizer a schema, with which it takes mixed tables as they are"
+_TIMES = re.compile(r"(date|time|period|duration|[<>|=]?m8)", re.IGNORECASE)
+
+
+def is_pandas(X: Any) -> bool:
+    """Whether this is a data frame of pandas, or of a subclass."""
+    return any(base.__module__.split(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(X).__mro__)
+
+
+def check_table(X: Any, name: str = "X") -> None:
+    """Refuse what is no table in memory, and tables whose cells hide values.
+
+    Parameters
+    ----------
+    X : object
+    name : str, default="X"
+        What the caller calls the table, for messages.
+    """
+    if X is None or isinstance(X, str | bytes | PathLike):
+        got = "None" if X is None else f"a {type(X).__name__}; read it from its file first"
+        raise TypeError(f"{name} must be a table in memory, an array or a data frame, got {got}.")
+    if (hasattr(X, "collect") and not hasattr(X, "to_numpy")) or hasattr(X, "__dask_graph__"):
+        how = ".compute()" if hasattr(X, "__dask_graph__") else ".collect()"
+        raise TypeError(f"{name} must be a table in memory, got a lazy {type(X).__name__}; call {how} first.")
+    rows = X if isinstance(X, list | tuple) else ()
+    if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        raise TypeError(f"{name} must not be a masked array, whose hidden values would be read; fill it first, X.filled(...), or give NaN.")
+
+
+def column_names(X: Any, name: str = "X") -> list[Any] | None:
+    """Return the column names of a data frame, which must be distinct; None of what is no frame."""
+    if isinstance(X, np.ndarray) or not hasattr(X, "columns") or not hasattr(X, "to_numpy"):
+        return None
+    names = list(X.columns)
+    if len(set(names)) < len(names):
+        raise _twice(name)
+    return names
+
+
+def eager_frame(X: Any, name: str = "X") -> Any:
+    """Return a data frame as one of narwhals, or None for what is no frame."""
+    import narwhals.stable.v2 as nw
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        return frame if isinstance(frame, nw.DataFrame) and frame.schema is not None else None
+    except DuplicateError:
+        raise _twice(name) from None
+
+
+def _twice(name: str) -> ValueError:
+    return ValueError(f"{name} must have distinct column names, but one occurs twice; rename the columns.")
+
+
+def as_numbers(X: Any, name: str = "X", instead: str = _INSTEAD) -> Any:
+    """Return a table of numbers as it is, a frame or an array; of objects that are numbers, as floats.
+
+    Parameters
+    ----------
+    X : array-like or data frame
+    name : str, default="X"
+    instead : str
+        What to do with cells that are no numbers, for messages.
+
+    Returns
+    -------
+    X : data frame or ndarray
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it holds something else; the message names columns and dtypes, which are public, and never a cell.
+    """
+    check_table(X, name)
+    return (_numbers_of_array if column_names(X, name) is None else _numbers_of_frame)(X, name, instead)
+
+
+def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
+    """Return a table of numbers for the checks of scikit-learn, whose messages would print the values of what is no table.
+
+    Parameters
+    ----------
+    X : array-like, data frame or sparse matrix
+    tell_names : bool, default=False
+        Whether frames that are not pandas' must tell their columns by an old protocol.
+    """
+    check_table(X)
+    if issparse(X):
+        return X
+    names, X = column_names(X), as_numbers(X)
+    if isinstance(X, np.ndarray):
+        check_rows_and_columns(X)
+    return Named(np.asarray(X.to_numpy()), names) if tell_names and names is not None and not is_pandas(X) else X
+
+
+def check_rows_and_columns(X: Any, name: str = "X") -> None:
+    """Refuse what scikit-learn would refuse with a message that prints the values."""
+    if X.ndim < 2:
+        raise ValueError(
+            f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: {name}.reshape(-1, 1) if it has "
+            f"a single feature, {name}.reshape(1, -1) if it is a single row."
+        )
+
+
+def matrix(X: Any, name: str, instead: str) -> np.ndarray:
+    """Return an array-like or a frame of numbers as an array of floats, NaN where a frame has none."""
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} must be dense, got a {type(X).__name__}; call .toarray() first.")
+    numbers = as_numbers(X, name, instead)
+    if is_pandas(numbers):
+        return numbers.to_numpy(dtype=float, na_value=np.nan)
+    with np.errstate(all="ignore"):  # a floating-point warning would tell of values
+        return np.asarray(numbers if isinstance(numbers, np.ndarray) else numbers.to_numpy(), dtype=float)
+
+
+def _numbers_of_frame(X: Any, name: str, instead: str) -> Any:
+    if not len(X.columns):
+        raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
+    for column, dtype in zip(X.columns, X.dtypes, strict=True):
+        if not _holds_numbers(X, column, dtype):
+            told = re.split(r"[(\[]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
+            raise TypeError(f"{name} must hold numbers only, but column {shown(str(column))} has dtype {told}; {_way_out(told, instead)}.")
+    return _quietly(lambda: X.astype(float), name, instead) if is_pandas(X) and np.dtype(object) in list(X.dtypes) else X
+
+
+def _holds_numbers(X: Any, column: Any, dtype: Any) -> bool:
+    """Whether numpy reads a column as numbers, or it has objects, which are tried."""
+    if str(dtype).startswith(("Sparse", "Int128", "UInt128")):  # the oldest polars panics on whole numbers of 128 bits
+        return False
+    if is_pandas(X):
+        return dtype == np.dtype(object) or getattr(dtype, "kind", "O") in "iufb"
+    try:
+        return X[column].head(0).to_numpy().dtype.kind in "iufb"
+    except Exception:  # a dtype that numpy has not
+        return False
+
+
+def _numbers_of_array(X: Any, name: str, instead: str) -> np.ndarray:
+    # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
+    array = _quietly(lambda: np.asarray(X, dtype=object if isinstance(X, list | tuple) else None), name, instead)
+    if array.dtype.kind in "OUS":
+        array = _quietly(lambda: array.astype(float), name, instead)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers; give real and imaginary parts as columns.")
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"{name} must hold numbers only, got dtype {array.dtype.name}; {_way_out(array.dtype.str, instead)}.")
+    return array
+
+
+def _way_out(dtype: str, instead: str) -> str:
+    if _TIMES.match(dtype):
+        return "turn times into numbers first, such as days since a public date"
+    if dtype.startswith("Sparse"):
+        return "make it dense first"
+    if dtype.startswith(("Int", "UInt", "Decimal", "complex")):
+        return "cast it to a number of 64 bits"
+    return f"drop it, or {instead}"
+
+
+def _quietly(convert: Callable[[], Any], name: str, instead: str) -> Any:
+    """Call `convert`; what goes wrong is said without the cell it went wrong on, which numpy's own error quotes."""
+    kind: type[Exception]
+    try:
+        with np.errstate(all="ignore"):
+            return convert()
+    except MemoryError:
+        raise
+    except TypeError:
+        kind = TypeError
+    except Exception:  # also of the caller's own objects
+        kind = ValueError
+    # Raised here, so that it has no context.
+    raise kind(
+        f"{name} must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a number); "
+        f"drop their columns, or {instead}."
+    )
+
+
+class Named:
+    """An array with column names, told by the interchange protocol and by ``columns`` alike."""
+
+    def __init__(self, values: Any, names: list[Any]) -> None:
+        self._values, self._names = values, [str(name) for name in names]
+        self.shape, self.dtype = values.shape, getattr(values, "dtype", None)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self._values, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __dataframe__(self, *args: Any, **kwargs: Any) -> "Named":
+        return self
+
+    def column_names(self) -> list[str]:
+        return self._names

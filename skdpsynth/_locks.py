@@ -1,0 +1,31 @@
+"""One lock for each object that lives on between calls: held by whoever reads or writes it."""
+
+import os
+import threading
+from typing import Any
+from weakref import WeakKeyDictionary
+
+_locks: "WeakKeyDictionary[Any, threading.RLock]" = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def lock_of(owner: Any) -> Any:
+    """Return the lock of an object; the thread that holds it may take it again.
+
+    It is no attribute, so it is in no pickle and no copy of the object, which get locks of their own; and after a fork the child starts
+    with free locks, whatever other threads of the parent held.
+    """
+    lock = _locks.get(owner)
+    if lock is None:
+        with _making:
+            lock = _locks.setdefault(owner, threading.RLock())
+    return lock
+
+
+def _start_anew() -> None:
+    global _locks, _making
+    _locks, _making = WeakKeyDictionary(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)

@@ -1,0 +1,291 @@
+"""What all counters share: what may arrive, the lock, and the door that noise comes through."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from skdpsynth._change import Change
+from skdpsynth._checks import is_whole, shown
+from skdpsynth._locks import lock_of
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    PrivacyLoss,
+    StandingRelease,
+    check_accountant,
+    check_epsilon,
+    check_rng,
+    mechanism,
+)
+
+LARGEST = 2**62  # of a count: twice that, or noise on it, still fits into 64 bits
+
+
+class ContinualCounter(ABC):
+    """Base of the counters.
+
+    A counter has one lock, for whoever reads or writes it: counts of one time must never meet noise of another, since two sums with the
+    same noise tell the counts apart. All that an event changes is in ``_state``. It is computed first and assigned once, so an update
+    that is refused or interrupted has counted nothing, and may be repeated.
+    """
+
+    horizon: int
+    n_counters: int
+    sensitivity: int
+    epsilon: Any
+    name: str
+    _state: Any  # what arrived: as secret as the data
+    _attached: StandingRelease | None
+
+    def __init__(
+        self,
+        horizon: int,
+        *,
+        epsilon: Any = 1.0,
+        n_counters: int = 1,
+        sensitivity: int = 1,
+        accountant: Any = None,
+        random_state: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self._set_up(horizon, epsilon, n_counters, sensitivity, name)
+        self.resume(accountant, random_state)
+
+    @classmethod
+    def _without_door(
+        cls, horizon: int, epsilon: Any, n_counters: int = 1, sensitivity: int = 1, name: str | None = None, **own: Any
+    ) -> Self:
+        """Return a counter that has no noise yet: `resume` gives it a door."""
+        counter = cls.__new__(cls)
+        vars(counter).update(own)
+        counter._set_up(horizon, epsilon, n_counters, sensitivity, name)
+        return counter
+
+    def _set_up(self, horizon: int, epsilon: Any, n_counters: int, sensitivity: int, name: str | None) -> None:
+        for what, number in (("horizon", horizon), ("n_counters", n_counters), ("sensitivity", sensitivity)):
+            check_size(what, number)
+        self.horizon, self.n_counters, self.sensitivity = int(horizon), int(n_counters), int(sensitivity)
+        self.epsilon = check_epsilon(epsilon)
+        self.name = type(self).__name__ if name is None else name
+        self._attached = None
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Set what the noise depends on, and the empty state."""
+
+    # What it costs
+
+    @abstractmethod
+    def _change(self, relation: str = "replace_one") -> Change:
+        """Return how far one event moves what the noise of this counter is added to."""
+
+    def _share(self) -> PrivacyLoss:
+        """What of the loss the noise is made for."""
+        return self._loss()
+
+    def _loss(self) -> PrivacyLoss:
+        return PrivacyLoss(epsilon=self.epsilon)
+
+    def _noise(self) -> Any:
+        return noise_for(self._change(), self._share())
+
+    def _own_accountant(self) -> PrivacyAccountant:
+        return PrivacyAccountant(self.epsilon)
+
+    # The door
+
+    def resume(self, accountant: Any = None, random_state: Any = None) -> None:
+        """Go on after loading: charge the whole of epsilon to `accountant` (None: one of its own) and take noise from now on.
+
+        Two counters that go on from one state are two releases of what follows.
+
+        Parameters
+        ----------
+        accountant : PrivacyAccountant, default=None
+            Or what its method ``standing`` returned, if that was charged enough for this counter.
+        random_state : int, RandomState or None, default=None
+            None: secure noise.
+        """
+        with lock_of(self):
+            ahead = self._going_on(self._own_accountant() if accountant is None else accountant, random_state)
+            vars(self).update(vars(ahead))
+
+    def _going_on(self, accountant: Any, random_state: Any = None) -> Self:
+        """Return a counter that goes on from here, with a door of its own."""
+        ahead = self._ahead()
+        ahead._attach(opened(accountant, ahead._noise(), random_state, self.name, self._loss(), ahead._change), self)
+        return ahead
+
+    def _ahead(self) -> Self:
+        """Return what goes on from here, as far as it is public: it says what noise is needed."""
+        return self._twin()
+
+    def _attach(self, door: StandingRelease, before: Self) -> None:
+        """Take noise from a door; `before` is this counter as it was until now."""
+        self._attached = door
+
+    def _twin(self) -> Self:
+        twin = type(self).__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    @property
+    def _door(self) -> StandingRelease:
+        """Where noise comes from."""
+        if self._attached is None:
+            raise ValueError(f"{self!r} was loaded or copied, and has no noise; call resume() to go on.")
+        return self._attached
+
+    # Counting
+
+    def update(self, x: Any) -> None:
+        """Count what arrives at one time.
+
+        Parameters
+        ----------
+        x : int or array-like of shape (n_counters,)
+            Whole numbers, of at most 2**62 / horizon. Replacing the event of this time must change `x` by at most `sensitivity` in L1
+            norm.
+        """
+        locked(self, self._take, as_counts(x, self.n_counters, self._largest()))
+
+    def update_cells(self, cells: Any) -> None:
+        """Count events that fall into one cell each, one a time step.
+
+        Parameters
+        ----------
+        cells : array-like of shape (n_steps,), int
+            In [0, n_counters).
+        """
+        cells = as_cells(cells, self.n_counters)
+        if len(cells):
+            locked(self, self._take_cells, cells)
+
+    @abstractmethod
+    def _take(self, x: np.ndarray) -> None:
+        """Count what arrives at one time: checked, and with the lock held. The last statement assigns, or stores, the new state."""
+
+    @abstractmethod
+    def _take_cells(self, cells: np.ndarray) -> None:
+        """The same of events of one cell each."""
+
+    def _largest(self) -> int:
+        """What may arrive in a cell at one time: a public number, so that refusing more tells nothing of the sum."""
+        return LARGEST // self.horizon
+
+    def _check(self, n_steps: int) -> None:
+        """Refuse what cannot be counted, before anything changes."""
+        self._door.check_open(self.name)
+        if self.n_steps + n_steps > self.horizon:
+            raise ValueError(
+                f"horizon is {self.horizon} steps, and {self.n_steps} are past: {n_steps} more are too many; use a larger horizon."
+            )
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Time steps so far."""
+
+    @property
+    @abstractmethod
+    def value(self) -> np.ndarray:
+        """Released counts so far, shape (n_counters,)."""
+
+    # Copies
+
+    def settle(self) -> None:
+        """Draw the noise of this time, so that copies that are made now agree on it."""
+        if self._attached is not None:
+            _ = self.value
+
+    def _snapshot(self) -> dict[str, Any]:
+        """Return the attributes, so that no later update shows in them."""
+        return {**vars(self), "_attached": None}
+
+    def __getstate__(self) -> dict[str, Any]:
+        with lock_of(self):
+            self.settle()
+            return self._snapshot()
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(horizon={self.horizon}, n_counters={self.n_counters}, n_steps={self.n_steps})"  # never what it counted
+        )
+
+
+def locked(owner: Any, take: Callable, *arguments: Any) -> None:
+    """Call what changes an object, while its lock is held.
+
+    `take` assigns the new state at its very end. All is on one line here, and the last of its callers: no line begins after the
+    assignment, so whatever breaks in where a line begins comes before it (and nothing is counted) or after the update.
+    """
+    with lock_of(owner): take(*arguments)  # fmt: skip  # noqa: E701
+
+
+def opened(
+    accountant: Any, noise: Any, random_state: Any, name: str, loss: PrivacyLoss, change: Callable[[str], Change]
+) -> StandingRelease:
+    """Return a door for a mechanism: charged to an accountant, or part of one that was charged enough already."""
+    if isinstance(accountant, StandingRelease):
+        return accountant.part(noise, loss, change(accountant.neighboring))
+    check_accountant(accountant)
+    return accountant.standing(noise, stream_of(random_state), name=name, loss=loss, change=change(accountant.neighboring))
+
+
+def noise_for(change: Change, share: PrivacyLoss) -> Any:
+    """Return the noise that covers a change at a share of the budget: the one place where counters make noise."""
+    return mechanism(change, share).noise
+
+
+def change_of(relation: str, l1: int, l2_squared: int, sup: int) -> Change:
+    """Return a change of whole numbers."""
+    return Change(relation, Fraction(l1), Fraction(l2_squared), Fraction(sup))
+
+
+def stream_of(random_state: Any) -> Any:
+    """Return a stream of bits, of a seed or given as such."""
+    return random_state if hasattr(random_state, "seeded") else check_rng(random_state)
+
+
+def check_size(name: str, number: Any) -> int:
+    """Return a size, or raise ValueError unless it is a positive integer whose counts fit into 64 bits."""
+    if not is_whole(number, 1, LARGEST):
+        raise ValueError(f"{name} must be a positive integer (at most 2**62), got {shown(number)}.")
+    return int(number)
+
+
+def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
+    """Return whole numbers as a fresh int64 array of shape (n_counters,), or raise."""
+    x = np.asarray(x)
+    if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
+        raise ValueError(f"x must hold a whole number for each of {n_counters} counters, got {x.dtype} of shape {x.shape}.")
+    if int(x.max()) > largest or int(x.min()) < -largest:
+        raise ValueError(f"x must lie within {largest} of 0 at each time, so that no count overflows; use a smaller horizon, or units.")
+    return np.broadcast_to(x, (n_counters,)).astype(np.int64)
+
+
+def as_cells(cells: Any, n_counters: int) -> np.ndarray:
+    """Return cell numbers as an array of shape (n_steps,), or raise."""
+    cells = np.asarray(cells)
+    if cells.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if cells.dtype.kind not in "iu" or cells.ndim != 1:
+        raise ValueError(f"cells must hold one whole number a time step, got {cells.dtype} of shape {cells.shape}.")
+    lowest, highest = (cells[0], cells[0]) if len(cells) == 1 else (cells.min(), cells.max())
+    if lowest < 0 or highest >= n_counters:
+        raise ValueError(f"cells must lie in [0, n_counters={n_counters}), but some do not; check what numbers them.")
+    return cells.astype(np.int64, copy=False)
+
+
+def one_hot(cell: Any, n_counters: int) -> np.ndarray:
+    """Return the counts of one event."""
+    x = np.zeros(n_counters, dtype=np.int64)
+    x[cell] = 1
+    return x

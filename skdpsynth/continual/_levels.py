@@ -1,0 +1,187 @@
+"""Counts over levels of time, each with a budget of its own."""
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+
+from skdpsynth._change import Change
+from skdpsynth._checks import check_choice
+from skdpsynth._locks import lock_of
+from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_size, locked, noise_for, opened, stream_of
+from skdpsynth.continual._sparse import SparseCounter
+from skdpsynth.continual._tree import BinaryCounter, KaryCounter
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import PrivacyLoss, StandingRelease, check_accountant, check_epsilon
+
+_Level = tuple[np.ndarray, ContinualCounter | None, Any, StandingRelease | None]
+
+
+@savable
+class InhomogeneousCounter:
+    """Counts over levels of time, each with a budget of its own: the counts of the levels past, and a counter of the present one.
+
+    Parameters
+    ----------
+    counter : {"kary", "binary", "sparse"}, default="sparse"
+        What counts within a level. With "sparse", half of a level's epsilon is kept for its total, released when it ends; the
+        others end with their own.
+    n_counters : int, default=1
+        Cells that are counted side by side.
+    sensitivity : int, default=1
+        By how much changing what arrives at one time may change the cells' counts, in L1 norm.
+    every : int, default=1
+        For "sparse": see `SparseCounter`.
+    history : array-like of shape (n_counters,), default=None
+        Released counts of what came before. None: zeros.
+    name : str, default="InhomogeneousCounter"
+        For the ledger.
+
+    Notes
+    -----
+    *Privacy.* What arrives in a level is counted by that level's counter, at the level's epsilon, and nowhere else.
+
+    References
+    ----------
+    .. [1] He (2025), dissertation, Algorithm 11.
+
+    Examples
+    --------
+    >>> from skdpsynth.continual import InhomogeneousCounter
+    >>> from skdpsynth.privacy import PrivacyAccountant, check_rng
+    >>> counter = InhomogeneousCounter("kary")
+    >>> counter.start_level(10, 2.0, PrivacyAccountant(2.0), check_rng(None))
+    >>> counter.update_cells([0, 0, 0])
+    >>> counter.value.shape
+    (1,)
+    """
+
+    def __init__(
+        self,
+        counter: str = "sparse",
+        *,
+        n_counters: int = 1,
+        sensitivity: int = 1,
+        every: int = 1,
+        history: Any = None,
+        name: str = "InhomogeneousCounter",
+    ) -> None:
+        self.counter = check_choice("counter", counter, tuple(_KINDS))
+        self.n_counters, self.sensitivity = check_size("n_counters", n_counters), check_size("sensitivity", sensitivity)
+        self.every, self.name = check_size("every", every), name
+        # What was released of the levels past; of the present one its counter, its epsilon, and its door.
+        self._level: _Level = (_as_history(history, self.n_counters), None, None, None)
+
+    def start_level(self, horizon: int, epsilon: Any, accountant: Any, random_state: Any = None) -> None:
+        """End the present level and start another.
+
+        Parameters
+        ----------
+        horizon : int
+            Number of time steps of the new level.
+        epsilon : float
+            Its cost.
+        accountant : PrivacyAccountant
+            Charged `epsilon` at once.
+        random_state : int, RandomState, stream or None, default=None
+            None: secure noise. Levels need different seeds, or children of one stream: equal ones would draw equal noise.
+        """
+        if accountant is None:
+            raise ValueError("accountant must be a PrivacyAccountant, got None; make one with PrivacyAccountant(epsilon).")
+        epsilon, is_sparse = check_epsilon(epsilon), self.counter == "sparse"
+        # With "sparse" half of epsilon is for the level as it goes, half for its total.
+        share, own = (epsilon / 2, {"every": self.every}) if is_sparse else (epsilon, {})
+        present = _KINDS[self.counter]._without_door(horizon, share, self.n_counters, self.sensitivity, self.name, **own)
+        with lock_of(self):
+            door = opened(accountant, present._noise(), stream_of(random_state), self.name, PrivacyLoss(epsilon=epsilon), present._change)
+            self._level = self._ended(), present._going_on(door), epsilon, door
+
+    def end_level(self) -> None:
+        """Add the released total of the present level, if there is one, to the past."""
+        with lock_of(self):
+            self._level = self._ended(), None, None, None
+
+    def _ended(self) -> np.ndarray:
+        """Return what is released of all levels, if the present one ends now."""
+        past, present, epsilon, door = self._level
+        if present is None or door is None:
+            return past
+        if not isinstance(present, SparseCounter):
+            return past + present.value
+        total = PrivacyLoss(epsilon=epsilon / 2)
+        change = self._change_of_total(door.neighboring)
+        return past + door.part(noise_for(change, total), total, change).release(present._exact, f"{self.name}: total")
+
+    def _change_of_total(self, relation: str = "replace_one") -> Change:
+        """The counts of a level: an event changes those of one time, by `sensitivity` in L1 norm, and is in one level."""
+        return change_of(relation, self.sensitivity, self.sensitivity**2, self.sensitivity)
+
+    def resume(self, accountant: Any, rng: Any) -> None:
+        """Go on after loading: take noise from the stream `rng` from now on, under what `accountant` was charged already.
+
+        Parameters
+        ----------
+        accountant : PrivacyAccountant
+            Made by ``reopened`` from the record of that which was charged when the level started.
+        rng : stream of random bits
+        """
+        check_accountant(accountant)
+        with lock_of(self):
+            past, present, epsilon, _ = self._level
+            if present is not None:
+                ahead, loss = present._ahead(), PrivacyLoss(epsilon=epsilon)
+                change = ahead._change(accountant.neighboring)
+                door = accountant.standing_again(ahead._noise(), rng, name=self.name, loss=loss, change=change)
+                self._level = past, present._going_on(door), epsilon, door
+
+    def update(self, x: Any) -> None:
+        """Count what arrives at one time; see `KaryCounter.update`."""
+        locked(self, self._take, x)
+
+    def update_cells(self, cells: Any) -> None:
+        """Count events that fall into one cell each, one a time step; see `KaryCounter.update_cells`."""
+        locked(self, self._take_cells, cells)
+
+    def _take(self, x: Any) -> None:
+        self._started().update(x)
+
+    def _take_cells(self, cells: Any) -> None:
+        self._started().update_cells(cells)
+
+    def _started(self) -> ContinualCounter:
+        present = self._level[1]
+        if present is None:
+            raise ValueError("No level has started; call start_level first.")
+        return present
+
+    @property
+    def value(self) -> np.ndarray:
+        """Released counts so far, shape (n_counters,), int64."""
+        with lock_of(self):
+            past, present = self._level[:2]
+            return past.copy() if present is None else past + present.value
+
+    def __getstate__(self) -> dict[str, Any]:
+        with lock_of(self):
+            past, present, epsilon, _ = self._level
+            return {**vars(self), "_level": (past, copy.copy(present), epsilon, None)}
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __repr__(self) -> str:
+        return f"InhomogeneousCounter({self.counter!r}, n_counters={self.n_counters})"
+
+
+_KINDS: dict[str, type[ContinualCounter]] = {"kary": KaryCounter, "binary": BinaryCounter, "sparse": SparseCounter}
+
+
+def _as_history(history: Any, n_counters: int) -> np.ndarray:
+    """Return released counts as a fresh int64 array of shape (n_counters,), or raise."""
+    history = np.zeros(n_counters, dtype=np.int64) if history is None else np.asarray(history)
+    if history.dtype.kind not in "iu" or history.shape != (n_counters,) or int(history.max()) > LARGEST or int(history.min()) < -LARGEST:
+        raise ValueError(
+            f"history must hold a whole number for each of {n_counters} counters, within 2**62 of 0, "
+            f"got {history.dtype} of shape {history.shape}."
+        )
+    return history.astype(np.int64)

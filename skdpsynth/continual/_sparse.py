@@ -1,0 +1,197 @@
+"""Sparse counting."""
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from skdpsynth._change import Change
+from skdpsynth._locks import lock_of
+from skdpsynth.continual._base import ContinualCounter, change_of, check_size
+from skdpsynth.continual._tree import KaryCounter, add_one, counts_of
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import PrivacyLoss, StandingRelease
+
+
+@savable
+class SparseCounter(ContinualCounter):
+    """Sparse counting: a released count changes only when enough has arrived since it last did.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of time steps.
+    epsilon : float, default=1.0
+        Cost of the whole stream, under the change of what arrives at one time.
+    n_counters : int, default=1
+        Cells that are counted side by side.
+    sensitivity : int, default=1
+        How many cells' counts change, by one each, with what arrives at one time: 2 where an event moves to another cell.
+    every : int, default=1
+        Thresholds are compared at multiples of this many steps only: a public choice, which the proof does not mind.
+    accountant : PrivacyAccountant, default=None
+        Charged epsilon at once. None: one of its own.
+    random_state : int, RandomState or None, default=None
+        None: secure noise.
+    name : str, default=None
+        For the ledger; counters that share a seed need different ones.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_counters,), int64
+        Released counts so far.
+    n_steps : int
+        Time steps so far.
+    threshold : float
+        9 log(horizon) / e with e = epsilon / sensitivity: what a segment holds before it is closed, about.
+
+    Notes
+    -----
+    *Privacy.* Let a cell's count change by one at one time, and e be the cost for that. Half of e pays for the segments, half for a
+    `KaryCounter` of their counts. Segments cost the *larger*, not the sum, of 1 / (scale of the threshold's noise) and 1 / (scale
+    of the queries' noise), here both e / 2. Proof: let x' = x + 1 at time t0. Segmentations that agree up to there have equal laws
+    elsewhere. In the segment of t0 with threshold noise l and query noise q_s, that it closes at k has probability sum_l f(l)
+    prod_(s<k) P(N_s + q_s <= T + l) P(N_k + q_k > T + l). From x to x', replace l by l - 1: every factor grows or stays, and f
+    changes by a factor exp(e / 2) at most. From x' to x, keep l: the factors before k grow, and only the last shrinks, by exp(e /
+    2) at most. Both hold at any public set of times of comparison.
+
+    *Copies.* The counters of closed segments resume as `KaryCounter` does. An open segment keeps its limit, so that going on once costs
+    nothing more. Several copies of one state share the limits of their open segments. For an event that only one of them sees, replacing
+    l by l - 1 shrinks one factor of each other copy, that of closing, by exp(e / 2) at most: beside k other continuations its segments
+    cost (k + 1) e / 2. Two copies so cost 3/2 epsilon for what one of them sees, and 2 epsilon for what both do.
+
+    References
+    ----------
+    .. [1] He (2025), dissertation, Algorithm 10; Dwork, Naor, Reingold, Rothblum (2015), "Pure differential privacy for rectangle
+       queries via private partitions". Corrected: the loop ends at the horizon.
+
+    Examples
+    --------
+    >>> from skdpsynth.continual import SparseCounter
+    >>> counter = SparseCounter(1000, epsilon=5.0)
+    >>> counter.update(1)
+    >>> counter.value
+    array([0])
+    """
+
+    every: int
+
+    def __init__(
+        self,
+        horizon: int,
+        *,
+        epsilon: Any = 1.0,
+        n_counters: int = 1,
+        sensitivity: int = 1,
+        every: int = 1,
+        accountant: Any = None,
+        random_state: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.every = check_size("every", every)
+        super().__init__(
+            horizon,
+            epsilon=epsilon,
+            n_counters=n_counters,
+            sensitivity=sensitivity,
+            accountant=accountant,
+            random_state=random_state,
+            name=name,
+        )
+
+    def _prepare(self) -> None:
+        # Counts of the open segments, and last the number of steps; their limits; and by cell the counter of its closed segments. Only
+        # the counts are ever changed in place, by one step that is not compared.
+        self._state = np.zeros(self.n_counters + 1, dtype=np.int64), None, {}
+        unit = self.epsilon / self.sensitivity
+        self.threshold = 0.0 if unit == math.inf else 9 * math.log(max(self.horizon, 2)) / float(unit)
+
+    def _change(self, relation: str = "replace_one") -> Change:
+        """The counts of the cells at one comparison.
+
+        An event changes `sensitivity` of them, by one each. The proof above shows that the segments of a cell cost what one comparison
+        does, and not what all of them do: so this is all that their noise has to cover.
+        """
+        return change_of(relation, self.sensitivity, self.sensitivity, 1)
+
+    def _share(self) -> PrivacyLoss:
+        return PrivacyLoss(epsilon=self.epsilon / 2)  # the other half is for the counters of the segments
+
+    def _attach(self, door: StandingRelease, before: Self) -> None:
+        super()._attach(door, before)
+        counts, limits, closed = self._state
+        self._state = counts, limits, {cell: segments._going_on(door) for cell, segments in closed.items()}
+
+    @property
+    def n_steps(self) -> int:
+        """Time steps so far."""
+        return int(self._state[0][-1])
+
+    def _take(self, x: np.ndarray) -> None:
+        self._check(1)
+        self._state = self._compared(self._state[0] + np.append(x, 1), *self._state[1:])
+
+    def _take_cells(self, cells: np.ndarray) -> None:
+        self._check(len(cells))
+        if len(cells) == 1 and (self.n_steps + 1) % self.every:
+            add_one(self._state[0], int(cells[0]))
+        else:
+            self._state = self._after(cells)
+
+    def _after(self, cells: np.ndarray) -> tuple:
+        """Return the state after some events. What is drawn for events that are interrupted never leaves."""
+        state = self._state
+        first = min(len(cells), self.every - self.n_steps % self.every)
+        for part in (cells[:first], *(cells[i : i + self.every] for i in range(first, len(cells), self.every))):
+            state = self._compared(state[0] + counts_of(part, self.n_counters), *state[1:])
+        return state
+
+    def _compared(self, counts: np.ndarray, limits: np.ndarray | None, closed: dict[int, KaryCounter]) -> tuple:
+        """Close the segments that hold enough, by a noisy comparison with a noisy limit, if it is time to; `counts` may be changed."""
+        time, open_counts = int(counts[-1]), counts[:-1]
+        if time % self.every:
+            return counts, limits, closed
+        name = f"{self.name}: time {time}"
+        if limits is None:
+            limits = self._fresh_limits(self.n_counters, f"{self.name}: first limits")
+        over = np.flatnonzero(self._door.release(open_counts, f"{name}, queries") > limits)
+        if len(over):
+            closed, limits = dict(closed), limits.copy()
+            for cell in over.tolist():
+                closed[cell] = self._segments(closed.get(cell), cell).followed_by(open_counts[cell])
+            open_counts[over] = 0
+            limits[over] = self._fresh_limits(len(over), f"{name}, limits")
+        return counts, limits, closed
+
+    def _segments(self, counter: KaryCounter | None, cell: int) -> KaryCounter:
+        """Return the counter of the closed segments of a cell, or one that begins."""
+        if counter is not None:
+            return counter
+        own = self.epsilon / (2 * self.sensitivity)
+        name = f"{self.name}: segments of cell {cell}"
+        return KaryCounter._without_door(-(-self.horizon // self.every), own, name=name)._going_on(self._door)
+
+    def _fresh_limits(self, size: int, name: str) -> np.ndarray:
+        return self.threshold + self._door.release(np.zeros(size, dtype=np.int64), name)
+
+    @property
+    def value(self) -> np.ndarray:
+        """Released counts so far, shape (n_counters,), int64."""
+        with lock_of(self):
+            _ = self._door
+            out = np.zeros(self.n_counters, dtype=np.int64)
+            for cell, counter in self._state[2].items():
+                out[cell] = counter.value[0]
+            return out
+
+    @property
+    def _exact(self) -> np.ndarray:
+        """What has arrived, in open and closed segments: private."""
+        out = self._state[0][:-1].copy()
+        for cell, counter in self._state[2].items():
+            out[cell] += counter._state[0]
+        return out
+
+    def _snapshot(self) -> dict[str, Any]:
+        counts, *rest = self._state
+        return {**super()._snapshot(), "_state": (counts.copy(), *rest)}

@@ -1,0 +1,268 @@
+"""Counters that add up nodes of a tree over time."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from skdpsynth._change import Change
+from skdpsynth._locks import lock_of
+from skdpsynth.continual._base import ContinualCounter, change_of
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import StandingRelease
+
+
+class TreeCounter(ContinualCounter):
+    """The exact count plus the noise of the nodes of a tree over time that make up the time so far.
+
+    Noise of a node is drawn when it is first used and kept as long as it can be used again: a fresh draw for each use would let it
+    be averaged away. All is whole numbers.
+
+    The state is one array: counts, and last the number of steps. So one store moves both, and an event and its time are counted
+    together or not at all.
+    """
+
+    base: int
+    n_levels: int
+
+    def _prepare(self) -> None:
+        self._state = np.zeros(self.n_counters + 1, dtype=np.int64)
+        self._kept: dict[tuple[int, int], np.ndarray] = {}  # noise by (level, index): as secret as the data
+        self._past: tuple = (0, 0, 0)  # steps before this tree began, what they counted, and what was released of it
+        self.base, self.n_levels = self._shape(self.horizon)
+
+    @abstractmethod
+    def _shape(self, horizon: int) -> tuple[int, int]:
+        """Return ``base`` and ``n_levels``."""
+
+    @abstractmethod
+    def _nodes(self, t: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (level, index, sign): the nodes whose signed sums of events are the count up to `t`."""
+
+    def _change(self, relation: str = "replace_one") -> Change:
+        """The vector of all nodes, of every cell.
+
+        A time step is in one node of each level. So one event changes n_levels nodes of a cell, each by as much as it changes the counts
+        of its time: by `sensitivity` in L1 norm over the cells, and by no more in one of them.
+        """
+        s, h = self.sensitivity, self.n_levels
+        return change_of(relation, h * s, h * s * s, s)
+
+    @property
+    def n_steps(self) -> int:
+        """Time steps so far."""
+        return int(self._state[-1])
+
+    def _take(self, x: np.ndarray) -> None:
+        self._check(1)
+        self._state = self._state + np.append(x, 1)
+
+    def _take_cells(self, cells: np.ndarray) -> None:
+        self._check(len(cells))
+        if len(cells) == 1:
+            add_one(self._state, int(cells[0]))
+        else:
+            self._state = self._state + counts_of(cells, self.n_counters)
+
+    @property
+    def value(self) -> np.ndarray:
+        """Released counts so far, shape (n_counters,), int64."""
+        with lock_of(self):
+            return self._released(self._door)
+
+    def _released(self, door: StandingRelease) -> np.ndarray:
+        start, exact, released = self._past
+        t = self.n_steps - start
+        if not t:
+            return np.zeros(self.n_counters, dtype=np.int64) + released  # public: nothing has come since
+        self._kept = {node: noise for node, noise in self._kept.items() if self._ends(*node) + self.base ** (node[0] + 1) >= t}
+        since = f"{self.name}: from step {start}" if start else self.name
+        nodes = [((level, i), f"{since}: node {i} of level {level}", sign) for level, i, sign in self._nodes(t)]
+        if not start:
+            return door.release_nodes(self._state[:-1], nodes, self._kept)
+        return released + door.release_nodes(self._state[:-1] - exact, nodes, self._kept)
+
+    def _ends(self, level: int, index: int) -> int:
+        return (index + 1) * self.base**level
+
+    def _snapshot(self) -> dict[str, Any]:
+        return {**super()._snapshot(), "_state": self._state.copy(), "_kept": dict(self._kept)}
+
+
+@savable
+class BinaryCounter(TreeCounter):
+    """The binary mechanism: a count is the sum of the blocks of time in the binary expansion of its length.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of time steps.
+    epsilon : float, default=1.0
+        Cost of the whole stream, under the change of what arrives at one time.
+    n_counters : int, default=1
+        Cells that are counted side by side.
+    sensitivity : int, default=1
+        By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
+        cell.
+    accountant : PrivacyAccountant, default=None
+        Charged epsilon at once. None: one of its own.
+    random_state : int, RandomState or None, default=None
+        None: secure noise.
+    name : str, default=None
+        For the ledger; counters that share a seed need different ones.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_counters,), int64
+        Released counts so far.
+    n_steps : int
+        Time steps so far.
+
+    Notes
+    -----
+    *Privacy.* Pure epsilon, also when the stream reacts to what was released. A step is in one block of each of L =
+    floor(log2(horizon)) + 1 levels, so noise of scale L / epsilon on every block will do.
+
+    *Copies.* A block is used only when it is over. So two copies that go on with different events share the noise of blocks that hold
+    the same events, and no other.
+
+    References
+    ----------
+    .. [1] Chan, Shi, Song (2011), "Private and continual release of statistics"; Dwork, Naor, Pitassi, Rothblum (2010).
+
+    Examples
+    --------
+    >>> from skdpsynth.continual import BinaryCounter
+    >>> counter = BinaryCounter(100, epsilon=5.0)
+    >>> counter.update(1)
+    >>> counter.value.shape
+    (1,)
+    """
+
+    def _shape(self, horizon: int) -> tuple[int, int]:
+        return 2, horizon.bit_length()
+
+    def _nodes(self, t: int) -> Iterator[tuple[int, int, int]]:
+        for level in range(t.bit_length()):
+            if t >> level & 1:
+                yield level, (t >> level) - 1, 1
+
+
+@savable
+class KaryCounter(TreeCounter):
+    """The k-ary tree mechanism with subtraction: counts by the balanced base-k digits of time. The default for pure epsilon.
+
+    A count is that up to a round time, plus a few blocks after it, or minus a few blocks before it, whose noise is drawn ahead of
+    time.
+
+    Parameters
+    ----------
+    horizon : int
+        Number of time steps.
+    epsilon : float, default=1.0
+        Cost of the whole stream, under the change of what arrives at one time.
+    n_counters : int, default=1
+        Cells that are counted side by side.
+    sensitivity : int, default=1
+        By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
+        cell.
+    accountant : PrivacyAccountant, default=None
+        Charged epsilon at once. None: one of its own.
+    random_state : int, RandomState or None, default=None
+        None: secure noise.
+    name : str, default=None
+        For the ledger; counters that share a seed need different ones.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_counters,), int64
+        Released counts so far.
+    n_steps : int
+        Time steps so far.
+
+    Notes
+    -----
+    *Privacy.* With A the prefix sums, R the sums of the nodes and L the signs, A = L R: what is released, A x + L noise, is a
+    function of R x + noise. A step is in one node of each of h levels, so the L1 sensitivity of R x is h, and noise of scale h /
+    epsilon makes it epsilon-differentially private, also when the stream reacts to what was released. The branching k (odd) and the
+    height h (the least with (k**h - 1) / 2 >= horizon) are those of the least mean squared error.
+
+    *Copies.* A node that is subtracted is used before it is over. Were its noise to travel with a copy, two copies that go on with
+    different events would differ by exact counts, and were it drawn again, the node would be released twice under one charge. So a
+    counter that resumes ends its tree: the value of that time is a constant from then on, and a fresh tree, over what is left of the
+    horizon, counts what follows. Events before are in the old tree only, whose noise is not drawn again; events after are in the new
+    one only. Each continuation costs epsilon on what it sees, and two differ by independent noise. The price is the noise of one value
+    for each time that it resumes.
+
+    References
+    ----------
+    .. [1] Andersson, Pagh, Steiner, Torkamani (2024), "Count on your elders: Laplace vs Gaussian noise".
+
+    Examples
+    --------
+    >>> from skdpsynth.continual import KaryCounter
+    >>> counter = KaryCounter(1000, epsilon=5.0, n_counters=3, sensitivity=2)
+    >>> counter.update_cells([0, 2, 2, 1])
+    >>> counter.value.shape
+    (3,)
+    """
+
+    def _shape(self, horizon: int) -> tuple[int, int]:
+        # Mean squared error at scale h: a digit is (k^2 - 1) / 4k in absolute value on average, in each of h levels.
+        def shapes() -> Iterator[tuple[float, int, int]]:
+            for height in range(1, 2 + int(math.log2(horizon + 1))):
+                k = max(3, (int((2 * horizon + 1) ** (1 / height)) - 2) | 1)
+                while (k**height - 1) // 2 < horizon:
+                    k += 2
+                yield height**3 * (k * k - 1) / k, k, height
+
+        return min(shapes())[1:]
+
+    def _nodes(self, t: int) -> Iterator[tuple[int, int, int]]:
+        k, rest, digits = self.base, t, []
+        while rest:
+            digit = (rest + k // 2) % k - k // 2
+            digits.append(digit)
+            rest = (rest - digit) // k
+        start = 0  # of what is left of t, in steps
+        for level in range(len(digits) - 1, -1, -1):
+            side, digit = k**level, digits[level]
+            sign = 1 if digit > 0 else -1
+            first = start // side if digit > 0 else start // side + digit
+            for index in range(first, first + abs(digit)):
+                yield level, index, sign
+            start += digit * side
+
+    def followed_by(self, count: int) -> Self:
+        """Return a copy, with the same door and nodes, that has counted one step more; this counter stays as it is."""
+        twin = self._twin()
+        twin._state = self._state + np.array([count, 1])
+        return twin
+
+    def _ahead(self) -> Self:
+        ahead = self._twin()
+        if self.n_steps > self._past[0]:
+            ahead._kept = {}
+            ahead.base, ahead.n_levels = self._shape(max(1, self.horizon - self.n_steps))
+        return ahead
+
+    def _attach(self, door: StandingRelease, before: Self) -> None:
+        super()._attach(door, before)
+        if self.n_steps > self._past[0]:
+            # The noise of this time was settled when the copy was made. Where it was not, nobody has seen it, and it is drawn now.
+            released = before._released(door.part(before._noise(), self._loss(), before._change(door.neighboring)))
+            self._past = (self.n_steps, self._state[:-1].copy(), released)
+
+
+def add_one(counts: np.ndarray, cell: int) -> None:
+    """Count an event, and its time in the last entry, in place: both by one operation, and without a copy of the other cells."""
+    counts[cell :: len(counts) - 1 - cell] += 1  # just these two
+
+
+def counts_of(cells: np.ndarray, n_counters: int) -> np.ndarray:
+    """Return what events of one cell each add to an array of counts whose last entry is the number of steps."""
+    counts = np.bincount(cells, minlength=n_counters + 1)
+    counts[-1] = len(cells)
+    return counts

@@ -1,0 +1,130 @@
+"""Columns and their dtypes: what a dtype can hold, and columns of numbers made for a library."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+_TEXT = ("str", "string", "String", "large_string")
+_CATEGORY = "category:"
+
+
+def family_of(dtype: str) -> str:
+    """Return what a dtype can hold: "number", "text", "any" or "other"; of categories, what those are."""
+    dtype = dtype.removeprefix(_CATEGORY)
+    if dtype in _TEXT or dtype.startswith(("string", "<U", ">U", "Enum", "Categorical")):
+        return "text"
+    if dtype in ("object", "|O", "Object", "Null", "Unknown"):
+        return "any"
+    try:
+        return "number" if numpy_dtype(dtype).kind in "iufb" else "other"
+    except TypeError:
+        return "other"
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """Return the numpy dtype of a numeric dtype of numpy, pandas or polars."""
+    return np.dtype(dtype.lower().replace("boolean", "bool"))
+
+
+def pandas_dtype_name(dtype: Any) -> str:
+    """Name a dtype of pandas; a categorical one by the dtype of its categories."""
+    return f"{_CATEGORY}{dtype.categories.dtype}" if str(dtype) == "category" else plain_name(dtype)
+
+
+def plain_name(dtype: Any) -> str:
+    """Name a dtype without what may stem from rows: the categories of one of polars, what fills a sparse one of pandas."""
+    name = str(dtype).split("(")[0]
+    return "Sparse" if name.startswith("Sparse") else name
+
+
+def without_categories(dtype: str) -> str:
+    """Return the name of a dtype without that of its categories, which tells whether there are any."""
+    return "category" if dtype.startswith("category") else dtype
+
+
+def is_pandas_column(column: Any) -> bool:
+    """Whether this is a column of pandas."""
+    return type(column).__module__.split(".")[0] == "pandas"
+
+
+def range_of(dtype: np.dtype) -> tuple[float, float]:
+    """Return the least and the largest number that a dtype can hold (of whole numbers of 64 bits, the last float below the end)."""
+    if dtype.kind == "b":
+        return 0.0, 1.0
+    if dtype.kind == "f":
+        return -float(np.finfo(dtype).max), float(np.finfo(dtype).max)
+    return float(np.iinfo(dtype).min), float(np.nextafter(np.iinfo(dtype).max + 1.0, 0))
+
+
+def holds_some(dtype: np.dtype, low: float, high: float) -> bool:
+    """Whether a dtype can hold any number within bounds."""
+    least, most = range_of(dtype)
+    low, high = max(low, least), min(high, most)
+    return low <= high if dtype.kind == "f" else math.ceil(low) <= math.floor(high)
+
+
+@np.errstate(all="ignore")
+def cast(x: np.ndarray, dtype: np.dtype, low: float = -math.inf, high: float = math.inf) -> np.ndarray:
+    """Return numbers as a numpy dtype: each as the nearest that it can hold, a whole one within the bounds where there is one.
+
+    NaN becomes the lowest number where a dtype has none; whoever calls marks such cells as missing.
+    """
+    least, most = range_of(dtype)
+    if dtype.kind == "f":
+        return x.astype(dtype, copy=False) if dtype.itemsize >= x.dtype.itemsize else np.clip(x, least, most).astype(dtype)
+    if _has_whole(low, high):
+        least, most = max(least, math.ceil(low)), min(most, math.floor(high))
+    if dtype.kind == "b":
+        return np.clip(x, least, most) >= 0.5
+    whole = np.rint(x)
+    if np.isnan(np.min(whole, initial=0)):  # one pass, no scratch
+        np.copyto(whole, least, where=np.isnan(whole))
+    return np.clip(whole, least, most, out=whole).astype(dtype)
+
+
+def _has_whole(low: float, high: float) -> bool:
+    return math.isfinite(low) and math.isfinite(high) and math.ceil(low) <= math.floor(high)
+
+
+def pandas_numbers(cells: np.ndarray, missing: np.ndarray, nullable: bool, target: Any) -> Any:
+    """Return an array of numbers as a column of pandas.
+
+    Missing cells need a dtype that holds them: a public rule, whether or not there are any.
+    """
+    import pandas as pd
+
+    plain = isinstance(target, np.dtype)
+    if plain and target.kind == "f":
+        cells[missing] = np.nan
+    if plain and (target.kind == "f" or not nullable):
+        return cells
+    names = {"b": "boolean", "i": f"Int{8 * cells.itemsize}", "u": f"UInt{8 * cells.itemsize}"}
+    column = pd.array(cells, dtype=names[target.kind] if plain else target)
+    column[missing] = pd.NA
+    return column
+
+
+def other_numbers(cells: np.ndarray, missing: np.ndarray, dtype: np.dtype, backend: Any) -> Any:
+    """Return an array of numbers as a column of a library that is not pandas."""
+    import narwhals.stable.v2 as nw
+
+    name = str(dtype).replace("uint", "UInt").replace("bool", "boolean")
+    told: Any = cells
+    if missing.any():
+        told = [None if gone else cell for cell, gone in zip(cells.tolist(), missing.tolist(), strict=True)]
+    return nw.new_series("", told, getattr(nw, name[0].upper() + name[1:])(), backend=backend)
+
+
+def frame_of(columns: list[Any], names: tuple, backend: Any) -> Any:
+    """Return columns as a data frame of a library; those of pandas as that, others as series of narwhals or arrays."""
+    if backend == "pandas":
+        import pandas as pd
+
+        frame = pd.DataFrame(dict(enumerate(columns)), copy=False)
+        frame.columns = pd.Index(names, tupleize_cols=False)
+        return frame
+    import narwhals.stable.v2 as nw
+
+    natives = (column.to_native() if hasattr(column, "to_native") else column for column in columns)
+    return nw.from_dict(dict(zip(names, natives, strict=True)), backend=backend).to_native()

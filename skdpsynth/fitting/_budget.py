@@ -1,0 +1,71 @@
+"""One fit's hand on the door."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._change import Query
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
+from skdpsynth.statistics import RowCount
+
+_COUNT_SHARE = 0.05  # of the budget, for the number of rows where it is private
+
+
+class Budget:
+    """What a mechanism asks its queries of: every answer is charged, and covered by noise.
+
+    Attributes
+    ----------
+    accountant : PrivacyAccountant
+        Of this fit.
+    rng : RandomBits
+        Where its noise comes from.
+    told : list of (str, type)
+        Warnings for the caller, issued when the fit is done.
+    """
+
+    def __init__(self, accountant: PrivacyAccountant, rng: RandomBits, told: list | None = None) -> None:
+        self.accountant = accountant
+        self.rng = rng
+        self.told: list = [] if told is None else told
+
+    @property
+    def relation(self) -> str:
+        """Which tables are neighbours."""
+        return self.accountant.neighboring
+
+    def answer(self, query: Query, chosen: Mechanism, name: str) -> np.ndarray:
+        """Charge the loss of a mechanism, and return the values of a query with its noise.
+
+        Parameters
+        ----------
+        query : Query
+        chosen : Mechanism
+            Made for the change of this query.
+        name : str
+            Of the release, for the ledger.
+
+        Returns
+        -------
+        noisy_values : int64 ndarray
+        """
+        if query.change != chosen.change:
+            raise ValueError(f"The noise of {name!r} was made for {chosen.change}, but the query has {query.change}; plan it anew.")
+        return self.accountant.release(query.values, chosen.noise, self.rng.child(name), name=name, loss=chosen.loss, change=chosen.change)
+
+    def number_of_rows(self, n_samples: int) -> tuple[int, float, Any]:
+        """Release the private number of rows; return it (at least 1), its expected error, and the epsilon that is left."""
+        share, rest = split_exactly(self.accountant.remaining, [_COUNT_SHARE, 1 - _COUNT_SHARE])
+        query = RowCount(n_samples).query(self.relation)
+        chosen = mechanism(query.change, PrivacyLoss(epsilon=share), ("laplace",))
+        noisy = self.answer(query, chosen, "number of rows")
+        return max(1, int(noisy[0])), float(chosen.noise.mean_absolute()), rest  # type: ignore[attr-defined]
+
+    def warn(self, message: str, category: type[Warning] = SmallSampleWarning) -> None:
+        """Note a warning that follows from what was released."""
+        self.told.append((message, category))
+
+    def generator(self) -> np.random.Generator:
+        """Return a numpy generator for choices that are post-processing."""
+        return self.rng.child("public").generator()

@@ -1,0 +1,88 @@
+"""Estimators inside estimators."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skdpsynth._checks import shown
+from skdpsynth.fitting._budget import Budget
+from skdpsynth.fitting._facts import Facts
+from skdpsynth.fitting._fit import Hand, PrivateEstimator
+
+_NEEDED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
+
+
+def clone_part(synthesizer: Any, owner: str, words: str = "") -> Any:
+    """Return an unfitted copy of a caller's synthesizer, or raise; `words` are other values that the parameter takes."""
+    wanted = f"synthesizer must be {words}an unfitted synthesizer"
+    if isinstance(synthesizer, type) or not hasattr(synthesizer, "get_params"):
+        raise ValueError(f"{wanted}, got {shown(synthesizer)}; give an instance.")
+    lacking = [name for name in _NEEDED if name not in synthesizer.get_params()]
+    lacking += ["sample"] if not hasattr(synthesizer, "sample") else []
+    if lacking:
+        raise ValueError(f"{wanted}, but {type(synthesizer).__name__} lacks {', '.join(lacking)}.")
+    if getattr(synthesizer, "schema", None) is not None:
+        raise ValueError(
+            f"synthesizer must have schema=None, because {owner} hands it rows of numbers; encode mixed rows with MixedTypeEncoder first."
+        )
+    if synthesizer.accountant is not None:
+        raise ValueError(f"synthesizer must have accountant=None, because it is charged to this fit; give the accountant to {owner}.")
+    if hasattr(synthesizer, "partial_fit"):
+        # The rows of its open block would lie in what is fitted, and be published with it.
+        raise ValueError(f"synthesizer must be no stream, because {owner} publishes it as it is; {type(synthesizer).__name__} keeps rows.")
+    return clone(synthesizer)
+
+
+def check_part(part: Any, facts: Facts) -> Any:
+    """Return the plan of a part, which refuses its parameters before any budget is spent.
+
+    A synthesizer of a caller that cannot plan is fitted to made-up rows instead.
+    """
+    part.set_params(**_settings(facts))
+    if isinstance(part, PrivateEstimator):
+        part._check_promise()
+        return part._plan(facts)
+    steps = np.linspace(0, 1, 100)[:, None]
+    clone(part).set_params(random_state=None).fit(facts.box.low + facts.box.width * steps)
+    return None
+
+
+def _settings(facts: Facts) -> dict[str, Any]:
+    box = facts.box
+    bounds = {} if box is None else {"bounds": (box.low, box.high)}
+    return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **bounds}
+
+
+def fit_part(part: Any, X: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:
+    """Fit a part within the budget of the whole, and return it; what it warns of is left to the whole.
+
+    Parameters
+    ----------
+    part : unfitted estimator
+    X : array or data frame
+        Its rows.
+    budget : Budget
+        Of the containing estimator.
+    facts : Facts
+        Its epsilon, delta, relation and box: they become parameters of the part.
+    name : str, default=None
+        For the ledger, and for its noise. None: that of its class.
+    group : str, default=None
+        Parts of one group hold disjoint rows.
+    """
+    part.set_params(**_settings(facts))
+    name = type(part).__name__ if name is None else name
+    rng = budget.rng.child(name)
+    if isinstance(part, PrivateEstimator):
+        part._fit(X, Hand(budget.accountant, rng, name, group))
+    else:
+        child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
+        part.set_params(accountant=child, random_state=rng.random_state()).fit(X)
+        child.close()
+    return part.set_params(accountant=None, random_state=None)  # no derived seed stays behind
+
+
+def seed_from(rng: np.random.Generator) -> np.random.RandomState:
+    """Return a RandomState for an inner `sample`, from a numpy Generator."""
+    return np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32))

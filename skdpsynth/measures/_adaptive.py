@@ -1,0 +1,258 @@
+"""Noisy counts of a partition, made into measures with bounds: one stage or two, and what is proved of them.
+
+Everything here works on counts that were released and on public numbers.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsynth.measures._consistency import mass_from_root, pair_sums
+from skdpsynth.measures._measure import DiscreteMeasure
+
+
+def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
+    """Return the sums of the levels 0, ..., `depth` of a complete binary tree, from the values of its leaves."""
+    levels = [leaves]
+    for _ in range(depth):
+        levels.append(pair_sums(levels[-1]))
+    return levels[::-1]
+
+
+def widest_diameters(partition: Any, depth: int) -> list[float]:
+    """Return the diameter of the widest cell of each level from 0 to `depth`."""
+    return [float(np.max(partition.diameters(level))) for level in range(depth + 1)]
+
+
+def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
+    """Return W_i, the sum of the diameters of the cells of level i, for i < `depth`."""
+    return tuple(float(np.sum(np.broadcast_to(partition.diameters(i), 1 << i))) for i in range(depth))
+
+
+def rounding_bound(partition: Any, depth: int, n: float) -> float:
+    """Expected transport, times n, of rounding to n rows along the curve: half a unit a node, and never more than n a level."""
+    return sum(float(np.max(partition.diameters(i))) * min(2.0**i / 2, n) for i in range(depth))
+
+
+def measure_of_leaves(partition: Any, depth: int, mass: np.ndarray) -> DiscreteMeasure:
+    """Return the measure with the given mass on all cells of one level.
+
+    Parameters
+    ----------
+    partition : object with the partition protocol
+    depth : int
+        The level.
+    mass : ndarray of shape (2**depth,)
+        Non-negative.
+
+    Returns
+    -------
+    measure : DiscreteMeasure
+    """
+    cells = np.arange(1 << depth)
+    return DiscreteMeasure.from_mass(partition, cells, np.full(len(cells), depth, dtype=np.int8), mass)
+
+
+def bound_of_least_squares(partition: Any, depth: int, n: float, errors: Sequence[float], *, noise_free: bool = False) -> float:
+    """Bound E W1 of least squares on a tree with mass shared from the root.
+
+    Halving a deficit, a node moves half the difference of its children's errors, whose mean absolute value is at most its deviation
+    ``sqrt(t_{i+1} / 2)``; each unit moves at most the diameter of the node.
+
+    Parameters
+    ----------
+    partition : object with the partition protocol
+    depth : int
+    n : float
+        Number of rows.
+    errors : sequence of float
+        Variance of the estimates of the levels 0, ..., `depth`, from `least_squares`.
+    noise_free : bool, default=False
+        Whether there was no noise (then the errors are weights, no variances).
+
+    Returns
+    -------
+    bound : float
+    """
+    totals, widest = total_diameters(partition, depth), widest_diameters(partition, depth)
+    moved = sum(0.0 if noise_free else min(totals[i] * math.sqrt(errors[i + 1] / 2), n * widest[i]) for i in range(depth))
+    bound = (moved + rounding_bound(partition, depth, n)) / n + widest[depth]
+    return min(bound, widest[0])
+
+
+def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, spreads: Sequence[float]) -> float:
+    """Bound E W1 of the papers' algorithm: clamped counts, made consistent by the uniform transformation.
+
+    Parameters
+    ----------
+    partition : object with the partition protocol
+    depth : int
+    n : float
+        Number of rows.
+    total : float
+        Noisy count of the root, at least 1.
+    spreads : sequence of float
+        Mean absolute noise of a count of the levels 0, ..., `depth`.
+
+    Returns
+    -------
+    bound : float
+    """
+    totals, widest = total_diameters(partition, depth), widest_diameters(partition, depth)
+    moved = sum(min(totals[i] * spreads[i + 1], total * widest[i]) for i in range(depth)) + rounding_bound(partition, depth, n)
+    bound = moved / total + widest[0] * abs(total - n) / max(total, n) + widest[depth]
+    return min(bound, widest[0])
+
+
+def refinement_of(coarse: np.ndarray, n: float, weight: float, most: int) -> np.ndarray:
+    """Return how often each coarse cell is halved in the second stage: a function of the first stage and of public numbers.
+
+    Parameters
+    ----------
+    coarse : ndarray of shape (2**coarse_depth,), int
+        Noisy counts of the first stage.
+    n : float
+        Number of rows.
+    weight : float
+        Cells of the second stage that one row can pay for.
+    most : int
+        No cell is halved more often.
+
+    Returns
+    -------
+    refinement : ndarray of shape (2**coarse_depth,), int64
+    """
+    depth = len(coarse).bit_length() - 1
+    rough = mass_from_root(level_sums(coarse.astype(float), depth)[1:], np.array(n, dtype=float))
+    refinement = np.log2(np.maximum(rough * weight, 1.0)).astype(np.int64)
+    return np.clip(refinement, 0, most, out=refinement)
+
+
+class _Group(NamedTuple):
+    """Coarse cells that are halved `halvings` times, and the sums of their parts: levels 1 to `halvings` below each."""
+
+    halvings: int
+    members: np.ndarray
+    below: list[np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStages:
+    """Two independent noisy histograms: of the cells of one level, and of a partition that halves each of these some times more.
+
+    Attributes
+    ----------
+    partition : object with the partition protocol
+    n : int
+        Number of rows.
+    coarse : ndarray of shape (2**coarse_depth,), int
+        Noisy counts of the coarse cells.
+    refinement : ndarray of shape (2**coarse_depth,), int64
+        How often each coarse cell was halved for the second stage.
+    fine : ndarray of shape (sum(2**refinement),), int
+        Noisy counts of the second stage, in the order of `Histogram.of_refined`.
+    first_variance, second_variance : float
+        Noise variance of a count of each stage. Without noise: weights for joining.
+    noise_free : bool, default=False
+    """
+
+    partition: Any
+    n: int
+    coarse: np.ndarray
+    refinement: np.ndarray
+    fine: np.ndarray
+    first_variance: float
+    second_variance: float
+    noise_free: bool = False
+
+    @property
+    def coarse_depth(self) -> int:
+        """Level of the coarse cells."""
+        return len(self.coarse).bit_length() - 1
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        groups, start = [], 0
+        for halvings in np.unique(self.refinement).tolist():
+            members = np.flatnonzero(self.refinement == halvings)
+            parts = self.fine[start : start + (len(members) << halvings)].reshape(len(members), -1).astype(float)
+            start += parts.size
+            groups.append(_Group(halvings, members, level_sums(parts, halvings)))
+        return groups
+
+    @cached_property
+    def _fine_sums(self) -> np.ndarray:
+        """Count of each coarse cell by the second stage."""
+        sums = np.empty(len(self.coarse))
+        for group in self._groups:
+            sums[group.members] = group.below[0][:, 0]
+        return sums
+
+    @cached_property
+    def _fine_variances(self) -> np.ndarray:
+        return self.second_variance * 2.0**self.refinement
+
+    @cached_property
+    def _first_weights(self) -> np.ndarray:
+        """Weight of the first stage in the estimate of each coarse cell, by inverse variance."""
+        return self._fine_variances / (self.first_variance + self._fine_variances)
+
+    @property
+    def joined(self) -> np.ndarray:
+        """Estimate of each coarse cell from both stages: the least variance that is unbiased."""
+        return self._first_weights * self.coarse + (1 - self._first_weights) * self._fine_sums
+
+    @cached_property
+    def _left_shares(self) -> list[np.ndarray]:
+        """Share of a deficit that goes to the left child, by its variance, at each level down to the coarse cells."""
+        variances = self.first_variance * self._fine_variances / (self.first_variance + self._fine_variances)
+        return [v[0::2] / (v[0::2] + v[1::2]) for v in level_sums(variances, self.coarse_depth)[1:]]
+
+    def coarse_mass(self) -> np.ndarray:
+        """Return the mass of each coarse cell: non-negative, n in all."""
+        estimates = level_sums(self.joined, self.coarse_depth)[1:]
+        return mass_from_root(estimates, np.array(self.n, dtype=float), self._left_shares)
+
+    def measure(self) -> DiscreteMeasure:
+        """Return the measure on the cells of the second stage."""
+        mass = self.coarse_mass()
+        listed, levels, masses = [], [], []
+        for halvings, members, below in self._groups:
+            listed.append(((members[:, None] << halvings) + np.arange(1 << halvings)).ravel())
+            levels.append(np.full(len(members) << halvings, self.coarse_depth + halvings, dtype=np.int8))
+            masses.append(mass_from_root(below[1:], mass[members]).ravel())
+        return DiscreteMeasure.from_mass(self.partition, np.concatenate(listed), np.concatenate(levels), np.concatenate(masses))
+
+    def bound(self, measure: DiscreteMeasure) -> float:
+        """Return a number whose expectation bounds E W1 between the rows and n rows sampled from `measure`.
+
+        The joined estimate is z = s + c with s the second-stage sum and c = w (first - s), which is seen. Given the first stage the
+        noise of s is centred, independent and of known variance, so the mass moved in a node is at most abs(c-part) plus a term of known
+        standard deviation. (Nothing is assumed of the first stage's noise, on which w depends.)
+        """
+        deepest = int(measure.levels.max())
+        widest = widest_diameters(self.partition, max(deepest, self.coarse_depth + int(self.refinement.max(initial=0))))
+        moved = sum([*self._moved_above(widest), *self._moved_below(widest)])
+        inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
+        return min((moved + rounding_bound(self.partition, deepest, self.n)) / self.n + inside, widest[0])
+
+    def _moved_above(self, widest: list[float]) -> Iterator[float]:
+        """Yield the expected transport between coarse cells, level by level."""
+        corrections = level_sums(self._first_weights * (self.coarse - self._fine_sums), self.coarse_depth)[1:]
+        variances = level_sums(self._fine_variances, self.coarse_depth)[1:]
+        for i, (share, c, v) in enumerate(zip(self._left_shares, corrections, variances, strict=True)):
+            seen = np.abs((1 - share) * c[0::2] - share * c[1::2])
+            unseen = 0.0 if self.noise_free else np.sqrt((1 - share) ** 2 * v[0::2] + share**2 * v[1::2])
+            yield float(np.sum(seen + unseen)) * widest[i]
+
+    def _moved_below(self, widest: list[float]) -> Iterator[float]:
+        """Yield the expected transport within coarse cells, level by level."""
+        for i in range(0 if self.noise_free else int(self.refinement.max(initial=0))):
+            # A node i levels below a coarse cell that is halved k times has children of variance v 2**(k - i - 1).
+            k = self.refinement[self.refinement > i]
+            unseen = float(np.sum(2.0**i * np.sqrt(self.second_variance * 2.0 ** (k - i - 1) / 2)))
+            yield min(unseen, self.n) * widest[self.coarse_depth + i]

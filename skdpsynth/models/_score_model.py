@@ -1,0 +1,74 @@
+"""What strategy "scores" keeps of a table: latent normal columns, and how they become cells."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsynth.models._blocks import shares_of
+from skdpsynth.models._latent_links import LatentLinks
+from skdpsynth.persistence import savable
+
+_EXPLAINED = 0.8  # of the noisy variance, by the factors: c of equation (3)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class ScoreModel:
+    """LatentLinks, and normal latent columns near a few factors; or a synthesizer of latent columns.
+
+    Attributes
+    ----------
+    links : LatentLinks
+    mean : ndarray of shape (n_latent,)
+    loadings : ndarray of shape (n_latent, n_factors)
+    residual : ndarray of shape (n_latent,)
+        Standard deviations beyond the factors.
+    synthesizer : fitted synthesizer or None
+        What samples latent columns, if it is not the normal distribution.
+    """
+
+    links: LatentLinks
+    mean: np.ndarray
+    loadings: np.ndarray
+    residual: np.ndarray
+    synthesizer: Any = None
+
+    @classmethod
+    def of_moments(
+        cls, links: LatentLinks, mean: np.ndarray, components: np.ndarray, variances: np.ndarray, covariance: np.ndarray, most_factors: int
+    ) -> "ScoreModel":
+        """Keep as many principal components as hold 80 % of the variance, at most so many, as factors, equation (3).
+
+        Parameters
+        ----------
+        links : LatentLinks
+        mean : ndarray of shape (n_latent,)
+        components : ndarray of shape (n_components, n_latent)
+        variances : ndarray of shape (n_components,)
+            Along the components, the largest first.
+        covariance : ndarray of shape (n_latent, n_latent)
+        most_factors : int
+        """
+        r = min(int(np.searchsorted(np.cumsum(shares_of(variances)), _EXPLAINED)) + 1, most_factors, len(variances))
+        loadings = components[:r].T * np.sqrt(variances[:r])
+        residual = np.sqrt(np.maximum(np.diag(covariance) - (loadings**2).sum(axis=1), 0))
+        return cls(links, mean, loadings, residual)
+
+    @classmethod
+    def of_synthesizer(cls, links: LatentLinks, synthesizer: Any) -> "ScoreModel":
+        """Let a fitted synthesizer sample the latent columns."""
+        none = np.zeros(0)
+        return cls(links, none, np.zeros((0, 0)), none, synthesizer)
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return values of columns, as `skdpsynth.domain.read` gives them."""
+        if self.synthesizer is not None:
+            seed = np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32))
+            latent = self.synthesizer.sample(n_samples, random_state=seed)
+            return self.links.values(latent, np.ones(latent.shape[1]), np.zeros(latent.shape[1]))
+        scores, noise = (ndtri(rng.random((n_samples, k))) for k in (self.loadings.shape[1], len(self.mean)))
+        scale = np.sqrt((self.loadings**2).sum(axis=1) + self.residual**2)
+        latent = self.mean + scores @ self.loadings.T + noise * self.residual
+        return self.links.values(latent, np.where(scale > 0, scale, 1.0), self.mean)

@@ -1,0 +1,140 @@
+"""Noise and loss, made together from how far one row moves what is released."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from skdpsynth._change import Change
+from skdpsynth._checks import check_choice, shown
+from skdpsynth.privacy._composition import covers, rho_of_epsilon
+from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
+from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy._random import RandomBits, check_stream
+from skdpsynth.privacy._sup_norm import DiscreteSupNorm
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Noise that covers a change, and what that costs: `mechanism` makes the two together, so neither can be stated apart.
+
+    Attributes
+    ----------
+    change : Change
+        What it covers.
+    noise : DiscreteLaplace, DiscreteGaussian or DiscreteSupNorm
+    loss : PrivacyLoss
+        What is charged.
+    n_values : int
+        How many values it was made for; the variance of some noises depends on it.
+    """
+
+    change: Change
+    noise: Noise
+    loss: PrivacyLoss
+    n_values: int = 1
+
+    @property
+    def spends_delta(self) -> bool:
+        """Whether it needs the delta of a budget, as Gaussian noise does."""
+        return self.loss.rho is not None or bool(self.loss.delta)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise on one value."""
+        return float(self.noise.variance(self.n_values))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on one value; infinite where the sampler would wait too long."""
+        try:
+            self.noise.check_size(self.n_values)
+        except ValueError:
+            return math.inf
+        return math.sqrt(self.variance)
+
+
+def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("laplace", "gaussian"), n_values: int = 1) -> Mechanism:
+    """Return the noise of least deviation, of some kinds, that covers a change at a share of the budget.
+
+    The choice is by public numbers alone.
+
+    Parameters
+    ----------
+    change : Change
+        How far one row moves the values.
+    share : PrivacyLoss
+        What it may cost. A pure share serves "laplace" and "sup_norm", rho serves "gaussian", and (epsilon, delta) all of them.
+    kinds : sequence of {"laplace", "gaussian", "sup_norm"}, default=("laplace", "gaussian")
+        What may be used.
+    n_values : int, default=1
+        How many values are released together.
+
+    Returns
+    -------
+    mechanism : Mechanism
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import PrivacyLoss, mechanism
+    >>> from skdpsynth.statistics import Histogram
+    >>> chosen = mechanism(Histogram.change("replace_one"), PrivacyLoss(epsilon=0.5))
+    >>> chosen.noise, chosen.loss
+    (DiscreteLaplace(scale=Fraction(4, 1)), PrivacyLoss(epsilon=Fraction(1, 2), delta=Fraction(0, 1), rho=None))
+    """
+    for kind in kinds:
+        check_choice("kinds", kind, ("laplace", "gaussian", "sup_norm"))
+    if share.is_infinite:
+        return Mechanism(change, DiscreteLaplace(Fraction(0)), share, n_values)
+    options = [made for kind in kinds if (made := _of_kind(kind, change, share, n_values)) is not None]
+    if not options:
+        raise ValueError(f"kinds must hold one that serves a loss of {share}, got {', '.join(kinds)}; give delta > 0 for Gaussian noise.")
+    return min(options, key=lambda option: option.deviation)
+
+
+_NOISES: dict[str, type[Noise]] = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian, "sup_norm": DiscreteSupNorm}
+
+
+def _of_kind(kind: str, change: Change, share: PrivacyLoss, n_values: int) -> Mechanism | None:
+    loss = loss_of_kind(kind, share)
+    return None if loss is None else Mechanism(change, _NOISES[kind](scale_of_kind(kind, change, loss)), loss, n_values)  # type: ignore[call-arg]
+
+
+def loss_of_kind(kind: str, share: PrivacyLoss) -> PrivacyLoss | None:
+    """Return what noise of a kind can spend of a share: rho or a pure epsilon, or None if it does not serve the share."""
+    if kind != "gaussian":
+        return None if share.rho is not None else PrivacyLoss(epsilon=share.epsilon)
+    if share.rho is not None:
+        return share
+    return PrivacyLoss(rho=rho_of_epsilon(share.epsilon, share.delta)) if share.delta else None
+
+
+def scale_of_kind(kind: str, change: Change, loss: PrivacyLoss) -> Fraction:
+    """Return the least scale of a kind of noise that covers a change at a loss, whether or not it can be sampled."""
+    if kind == "gaussian":
+        return gaussian_scale(change.l2_squared, loss.rho)
+    return laplace_scale(change.l1 if kind == "laplace" else change.sup, loss.epsilon)
+
+
+def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: PrivacyLoss, relation: str, name: str) -> None:
+    """Raise unless noise covers what it is charged for: nobody pays for less than is lost.
+
+    Where no change is stated the caller answers for the loss; what can be told then is that scale 0 has an infinite loss, and Gaussian
+    noise no pure one.
+    """
+    check_stream(rng)
+    if not isinstance(noise, Noise):
+        raise TypeError(f"noise must be a noise such as DiscreteLaplace(scale), got {shown(noise)}; see skdpsynth.privacy.")
+    if Fraction(0) in noise.scales and not loss.is_infinite:
+        raise ValueError(f"Releasing {shown(name)} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
+    if change is not None and change.relation != relation:
+        raise ValueError(f"change is stated under {change.relation!r}, but this budget is under {relation!r}; ask for that.")
+    cost = noise.loss(Change(relation, Fraction(1), Fraction(1), Fraction(1)) if change is None else change)
+    if cost is None or loss.is_infinite:
+        return
+    if cost.rho is not None and loss.rho is None and not loss.delta:
+        raise ValueError(f"Releasing {shown(name)} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
+    if change is not None and not covers(loss, cost):
+        raise ValueError(f"Releasing {shown(name)} with {noise.describe()} costs {cost}, more than the loss {loss} that is charged.")

@@ -1,0 +1,72 @@
+"""What every noise can say of itself."""
+
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._change import Change
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._random import RandomBits
+from skdpsynth.privacy._scales import described, distinct, fits
+
+
+class Noise(ABC):
+    """Base of the noises: independent of the data, exact, of one scale or one for each value.
+
+    A new noise is one file that fills in `sample`, `variance` and what it costs; the door asks nothing else.
+    """
+
+    scale: Any
+
+    @abstractmethod
+    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+        """Draw an int64 array of shape `size` with the bits of `rng`."""
+
+    @abstractmethod
+    def variance(self, n_values: int = 1) -> Any:
+        """Return the variance of a draw, where `n_values` are drawn together."""
+
+    @abstractmethod
+    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+        """What covering `change` with a positive scale costs."""
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """The different scales, the least first."""
+        return distinct(self.scale)
+
+    def loss(self, change: Change) -> PrivacyLoss | None:
+        """Return what it costs to cover a change of the values with this noise; None where nothing changes.
+
+        With several scales every value may be the one with the least.
+        """
+        if not change.sup or not self.scales:  # no scales: an array of none, for no values
+            return None
+        least = self.scales[0]
+        return self._finite_loss(change, least) if least else PrivacyLoss(epsilon=float("inf"))
+
+    def check_size(self, n_values: int) -> None:  # noqa: B027 - most noises serve any number of values
+        """Raise ValueError if so many values are too many."""
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError unless there is one scale, or scales that broadcast to values of this shape."""
+        if not fits(self.scale, shape):
+            raise ValueError(
+                f"noise must have one scale, or scales that broadcast to the values of shape {shape}, "
+                f"got scales of shape {np.shape(self.scale)}; reshape one of them."
+            )
+        self.check_size(int(np.prod(shape, dtype=np.int64)))
+
+    def describe(self) -> str:
+        """Return kind and scale in words."""
+        return described(type(self).__name__, self.scales)
+
+
+def exact(values: Any) -> np.ndarray:
+    """Return values as an int64 array, or raise TypeError if they are of another type."""
+    values = np.asarray(values)
+    if values.dtype != np.int64:
+        raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
+    return values

@@ -1,0 +1,102 @@
+"""How a ledger is shown: as lines, as a data frame, and in the words of a refusal."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from skdpsynth._checks import check_choice, shown
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy._ledger import Ledger, LedgerEntry
+from skdpsynth.privacy._losses import Amount
+
+
+@dataclass(frozen=True)
+class Line:
+    """An entry of a ledger, and what it added to what was spent; or a part of one, which adds nothing."""
+
+    entry: LedgerEntry
+    part_of: str | None = None
+    epsilon: Amount | None = None
+    delta: Fraction | None = None
+
+
+def lines_of(ledger: Ledger, account: int | None, delta: Fraction) -> Iterator[Line]:
+    """Yield the entries of an account in order, each followed by its parts."""
+    for entry, epsilon, spent in ledger.additions(account, delta):
+        yield Line(ledger.told(entry), None, epsilon, spent)
+        yield from _parts(ledger, entry, entry.name)
+
+
+def _parts(ledger: Ledger, entry: LedgerEntry, path: str) -> Iterator[Line]:
+    for part in ledger.entries(entry.id):
+        yield Line(ledger.told(part), path)
+        yield from _parts(ledger, part, f"{path} / {part.name}")
+
+
+def noise_of(ledger: Ledger, entry: LedgerEntry) -> str | None:
+    """Return the noise of an entry in words: that of its parts, if it charged for a child."""
+    if entry.noise is not None:
+        return entry.describe()
+    return "; ".join(dict.fromkeys(part.describe() or "" for part in ledger.below(entry.id) if part.noise)) or None
+
+
+def frame_of(ledger: Ledger, account: int | None, delta: Fraction, backend: Any, parts: bool) -> Any:
+    """Return the lines of an account as a data frame."""
+    import narwhals.stable.v2 as nw
+
+    check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
+    rows = [_row(ledger, line) for line in lines_of(ledger, account, delta) if parts or line.part_of is None]
+    names = [name for name in _COLUMNS if parts or name != "part_of"]
+    columns = {name: [row[name] for row in rows] for name in names}
+    schema = {name: nw.Float64 if name in _REALS else nw.String for name in names}
+    try:
+        if backend == "pandas":  # where narwhals would turn a text that is missing into one that says so
+            import pandas as pd
+
+            return pd.DataFrame({name: pd.Series(column, dtype=float if name in _REALS else object) for name, column in columns.items()})
+        return nw.from_dict(columns, schema=schema, backend=backend).to_native()
+    except ModuleNotFoundError:
+        raise ImportError(f"to_frame needs {backend}: install it, name another backend, or read the ledger itself.") from None
+
+
+def _row(ledger: Ledger, line: Line) -> dict[str, Any]:
+    entry = line.entry
+    told = entry.name, line.part_of, _number(line.epsilon), _number(line.delta), str(entry.loss), _number(entry.loss.rho)
+    more = noise_of(ledger, entry), _number(entry.change and entry.change.l1), entry.n_values
+    return dict(zip(_COLUMNS, told + more + (entry.randomness, entry.group, entry.time), strict=True))
+
+
+_COLUMNS = (
+    *("name", "part_of", "epsilon", "delta", "loss", "rho"),
+    *("noise", "change", "n_values"),
+    *("randomness", "group", "time"),
+)
+_REALS = ("epsilon", "delta", "rho", "change", "n_values")
+
+
+def _number(amount: Any) -> float | None:
+    return None if amount is None else float(amount)
+
+
+def refusal(
+    entry: LedgerEntry, spent: tuple[Amount, Fraction], needed: tuple[Amount, Fraction], budget: tuple[Amount, Fraction]
+) -> BudgetExceededError:
+    """Return the error for an entry that does not fit; the pairs are (epsilon, delta), `needed` with the entry."""
+    (epsilon, delta), remaining = budget, _less(budget[0], spent[0])
+    requested = _less(needed[0], spent[0])
+    less = "epsilon (or share of `split`)"
+    if needed[1] > delta:
+        less, cost = "delta", f"delta={float(entry.loss.delta):g}"
+        rest = f"only {float(delta - spent[1]):g} of {float(delta):g} remains"
+    elif requested == math.inf and not entry.loss.is_infinite:
+        cost, rest = str(entry.loss), f"that leaves none of delta={float(delta):g} for the zCDP losses"
+    else:
+        cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(epsilon):g} remains"
+    message = f"{shown(entry.name)} costs {cost}, but {rest}; give it a smaller {less}, or raise the budget."
+    return BudgetExceededError(message, requested, remaining)
+
+
+def _less(amount: Amount, taken: Amount) -> Amount:
+    return math.inf if amount == math.inf else amount - taken

@@ -1,0 +1,54 @@
+"""Exact counts of the cells of every level of a binary partition."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._change import Change, Query, units
+from skdpsynth.measures import pair_sums
+from skdpsynth.statistics._histogram import Histogram
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
+class LevelCounts:
+    """Number of rows in each cell of the levels 0 (all) to ``depth`` (the finest).
+
+    Attributes
+    ----------
+    levels : tuple of int64 ndarray
+        2**j counts at level j.
+    """
+
+    levels: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, X: np.ndarray, partition: Any, depth: int) -> "LevelCounts":
+        """Count the rows in the cells of level `depth`, and sum neighbours up to the root."""
+        shift = partition.depth - depth
+        if partition.depth <= _MOST_LEAVES:
+            leaves = Histogram.of(X, partition).coarsen(shift)
+        else:
+            leaves = Histogram.of_cells(partition.locate(X), 1 << depth, shift)
+        levels = [leaves.counts]
+        for _ in range(depth):
+            levels.append(pair_sums(levels[-1]))
+        return cls(tuple(levels[::-1]))
+
+    @staticmethod
+    def change(relation: str) -> Change:
+        """Return how far one row moves the counts of one level, because it is in one cell of it.
+
+        The root does not move where a row is replaced, so for it this is an upper bound.
+        """
+        return units(relation)
+
+    def query(self, relation: str, level: int) -> Query:
+        """Return the counts of a level, and how far one row moves them."""
+        return Query(self.levels[level], self.change(relation))
+
+    def __add__(self, other: "LevelCounts") -> "LevelCounts":
+        return LevelCounts(tuple(a + b for a, b in zip(self.levels, other.levels, strict=True)))
+
+
+_MOST_LEAVES = 26  # levels whose leaves are counted at once

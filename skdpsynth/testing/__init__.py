@@ -1,0 +1,68 @@
+"""The common laws of private estimators, for authors of new ones: `check_synthesizer` runs them without pytest."""
+
+from collections.abc import Callable
+from typing import Any
+
+from skdpsynth.fitting import PrivateEstimator
+from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws
+from skdpsynth.testing._law import LAWS
+
+__all__ = ["check_synthesizer"]
+
+
+def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tuple[Any, Callable[[Any], None]]] | None:
+    """Check that a private estimator keeps the laws that those of this package keep.
+
+    The noise covers what is charged, neighbours look alike, a refit is a fresh fit, no message quotes a cell, and more: a law is a
+    function, and its docstring says what it asks. Some minutes of work for a slow estimator.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        Unfitted, of any class derived from the bases of this package: a synthesizer or a transformer. It is cloned, and its
+        parameters are varied. Its columns are numbers; which laws are for it follows from its methods and tags.
+    generate_only : bool, default=False
+        If True, run nothing and return pairs (estimator, check), so that a test runner can call each ``check(estimator)`` by itself,
+        as in ``pytest.mark.parametrize("estimator, check", check_synthesizer(MySynthesizer(), generate_only=True))``.
+
+    Returns
+    -------
+    checks : list of (estimator, callable) or None
+
+    Raises
+    ------
+    AssertionError
+        With the law that is broken, and what was found.
+
+    Notes
+    -----
+    Laws are tests, not a proof: they compare worst-case rows, and what the ledger states. Prove by how much one row moves each
+    statistic, and test that by brute force. scikit-learn's ``check_estimator`` should pass too.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.testing import check_synthesizer
+    >>> checks = {check.__name__: check for _, check in check_synthesizer(PrivateMeasureMechanism(), generate_only=True)}
+    >>> checks["check_the_ledger_sums_to_epsilon"](PrivateMeasureMechanism())
+    """
+    _check_contract(estimator)
+    checks = [(estimator, check) for check in LAWS if check.needs(estimator)]  # type: ignore[attr-defined]
+    if generate_only:
+        return checks
+    for _, check in checks:
+        check(estimator)
+    return None
+
+
+def _check_contract(estimator: Any) -> None:
+    """Refuse what the laws cannot ask anything of."""
+    if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
+        given = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
+        raise TypeError(f"estimator must be an unfitted instance of a class derived from PrivateEstimator, got {given}.")
+    lacking = [name for name in _SHARED if name not in estimator.get_params()]
+    if lacking:
+        raise TypeError(f"{type(estimator).__name__}.__init__ must have the parameters of every private estimator, but lacks {lacking}.")
+
+
+_SHARED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")

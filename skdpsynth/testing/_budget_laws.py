@@ -1,0 +1,319 @@
+"""Laws of the budget: what is charged, when, and that the noise covers it."""
+
+import math
+import time
+from fractions import Fraction
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DiscreteSupNorm,
+    PrivacyAccountant,
+    PrivacyLoss,
+    SecureBits,
+    epsilon_of_rho,
+)
+from skdpsynth.testing._door import Draw, fixed_bits, kind_of, loss_of_ratios, pair_loss, watched
+from skdpsynth.testing._law import entries_of, fresh, holds, law, refusal, relations, rows, streams, takes_nan
+
+_MILLIONTH = Fraction(1, 10**6)
+_ROUNDING = 1 + 1e-9  # of the conversion of rho, which is computed in floats
+
+
+@law()
+def check_the_ledger_sums_to_epsilon(estimator: Any) -> None:
+    """The total of pure losses is exactly epsilon; with delta it is at most epsilon, and short of it by under a millionth."""
+    for epsilon, delta in ((0.1, None), (1, None), (Fraction(1, 3), None), (7.5, None), (0.7, 1e-6)):
+        delta = estimator.delta if delta is None else delta
+        spent = fresh(estimator, epsilon=epsilon, delta=delta).fit(rows(300)).accountant_.spent
+        exact = Fraction(str(epsilon))
+        least = exact * (1 - _MILLIONTH) if delta else exact
+        holds(least <= spent <= exact, f"epsilon={epsilon} and delta={delta} spent {spent}")
+
+
+@law()
+def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Any) -> None:
+    """A fit charges delta if it draws Gaussian noise, and else leaves it to others."""
+    shared = PrivacyAccountant(1, 1e-6, neighboring=estimator.neighboring)
+    fresh(estimator, epsilon=1, delta=1e-6, accountant=shared).fit(rows())
+    gaussian = any("Gaussian" in str(entry.noise) for entry in entries_of(shared))
+    charged = max(entry.loss.delta for entry in shared.ledger)
+    holds(gaussian == (charged > 0), f"delta={float(charged):g} was charged for {'' if gaussian else 'no '}Gaussian noise")
+
+
+@law()
+def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Any) -> None:
+    """Without noise the ledger says inf."""
+    fitted = fresh(estimator, epsilon=float("inf")).fit(rows())
+    holds(fitted.accountant_.spent == math.inf, f"spent is {fitted.accountant_.spent}")
+    holds("inf" in repr(fitted.accountant_), f"the accountant shows {fitted.accountant_!r}")
+
+
+@law()
+def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> None:
+    """A shared accountant is charged the whole epsilon at each fit, and refuses what it lacks without a trace."""
+    shared = PrivacyAccountant(1, estimator.delta * 2, neighboring=estimator.neighboring)
+    fitted = fresh(estimator, epsilon=0.4, accountant=shared).fit(rows())
+    holds(fresh(fitted).accountant is shared, "a clone has another accountant")
+    fresh(fitted).fit(rows())
+    holds(shared.spent == Fraction(8, 10), f"two fits at 0.4 spent {shared.spent}")
+    before = dict(vars(fitted))
+    try:
+        fitted.fit(rows())
+    except BudgetExceededError:
+        holds(shared.spent == Fraction(8, 10), f"a refused fit spent {shared.spent - Fraction(8, 10)}")
+        holds(_same(before, vars(fitted)), "a refused fit changed the object")
+    else:
+        raise AssertionError("a third fit at 0.4 of 1 was not refused")
+
+
+@law()
+def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Any) -> None:
+    """A fit that is refused spends nothing, and leaves the object as it was."""
+    shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
+    fitted = fresh(estimator).fit(rows())
+    tables = [np.array([["a", "b", "c"]]), np.ones(5)] + ([] if takes_nan(estimator) else [np.full((5, 3), np.nan)])
+    cases: list[tuple[Any, dict[str, Any]]] = [(table, {}) for table in tables]
+    for table, bad in (*cases, (np.ones((4, 7)), {"bounds": (1, 0)}), (rows(), {"epsilon": -1})):
+        keep = {name: getattr(fitted, name) for name in (*bad, "accountant")}
+        before = dict(vars(fitted))
+        try:
+            fitted.set_params(accountant=shared, **bad).fit(table)
+        except (ValueError, TypeError):
+            fitted.set_params(**keep)
+        else:
+            raise AssertionError(f"{bad or 'a table of other things than numbers'} was accepted")
+        holds(shared.spent == 0, f"a refused fit spent {shared.spent}")
+        holds(_same(before, vars(fitted)), "a refused fit changed the object")
+    if streams(fitted):
+        before = dict(vars(fitted))
+        refusal(partial(fitted.partial_fit, np.ones((2, 5))), "more rows of another width")
+        holds(_same(before, vars(fitted)), "a refused partial_fit changed the object")
+
+
+@law()
+def check_an_accountant_of_another_relation_is_refused(estimator: Any) -> None:
+    """A shared accountant counts under the relation of the estimator, or is refused before it is charged."""
+    other = "replace_one" if estimator.neighboring == "add_or_remove_one" else "add_or_remove_one"
+    shared = PrivacyAccountant(1, neighboring=other)
+    error = refusal(partial(fresh(estimator, accountant=shared).fit, rows()), "an accountant of another relation")
+    holds("one relation" in str(error), f"it was refused with {error}")
+    holds(shared.spent == 0, f"it was refused, but charged {shared.spent}")
+
+
+@law()
+def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Any) -> None:
+    """The column epsilon of `to_frame` sums to what was spent."""
+    if not find_spec("pandas"):
+        return
+    for delta in {estimator.delta, 1e-6}:
+        shared = PrivacyAccountant(2, 3 * delta, neighboring=estimator.neighboring)
+        for accountant in (fresh(estimator, epsilon=0.5, delta=delta, accountant=shared).fit(rows()).accountant_, shared):
+            shown, spent = accountant.to_frame()["epsilon"].sum(), float(accountant.spent)
+            holds(abs(shown - spent) <= 1e-9 * spent, f"the column sums to {shown:g}, and {spent:g} was spent")
+
+
+@law()
+def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Any) -> None:
+    """An epsilon far out of any use fits, or is refused before anything is spent."""
+    for epsilon in (1e-300, 1e-17, 1e-3, 1e4, 1e300):
+        shared = PrivacyAccountant(math.inf, estimator.delta, neighboring=estimator.neighboring)
+        fitted = fresh(estimator, epsilon=epsilon, accountant=shared)
+        try:
+            fitted.fit(rows())
+        except ValueError as error:
+            holds(epsilon != 1e-3, f"epsilon=0.001 is of use, but was refused: {error}")
+            holds(shared.spent == 0, f"epsilon={epsilon:g} was refused, but spent {float(shared.spent):g}")
+        else:
+            # A stream has spent nothing before its first rows are released.
+            spent = fitted.accountant_.spent
+            whole = fitted.accountant_.remaining <= fitted.accountant_.epsilon * (_MILLIONTH if estimator.delta else 0)
+            holds(whole or (streams(fitted) and spent == 0), f"epsilon={epsilon:g} spent {float(spent):g}")
+
+
+@law()
+def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
+    """Under both relations, and over a grid of epsilon and delta, a fit is refused before anything is spent, or does not fail."""
+    for relation in relations(estimator):
+        for epsilon, delta in ((0.2, 1e-6), (5, 0), (5, 1e-6)):
+            shared = PrivacyAccountant(epsilon, delta, neighboring=relation)
+            try:
+                fresh(estimator, epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared).fit(rows(30))
+            except Exception as error:
+                where = f"epsilon={epsilon}, delta={delta} and neighboring={relation!r}"
+                holds(
+                    shared.spent == 0 and isinstance(error, ValueError), f"{where} met, after the charge, {type(error).__name__}: {error}"
+                )
+
+
+@law(slow=True)
+def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
+    """Epsilons from 1e4 to infinity take at most ten times the usual fit and half a second, or are refused before the charge."""
+    usual = min(_seconds(estimator, epsilon=1.0) for _ in range(2))
+    for epsilon in (1e4, 1e8, 1e15, math.inf):
+        taken = _seconds(estimator, epsilon=epsilon)
+        holds(taken <= 10 * usual + 0.5, f"epsilon={epsilon:g} took {taken:.1f} s, epsilon=1 {usual:.3f} s")
+
+
+def _seconds(estimator: Any, **parameters: Any) -> float:
+    unfitted, table = fresh(estimator, **parameters), rows(300)
+    start = time.process_time()
+    try:
+        unfitted.fit(table)
+    except ValueError as error:
+        holds("epsilon" in str(error), f"{parameters} was refused: {error}")
+    return time.process_time() - start
+
+
+# The noise covers the loss
+
+
+@law()
+def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
+    """Each entry states by how much one row moves its values; its noise loses at most what was charged, and is what its class says."""
+    for relation, delta in _promises(estimator):
+        with watched() as door:
+            accountant = fresh(estimator, neighboring=relation, delta=delta).fit(rows()).accountant_
+        for draw in door.draws:
+            _is_what_it_is_called(draw)
+        drawn = [entry for entry in entries_of(accountant) if entry.noise is not None]
+        holds(drawn, "something was charged, but nothing was drawn at the door")
+        for entry in drawn:
+            _covers(entry, relation)
+
+
+def _promises(estimator: Any) -> list[tuple[str, Any]]:
+    """Return (relation, delta): each relation, and Gaussian noise under its own."""
+    both = [(relation, estimator.delta) for relation in relations(estimator)]
+    return both if estimator.delta else [*both, (estimator.neighboring, 1e-6)]
+
+
+def _is_what_it_is_called(draw: Draw) -> None:
+    """Refuse noise of a class from outside the package whose draws have not the variance of its kind and scale.
+
+    10^4 draws, from fixed bits: where the variance is right, its estimate deviates by 2 % (Laplace; 3 % at the least scale that is
+    asked), and up to a half is taken. A false alarm is further out than ten standard errors, and repeats.
+    """
+    noise, kind = draw.noise, kind_of(draw.noise)
+    if type(noise) in _KINDS.values() or not draw.values.size:
+        return
+    twin = next((cls for name, cls in _KINDS.items() if name in kind), None)
+    holds(twin is not None, f"the noise {kind} has no loss that is known here")
+    scales = np.broadcast_to(np.asarray(noise.scale, dtype=object), draw.values.shape)
+    asked = np.array([scale >= Fraction(1, 2) for scale in scales.ravel()])
+    if not asked.any():
+        return  # hardly any noise: the loss is large, and charged
+    n_values = draw.values.size
+    wanted = np.broadcast_to(twin(noise.scale).variance(n_values), draw.values.shape).ravel()[asked]  # type: ignore[misc]
+    stated = np.broadcast_to(noise.variance(n_values), draw.values.shape).ravel()[asked]
+    with fixed_bits():
+        drawn = [noise.sample(draw.values.shape, SecureBits()).ravel()[asked] for _ in range(max(2, -(-_DRAWS // n_values)))]
+    found = np.square(np.array(drawn, dtype=float))
+    for variance, whose in ((wanted, f"a {twin.__name__} of its scale has"), (stated, "it states")):  # type: ignore[union-attr]
+        ratio = float(np.mean(found / variance)) if np.all(variance > 0) else math.inf
+        holds(0.5 <= ratio <= 2, f"the draws of {kind} have {ratio:.2g} times the variance that {whose}")
+    holds(any((again != drawn[0]).any() for again in drawn), f"all draws of {kind} are the same")
+
+
+_KINDS: dict[str, Any] = {"Gaussian": DiscreteGaussian, "SupNorm": DiscreteSupNorm, "Laplace": DiscreteLaplace}
+_DRAWS = 10_000
+
+
+def _covers(entry: Any, relation: str) -> None:
+    holds(entry.change is not None, f"{entry.name!r} does not state its change")
+    holds(entry.change.relation == relation, f"{entry.name!r} states its change under {entry.change.relation}, the fit is under {relation}")
+    loss = noise_loss(entry.noise, entry.scale, entry.change)
+    holds(is_covered(*loss, entry.loss), f"{entry.name!r} costs {_text(*loss)} by its noise, and was charged {entry.loss}")
+
+
+def noise_loss(kind: str, scales: tuple, change: Any) -> tuple[Any, Any]:
+    """Return (epsilon, rho) of noise with these scales (the smallest counts) that covers a change.
+
+    Laplace: l1 / scale. Sup-norm: sup / scale. Gaussian: l2_squared / (2 scale^2), as rho.
+    """
+    if min(scales) == 0:
+        return (math.inf if change.sup else Fraction(0)), Fraction(0)
+    if "Gaussian" in kind:
+        return Fraction(0), change.l2_squared / (2 * min(scales) ** 2)
+    return loss_of_ratios(kind, [(change.sup if "SupNorm" in kind else change.l1) / min(scales)])
+
+
+def is_covered(epsilon: Any, rho: Any, charged: PrivacyLoss) -> bool:
+    """Whether a loss of epsilon and rho is at most what was charged."""
+    if charged.rho is not None:
+        return rho + (Fraction(epsilon) ** 2 / 2 if epsilon != math.inf else math.inf) <= charged.rho or charged.rho == math.inf
+    if charged.epsilon == math.inf:
+        return True
+    if not rho:
+        return epsilon <= charged.epsilon
+    return bool(charged.delta) and _converted(epsilon, rho, charged.delta) <= float(charged.epsilon) * _ROUNDING
+
+
+def _converted(epsilon: Any, rho: Any, delta: Any) -> float:
+    """Return the epsilon of pure and Gaussian losses together, the better of two ways."""
+    apart = float(epsilon) + float(epsilon_of_rho(rho, delta))
+    return min(apart, float(epsilon_of_rho(rho + Fraction(epsilon) ** 2 / 2, delta)))
+
+
+def _text(epsilon: Any, rho: Any) -> str:
+    return f"epsilon={float(epsilon):g}" if not rho else f"rho={float(rho):g}" + (f" and epsilon={float(epsilon):g}" if epsilon else "")
+
+
+@law()
+def check_neighbours_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
+    """Given back the answers of its neighbour, a table has lost at most what was charged, answer by answer and in all."""
+    for relation, delta in _promises(estimator):
+        unfitted = fresh(estimator, random_state=None, neighboring=relation, delta=delta, bounds=(0.0, 1.0))
+        table, neighbours = worst_neighbours(relation)
+        with watched() as door, fixed_bits():
+            accountant = fresh(unfitted).fit(table).accountant_
+            answers = door.take()
+            _saw_all(answers, accountant)
+            for neighbour in neighbours:
+                door.replay(answers)
+                fresh(unfitted).fit(neighbour)
+                _lost_at_most(answers, door.take(), accountant)
+
+
+def _saw_all(draws: list[Draw], accountant: PrivacyAccountant) -> None:
+    """Refuse releases that no law can look at: in another thread, or of an accountant of its own kind."""
+    told = sum(entry.n_values is not None for entry in entries_of(accountant))  # a standing release does not tell its number of values
+    seen = sum(not draw.standing for draw in draws)
+    holds(told <= seen, f"the ledger tells of {told} releases, but only {seen} went through the door of the thread that fits")
+
+
+def worst_neighbours(relation: str) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return a table and its neighbours: a row goes from a corner of the box to others and to the middle, or goes altogether."""
+    table = rows(40)
+    table[0] = 0.0
+    if relation == "add_or_remove_one":
+        return table, [table[1:], np.vstack([table, [1.0, 0.0, 1.0]]), np.vstack([np.full(3, 0.375), table])]
+    return table, [np.vstack([[row], table[1:]]) for row in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.375, 0.375, 0.375])]
+
+
+def _lost_at_most(answers: list[Draw], others: list[Draw], accountant: PrivacyAccountant) -> None:
+    holds(len(answers) == len(others), f"{len(answers)} releases for a table, {len(others)} for its neighbour")
+    whole = PrivacyLoss(accountant.epsilon, accountant.delta)
+    total_epsilon: Any = Fraction(0)
+    total_rho: Any = Fraction(0)
+    for first, second in zip(answers, others, strict=True):
+        epsilon, rho = pair_loss(first, second)
+        if first.shared:
+            # Answers that share noise lose less together than their sum; the ledger states the change of what they are made of.
+            holds(is_covered(epsilon, rho, whole), f"{first.name!r} alone lost {_text(epsilon, rho)} of a budget of {whole}")
+            continue
+        charged = first.loss if isinstance(first.loss, PrivacyLoss) or first.loss is None else PrivacyLoss(epsilon=first.loss)
+        if charged is not None:
+            holds(is_covered(epsilon, rho, charged), f"{first.name!r} lost {_text(epsilon, rho)}, and was charged {charged}")
+        total_epsilon, total_rho = total_epsilon + epsilon, total_rho + rho
+    holds(is_covered(total_epsilon, total_rho, whole), f"all lost {_text(total_epsilon, total_rho)} of a budget of {whole}")
+
+
+def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return before.keys() == after.keys() and all(after[name] is before[name] for name in before)

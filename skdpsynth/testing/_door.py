@@ -1,0 +1,216 @@
+"""A tap at the door, for tests only: what went in, what came out, and the same answers again for other rows."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One answer of the door.
+
+    Attributes
+    ----------
+    name : str or None
+    values : int64 ndarray
+        The exact values: private.
+    noise : object
+        A noise of `skdpsynth.privacy`.
+    loss : PrivacyLoss, number or None
+        What was charged for it; None: all that remained.
+    change : Change or None
+        What was stated of the values.
+    answer : int64 ndarray
+        What came out.
+    standing : bool
+        Whether it came from a standing release, which was charged before.
+    shared : bool
+        Whether its noise is, in part, that of other answers too.
+    """
+
+    name: str | None
+    values: np.ndarray
+    noise: Any
+    loss: Any
+    change: Any
+    answer: np.ndarray
+    standing: bool = False
+    shared: bool = False
+
+
+class Door:
+    """What passes the door while it is watched.
+
+    Attributes
+    ----------
+    draws : list of Draw
+        In order.
+    answer : callable or None
+        Where given, ``answer(name, values, drawn)`` comes out instead of what was drawn.
+    answers : list of Draw or None
+        Where given, these come out again, one after the other.
+    """
+
+    def __init__(self, answers: list[Draw] | None = None) -> None:
+        self.draws: list[Draw] = []
+        self.answer: Callable[[str | None, np.ndarray, np.ndarray], np.ndarray] | None = None
+        self.answers = answers
+
+    def take(self) -> list[Draw]:
+        """Return the draws since the last call, and forget them."""
+        draws, self.draws = self.draws, []
+        return draws
+
+    def replay(self, answers: list[Draw]) -> None:
+        """Let these answers come out from now on, and forget the draws so far."""
+        self.answers, self.draws = answers, []
+
+    def pass_on(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: bool) -> np.ndarray:
+        """Note a draw and return what shall come out."""
+        values, name = np.array(values), said.get("name")
+        answer = self._again(name, drawn) if self.answer is None else self.answer(name, values, drawn)
+        self.draws.append(Draw(name, values, noise, said.get("loss"), said.get("change"), answer.copy(), **how))
+        return answer
+
+    def _again(self, name: str | None, drawn: np.ndarray) -> np.ndarray:
+        if self.answers is None:
+            return drawn
+        place = len(self.draws)
+        if place >= len(self.answers) or self.answers[place].name != name or self.answers[place].answer.shape != drawn.shape:
+            was = "nothing" if place >= len(self.answers) else f"{self.answers[place].name!r} of shape {self.answers[place].answer.shape}"
+            raise AssertionError(f"release {place} is {name!r} of shape {drawn.shape}, where on the neighbour it was {was}")
+        return self.answers[place].answer.copy()
+
+
+@contextmanager
+def watched(answers: list[Draw] | None = None) -> Iterator[Door]:
+    """Watch the door of all accountants that this thread releases through; with `answers`, let these come out again.
+
+    What other threads release is neither noted nor changed.
+    """
+    door = Door(answers)
+    with _TAPPED:
+        doors = _doors()
+        doors.append(door)
+        try:
+            yield door
+        finally:
+            doors.remove(door)
+
+
+@contextmanager
+def fixed_bits(seed: int = 0) -> Iterator[None]:
+    """Let the secure bits of this thread follow a seed, without saying so: what a mechanism does for users is then repeatable."""
+    with _TAPPED:
+        before = getattr(_MINE, "bits", None)
+        _MINE.bits = np.random.default_rng(seed)
+        try:
+            yield
+        finally:
+            _MINE.bits = before
+
+
+_MINE = threading.local()  # the doors of this thread, the last opened at the end, and the generator of its fixed bits
+
+
+def _doors() -> list[Door]:
+    if not hasattr(_MINE, "doors"):
+        _MINE.doors = []
+    doors: list[Door] = _MINE.doors
+    return doors
+
+
+class _Tapped:
+    """The methods of the door, replaced while any thread watches: the first to come replaces them, the last to go puts them back."""
+
+    def __init__(self) -> None:
+        self._lock, self._users, self._patches = threading.Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._patches.enter_context(_replaced())
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._patches.close()
+
+
+_TAPPED = _Tapped()
+
+
+@contextmanager
+def _replaced() -> Iterator[None]:
+    """Lead what this process releases past the doors of the thread that releases it."""
+    standing = type(PrivacyAccountant(float("inf")).standing(DiscreteLaplace(0), SecureBits(), name="tap", loss=float("inf")))
+    release, stand, nodes_of = PrivacyAccountant.release, standing.release, standing.release_nodes
+    secure = SecureBits.bytes
+
+    def through(self: Any, values: Any, noise: Any, rng: Any, **said: Any) -> np.ndarray:
+        return _pass_on(values, noise, release(self, values, noise, rng, **said), said)
+
+    def through_standing(self: Any, values: Any, name: str) -> np.ndarray:
+        return _pass_on(values, self.noise, stand(self, values, name), {"name": name}, standing=True)
+
+    def through_nodes(self: Any, values: Any, nodes: Any, kept: Any) -> np.ndarray:
+        nodes = list(nodes)
+        name = ", ".join(f"{'-' if sign < 0 else '+'}{name}" for _, name, sign in nodes)
+        return _pass_on(values, self.noise, nodes_of(self, values, nodes, kept), {"name": name}, standing=True, shared=True)
+
+    def bits(self: Any, size: int) -> bytes:
+        generator = getattr(_MINE, "bits", None)
+        return secure(self, size) if generator is None else generator.bytes(size)
+
+    of_standing = patch.multiple(standing, release=through_standing, release_nodes=through_nodes)
+    with patch.object(PrivacyAccountant, "release", through), of_standing, patch.object(SecureBits, "bytes", bits):
+        yield
+
+
+def _pass_on(values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: bool) -> np.ndarray:
+    for door in _doors():
+        drawn = door.pass_on(values, noise, drawn, said, **how)
+    return drawn
+
+
+def pair_loss(draw: Draw, other: Draw) -> tuple[Fraction | float, Fraction | float]:
+    """Return (epsilon, rho): the exact loss of one answer between the tables that two draws come from.
+
+    Laplace noise loses the sum of |change| over scale, sup-norm noise the largest of them (both epsilon), Gaussian noise the sum of
+    change^2 over 2 scale^2 (rho).
+    """
+    moved = np.flatnonzero(draw.values.ravel() != other.values.ravel())
+    if not len(moved):
+        return Fraction(0), Fraction(0)
+    scales = np.broadcast_to(np.asarray(draw.noise.scale, dtype=object), draw.values.shape).ravel()[moved]
+    if any(scale == 0 for scale in scales):
+        return float("inf"), Fraction(0)
+    first, second = draw.values.ravel()[moved].tolist(), other.values.ravel()[moved].tolist()
+    ratios = [Fraction(abs(a - b)) / Fraction(scale) for a, b, scale in zip(first, second, scales, strict=True)]
+    return loss_of_ratios(kind_of(draw.noise), ratios)
+
+
+def loss_of_ratios(kind: str, ratios: list[Fraction]) -> tuple[Fraction | float, Fraction | float]:
+    """Return (epsilon, rho) of noise of a kind, from |change| over scale of each value."""
+    if "Gaussian" in kind:
+        return Fraction(0), sum((ratio**2 for ratio in ratios), Fraction(0)) / 2
+    if "SupNorm" in kind:
+        return max(ratios), Fraction(0)
+    if "Laplace" in kind:
+        return sum(ratios, Fraction(0)), Fraction(0)
+    raise AssertionError(f"the noise {kind} has no loss that is known here")
+
+
+def kind_of(noise: Any) -> str:
+    """Return the name of a noise's kind."""
+    return str(getattr(noise, "kind", type(noise).__name__))

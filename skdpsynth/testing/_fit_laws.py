@@ -1,0 +1,227 @@
+"""Laws of what leaves a fit: noisy answers and what follows from them, nothing else, and nothing of the fit before."""
+
+import pickle
+import tempfile
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning
+from skdpsynth.persistence import load
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.testing._budget_laws import worst_neighbours
+from skdpsynth.testing._door import Door, fixed_bits, watched
+from skdpsynth.testing._law import (
+    entries_of,
+    fresh,
+    holds,
+    in_any_order,
+    law,
+    noted_warnings,
+    refusal,
+    relations,
+    rows,
+    samples,
+    saves,
+    seeded,
+    streams,
+)
+from skdpsynth.testing._state import as_rows, difference, held, ledger_line, released, written
+
+_COLUMNS = 3  # of the usual tables
+_FITS = 30  # that would all be equal by chance once in 2**29 times
+
+# Randomness
+
+
+@law()
+def check_unseeded_fits_differ_and_are_secure(estimator: Any) -> None:
+    """Without a seed fits differ, nothing warns of a seed, and the ledger says secure."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InsecureRandomnessWarning)
+        first, *others = (fresh(estimator, random_state=None) for _ in range(_FITS))
+        shown = released(first.fit(rows()))
+        # Most differ at once. Where the answers are few, as the shares of two cells, one may be as likely as 1/2.
+        holds(any(difference(shown, released(other.fit(rows()))) for other in others), f"{_FITS} fits released the same")
+    sources = {entry.randomness for entry in entries_of(first.accountant_) if entry.randomness}
+    holds(sources == {"secure"}, f"the ledger says {sources}")
+
+
+@law()
+def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
+    """With a seed two fits are equal, warn that they protect nobody, and the ledger says seeded."""
+    with noted_warnings() as caught:
+        first = fresh(estimator, random_state=7).fit(rows())
+    holds(any(w.category is InsecureRandomnessWarning for w in caught), "a seeded fit did not warn")
+    second = fresh(estimator, random_state=7).fit(rows())
+    _equal(released(first), released(second), "of two fits with one seed")
+    shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
+    fresh(estimator, epsilon=1, random_state=7, accountant=shared).fit(rows())
+    for ledger in (first.accountant_.ledger, shared.ledger):
+        sources = {entry.randomness for entry in ledger if entry.randomness}
+        holds(sources == {"seeded"}, f"the ledger says {sources or 'nothing'}")
+
+
+# What leaves
+
+
+_SHAPES = ((9, 1), (600, 3))  # of more tables
+_WIDE = (9, 6)  # under one relation, as many columns take time
+
+
+@law()
+def check_what_leaves_depends_on_the_answers_alone(estimator: Any) -> None:
+    """Tables that get the same answers leave the same attributes, samples, files, warnings and ledger, whatever their rows are."""
+    for relation in relations(estimator):
+        # Without a seed, because a mechanism may ask whether there is one; the bits are fixed where none can see it.
+        unfitted = fresh(estimator, random_state=None, neighboring=relation, bounds=(0.0, 1.0))
+        table, neighbours = worst_neighbours(relation)
+        _leave_the_same(unfitted, table, [*neighbours, _outside(table)])
+        for shape in (*_SHAPES, *([_WIDE] if relation == estimator.neighboring else [])):
+            other = rows(*shape, seed=2)
+            _leave_the_same(unfitted, other, [_outside(np.full_like(other, 0.5))])
+
+
+def _outside(table: np.ndarray) -> np.ndarray:
+    table = table.copy()
+    table[0] = np.resize([-1e300, 1e300, 5.0], table.shape[1])
+    return table
+
+
+def _leave_the_same(unfitted: Any, table: np.ndarray, others: list[np.ndarray]) -> None:
+    with watched() as door:
+        try:
+            expected = _left(unfitted, table, door, len(table))
+        except ValueError:
+            if table.shape[1] == _COLUMNS:
+                raise
+            return  # so many columns are refused: by a parameter of its own
+        door.replay(door.take())
+        for other in others:
+            _equal(expected, _left(unfitted, other, door, len(table)), f"although the answers were the same, of shape {table.shape}")
+            holds(len(door.take()) == len(door.answers or ()), "a table made fewer releases than another")
+
+
+def _left(unfitted: Any, table: np.ndarray, door: Door, size: int) -> dict[str, Any]:
+    """Return all that leaves a fit, also in samples of more sizes than one; a stream that holds open rows is not looked into."""
+    with noted_warnings() as caught, fixed_bits():
+        fitted = fresh(unfitted).fit(table)
+        draws, shown = list(door.draws), released(fitted)  # a stream may draw while it samples
+        if samples(fitted):
+            shown |= {f"sample({n})": as_rows(fitted.sample(n, random_state=1)).tobytes() for n in (None, 7, 2 * size)}
+    names = {name: type(value).__name__ for name, value in vars(fitted).items()}
+    ledger = [ledger_line(entry) for entry in entries_of(fitted.accountant_)]
+    inside = {} if streams(fitted) else held(fitted) | written(fitted)
+    said = [str(w.message) for w in caught]
+    return {**shown, **inside, "the attributes": names, "the warnings": said, "the ledger": ledger, "the releases": len(draws)}
+
+
+@law()
+def check_a_pickle_holds_no_row_and_works(estimator: Any) -> None:
+    """A pickle of a fitted estimator holds no number of the rows, and shows what the original shows."""
+    table = np.random.default_rng(1).random((200, 3))
+    fitted = fresh(estimator).fit(table)
+    data = pickle.dumps(fitted)
+    holds(not any(value.tobytes() in data for value in table.ravel()), "a number of the table stands in the pickle")
+    again = pickle.loads(data)
+    holds(again.accountant_.spent == fitted.accountant_.spent, f"the copy has spent {again.accountant_.spent}")
+    _equal(released(fitted), released(again), "of a fit and its pickle")
+
+
+@law()
+def check_a_shared_accountant_is_pickled_as_a_record(estimator: Any) -> None:
+    """An open budget is not pickled; a fitted estimator takes along a closed record of it, and the original stays open."""
+    shared = PrivacyAccountant(3, estimator.delta, neighboring=estimator.neighboring)
+    unfitted = fresh(estimator, epsilon=1, accountant=shared)
+    holds(
+        "cannot be pickled" in str(refusal(partial(pickle.dumps, unfitted), "a pickle of an open budget")),
+        "another error than that of a budget",
+    )
+    again = pickle.loads(pickle.dumps(unfitted.fit(rows())))
+    holds(again.accountant_.spent == unfitted.accountant_.spent, f"the copy has spent {again.accountant_.spent}")
+    try:
+        again.fit(rows())
+    except BudgetExceededError as error:
+        holds("closed record" in str(error), f"it was refused with {error}")
+    else:
+        raise AssertionError("a fit on a record was not refused")
+    shared.spend(1, name="the original stays open")
+
+
+@law(needs=saves)
+def check_a_saved_estimator_is_the_same_when_loaded(estimator: Any) -> None:
+    """What save writes, load reads as the same estimator; a class that is not savable is refused in one sentence that says so."""
+    fitted = fresh(estimator).fit(rows())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fitted.zip"
+        try:
+            fitted.save(path)
+        except TypeError as error:
+            holds("savable" in str(error), f"save was refused with {error}")
+            return
+        again = load(path)
+    holds(type(again) is type(fitted), f"a {type(again).__name__} was loaded")
+    _equal(released(fitted), released(again), "of a fit and its file")
+
+
+@law()
+def check_a_refit_leaves_nothing_of_the_fit_before(estimator: Any) -> None:
+    """After a second fit the object holds what a fresh one would, also if the first had other rows, columns and parameters."""
+    other = "add_or_remove_one" if "add_or_remove_one" in relations(estimator) else "replace_one"
+    leaves_nothing(fresh(estimator, epsilon=3.0, delta=1e-6, neighboring=other, bounds=(-1.0, 2.0)), estimator)
+
+
+def leaves_nothing(before: Any, estimator: Any) -> None:
+    """Raise AssertionError unless a fit as `estimator`, after one as `before` of the same class, is as a fresh one.
+
+    Parameters
+    ----------
+    before, estimator : unfitted estimators of one class
+    """
+    expected = seeded(estimator).fit(rows())
+    refitted = seeded(before)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        refitted.fit(_named(rows(90, 2, seed=1)))
+        refitted.set_params(**expected.get_params(deep=False)).fit(rows())
+    _equal(held(expected), held(refitted), "of a fresh fit and a refit")
+
+
+def _named(table: np.ndarray) -> Any:
+    """Return a table with column names where pandas is there, so that names are what a refit could leave."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return table
+    return pd.DataFrame(table, columns=[f"column {i}" for i in range(table.shape[1])])
+
+
+# Rows
+
+
+@law()
+def check_the_input_is_read_only_and_of_any_layout(estimator: Any) -> None:
+    """Fit does not write to its table, and releases the same of each memory layout of it."""
+    table = rows()
+    before = table.copy()
+    table.flags.writeable = False
+    first = released(seeded(estimator).fit(table))
+    holds(np.array_equal(table, before), "fit has changed its table")
+    for other in (np.asfortranarray(table), np.repeat(table, 2, axis=0)[::2], table.tolist()):
+        _equal(first, released(seeded(estimator).fit(other)), "between memory layouts of one table")
+
+
+@law(needs=in_any_order)
+def check_the_order_of_rows_means_nothing(estimator: Any) -> None:
+    """Rows in another order release the same, unless they are a stream, where the order is time."""
+    table = rows(200)
+    first, second = (released(seeded(estimator).fit(z)) for z in (table, np.random.default_rng(5).permutation(table)))
+    _equal(first, second, "between orders of the rows")
+
+
+def _equal(first: dict[str, Any], second: dict[str, Any], where: str) -> None:
+    found = difference(first, second)
+    holds(found is None, f"{found} {where}")

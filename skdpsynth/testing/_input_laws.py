@@ -1,0 +1,254 @@
+"""Laws of bad input: one short sentence each, that names what is wrong and quotes no cell."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.testing._law import (
+    LONGEST,
+    SECRET,
+    chain,
+    fresh,
+    holds,
+    keeps_the_secret,
+    law,
+    noted_warnings,
+    parameters_of,
+    refusal,
+    rows,
+    samples,
+    takes_nan,
+)
+
+_CELL = 31415.5
+
+BAD_PARAMETERS: dict[str, dict[str, tuple[Any, ...]]] = {
+    # parameter -> words of its message -> values
+    "epsilon": {"epsilon must be a number greater than 0": (0, -1, float("nan"), "1", None, True)},
+    "delta": {"delta must be a number in [0, 1)": (-0.1, 1, float("nan"), "x")},
+    "bounds": {
+        "low < high": ((1, 0), (0, 0)),
+        "finite": ((0, np.inf), (0, np.nan)),
+        "shape (3,)": (([0, 0], [1, 1]),),
+        "pair": (5,),
+        "numbers": (("a", "b"),),
+        "no column names": ({"a": (0, 1)},),
+    },
+    "neighboring": {"neighboring": ("both", None, 1)},
+    "accountant": {"accountant": (1.0, "mine")},
+    "random_state": {"random_state": (np.random.default_rng(0), "seed", -1, True)},
+}
+
+
+class _Objects:
+    """An array-like of objects."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array([[str(_CELL), "x"]], dtype=object)
+
+
+def bad_tables() -> dict[str, Any]:
+    """Return tables that no estimator takes, by name; each holds a secret cell."""
+    tables: dict[str, Any] = {
+        "one-dimensional array": np.array([_CELL, 0.2, 0.7]),
+        "list of numbers": [_CELL, 0.2],
+        "number": np.array(_CELL),
+        "complex array": np.array([[_CELL + 1j, 2]]),
+        "dict": {"a": [_CELL]},
+        "list with a word": [[_CELL, "x"]],
+        "list with a huge integer": [[_CELL, 10**400]],
+        "objects": _Objects(),
+        "array of words": np.array([[f"secret-{SECRET}", "1"], ["2", "3"]]),
+        "array of objects": np.array([[f"secret-{SECRET}", 1.0], [2.0, 3.0]], dtype=object),
+        "dates": np.array([[f"{SECRET}-01-01"]], dtype="M8[D]"),
+        "records": np.array([(_CELL, 1)], dtype=[("a", float), ("b", int)]),
+        "masked array": np.ma.array([[_CELL, 0.1], [0.2, 0.3]], mask=[[True, False], [False, False]]),
+    }
+    for module, make in (("pandas", _pandas_tables), ("polars", _polars_tables), ("scipy", _sparse_tables)):
+        if find_spec(module):
+            tables.update(make())
+    return tables
+
+
+def _pandas_tables() -> dict[str, Any]:
+    import pandas as pd
+
+    return {
+        "pandas series": pd.Series([_CELL, 1]),
+        "pandas frame with words": pd.DataFrame({"a": [_CELL, 1], "b": ["x", "y"]}),
+        "pandas frame of categories": pd.DataFrame({"a": pd.Categorical([SECRET, "y"])}),
+    }
+
+
+def _polars_tables() -> dict[str, Any]:
+    import polars as pl
+
+    words, numbers = pl.DataFrame({"a": [SECRET, "y"]}), pl.DataFrame({"a": [_CELL, 1]})
+    return {"polars series": pl.Series([_CELL, 1]), "polars frame of words": words, "lazy polars frame": numbers.lazy()}
+
+
+def _sparse_tables() -> dict[str, Any]:
+    from scipy.sparse import csr_array
+
+    return {"sparse array": csr_array(np.array([[_CELL, 0.0], [0.0, 1.0]]))}
+
+
+@law()
+def check_bad_parameters_are_refused_by_name(estimator: Any) -> None:
+    """A bad value of a parameter of the promise is refused in its name, with what is asked of it, in one short sentence."""
+    for name, messages in BAD_PARAMETERS.items():
+        for words, values in messages.items():
+            for value in values:
+                error = refusal(partial(_fit_with, estimator, **{name: value}), f"{name}={value!r}")
+                holds(name in str(error) and words in str(error), f"{name}={value!r} was refused with {error}")
+                _is_short(error, f"{name}={value!r}")
+
+
+@law()
+def check_no_refusal_of_a_table_quotes_a_cell(estimator: Any) -> None:
+    """A table that is none of numbers is refused in one short sentence that quotes no cell."""
+    for name, table in bad_tables().items():
+        error = refusal(partial(fresh(estimator).fit, table), f"a table ({name})")
+        keeps_the_secret(error, f"a table ({name})")
+        _is_short(error, f"a table ({name})")
+
+
+@law()
+def check_words_and_dates_are_refused_as_no_numbers(estimator: Any) -> None:
+    """Words, objects and dates, few or many, are refused because X must hold numbers only, and no other error stands behind."""
+    words = [bad_tables()[name] for name in ("array of words", "array of objects")]
+    dates = [np.arange(2 * n).reshape(-1, 2).astype("M8[D]") for n in (63, 64, 128)]
+    for table in (*words, *dates):
+        error = refusal(partial(fresh(estimator).fit, table), f"a table of {table.dtype}")
+        holds("X must hold numbers only" in str(error), f"a table of {table.dtype} was refused with {error}")
+        holds(len(list(chain(error))) == 1, f"behind the refusal of {table.dtype} stands {list(chain(error))[-1]!r:.80}")
+    holds("2D array" in str(refusal(partial(fresh(estimator).fit, np.ones(5)), "a row of numbers")), "a row of numbers has another message")
+
+
+@law()
+def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Any) -> None:
+    """NaN is a missing value where the tag allow_nan says so; else it is refused by name, in one short sentence."""
+    table = rows()
+    table[3, 1] = np.nan
+    if takes_nan(estimator):
+        fresh(estimator).fit(table)
+        return
+    error = refusal(partial(fresh(estimator).fit, table), "NaN")
+    holds("NaN" in str(error), f"NaN was refused with {error}")
+    _is_short(error, "NaN")
+
+
+@law()
+def check_another_width_is_refused_after_fit(estimator: Any) -> None:
+    """A fitted estimator refuses tables of another width."""
+    fitted = fresh(estimator).fit(rows())
+    for name in ("score", "transform", "partial_fit"):
+        if hasattr(fitted, name):
+            error = refusal(partial(getattr(fitted, name), rows(n_features=2)), f"{name} of two columns of three")
+            holds("features" in str(error), f"{name} of another width was refused with {error}")
+
+
+@law()
+def check_tiny_tables_fit(estimator: Any) -> None:
+    """One row, or one column, fits; only a parameter of its own may refuse, before anything is spent."""
+    for shape in ((1, 1), (1, 3), (2, 1), (50, 1)):
+        shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
+        try:
+            fitted = fresh(estimator, epsilon=1, accountant=shared).fit(np.full(shape, 0.25))
+        except ValueError as error:
+            changed = [name for name, value in estimator.get_params(deep=False).items() if value is not _default(estimator, name)]
+            holds(any(name in str(error) for name in changed), f"a table of shape {shape} was refused with {error}")
+            holds(shared.spent == 0, f"a table of shape {shape} was refused, but spent {float(shared.spent):g}")
+        else:
+            holds(fitted.n_features_in_ == shape[1], f"n_features_in_ is {fitted.n_features_in_} for {shape[1]} columns")
+
+
+def _default(estimator: Any, name: str) -> Any:
+    return inspect.signature(type(estimator)).parameters[name].default
+
+
+@law()
+def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Any) -> None:
+    """The largest and the smallest numbers cause no floating-point error and no warning, which would tell of values."""
+    for dtype in (np.float32, np.float64):
+        table = rows(128, 2).astype(dtype)
+        most = np.finfo(dtype).max
+        table[[0, 8]], table[[100, 108]], table[[3, 4]] = most, -most, np.finfo(dtype).smallest_subnormal
+        with np.errstate(over="raise", invalid="raise", divide="raise"), warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            fresh(estimator).fit(table)
+
+
+@law()
+def check_errors_do_not_depend_on_the_rows(estimator: Any) -> None:
+    """Tables of usual, constant and extreme rows of one shape are all taken, or all refused with the same words."""
+    for shape in ((4, 1), (30, 2)):
+        usual, extreme = rows(*shape), rows(*shape, seed=1)
+        extreme[0], extreme[1], extreme[2] = 1e300, -1e300, np.finfo(float).smallest_subnormal
+        kinds = {"usual": usual, "constant": np.full(shape, 0.5), "extreme": extreme}
+        words = {kind: _words_about(estimator, table) for kind, table in kinds.items()}
+        differing = next((kind for kind in words if words[kind] != words["usual"]), None)
+        found = f"usual rows of shape {shape} met {words['usual'] or 'no error'}"
+        holds(differing is None, f"{found}, and {differing} rows {words.get(differing or '') or 'no error'}")
+
+
+def _words_about(estimator: Any, table: np.ndarray) -> str | None:
+    try:
+        fresh(estimator).fit(table)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+@law()
+def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Any) -> None:
+    """A table given for a parameter, of the class or of sample, is refused or taken, but no message or warning quotes a cell."""
+    table = np.full((20, 3), _CELL)
+    for secret in (table, table.tolist(), _named(table)):
+        _says_nothing(partial(_fit_first, estimator, secret), "the first parameter")
+        for name in estimator.get_params(deep=False):
+            _says_nothing(partial(_fit_with, estimator, **{name: secret}), name)
+        if samples(estimator):
+            fitted = fresh(estimator).fit(rows())
+            for name in parameters_of(fitted.sample):
+                _says_nothing(partial(fitted.sample, **{name: secret}), f"{name} of sample")
+
+
+def _fit_with(estimator: Any, **parameters: Any) -> Any:
+    return fresh(estimator).set_params(**parameters).fit(rows())
+
+
+def _fit_first(estimator: Any, value: Any) -> Any:
+    return type(estimator)(value).fit(rows())
+
+
+def _named(table: np.ndarray) -> Any:
+    if not find_spec("pandas"):
+        return tuple(map(tuple, table))
+    import pandas as pd
+
+    return pd.DataFrame(table, columns=["a", "b", "c"])
+
+
+def _says_nothing(call: Callable[[], Any], what: str) -> None:
+    with noted_warnings() as caught:
+        try:
+            call()
+        except Exception as error:
+            keeps_the_secret(error, what)
+            holds(isinstance(error, ValueError | TypeError), f"a table for {what} met {type(error).__name__}")
+            _is_short(error, f"a table for {what}")
+    holds(not any(SECRET in str(w.message) for w in caught), f"a warning about {what} quotes a cell")
+
+
+def _is_short(error: BaseException, what: str) -> None:
+    text = str(error)
+    holds(
+        len(text) <= LONGEST and "\n" not in text, f"the message about {what} has {len(text)} characters in {text.count(chr(10)) + 1} lines"
+    )

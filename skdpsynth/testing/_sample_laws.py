@@ -1,0 +1,67 @@
+"""Laws of synthetic rows."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.testing._law import fresh, holds, law, noted_warnings, refusal, rows, samples, seeded
+from skdpsynth.testing._state import as_rows
+
+
+@law(needs=samples)
+def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Any) -> None:
+    """Synthetic rows lie within bounds, also if rows did not, and are as many as the rows (or as their noisy number)."""
+    low, high = np.array([-3.0, 10.0, 0.1]), np.array([-1.0, 11.0, 0.3])
+    table = low + (high - low) * np.random.default_rng(0).random((200, 3)) * 1.5  # some rows outside
+    fitted = fresh(estimator, bounds=(low, high)).fit(table)
+    drawn = as_rows(fitted.sample())
+    expected = len(table) if fitted.neighboring == "replace_one" else fitted.n_samples_
+    holds(drawn.shape == (expected, 3) == (fitted.n_samples_, 3), f"a sample of {expected} rows has shape {drawn.shape}")
+    holds(((drawn >= low) & (drawn <= high)).all(), "a synthetic row lies outside of bounds")
+
+
+@law(needs=samples)
+def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
+    """A sample repeats by its own seed; without one it does not, also after a seeded fit."""
+    for fitted in (fresh(estimator, random_state=None).fit(rows()), seeded(estimator).fit(rows())):
+        first, second = (as_rows(fitted.sample(50, random_state=0)) for _ in range(2))
+        holds(np.array_equal(first, second), "two samples of one seed differ")
+        holds(not np.array_equal(as_rows(fitted.sample(50)), as_rows(fitted.sample(50))), "two samples without a seed are equal")
+        holds(as_rows(fitted.sample(1)).shape == (1, 3), "a sample of one row has another shape")
+
+
+@law(needs=samples)
+def check_sample_refuses_a_bad_number_of_rows(estimator: Any) -> None:
+    """Sample refuses a number of rows that is none, in the name of n_samples."""
+    fitted = fresh(estimator).fit(rows())
+    for bad in (0, -1, 2.5, "many", True):
+        error = refusal(partial(fitted.sample, bad), f"n_samples={bad!r}")
+        holds("n_samples must be a positive integer" in str(error), f"n_samples={bad!r} was refused with {error}")
+
+
+@law(needs=samples)
+def check_score_is_a_repeatable_negative_distance(estimator: Any) -> None:
+    """The score repeats, and is minus a distance."""
+    fitted = fresh(estimator).fit(rows())
+    holds(fitted.score(rows()) == fitted.score(rows()) < 0, f"it scored {fitted.score(rows())}, then {fitted.score(rows())}")
+
+
+@law(needs=samples, slow=True)
+def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
+    """Samples of clustered rows are better at epsilon 50 than at 0.05: means of 4 fits, which differ by tens of standard errors."""
+    table = np.random.default_rng(0).beta(30, 70, size=(500, 3))
+    weak, strong = (np.mean([fresh(estimator, epsilon=e).fit(table).score(table) for _ in range(4)]) for e in (0.05, 50))
+    holds(strong > weak, f"the mean score was {weak:.4g} at epsilon 0.05 and {strong:.4g} at 50")
+
+
+@law(needs=samples)
+def check_sampling_spends_nothing_and_says_nothing(estimator: Any) -> None:
+    """Samples are free: the ledger stays as it was, and no warning comes."""
+    fitted = fresh(estimator, random_state=None).fit(rows())
+    before = fitted.accountant_.spent, len(fitted.accountant_.ledger)
+    with noted_warnings() as caught:
+        fitted.sample(5)
+        fitted.sample()
+    holds(before == (fitted.accountant_.spent, len(fitted.accountant_.ledger)), "the ledger has changed")
+    holds(not caught, f"sample warned: {caught[0].message if caught else ''}")

@@ -1,0 +1,113 @@
+"""What a fitted estimator holds, as numbers and words that can be compared."""
+
+import enum
+import pickle
+import re
+import tempfile
+import types
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skdpsynth.privacy import PrivacyAccountant
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")  # in a ledger
+_PROBES = 50  # rows that are drawn or transformed to compare two estimators
+
+
+def released(fitted: Any) -> dict[str, Any]:
+    """Return all that a fitted estimator shows: its fitted attributes, a seeded sample, what it does to points.
+
+    The accountant is left out: two fits that release the same may be charged at different times.
+    """
+    shown = {path: leaf for name, value in fitted_attributes(fitted).items() for path, leaf in leaves(value, name)}
+    if hasattr(fitted, "sample"):
+        shown.update(leaves(as_rows(fitted.sample(_PROBES, random_state=0)), f"sample({_PROBES})"))
+    if hasattr(fitted, "transform"):
+        points = np.random.default_rng(9).random((_PROBES, fitted.n_features_in_))
+        shown.update(leaves(as_rows(fitted.transform(points)), "transform(points)"))
+    return shown
+
+
+def fitted_attributes(fitted: Any) -> dict[str, Any]:
+    """Return the public fitted attributes by name, without the accountant."""
+    public = {name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")}
+    return {name: value for name, value in public.items() if name != "accountant_"}
+
+
+def held(fitted: Any) -> dict[str, Any]:
+    """Return all that an estimator holds, private attributes and the lines of its ledger included."""
+    return dict(leaves(dict(vars(fitted)), type(fitted).__name__))
+
+
+def written(fitted: Any) -> dict[str, Any]:
+    """Return the bytes of a pickle of an estimator, and of each member of the file that `save` writes; times of charges are blanked."""
+    data = {"pickle": pickle.dumps(fitted)}
+    if hasattr(fitted, "save"):
+        with tempfile.TemporaryDirectory() as folder, suppress(TypeError):  # it is not savable
+            path = Path(folder) / "fitted.zip"
+            fitted.save(path)
+            with zipfile.ZipFile(path) as file:
+                data |= {f"{name} in the file of save": file.read(name) for name in file.namelist()}
+    return {name: _TIME.sub(b"", content) for name, content in data.items()}
+
+
+def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
+    """Return where two states differ, in words, or None."""
+    missing = sorted(first.keys() ^ second.keys())
+    if missing:
+        return f"only one of the two has {missing[0]}"
+    return next((f"{path} differs" for path, leaf in first.items() if leaf != second[path]), None)
+
+
+def as_rows(table: Any) -> np.ndarray:
+    """Return a table of any container as an array."""
+    return np.asarray(table.to_numpy() if hasattr(table, "to_numpy") else table)
+
+
+def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield (path, number or word) for all that is in an object."""
+    if isinstance(thing, _PLAIN):
+        yield path, (type(thing).__name__, repr(thing))
+    elif isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
+        yield path, (str(thing.dtype), thing.shape, thing.tobytes())
+    elif isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType | types.MethodType):
+        yield path, thing.__qualname__
+    elif isinstance(thing, PrivacyAccountant):
+        yield path, [ledger_line(entry) for entry in thing.ledger]
+    elif id(thing) in above:
+        yield path, "itself"
+    else:
+        yield path, type(thing).__name__
+        for name, part in _parts(thing):
+            yield from leaves(part, f"{path}{name}", (*above, id(thing)))
+
+
+def ledger_line(entry: Any) -> tuple[str, ...]:
+    """Return what a line of a ledger says of a release, without its time and its number."""
+    return tuple(str(getattr(entry, name, None)) for name in ("name", "loss", "noise", "scale", "randomness", "group"))
+
+
+def _parts(thing: Any) -> list[tuple[str, Any]]:
+    """Return (name, part) for what an object is made of."""
+    if isinstance(thing, np.ndarray):
+        thing = thing.tolist()
+    if isinstance(thing, Mapping):
+        return [(f"[{key!r}]", value) for key, value in thing.items()]
+    if isinstance(thing, set | frozenset):
+        thing = sorted(thing, key=repr)
+    if isinstance(thing, list | tuple):
+        return [(f"[{i}]", value) for i, value in enumerate(thing)]
+    if type(thing).__module__.split(".")[0] == "numpy":
+        return []  # a generator: where it stands is no result
+    # What an object would give to a pickle: room that it keeps for later rows is not part of it.
+    state = vars(thing) if isinstance(thing, BaseEstimator) else thing.__getstate__()
+    states = state if isinstance(state, tuple) else (state,)
+    return [(f".{name}", value) for part in states if isinstance(part, Mapping) for name, value in part.items()]

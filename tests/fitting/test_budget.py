@@ -1,0 +1,81 @@
+"""One fit's hand on the door: every answer is charged, and covered by noise that was made for its query."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
+from skdpsynth.fitting import Budget
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism
+from skdpsynth.statistics import Change, Histogram, Query
+
+
+def budget_of(epsilon, neighboring="replace_one", seed=0):
+    return Budget(PrivacyAccountant(epsilon, neighboring=neighboring), SeededBits(seed))
+
+
+def histogram(neighboring="replace_one"):
+    return Histogram(np.array([5, 0, 7])).query(neighboring)
+
+
+def test_an_answer_is_charged_with_its_change_and_noise():
+    budget = budget_of(1)
+    query = histogram()
+    chosen = mechanism(query.change, PrivacyLoss(0.25))
+    noisy = budget.answer(query, chosen, "counts")
+    (entry,) = budget.accountant.ledger
+    assert (entry.name, entry.loss, entry.change, entry.scale, entry.n_values) == ("counts", PrivacyLoss(0.25), query.change, (8,), 3)
+    np.testing.assert_array_equal(noisy - query.values, chosen.noise.sample(3, SeededBits(0).child("counts")))
+
+
+@pytest.mark.parametrize("moved", [Change("replace_one", 16, 32, 2), Change("replace_one", 1, 1, 1), Change("add_or_remove_one", 2, 2, 1)])
+def test_noise_that_was_made_for_another_change_is_refused_before_the_charge(moved):
+    """Also for a smaller one: noise and loss are made from the change of the query, or not at all."""
+    budget = budget_of(10)
+    chosen = mechanism(Histogram.change("replace_one"), PrivacyLoss(1))
+    with pytest.raises(ValueError, match=r"The noise of 'counts' was made for Change\(.*\), but the query has Change\(.*\); plan it anew"):
+        budget.answer(Query(np.array([1, 2]), moved), chosen, "counts")
+    assert budget.accountant.ledger == ()
+
+
+def test_a_query_under_another_relation_than_the_budget_is_refused_before_the_charge():
+    budget = budget_of(10, "add_or_remove_one")
+    query = histogram("replace_one")
+    with pytest.raises(ValueError, match="change is stated under 'replace_one', but this budget is under 'add_or_remove_one'"):
+        budget.answer(query, mechanism(query.change, PrivacyLoss(1)), "counts")
+    assert budget.accountant.ledger == ()
+
+
+def test_what_does_not_fit_is_refused_before_the_draw():
+    budget = budget_of(1)
+    query = histogram()
+    with pytest.raises(BudgetExceededError):
+        budget.answer(query, mechanism(query.change, PrivacyLoss(1.5)), "counts")
+    assert budget.accountant.ledger == ()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
+def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
+    budget = budget_of(epsilon, "add_or_remove_one")
+    number, error, rest = budget.number_of_rows(100)
+    assert rest == budget.accountant.remaining
+    if epsilon == math.inf:
+        assert (number, error, rest) == (100, 0, math.inf)
+        return
+    assert budget.accountant.spent == epsilon / 20
+    assert rest + epsilon / 20 == epsilon
+    assert error == pytest.approx(float(20 / epsilon), rel=0.01)  # the mean absolute value of Laplace noise is its scale
+    assert number != 100  # with this seed
+
+
+def test_a_released_number_of_rows_is_at_least_one():
+    assert min(budget_of(1, "add_or_remove_one", seed).number_of_rows(0)[0] for seed in range(10)) == 1
+
+
+def test_warnings_are_noted_and_not_issued(recwarn):
+    budget = budget_of(1)
+    budget.warn("too few rows")
+    assert budget.told == [("too few rows", SmallSampleWarning)]
+    assert not recwarn

@@ -1,0 +1,138 @@
+"""Estimators inside estimators: their share, their noise, and what is refused before the charge."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from parts import Foreign, ForeignStream, greedy
+from sklearn.base import clone
+
+from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, SignedMeasureMechanism
+from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+
+
+def rows(n=400, d=4, seed=0):
+    return np.random.default_rng(seed).beta(2, 5, size=(n, d))
+
+
+class Greedy(PrivateMeasureMechanism):
+    """A part of ours that asks for twice its share."""
+
+    def _release(self, rows, plan, budget):
+        greedy(budget, rows, 2 * self.epsilon)
+        super()._release(rows, plan, budget)
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    Foreign.seen.clear()
+
+
+def test_a_synthesizer_that_cannot_plan_works_as_a_part():
+    shared = PrivacyAccountant(3)
+    model = LowDimSynthesizer(2, synthesizer=Foreign(), accountant=shared).fit(rows())
+    assert model.sample(20).shape == (20, 4)
+    assert shared.spent == model.accountant_.spent == 1
+    assert isinstance(model.synthesizer_, Foreign)
+    assert {entry.name for entry in model.accountant_.ledger} == {"PrivatePCA", "Foreign"}
+
+
+def test_a_synthesizer_that_cannot_plan_is_tried_on_made_up_rows_before_the_charge():
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=r"scale|number|factor|loss|epsilon"):
+        LowDimSynthesizer(2, synthesizer=Foreign(factor=-1), accountant=shared).fit(rows())
+    assert shared.spent == 0
+    assert [n for n, _, _ in Foreign.seen] == [100]
+
+
+@pytest.mark.parametrize("part", [Foreign(factor=2), Greedy()], ids=["foreign", "ours"])
+def test_a_part_cannot_spend_more_than_its_share(part):
+    shared = PrivacyAccountant(10)
+    model = LowDimSynthesizer(2, synthesizer=part, accountant=shared)
+    with pytest.raises(BudgetExceededError):
+        model.fit(rows())
+    assert shared.spent == 1
+    assert not hasattr(model, "synthesizer_")
+
+
+def test_shares_of_the_parts_sum_to_the_whole():
+    model = LowDimSynthesizer(2, reducer_share=0.37, epsilon=0.3).fit(rows())
+    assert sum(entry.loss.epsilon for entry in model.accountant_.ledger) == Fraction(3, 10)
+    assert model.synthesizer_.accountant_.spent == Fraction(3, 10) * Fraction(63, 100)
+
+
+@pytest.mark.parametrize("part", [Foreign(random_state=3), PrivateMeasureMechanism(random_state=3)], ids=["foreign", "ours"])
+def test_parts_are_never_seeded_when_the_whole_is_not(part):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InsecureRandomnessWarning)
+        models = [LowDimSynthesizer(4, synthesizer=part).fit(rows()) for _ in range(2)]
+    for model in models:
+        parts = [part for entry in model.accountant_.ledger for part in model.accountant_.parts_of(entry)]
+        assert {entry.randomness for entry in parts} == {"secure"}
+    assert all(random_state is None for _, random_state, _ in Foreign.seen)
+    assert not np.array_equal(models[0].sample(400, random_state=0), models[1].sample(400, random_state=0))
+
+
+@pytest.mark.parametrize("part", [Foreign(), PrivateMeasureMechanism()], ids=["foreign", "ours"])
+def test_parts_of_a_seeded_whole_are_seeded_and_say_so(part):
+    models = [LowDimSynthesizer(2, synthesizer=part, random_state=5).fit(rows()) for _ in range(2)]
+    for model in models:
+        parts = [part for entry in model.accountant_.ledger for part in model.accountant_.parts_of(entry)]
+        assert {entry.randomness for entry in parts} == {"seeded"}
+    np.testing.assert_array_equal(models[0].sample(50, random_state=0), models[1].sample(50, random_state=0))
+
+
+@pytest.mark.parametrize("part", [Foreign(), PrivateMeasureMechanism(random_state=8)], ids=["foreign", "ours"])
+def test_neither_seed_nor_open_budget_stays_in_a_part(part):
+    model = LowDimSynthesizer(2, synthesizer=part, random_state=5, accountant=PrivacyAccountant(2)).fit(rows())
+    assert model.synthesizer_.random_state is None
+    assert model.synthesizer_.accountant is None
+    with pytest.raises(BudgetExceededError):
+        model.accountant_.spend(0.1, name="more")
+
+
+def test_a_stream_inside_another_estimator_is_refused_before_the_charge():
+    """Its open block holds rows, which would be published with the whole."""
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="must be no stream"):
+        LowDimSynthesizer(2, synthesizer=ForeignStream(), accountant=shared).fit(rows())
+    assert shared.spent == 0
+    assert Foreign.seen == []
+
+
+def test_our_stream_inside_another_estimator_is_refused_before_the_charge():
+    from skdpsynth import OnlineSynthesizer
+
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="must be no stream"):
+        LowDimSynthesizer(2, synthesizer=OnlineSynthesizer(), accountant=shared).fit(rows())
+    assert shared.spent == 0
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        PrivateMeasureMechanism(depth=-1),
+        PrivateMeasureMechanism("optimal", depth=25),
+        SignedMeasureMechanism(0),
+        SignedMeasureMechanism(metric="x"),
+    ],
+    ids=["depth", "depth of held cells", "n_cells", "metric"],
+)
+def test_what_a_part_refuses_is_refused_before_the_charge_and_without_made_up_rows(part, monkeypatch):
+    monkeypatch.setattr(type(part), "_release", lambda *_: pytest.fail("it was fitted"))
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="must be"):
+        LowDimSynthesizer(2, synthesizer=part, accountant=shared).fit(rows())
+    assert shared.spent == 0
+
+
+def test_a_fit_leaves_the_synthesizer_that_was_given_as_it_was():
+    part = PrivateMeasureMechanism(epsilon=7, bounds=(-1, 2), random_state=3)
+    before = dict(vars(part))
+    LowDimSynthesizer(2, synthesizer=part).fit(rows())
+    assert vars(part) == before
+    assert vars(clone(part)) == before

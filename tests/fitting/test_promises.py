@@ -1,0 +1,131 @@
+"""Warnings about a budget that promises little, or buys more noise than it need; and about features that are never cut."""
+
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
+from skdpsynth.fitting import Facts
+
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+def rows(n, d, seed=0):
+    return np.random.default_rng(seed).beta(0.9, 9.1, size=(n, d))  # means of .09
+
+
+def told(estimator, X, category):
+    """Messages of one category that a fit gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(X)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, category)]
+
+
+@pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), PrivatePCA(1), SignedMeasureMechanism(), LatentFactorSynthesizer()])
+def test_epsilon_above_20_is_warned_of_unless_it_is_infinite(estimator):
+    X = rows(500, 2)
+    for epsilon, expected in ((20, 0), (20.5, 1), (10**6, 1), (math.inf, 0)):
+        messages = told(estimator.set_params(epsilon=epsilon), X, BudgetWarning)
+        assert len([message for message in messages if "is above 20" in message]) == expected
+
+
+@pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), PrivatePCA(1), LowDimSynthesizer(1), LatentFactorSynthesizer()])
+def test_delta_above_one_over_the_number_of_rows_is_warned_of_once(estimator):
+    X = rows(500, 3)
+    for delta, expected in ((0.0, 0), (1e-6, 0), (1 / 500, 0), (0.0021, 1), (0.5, 1)):
+        messages = told(estimator.set_params(delta=delta), X, BudgetWarning)
+        assert len([message for message in messages if "above 1 / n_samples" in message]) == expected
+
+
+def test_delta_is_compared_with_the_noisy_number_of_rows_where_that_is_private():
+    model = PrivateMeasureMechanism(delta=0.01, neighboring="add_or_remove_one")
+    (message,) = told(model, rows(1000, 2), BudgetWarning)
+    assert f"n_samples={model.n_samples_}:" in message
+
+
+def test_the_delta_that_a_message_names_is_not_warned_of_in_turn():
+    for n in (10, 10**5, 10**7, 10**12):
+        facts = Facts(Fraction(1), Fraction(1, 2), "replace_one", n, 2)
+        assert facts.usual_delta * n <= Fraction(1, 10)
+        assert facts.usual_delta <= Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize(("estimator", "d"), [(PrivatePCA(), 20), (LowDimSynthesizer(2), 30)], ids=["PCA", "LowDim"])
+def test_delta_0_is_warned_of_from_where_gaussian_noise_is_three_times_smaller(estimator, d):
+    """20 features at epsilon 1: 3.09 times; 13 features: 2.08 times. LowDimSynthesizer: with half of the budget, and no mean."""
+    assert told(estimator, rows(20_000, 13), BudgetWarning) == []
+    (message,) = told(estimator, rows(20_000, d), BudgetWarning)
+    assert "delta=1e-06" in message
+    assert told(estimator.set_params(delta=1e-6), rows(20_000, d), BudgetWarning) == []
+
+
+def test_what_is_said_of_delta_is_the_ratio_of_the_deviations():
+    X = rows(5000, 40)
+    (message,) = told(PrivatePCA(), X, BudgetWarning)
+    pure, gaussian = (
+        PrivatePCA(delta=delta, center="private", random_state=seed).fit(X).accountant_.ledger[0] for delta, seed in ((0, 1), (1e-6, 1))
+    )
+    n_values = pure.n_values
+    deviation = math.sqrt((n_values + 1) * (n_values + 2) / 3) * float(pure.scale[0])  # of a radius from Gamma(n + 1), then uniform
+    assert float(message.split("would be ")[1].split(" times")[0]) == pytest.approx(deviation / float(gaussian.scale[0]), rel=0.01)
+
+
+def test_a_kind_of_noise_that_the_caller_chose_is_not_commented_on():
+    assert told(PrivatePCA(noise="sup_norm"), rows(5000, 30), BudgetWarning) == []
+
+
+@pytest.mark.slow
+def test_latent_factors_of_many_columns_ask_for_a_delta():
+    """13 columns have 78 pairs: one row moves each of their tables."""
+    few, many = rows(20_000, 4), rows(20_000, 13)
+    assert told(LatentFactorSynthesizer(), few, BudgetWarning) == []
+    assert len(told(LatentFactorSynthesizer(), many, BudgetWarning)) == 1
+    assert told(LatentFactorSynthesizer(delta=1e-6), many, BudgetWarning) == []
+
+
+# ---- features that are never cut
+
+
+@pytest.mark.parametrize("neighboring", RELATIONS)
+@pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), SignedMeasureMechanism()], ids=["PMM", "PSMM"])
+def test_more_features_than_halvings_are_warned_of_and_other_estimators_named(estimator, neighboring):
+    (message,) = told(estimator.set_params(neighboring=neighboring, epsilon=0.1), rows(2000, 30), SmallSampleWarning)
+    assert "of 30 features: the others will be uniform" in message
+    assert "LowDimSynthesizer" in message
+    assert "LatentFactorSynthesizer" in message
+
+
+@pytest.mark.parametrize("strategy", ["auto", "optimal", "paper", "adaptive"])
+@pytest.mark.parametrize(("n", "d"), [(1000, 10), (1000, 12), (1000, 13), (1000, 40), (20_000, 18), (20_000, 22)])
+def test_what_is_warned_of_does_come_out_uniform_and_the_rest_does_not(strategy, n, d):
+    """Rows of mean .09: uniform columns of a sample have the mean .5 (deviation .005 with 4000 rows)."""
+    model = PrivateMeasureMechanism(strategy)
+    messages = told(model, rows(n, d), SmallSampleWarning)
+    means = model.sample(4000, random_state=0).mean(axis=0)
+    n_cut = int(messages[0].split("along ")[1].split(" of")[0]) if messages else d
+    assert np.abs(means[n_cut:] - 0.5).max(initial=0) < 0.03
+    # The last feature that is cut at all is cut in few cells, and only where these hold many rows.
+    assert (means[: n_cut - 3] < 0.47).all()
+
+
+def test_few_rows_are_warned_of_as_before():
+    for n, d, expected in ((100, 2, 1), (101, 2, 0), (100, 1, 0), (101, 3, 0)):
+        assert len(told(PrivateMeasureMechanism(), rows(n, d), SmallSampleWarning)) == expected
+
+
+@pytest.mark.parametrize(
+    "estimator", [PrivateMeasureMechanism("optimal", depth=3), SignedMeasureMechanism(4), SignedMeasureMechanism(cells=np.eye(6))]
+)
+def test_what_the_caller_decided_is_not_warned_of(estimator):
+    assert told(estimator, rows(5000, 6), SmallSampleWarning) == []
+
+
+@pytest.mark.parametrize(("n", "d"), [(300, 2), (1000, 3), (1000, 8), (5000, 5), (20_000, 10), (200_000, 15)])
+def test_usual_tables_fit_without_a_word(n, d):
+    for estimator in (PrivateMeasureMechanism(), LowDimSynthesizer(2)):
+        assert told(estimator, rows(n, d), Warning) == []

@@ -1,0 +1,103 @@
+"""Sizes are refused by public numbers before the charge; what is accepted stays within the memory that is stated here."""
+
+import subprocess
+import sys
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth.domain import Box
+from skdpsynth.fitting import Facts
+from skdpsynth.privacy import DiscreteLaplace
+
+REFUSED = {
+    "PMM, optimal": (PrivateMeasureMechanism("optimal", depth=25), (1000, 2), "depth must be at most 24"),
+    "PMM, paper": (PrivateMeasureMechanism("paper", depth=26), (1000, 2), "depth must be at most 24"),
+    "PMM, auto": (PrivateMeasureMechanism(depth=25), (1000, 2), "depth must be at most 24"),
+    "PCA": (PrivatePCA(), (10, 10_000), "X must have at most 6000 features, got 10000"),
+    "PCA inside": (LowDimSynthesizer(2), (10, 10_000), "X must have at most 6000 features, got 10000"),
+    "PSMM": (SignedMeasureMechanism(150_000), (50, 1000), "from 1 to 33554 for solver='highs'"),
+    "PSMM inside": (LowDimSynthesizer(500, synthesizer=SignedMeasureMechanism(150_000)), (50, 600), "from 1 to 67108"),
+}
+
+
+@pytest.mark.parametrize(("estimator", "shape", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_size_beyond_memory_is_refused_before_the_charge(estimator, shape, message):
+    shared = PrivacyAccountant(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=message) as caught:
+            estimator.set_params(accountant=shared).fit(np.zeros(shape))
+    assert shared.spent == 0
+    assert str(caught.value).count(". ") == 0
+
+
+def test_many_cells_of_the_other_solver_are_refused_by_cells_times_columns():
+    pytest.importorskip("ortools")
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="from 1 to 111848 for solver='ortools'"):
+        SignedMeasureMechanism(10**6, solver="ortools", accountant=shared).fit(np.zeros((50, 300)))
+    assert shared.spent == 0
+
+
+GROWTH = """
+import resource, warnings
+import numpy as np
+import scipy.linalg
+from skdpsynth import *
+warnings.simplefilter("ignore")
+PrivatePCA().fit(np.zeros((5, 3)))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{fit}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kB on Linux")
+@pytest.mark.parametrize(
+    ("fit", "most"),
+    [
+        ("PrivateMeasureMechanism('optimal', depth=19).fit(np.zeros((100, 2)))", 96 * 2**19),  # 1.6 GB at depth 24
+        ("PrivateMeasureMechanism('paper', depth=19).fit(np.zeros((100, 2)))", 112 * 2**19),  # 1.9 GB at depth 24
+        ("PrivatePCA().fit(np.zeros((10, 500)))", 110 * 500**2),  # 4 GB at 6000 features
+    ],
+    ids=["PMM-optimal", "PMM-paper", "PCA"],
+)
+@pytest.mark.slow
+def test_memory_grows_by_no_more_than_is_stated(fit, most):
+    """Peak of a process of its own; 16 MB are the process's."""
+    done = subprocess.run([sys.executable, "-c", GROWTH.format(fit=fit)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= most + 2**24
+
+
+LIMITED = """
+import resource, warnings
+import numpy as np
+import scipy.linalg
+from skdpsynth import *
+warnings.simplefilter("ignore")
+limit = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 700 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+model = LowDimSynthesizer(150, synthesizer=SignedMeasureMechanism(20)).fit(np.random.default_rng(0).random((50, 200)))
+print(model.synthesizer_.measure_.partition.n_cells)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.slow
+def test_cells_in_a_subspace_of_many_directions_are_found_within_700_megabytes():
+    """All sets of directions that span a normal, times their coordinates, would be 90 MB times the work space of the decomposition."""
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert 1 <= int(done.stdout) <= 20
+
+
+def test_features_that_one_kind_of_noise_cannot_serve_are_served_by_the_one_that_can():
+    """Sup-norm noise of so small a share passes 62 bits on every grid; Laplace noise, on the coarsest, does not."""
+    facts = Facts(Fraction(1, 10**9), Fraction(0), "replace_one", 20, 4000, Box(np.zeros(4000), np.ones(4000)))
+    assert isinstance(PrivatePCA(epsilon=1e-9)._plan(facts).noise.noise, DiscreteLaplace)
+    with pytest.raises(ValueError, match="epsilon is too small for 4000 features"):
+        PrivatePCA(epsilon=1e-9, noise="sup_norm")._plan(facts)

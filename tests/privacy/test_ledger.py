@@ -1,0 +1,621 @@
+"""The ledger: data about charges, what they add up to, and that no thread, fork or interrupt makes one go missing."""
+
+import dataclasses
+import math
+import pickle
+import signal
+import sys
+import threading
+import time
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth import privacy
+from skdpsynth._locks import lock_of
+from skdpsynth._version import __version__
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    LedgerEntry,
+    PrivacyAccountant,
+    PrivacyLoss,
+    SecureBits,
+    SeededBits,
+    epsilon_of_rho,
+)
+from skdpsynth.statistics import Change, Histogram
+
+VALUES = np.array([10, 20, 30])
+CHANGE = Change("replace_one", 2, 2, 1)
+
+
+def release(accountant, loss=0.25, name="counts", rng=None, scale=8):
+    rng = SecureBits() if rng is None else rng
+    return accountant.release(VALUES, DiscreteLaplace(scale), rng, name=name, loss=loss, change=CHANGE)
+
+
+# Entries are data.
+
+
+def test_an_entry_holds_what_was_charged_as_data():
+    before = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    accountant = PrivacyAccountant(2, 1e-6)
+    release(accountant, scale=[16, 8, 16])
+    accountant.release(VALUES, DiscreteGaussian(40), SeededBits(0), name="moments", loss=PrivacyLoss(rho=0.001))
+    first, second = accountant.ledger
+    facts = dataclasses.asdict(first)
+    assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None}
+    assert facts.pop("change") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1}
+    assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    assert facts == {
+        "name": "counts",
+        "neighboring": "replace_one",
+        "noise": "DiscreteLaplace",
+        "scale": (8, 16),
+        "n_values": 3,
+        "randomness": "secure",
+        "group": None,
+        "part_of": None,
+        "id": first.id,
+        "version": __version__,
+    }
+    assert (second.noise, second.scale, second.change, second.randomness) == ("DiscreteGaussian", (40,), None, "seeded")
+    assert second.loss == PrivacyLoss(rho=0.001)
+
+
+def test_the_noise_in_words_is_made_when_it_is_asked_for():
+    entry = LedgerEntry("counts", PrivacyLoss(1), noise="DiscreteLaplace", scale=(Fraction(1, 3), Fraction(4)))
+    assert entry.describe() == "DiscreteLaplace(scale=0.333333, 4)"
+    assert LedgerEntry("links", PrivacyLoss(1)).describe() is None
+
+
+def family():
+    """An accountant whose entries have parts, and parts of parts."""
+    accountant = PrivacyAccountant(10)
+    accountant.spend(1, name="first")
+    child = accountant.child(2, name="model", group="blocks")
+    release(child, name="counts")
+    release(child.child(1, name="inner"), name="deep", rng=SeededBits(0))
+    release(accountant, name="last")
+    return accountant
+
+
+@pytest.mark.parametrize("made", [family, lambda: family().record(), lambda: pickle.loads(pickle.dumps(family().record()))])
+def test_parts_name_the_entry_that_paid_for_them(made):
+    accountant = made()
+    first, model, last = accountant.ledger
+    assert [entry.name for entry in accountant.ledger] == ["first", "model", "last"]
+    assert [entry.part_of for entry in accountant.ledger] == [None] * 3
+    counts, inner = accountant.parts_of(model)
+    (deep,) = accountant.parts_of(inner)
+    assert (counts.name, inner.name, deep.name) == ("counts", "inner", "deep")
+    assert (counts.part_of, inner.part_of, deep.part_of) == (model.id, model.id, inner.id)
+    assert accountant.parts_of(first) == accountant.parts_of(deep) == ()
+    numbers = [entry.id for entry in (first, model, counts, inner, deep, last)]
+    assert len(set(numbers)) == 6
+    assert (model.randomness, inner.randomness, last.randomness) == ("seeded", "seeded", "secure")
+    assert [above for _, above in accountant.lines()] == [None, None, "model", "model", "model / inner", None]
+
+
+# What the lines add up to.
+
+losses = st.one_of(
+    st.floats(0.01, 2).map(PrivacyLoss),
+    st.builds(PrivacyLoss, st.floats(0.01, 2), st.floats(1e-9, 1e-7)),
+    st.floats(1e-5, 0.1).map(lambda rho: PrivacyLoss(rho=rho)),
+)
+children = st.tuples(st.floats(0.01, 2), st.sampled_from([0, 1e-8]), st.sampled_from([None, "a", "b"]), st.sampled_from("xy"))
+
+
+@given(charges=st.lists(st.one_of(losses, children), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_the_columns_of_the_frame_sum_to_what_was_spent(charges):
+    accountant = PrivacyAccountant(1000, 1e-5)
+    for charge in charges:
+        if isinstance(charge, PrivacyLoss):
+            accountant.spend(charge, name="step")
+        else:
+            epsilon, delta, group, name = charge
+            release(accountant.child(epsilon, delta, name=name, group=group), loss=epsilon, scale=10**4)
+    for mine in (accountant, accountant.record()):
+        frame, parts = mine.to_frame(), mine.to_frame(parts=True)
+        assert frame["epsilon"].sum() == pytest.approx(float(mine.spent), rel=1e-9)
+        assert frame["delta"].sum() == pytest.approx(float(mine.spent_delta), rel=1e-9)
+        assert len(frame) == len(mine.ledger) == len(charges)
+        assert len(parts) == len(charges) + sum(not isinstance(charge, PrivacyLoss) for charge in charges)
+        assert parts["epsilon"].sum() == pytest.approx(float(mine.spent), rel=1e-9)  # parts add nothing
+        assert parts["part_of"].notna().equals(parts["epsilon"].isna())
+
+
+def test_the_frame_of_an_infinite_budget_adds_one_infinity():
+    accountant = PrivacyAccountant(math.inf)
+    accountant.spend(1, name="a")
+    accountant.spend(math.inf, name="b")
+    accountant.child(math.inf, name="c", group="g")
+    accountant.child(math.inf, name="d", group="g")
+    assert accountant.to_frame()["epsilon"].tolist() == [1, math.inf, 0, 0]
+
+
+def test_delta_that_was_spent_is_all_of_it_once_there_is_a_loss_in_rho():
+    accountant = PrivacyAccountant(2, 1e-6)
+    assert accountant.spent_delta == 0
+    accountant.spend(PrivacyLoss(0.1, 1e-7), name="a")
+    assert accountant.spent_delta == Fraction(1, 10**7)
+    accountant.spend(PrivacyLoss(rho=0.01), name="b")
+    assert accountant.spent_delta == accountant.delta
+    assert accountant.spent == Fraction(1, 10) + epsilon_of_rho(0.01, Fraction(9, 10**7))
+    assert accountant.to_frame()["delta"].tolist() == pytest.approx([1e-7, 9e-7])
+
+
+def seconds(n, work):
+    best = math.inf
+    for _ in range(2):
+        accountant = PrivacyAccountant(10**6)
+        start = time.process_time()
+        work(accountant, n)
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def spends(accountant, n):
+    for _ in range(n):
+        accountant.spend(0.1, name="step")
+
+
+def releases(accountant, n):
+    for i in range(n // 2):
+        release(accountant.child(1, name=f"block {i}", group="blocks"))
+
+
+def frames(accountant, n):
+    releases(accountant, n // 4)
+    accountant.to_frame(parts=True)
+
+
+@pytest.mark.parametrize("work", [spends, releases, frames])
+@pytest.mark.slow
+def test_time_is_linear_in_the_charges(work):
+    """Twice the charges take twice the time, not four times; and 6,000 are far below the 89 s that they took once."""
+    half, whole = seconds(3000, work), seconds(6000, work)
+    assert whole < 3 * half
+    assert whole < 9
+
+
+# Groups.
+
+
+@given(members=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=10))
+@settings(max_examples=60, deadline=None)
+def test_members_of_one_name_add_and_of_different_names_the_largest_counts(members):
+    parent = PrivacyAccountant(1000, 0.5)
+    for name, tenths, delta in members:
+        parent.child(Fraction(tenths, 10), Fraction(delta, 10**6), name=name, group="strata")
+    epsilons = {name: Fraction(sum(t for n, t, _ in members if n == name), 10) for name, _, _ in members}
+    deltas = {name: Fraction(sum(d for n, _, d in members if n == name), 10**6) for name, _, _ in members}
+    for accountant in (parent, parent.record(), parent.record().reopened()):
+        assert accountant.spent == max(epsilons.values())
+        assert accountant.spent_delta == max(deltas.values())
+    assert parent.was_charged(members[0][0], "strata")
+    assert not parent.was_charged("d", "strata")
+    assert not parent.was_charged("a", "others")
+
+
+def test_a_retry_after_a_failure_is_charged_again_and_so_refused():
+    """A block that failed after its release was free to draw again and again."""
+    accountant = PrivacyAccountant(1)
+
+    def block():
+        child = accountant.child(1, name="rows 0 to 15", group="blocks")
+        release(child, loss=1)
+        raise KeyboardInterrupt  # a time limit of the caller
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    with pytest.raises(BudgetExceededError, match="'rows 0 to 15' costs epsilon=1, but only 0 of 1 remains"):
+        block()
+    release(accountant.child(1, name="rows 16 to 31", group="blocks"), loss=1)  # other rows have a budget of their own
+    assert accountant.spent == 1
+
+
+def test_groups_of_different_accounts_have_nothing_to_do_with_each_other():
+    parent = PrivacyAccountant(10)
+    for name in "ab":
+        child = parent.child(3, name=name)
+        child.child(1, name="x", group="strata")
+        child.child(2, name="y", group="strata")
+        assert child.spent == 2
+    parent.child(1, name="x", group="strata")
+    assert parent.spent == 7
+
+
+ROWS = [rows for n in range(4) for rows in product((0, 1), repeat=n)]
+
+
+def largest_loss(parts_of, relation, share):
+    """Of a noisy number of rows (a share of epsilon 1) and noisy counts of two cells (the rest), for each of two parts of the rows."""
+
+    def counts(rows):
+        return [np.array([len(part), *np.bincount(part, minlength=2)]) for part in parts_of(np.array(rows, dtype=int))]
+
+    if relation == "replace_one":
+        pairs = [(a, b) for a, b in product(ROWS, ROWS) if len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1]
+    else:
+        pairs = [(rows, rows[:i] + rows[i + 1 :]) for rows in ROWS for i in range(len(rows))]
+    moved = int(Histogram.change(relation).l1)
+    losses = []
+    for one, other in pairs:
+        moves = [np.abs(a - b).tolist() for a, b in zip(counts(one), counts(other), strict=True)]
+        losses.append(sum(share * n + (1 - share) * Fraction(first + second, moved) for n, first, second in moves))
+    return max(losses)
+
+
+def by_position(rows):
+    return rows[:2], rows[2:]
+
+
+def by_value(rows):
+    return rows[rows == 0], rows[rows == 1]
+
+
+def test_parts_by_position_cost_more_than_their_largest_where_rows_are_added_or_removed():
+    """Removing row 0 shifts the rows behind it: part one loses a row and gains another, part two loses one. Charged 1, lost 2.9."""
+    accountant = PrivacyAccountant(1, neighboring="add_or_remove_one")
+    for name in ("rows 0 and 1", "the other rows"):
+        accountant.child(1, name=name, group="position")
+    assert accountant.spent == 1
+    assert largest_loss(by_position, "add_or_remove_one", Fraction(1, 20)) == Fraction(29, 10)
+    assert "never by position" in " ".join(PrivacyAccountant.child.__doc__.split())
+
+
+def test_parts_by_value_cost_their_largest_where_rows_are_added_or_removed_and_by_position_where_they_are_replaced():
+    assert largest_loss(by_value, "add_or_remove_one", Fraction(1, 20)) == 1
+    assert largest_loss(by_position, "replace_one", Fraction(0)) == 1
+
+
+# What is folded.
+
+
+def stream(n, keep, window=4):
+    """A ledger of n blocks of which the last few are kept apart."""
+    accountant = PrivacyAccountant(1)
+    for i in range(n):
+        child = accountant.child(Fraction(1 + i % 3, 3), name=f"block {i}", group="blocks")
+        release(child, loss=Fraction(1, 3))
+        child.close()
+        if keep and i >= window:
+            accountant.fold("blocks", [f"block {i - window}"], into="earlier blocks")
+    return accountant
+
+
+def test_folding_keeps_the_total_and_bounds_the_entries():
+    for n in (1, 5, 6, 50):
+        whole, folded = stream(n, keep=False), stream(n, keep=True)
+        for accountant in (folded, folded.record(), pickle.loads(pickle.dumps(folded.record())), folded.record().reopened()):
+            assert (accountant.spent, accountant.spent_delta) == (whole.spent, whole.spent_delta)
+            assert len(accountant.ledger) <= 5
+            assert sum(1 for _ in accountant.lines()) <= 9
+            assert accountant.to_frame()["epsilon"].sum() == pytest.approx(float(whole.spent))
+    assert [entry.name for entry in folded.ledger] == ["earlier blocks", *(f"block {i}" for i in range(46, 50))]
+    assert folded.ledger[0].loss == PrivacyLoss(1)
+    assert folded.ledger[0].randomness == "secure"
+
+
+def test_a_folded_name_still_adds():
+    accountant = stream(6, keep=True)
+    assert accountant.was_charged("earlier blocks", "blocks")
+    with pytest.raises(BudgetExceededError):
+        accountant.child(Fraction(1, 2), name="earlier blocks", group="blocks")  # blocks 0 and 1 cost 2/3
+    accountant.child(1, name="block 99", group="blocks")
+
+
+def test_folding_what_is_not_there_changes_nothing():
+    accountant = stream(3, keep=False)
+    before = accountant.ledger
+    accountant.fold("blocks", ["block 77"], into="sum")
+    accountant.fold("strata", ["block 0"], into="sum")
+    assert accountant.ledger == before
+
+
+def test_a_seeded_draw_stays_seeded_when_it_is_folded():
+    accountant = PrivacyAccountant(1)
+    release(accountant.child(1, name="a", group="g"), rng=SeededBits(0))
+    release(accountant.child(1, name="b", group="g"))
+    accountant.fold("g", ["a", "b"], into="sum")
+    assert accountant.ledger[0].randomness == "seeded"
+
+
+def test_a_child_that_was_folded_away_has_nothing_left_to_spend():
+    accountant = PrivacyAccountant(1)
+    first, second = (accountant.child(1, name=name, group="g") for name in "ab")
+    release(first, loss=1)
+    accountant.fold("g", ["a", "b"], into="sum")
+    for child in (first, second):
+        with pytest.raises(BudgetExceededError, match="'counts' cannot be charged to what was folded into a sum"):
+            release(child, loss=1)
+    assert accountant.spent == 1
+
+
+# Records.
+
+
+def test_only_a_record_can_be_reopened():
+    accountant = PrivacyAccountant(1)
+    release(accountant)
+    with pytest.raises(ValueError, match="Only a closed record can be reopened, and this accountant is open; go on with it"):
+        accountant.reopened()
+    again = accountant.record().reopened()
+    assert (again.closed, again.spent, again.ledger) == (False, Fraction(1, 4), accountant.ledger)
+    with pytest.raises(BudgetExceededError):
+        again.spend(0.8, name="more")
+    again.spend(0.75, name="rest")
+    assert accountant.spent == Fraction(1, 4)
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 3])
+def test_a_reopened_child_numbers_its_entries_apart_from_its_own_charge(n_before):
+    """A number that is that of its account would make an entry a part of itself."""
+    accountant = PrivacyAccountant(10)
+    for _ in range(n_before):
+        accountant.spend(1, name="before")
+    child = accountant.child(5, name="model")
+    again = pickle.loads(pickle.dumps(child.record())).reopened()
+    for i in range(4):
+        again.child(1, name=f"part {i}").spend(1, name="inner")
+    assert [entry.name for entry, _ in again.lines()] == [name for i in range(4) for name in (f"part {i}", "inner")]
+    assert again.spent == 4
+    assert again.record().ledger == again.ledger
+
+
+def test_a_closed_child_is_pickled_with_its_own_entries_only():
+    accountant = PrivacyAccountant(100)
+    accountant.spend(1, name="a secret project")
+    first, second = (accountant.child(2, name=name) for name in ("first", "second"))
+    release(first, name="of the first")
+    release(second.child(1, name="inner"), name="of the second")
+    second.close()
+    text = pickle.dumps(second)
+    assert b"a secret project" not in text
+    assert b"of the first" not in text
+    copy = pickle.loads(text)
+    assert [(entry.name, above) for entry, above in copy.lines()] == [("inner", None), ("of the second", "inner")]
+    assert (copy.spent, copy.epsilon) == (1, 2)
+    assert copy.ledger == second.ledger
+
+
+@pytest.mark.parametrize("part_of", [7, 8])
+def test_a_ledger_whose_entries_are_parts_of_themselves_is_refused(part_of):
+    """It would be read for ever; only a file that was changed by hand holds one."""
+    accountant = PrivacyAccountant(1)
+    accountant.close()
+    state = accountant.__getstate__() | {"_entries": [LedgerEntry("a", PrivacyLoss(1), id=7, part_of=part_of)]}
+    with pytest.raises(ValueError, match="entries must be numbered after what they are part of, got 7; the ledger is damaged"):
+        PrivacyAccountant(1).__setstate__(state)
+
+
+# Threads, forks and interrupts.
+
+
+@pytest.fixture
+def rapid_switches():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def in_threads(n, work):
+    start, errors = threading.Barrier(n), []
+
+    def run(i):
+        start.wait(30)
+        try:
+            work(i)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert errors == []
+
+
+def test_sixteen_threads_take_exactly_what_there_is(rapid_switches):
+    """Spends, releases, children, and children of children of one budget: 100 hundredths, no more and no less, and each in the ledger."""
+    accountant = PrivacyAccountant(1)
+    shared = accountant.child(Fraction(1, 2), name="shared")
+    granted = []
+
+    def take(i):
+        mine = (accountant, shared)[i % 2]
+        for j in range(20):
+            name = f"{i}-{j}"
+            try:
+                if j % 3 == 0:
+                    mine.spend(0.01, name=name)
+                elif j % 3 == 1:
+                    release(mine, loss=0.01, name=name, scale=200)
+                else:
+                    release(mine.child(0.01, name=name), loss=0.01, name="all", scale=200)
+            except BudgetExceededError:
+                continue
+            granted.append((i % 2, name))
+
+    in_threads(16, take)
+    assert len(granted) == 100
+    assert accountant.spent == accountant.epsilon == 1
+    assert shared.spent == Fraction(1, 2)
+    for which, mine in enumerate((accountant, shared)):
+        names = sorted(name for w, name in granted if w == which)
+        assert sorted(entry.name for entry in mine.ledger if entry.name != "shared") == names
+    assert len({entry.id for entry, _ in accountant.lines()}) == sum(1 for _ in accountant.lines())
+
+
+def test_sixteen_threads_take_exactly_what_a_group_has(rapid_switches):
+    accountant = PrivacyAccountant(1)
+    granted = []
+
+    def take(i):
+        for _ in range(10):
+            try:
+                accountant.child(0.05, name=f"rows {i % 4}", group="blocks")
+            except BudgetExceededError:
+                continue
+            granted.append(i % 4)
+
+    in_threads(16, take)
+    assert sorted(granted) == [k for k in range(4) for _ in range(20)]
+    assert accountant.spent == 1
+
+
+def test_what_is_closed_while_others_spend_takes_nothing_more(rapid_switches):
+    """A record made after `close` has returned misses no charge."""
+    for _ in range(30):
+        accountant = PrivacyAccountant(10**6)
+        records = []
+
+        def work(i, accountant=accountant, records=records):
+            if i == 0:
+                accountant.close()
+                records.append(accountant.reopened())
+                return
+            for _ in range(20):
+                try:
+                    accountant.spend(1, name="a")
+                except BudgetExceededError:
+                    return
+
+        in_threads(4, work)
+        assert records[0].spent == accountant.spent
+
+
+@pytest.mark.parametrize("whose", [lambda accountant: accountant, lambda accountant: accountant._entries])
+def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_child_process):
+    accountant = PrivacyAccountant(1)
+    release(accountant)
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with lock_of(whose(accountant)):
+            held.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+
+    def read():
+        signal.alarm(5)  # ends the child if it waits for a lock that nobody will release
+        own = PrivacyAccountant(1)
+        own.spend(0.5, name="own")
+        return accountant.spent, len(accountant.ledger), len(accountant.record().to_frame()), own.spent
+
+    try:
+        assert in_child_process(read) == (Fraction(1, 4), 1, 1, Fraction(1, 2))
+    finally:
+        done.set()
+        thread.join()
+
+
+DOOR = tuple(str(Path(privacy.__file__).parent / f"{name}.py") for name in ("_accountant", "_ledger", "_composition"))
+
+
+class InterruptAt:
+    """Raise KeyboardInterrupt before the k-th line that runs at the door."""
+
+    def __init__(self, k):
+        self.left = k
+
+    def _line(self, frame, event, argument):
+        # The line of a `with` comes up again when its block ends, before the lock is given back: no interrupt of Python's comes there.
+        if event == "line" and not _is_with(frame):
+            self.left -= 1
+            if self.left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._line
+
+    def _call(self, frame, event, argument):
+        return self._line if frame.f_code.co_filename in DOOR else None
+
+    def __enter__(self):
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *error):
+        sys.settrace(self._before)
+
+
+LINES = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in DOOR}
+
+
+def _is_with(frame):
+    return LINES[frame.f_code.co_filename][frame.f_lineno - 1].lstrip().startswith("with lock_of")
+
+
+class CountedNoise(DiscreteLaplace):
+    """Notes every draw."""
+
+    drawn = 0
+
+    def sample(self, size, rng):
+        CountedNoise.drawn += 1
+        return super().sample(size, rng)
+
+
+def direct(accountant):
+    accountant.release(VALUES, CountedNoise(10), SecureBits(), name="a", loss=Fraction(1, 5), change=CHANGE)
+
+
+def in_a_group(accountant):
+    direct(accountant.child(Fraction(1, 5), name="rows", group="blocks"))
+
+
+def in_a_new_group(accountant):
+    direct(accountant.child(Fraction(1, 5), name="rows", group=f"group {len(accountant.ledger)}"))
+
+
+def in_rho(accountant):
+    accountant.release(VALUES, CountedNoise(10), SecureBits(), name="a", loss=PrivacyLoss(rho=Fraction(1, 50)), change=CHANGE)
+
+
+@pytest.mark.parametrize("draw", [direct, in_a_group, in_a_new_group, in_rho])
+def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw):
+    """And what is charged without a draw is at most the one that was interrupted; the accountant goes on."""
+    k, interrupted = 0, True
+    while interrupted:
+        accountant = PrivacyAccountant(100, 1e-6)
+        CountedNoise.drawn = 0
+        draw(accountant)
+        interrupted = False
+        try:
+            with InterruptAt(k):
+                draw(accountant)
+        except KeyboardInterrupt:
+            interrupted = True
+        worker = threading.Thread(target=draw, args=(accountant,), daemon=True)
+        worker.start()
+        worker.join(20)
+        assert not worker.is_alive()  # no lock is held
+        times = CountedNoise.drawn
+        cost = [charged(n, draw) for n in (times, times + 1)]
+        assert cost[0] <= accountant.spent <= cost[1]
+        assert times == 2 + (not interrupted)
+        assert accountant.record().spent <= accountant.spent
+        assert len({entry.id for entry, _ in accountant.lines()}) == sum(1 for _ in accountant.lines())
+        k += 1
+    assert k > 15
+
+
+def charged(n, draw):
+    return epsilon_of_rho(Fraction(n, 50), 1e-6) if draw is in_rho else Fraction(n, 5)

@@ -1,0 +1,229 @@
+"""The standing release: charged once, never without noise, and never for more than was charged."""
+
+import ast
+import math
+import pickle
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skdpsynth
+import skdpsynth.privacy
+from skdpsynth._change import Change
+from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits
+
+PACKAGE = Path(skdpsynth.__file__).parent
+COUNTERS = [KaryCounter, BinaryCounter, HonakerCounter, SparseCounter]
+
+ONE = Change("replace_one", 1, 1, 1)
+
+
+def door_of(epsilon=1, scale=2, **own):
+    return PrivacyAccountant(epsilon).standing(DiscreteLaplace(scale), SecureBits(), name="stream", loss=epsilon, **own)
+
+
+def calls(tree):
+    return {ast.unparse(node.func).split(".")[-1] for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def test_only_the_door_makes_a_standing_release():
+    makers = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "StandingRelease" in calls(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert sorted(makers) == ["privacy/_accountant.py", "privacy/_standing.py"]
+
+
+def test_the_class_is_not_advertised():
+    assert "StandingRelease" not in skdpsynth.privacy.__all__
+    assert not hasattr(skdpsynth, "StandingRelease")
+
+
+def test_it_is_charged_once_whatever_is_released():
+    accountant = PrivacyAccountant(1)
+    door = accountant.standing(DiscreteLaplace(2), SecureBits(), name="stream", loss=Fraction(1, 2))
+    for i in range(5):
+        door.release(np.zeros(3, dtype=np.int64), f"draw {i}")
+    assert accountant.spent == Fraction(1, 2)
+    assert door.loss == PrivacyLoss(epsilon=Fraction(1, 2))
+
+
+def test_noise_of_scale_0_is_refused_unless_the_loss_is_infinite():
+    accountant = PrivacyAccountant(math.inf)
+    with pytest.raises(ValueError, match="scale 0 has an infinite loss"):
+        accountant.standing(DiscreteLaplace(0), SecureBits(), name="stream", loss=5)
+    with pytest.raises(ValueError, match="scale 0 has an infinite loss"):
+        door_of().part(DiscreteLaplace(0), PrivacyLoss(epsilon=0.5), ONE)
+    door = accountant.standing(DiscreteLaplace(0), SecureBits(), name="stream", loss=math.inf)
+    assert door.release(np.array([3]), "draw") == 3
+
+
+@pytest.mark.parametrize(
+    "loss", [PrivacyLoss(epsilon=1.01), PrivacyLoss(epsilon=0.5, delta=1e-9), PrivacyLoss(rho=0.1), PrivacyLoss(epsilon=math.inf)]
+)
+def test_a_part_that_costs_more_than_was_charged_is_refused(loss):
+    with pytest.raises(ValueError, match="accountant was charged epsilon=1 for what stands here, less than"):
+        door_of(1).part(DiscreteLaplace(5), loss, ONE)
+
+
+def test_a_part_has_its_own_noise_and_the_accountant_of_the_whole():
+    door = door_of(1, scale=1)
+    part = door.part(DiscreteLaplace(10**6), PrivacyLoss(epsilon=Fraction(1, 4)), ONE)
+    assert np.abs(part.release(np.zeros(50, dtype=np.int64), "draw")).max() > 1000
+    door._accountant.close()
+    with pytest.raises(BudgetExceededError):
+        part.release(np.zeros(1, dtype=np.int64), "draw")
+
+
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_a_charge_of_a_millionth_serves_no_counter_of_ten(kind):
+    door = PrivacyAccountant(1).standing(DiscreteLaplace(10**6), SecureBits(), name="tiny", loss=1e-6)
+    with pytest.raises(ValueError, match="less than the epsilon=10 that is needed") as caught:
+        kind(100, epsilon=10, accountant=door)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="less than the epsilon=10"):
+        InhomogeneousCounter("kary").start_level(100, 10, door)
+
+
+def test_a_charge_in_rho_serves_the_square_root_and_a_smaller_one_does_not():
+    accountant = PrivacyAccountant(2, 1e-6)
+    door = accountant.standing(DiscreteGaussian(10**9), SecureBits(), name="stream", loss=PrivacyLoss(rho=0.01))
+    SquareRootCounter(10, rho=0.01, accountant=door).update(1)
+    with pytest.raises(ValueError, match="less than the rho"):
+        SquareRootCounter(10, rho=0.02, accountant=door)
+    with pytest.raises(ValueError, match="less than the epsilon"):
+        KaryCounter(10, epsilon=1, accountant=door)
+    KaryCounter(10, epsilon=0.1, accountant=door)  # which is 0.005 in rho
+
+
+@pytest.mark.parametrize("junk", [1.0, "accountant", object(), PrivacyLoss(epsilon=1), SecureBits(), [], PrivacyAccountant])
+def test_junk_for_an_accountant_is_refused_at_once(junk):
+    for kind in COUNTERS:
+        with pytest.raises(ValueError, match="accountant must be None or a PrivacyAccountant"):
+            kind(5, accountant=junk)
+    with pytest.raises(ValueError, match="accountant must be None or a PrivacyAccountant"):
+        SquareRootCounter(5, accountant=junk)
+    with pytest.raises(ValueError, match="accountant must be"):
+        InhomogeneousCounter("kary").start_level(5, 1, junk)
+    with pytest.raises(ValueError, match="accountant must be"):
+        InhomogeneousCounter("kary").resume(junk, SecureBits())
+
+
+def test_a_level_needs_an_accountant():
+    with pytest.raises(ValueError, match="accountant must be a PrivacyAccountant, got None"):
+        InhomogeneousCounter("kary").start_level(5, 1, None)
+
+
+@pytest.mark.parametrize("values", [np.zeros(2), np.zeros(2, dtype=np.int32), [0.5]])
+def test_only_int64_is_released(values):
+    with pytest.raises(TypeError, match="values must be int64"):
+        door_of().release(values, "draw")
+    with pytest.raises(TypeError, match="values must be int64"):
+        door_of().release_nodes(values, [(0, "node", 1)], {})
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [],
+        [(0, "a", 1), (0, "a", -1)],
+        [(0, "a", 1), (0, "b", 1)],
+        [(0, "a", 0)],
+        [(0, "a", 2)],
+    ],
+)
+def test_nodes_whose_noise_could_be_missing_or_cancel_are_refused(nodes):
+    with pytest.raises(ValueError, match="nodes must be at least one, each once, with signs 1 or -1"):
+        door_of().release_nodes(np.array([5]), nodes, {})
+
+
+def test_the_noise_of_a_node_is_drawn_once_and_signed():
+    door, kept = door_of(scale=1000), {}
+    first = door.release_nodes(np.array([5]), [("a", "node a", 1), ("b", "node b", -1)], kept)
+    assert first == 5 + kept["a"] - kept["b"]
+    assert door.release_nodes(np.array([5]), [("b", "node b", 1)], kept) == 5 + kept["b"]
+    assert set(kept) == {"a", "b"}
+
+
+def test_seeded_draws_follow_from_their_names():
+    door = PrivacyAccountant(1).standing(DiscreteLaplace(100), SeededBits(3), name="stream")
+    zeros = np.zeros(5, dtype=np.int64)
+    a, b = door.release(zeros, "a"), door.release(zeros, "b")
+    assert np.array_equal(a, door.release_nodes(zeros, [(1, "a", 1)], {}))
+    assert not np.array_equal(a, b)
+
+
+# Again, under a record
+
+
+def reopened(accountant):
+    return pickle.loads(pickle.dumps(accountant.record())).reopened()
+
+
+def test_a_door_opens_again_under_what_its_record_shows_and_charges_nothing():
+    accountant = PrivacyAccountant(1)
+    accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=Fraction(1, 2))
+    again = reopened(accountant)
+    door = again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=Fraction(1, 2), change=ONE)
+    door.release(np.zeros(3, dtype=np.int64), "draw")
+    assert again.spent == Fraction(1, 2)
+    assert len(again.ledger) == 1
+
+
+@pytest.mark.parametrize(("name", "loss"), [("other", 0.5), ("stream", 0.51), ("stream", math.inf), ("plain", 0.4)])
+def test_a_door_opens_again_for_nothing_that_was_not_charged(name, loss):
+    accountant = PrivacyAccountant(1)
+    accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
+    accountant.spend(0.4, name="plain")
+    with pytest.raises(ValueError, match="accountant holds no charge of"):
+        reopened(accountant).standing_again(DiscreteLaplace(4), SecureBits(), name=name, loss=loss, change=ONE)
+
+
+def test_a_charge_is_taken_up_once_and_only_after_it_was_saved():
+    accountant = PrivacyAccountant(1)
+    accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
+    with pytest.raises(ValueError, match="from before it was saved"):
+        accountant.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, change=ONE)  # its own door stands
+    again = reopened(accountant)
+    again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, change=ONE)
+    with pytest.raises(ValueError, match="holds no charge"):
+        again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, change=ONE)
+
+
+def test_the_charge_of_a_child_is_found():
+    accountant = PrivacyAccountant(1)
+    child = accountant.child(1, name="rows 0 to 9")
+    child.standing(DiscreteLaplace(4), SecureBits(), name="cells of depth 1", loss=0.5)
+    reopened(accountant).standing_again(DiscreteLaplace(4), SecureBits(), name="cells of depth 1", loss=0.5, change=ONE)
+
+
+def test_levels_that_were_loaded_refuse_a_record_that_did_not_pay_for_them():
+    accountant = PrivacyAccountant(1)
+    counter = InhomogeneousCounter("kary", name="levels")
+    counter.start_level(10, 1, accountant)
+    again = pickle.loads(pickle.dumps(counter))
+    for wrong in (PrivacyAccountant(5), accountant):
+        with pytest.raises(ValueError, match="holds no charge of epsilon=1 for 'levels'"):
+            again.resume(wrong, SecureBits())
+    again.resume(reopened(accountant), SecureBits())
+    again.update(1)
+
+
+def test_the_noise_of_a_part_must_cover_its_change_at_its_loss():
+    door = door_of(1)
+    with pytest.raises(ValueError, match=r"costs epsilon=100, more than the loss epsilon=0.5 that is charged"):
+        door.part(DiscreteLaplace(Fraction(1, 100)), PrivacyLoss(epsilon=0.5), ONE)
+    with pytest.raises(ValueError, match="stated under 'add_or_remove_one'"):
+        door.part(DiscreteLaplace(5), PrivacyLoss(epsilon=0.5), Change("add_or_remove_one", 1, 1, 1))
+
+
+def test_the_noise_of_a_door_that_opens_again_must_cover_its_change():
+    accountant = PrivacyAccountant(1)
+    accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
+    with pytest.raises(ValueError, match=r"costs epsilon=100, more than the loss epsilon=0.5"):
+        reopened(accountant).standing_again(DiscreteLaplace(Fraction(1, 100)), SecureBits(), name="stream", loss=0.5, change=ONE)

@@ -1,0 +1,140 @@
+"""By how much one row moves the counts of tables, trees and thresholds: every pair of neighbours among all tiny tables."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from skdpsynth.statistics import Change, Marginals, Thresholds, Trees
+
+RELATIONS = ["replace_one", "add_or_remove_one"]
+
+
+def pairs_of_neighbours(rows, relation, most=2):
+    """All unordered tables of at most `most` rows out of `rows`, with a row replaced or added."""
+    for n in range(most):
+        for kept in product(rows, repeat=n):
+            if relation == "add_or_remove_one":
+                yield from ((list(kept), [*kept, row]) for row in rows)
+            else:
+                yield from (([*kept, old], [*kept, new]) for old, new in product(rows, repeat=2))
+
+
+def columns(table, n_columns):
+    return list(np.array(table, dtype=np.int64).reshape(-1, n_columns).T)
+
+
+def largest_change(counts_of, rows, relation):
+    """What the counts of any pair of neighbours differ by at most, in three norms."""
+    worst = np.zeros(3, dtype=np.int64)
+    for first, second in pairs_of_neighbours(rows, relation):
+        moved = np.abs(counts_of(first) - counts_of(second))
+        worst = np.maximum(worst, [moved.sum(), (moved**2).sum(), moved.max(initial=0)])
+    return Change(relation, *map(int, worst))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("attributes", [[], [(0,)], [(0,), (1,), (2,)], [(0, 1), (1, 2), (0, 2)], [(2, 0), (2, 1), (2, 0, 1), (2,)]])
+def test_change_of_marginals_is_the_largest_of_all_neighbours(relation, attributes):
+    sizes = [2, 3, 2]
+    rows = list(product(*map(range, sizes)))
+
+    def counts_of(table):
+        return Marginals.of(columns(table, 3), sizes, attributes).counts
+
+    assert largest_change(counts_of, rows, relation) == Marginals.change(relation, len(attributes))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("depths", [(1,), (2,), (3,), (1, 3), (3, 2), (4, 1)])
+def test_change_of_trees_is_the_largest_of_all_neighbours(relation, depths):
+    rows = list(product(*(range(-1, 1 << depth) for depth in depths)))  # -1: missing
+
+    def counts_of(table):
+        return Trees.of(columns(table, len(depths)), depths).counts
+
+    most = 2 if len(rows) < 12 else 1
+    worst = np.zeros(3, dtype=np.int64)
+    for first, second in pairs_of_neighbours(rows, relation, most):
+        moved = np.abs(counts_of(first) - counts_of(second))
+        worst = np.maximum(worst, [moved.sum(), (moved**2).sum(), moved.max()])
+    assert Change(relation, *map(int, worst)) == Trees.change(relation, depths)
+
+
+@pytest.mark.parametrize("sizes", [(2,), (3,), (2, 2), (4, 2), (3, 2, 3)])
+def test_change_of_thresholds_is_the_largest_of_all_neighbours(sizes):
+    rows = list(product(*map(range, sizes)))
+
+    def counts_of(table):
+        return Thresholds.of(columns(table, len(sizes)), sizes).counts
+
+    assert largest_change(counts_of, rows, "replace_one") == Thresholds.change("replace_one", sizes)
+
+
+def test_no_columns_change_by_nothing():
+    for relation in RELATIONS:
+        assert Trees.change(relation, []) == Marginals.change(relation, 0) == Change(relation, 0, 0, 0)
+    assert Thresholds.change("replace_one", []) == Change("replace_one", 0, 0, 0)
+
+
+def test_thresholds_need_a_public_number_of_rows():
+    with pytest.raises(ValueError, match="public number of rows"):
+        Thresholds.change("add_or_remove_one", [3])
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_queries_hold_the_counts_and_their_change(relation):
+    codes, sizes = [np.array([0, 1, 1]), np.array([2, 0, 2])], [2, 3]
+    marginals, trees, thresholds = Marginals.of(codes, sizes, [(0,), (0, 1)]), Trees.of(codes, (1, 3)), Thresholds.of(codes, sizes)
+    queries = [(marginals, marginals.query(relation), Marginals.change(relation, 2))]
+    queries += [(trees, trees.query(relation), Trees.change(relation, (1, 3)))]
+    if relation == "replace_one":
+        queries += [(thresholds, thresholds.query(relation), Thresholds.change(relation, sizes))]
+    for statistic, query, change in queries:
+        assert query.change == change
+        assert query.values is statistic.counts
+        assert query.values.dtype == np.int64
+
+
+def test_trees_count_every_second_level_of_each_column():
+    rng = np.random.default_rng(0)
+    depths = (1, 2, 5, 6)
+    cells = [rng.integers(-1, 1 << depth, 500) for depth in depths]
+    trees = Trees.of(cells, depths)
+    for column, depth, levels in zip(cells, depths, trees.levels(), strict=True):
+        assert list(levels) == [level for level in range(1, depth + 1) if (depth - level) % 2 == 0]
+        for level, counts in levels.items():
+            expected = np.bincount(column[column >= 0] >> (depth - level), minlength=1 << level)
+            np.testing.assert_array_equal(counts, expected)
+
+
+def test_thresholds_count_levels_and_of_two_the_first():
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, size, 300) for size in (2, 5, 3)]
+    parts = Thresholds.of(codes, (2, 5, 3)).columns()
+    np.testing.assert_array_equal(parts[0], [(codes[0] == 0).sum()])
+    np.testing.assert_array_equal(parts[1], np.bincount(codes[1], minlength=5))
+    np.testing.assert_array_equal(parts[2], np.bincount(codes[2], minlength=3))
+
+
+def test_answers_are_taken_apart_as_the_counts_were_put_together():
+    cells = [np.array([0, 1, -1]), np.array([3, 3, 0])]
+    trees, thresholds = Trees.of(cells, (1, 2)), Thresholds.of(cells[1:] * 2, (4, 4))
+    for statistic in (trees, thresholds):
+        answers = np.arange(len(statistic.counts))
+        np.testing.assert_array_equal(np.concatenate(statistic.columns(answers)), answers)
+        np.testing.assert_array_equal(np.concatenate(statistic.columns()), statistic.counts)
+    assert [list(levels) for levels in trees.levels()] == [[1], [2]]
+    assert Trees.of([], ()).levels() == Trees.of([], ()).columns() == Thresholds.of([], ()).columns() == []
+
+
+@pytest.mark.parametrize("n", [0, 1, 1 << 17, (1 << 17) + 1])
+def test_trees_and_thresholds_of_parts_of_the_rows_sum_to_those_of_all(n):
+    rng = np.random.default_rng(n)
+    cells, cut = [rng.integers(0, 1 << depth, n) for depth in (2, 5)], n // 3
+    for whole, parts in [
+        (Trees.of(cells, (2, 5)), [Trees.of([column[part] for column in cells], (2, 5)) for part in (slice(cut), slice(cut, None))]),
+        (Thresholds.of(cells, (4, 32)), [Thresholds.of([c[part] for c in cells], (4, 32)) for part in (slice(cut), slice(cut, None))]),
+    ]:
+        np.testing.assert_array_equal((parts[0] + parts[1]).counts, whole.counts)
+        assert whole.counts.dtype == np.int64

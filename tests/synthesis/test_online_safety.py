@@ -1,0 +1,641 @@
+"""Streams that are shared, copied, interrupted or never end: no row is lost, and none is released twice under one charge."""
+
+import collections
+import contextlib
+import copy
+import itertools
+import os
+import pickle
+import sys
+import threading
+import time
+import tracemalloc
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
+from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.persistence import savable
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
+]
+SETTINGS = {
+    "blocks": {},
+    "blocks-small": {"growth": 1.01},
+    "window": {"growth": 1.01, "window": 60},
+    "paper-kary": {"strategy": "paper"},
+    "paper-binary": {"strategy": "paper", "counter": "binary"},
+    "paper-sparse": {"strategy": "paper", "counter": "sparse"},
+}
+BLOCKS = [name for name in SETTINGS if not name.startswith("paper")]
+PAPER = [name for name in SETTINGS if name.startswith("paper")]
+each = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+
+
+def each_of(names):
+    return pytest.mark.parametrize("setting", [SETTINGS[name] for name in names], ids=names)
+
+
+@savable
+class Recorder(BaseEstimator):
+    """No privacy at all: tells which rows it was given, and repeats the first of them. Fails where it is told to."""
+
+    seen: list = []  # noqa: RUF012
+    failing: list = []  # noqa: RUF012
+
+    def __init__(self, epsilon=1.0, delta=0.0, bounds=(0, 1), neighboring="replace_one", accountant=None, random_state=None):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighboring = neighboring
+        self.accountant = accountant
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        self.first_ = np.asarray(X, dtype=float)[:1]
+        if self.accountant is not None:  # else it is a rehearsal
+            Recorder.seen.append(np.asarray(X, dtype=float))
+            if Recorder.failing:
+                raise Recorder.failing.pop()
+        return self
+
+    def sample(self, n_samples, random_state=None):
+        return np.repeat(self.first_, n_samples, axis=0)
+
+
+@pytest.fixture
+def released():
+    """The rows of each block that a `Recorder` was given, in order."""
+    Recorder.seen, Recorder.failing = [], []
+    return Recorder.seen
+
+
+def clock(n, d=1):
+    """A stream that tells the time: row t holds (t + 1/2) / n."""
+    return np.repeat((np.arange(n) + 0.5)[:, None] / n, d, axis=1)
+
+
+def times_of(blocks, n):
+    """Which rows of the clock are in each block."""
+    return [sorted(np.floor(block[:, 0] * n).astype(int).tolist()) for block in blocks]
+
+
+def names_in(accountant):
+    return [entry.name for entry in accountant.ledger if not entry.name.startswith("resumed")]
+
+
+def together(*tasks):
+    """Run tasks at once, each in a thread that gives way at every chance; raise what any of them raised."""
+    failures, before = [], sys.getswitchinterval()
+    start = threading.Barrier(len(tasks))
+
+    def run(task):
+        start.wait()
+        try:
+            task()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in tasks]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    finally:
+        sys.setswitchinterval(before)
+    assert not any(thread.is_alive() for thread in threads)
+    if failures:
+        raise failures[0]
+
+
+def feeder(model, rows):
+    """A task that feeds rows one by one."""
+    return lambda: [model.partial_fit(row[None]) for row in rows]
+
+
+# Threads
+
+
+@each_of(BLOCKS)
+@pytest.mark.parametrize("started", [False, True])
+def test_four_threads_that_feed_a_stream_lose_no_row_and_release_none_twice(setting, started, released):
+    X = clock(404)
+    model = OnlineSynthesizer(synthesizer=Recorder(), **setting)
+    if started:
+        model.fit(X[:4])
+    rest = X[4:] if started else X
+    together(*(feeder(model, rest[i::4]) for i in range(4)))
+    assert model.n_samples_seen_ == len(X)
+    times = list(itertools.chain(*times_of(released, len(X))))
+    assert len(times) == len(set(times)) == len(X) - model._stream.n_open
+    names = names_in(model.accountant_)
+    assert len(set(names)) == len(names)
+    assert model.accountant_.spent == 1
+
+
+@each_of(PAPER)
+def test_four_threads_that_feed_a_tree_lose_no_row_and_begin_no_level_twice(setting):
+    """Without noise, the cells of depth 1 count all rows."""
+    X = clock(400)
+    model = OnlineSynthesizer(epsilon=float("inf"), **setting)
+    together(*(feeder(model, X[i::4]) for i in range(4)))
+    assert model.n_samples_seen_ == 400
+    assert model._stream.counters[0].value.tolist() == [200, 200]
+    names = names_in(model.accountant_)
+    assert names == [f"rows {2**r - 1} to {2 ** (r + 1) - 2}" for r in range(1, 9)]
+
+
+@each
+def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
+    X = np.random.default_rng(0).random((300, 2))
+    quiet, read = (OnlineSynthesizer(random_state=5, **setting).fit(X[:20]) for _ in range(2))
+    quiet.partial_fit(X[20:])
+    samples, feeding = [], threading.Event()
+    feeding.set()
+
+    def feed():
+        try:
+            feeder(read, X[20:])()
+        finally:
+            feeding.clear()
+
+    def look():
+        while feeding.is_set() or len(samples) < 6:
+            samples.append(read.sample(3))
+
+    together(feed, look, look)
+    assert {sample.shape for sample in samples} == {(3, 2)}
+    assert np.array_equal(read.sample(200, random_state=0), quiet.sample(200, random_state=0))
+
+
+@each_of([*PAPER, "blocks-small"])
+def test_what_is_pickled_while_another_thread_feeds_is_of_one_time_and_goes_on(setting):
+    X = np.random.default_rng(0).random((400, 1))
+    model = OnlineSynthesizer(**setting).fit(X[:20])
+    data, feeding = [], threading.Event()
+    feeding.set()
+
+    def feed():
+        try:
+            feeder(model, X[20:])()
+        finally:
+            feeding.clear()
+
+    def keep():
+        while feeding.is_set() or len(data) < 4:
+            data.append(pickle.dumps(model))
+
+    together(feed, keep)
+    for state in map(pickle.loads, data[:: 1 + len(data) // 30]):
+        seen = state.n_samples_seen_
+        assert state._stream.n_seen == seen
+        stops = [int(name.split()[-1]) + 1 for name in names_in(state.accountant_)]
+        if setting.get("strategy") == "paper":
+            assert stops[-1] >= seen > stops[-2]  # the level of the last row was charged
+        else:
+            assert stops == [stop for _, stop, _ in state._stream.blocks]
+            assert sum(size for size in np.diff([0, *stops])) + state._stream.n_open == seen
+        assert state.partial_fit(X[:30]).n_samples_seen_ == seen + 30
+        assert state.accountant_.spent == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@each
+def test_a_fork_while_threads_feed_and_read_does_not_hang_the_child(setting):
+    X = np.random.default_rng(0).random((100, 2))
+    model, busy = OnlineSynthesizer(**setting).fit(X), threading.Event()
+    busy.set()
+
+    def work(task):
+        while busy.is_set():
+            task()
+
+    tasks = (lambda: model.partial_fit(X[:1]), lambda: model.sample(2))
+    threads = [threading.Thread(target=work, args=(task,), daemon=True) for task in tasks]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(8):
+            assert _in_a_fork(lambda: _use(model, setting, X)) == 0
+    finally:
+        busy.clear()
+        for thread in threads:
+            thread.join()
+
+
+def _use(model, setting, X):
+    refused = contextlib.suppress(RuntimeError)  # what would be charged there would be lost
+    with refused if setting.get("strategy") == "paper" else contextlib.nullcontext():
+        model.sample(2)
+    with refused:
+        model.partial_fit(X)
+    with refused:
+        pickle.dumps(model)
+    OnlineSynthesizer(**setting).fit(X[:40]).sample(3)
+
+
+def _in_a_fork(task, seconds=20):
+    """The exit status of a child that runs a task; None if it hangs."""
+    child = os.fork()
+    if not child:
+        try:
+            task()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return None
+
+
+# Interrupts
+
+
+def interrupted(call, number):
+    """Raise KeyboardInterrupt where the line of this number would begin, of those that run in the files of streams."""
+    left = [number]
+
+    def trace(frame, event, _):
+        if os.path.basename(frame.f_code.co_filename).startswith("_online"):
+            if event == "line":
+                if not left[0]:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+                left[0] -= 1
+            return trace
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize(("window", "n_rows", "changed"), [(None, 6, None), (None, 6, 2), (None, 36, 1.01), (20, 36, None)])
+def test_an_interrupt_at_any_line_and_a_second_try_count_rows_once_and_release_none_twice(window, n_rows, changed, released):
+    """36 rows fill several blocks. Growth may have changed before the second try, and with it where blocks end."""
+    n, first = 90, 30
+    X = clock(n)
+    for number in itertools.count():
+        released.clear()
+        model = OnlineSynthesizer(synthesizer=Recorder(), window=window).fit(X[:first])
+        was = [block[:2] for block in model._stream.blocks]
+        hit = interrupted(lambda: model.partial_fit(X[first : first + n_rows]), number)  # noqa: B023
+        if hit:
+            assert model.n_samples_seen_ == first
+            assert [block[:2] for block in model._stream.blocks] == was
+            if changed is not None:
+                model.set_params(growth=changed)
+            model.partial_fit(X[first : first + n_rows])
+        assert model.n_samples_seen_ == first + n_rows
+        model.partial_fit(X[first + n_rows :])
+        assert model.n_samples_seen_ == n
+        times = times_of(released, n)
+        flat = list(itertools.chain(*times))
+        assert len(flat) == len(set(flat))
+        assert len(released) <= len(names_in(model.accountant_)) or window is not None
+        assert model.accountant_.spent == 1
+        assert model.sample(5).shape == (5, 1)
+        if not hit:
+            break
+        left_out = set(range(n - model._stream.n_open)) - set(flat)
+        assert left_out <= set(range(first + n_rows + 16))
+    assert number > 30
+
+
+@pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
+def test_an_interrupt_at_any_line_of_a_tree_and_a_second_try_count_rows_once_or_are_refused(counter):
+    """A level of time begins with row 31."""
+    X = clock(33)
+    for number in itertools.count():
+        model = OnlineSynthesizer("paper", counter=counter, epsilon=float("inf")).fit(X[:30])
+        hit = interrupted(lambda: model.partial_fit(X[30:33]), number)  # noqa: B023
+        if not hit:
+            break
+        assert model.n_samples_seen_ == 30
+        began = model._stream.n_begun > 30
+        with pytest.raises(RuntimeError, match="was interrupted") if began else contextlib.nullcontext():
+            model.partial_fit(X[30:33])
+        if not began:
+            assert model.n_samples_seen_ == 33
+            assert model._stream.counters[0].value.sum() == 33
+        names = names_in(model.accountant_)
+        assert len(names) == len(set(names))
+    assert number > 30
+
+
+@each_of(["blocks-small", *PAPER])
+def test_an_interrupt_at_any_line_where_a_loaded_stream_goes_on_and_a_second_try_cost_nothing(setting):
+    X = np.random.default_rng(0).random((50, 1))
+    data = pickle.dumps(OnlineSynthesizer(**setting).fit(X[:40]))
+    expected = pickle.loads(data).sample(50, random_state=0)
+    for number in itertools.count():
+        model = pickle.loads(data)
+        if not interrupted(lambda: model.partial_fit(X[40:41]), number):  # noqa: B023
+            break
+        assert model.n_samples_seen_ == 40
+        if setting.get("strategy") != "paper" or model._stream.n_begun == 40:
+            assert np.array_equal(model.sample(50, random_state=0), expected)
+            model.partial_fit(X[40:41])
+            assert sum(entry.name.startswith("resumed") for entry in model.accountant_.ledger) == 1
+            assert model.accountant_.spent == 1
+    assert number > 20
+
+
+# A block that fails
+
+
+def failed_second_block(growth=1.25, **parameters):
+    """A stream whose second block failed after it was charged."""
+    model = OnlineSynthesizer(synthesizer=Recorder(), growth=growth, **parameters).fit(clock(200)[:20])
+    Recorder.failing = [ValueError("the solver gave up")]
+    with pytest.raises(ValueError, match="gave up"):
+        model.partial_fit(clock(200)[20:40])
+    assert model.n_samples_seen_ == 20
+    return model
+
+
+@pytest.mark.parametrize("parameters", [{}, {"window": 25}, {"accountant": PrivacyAccountant(100)}])
+def test_a_block_that_failed_after_its_charge_is_left_out_and_the_one_before_stands_in(parameters, released):
+    model = failed_second_block(**parameters)
+    with pytest.warns(SmallSampleWarning, match="rows 16 to 31 are left out"):
+        model.partial_fit(clock(200)[20:40])
+    assert model.n_samples_seen_ == 40
+    assert [block[:2] for block in model._stream.blocks] == [(0, 32)]
+    assert times_of([model.sample(40)], 200) == [[0] * 40]
+    assert [len(rows) for rows in times_of(released, 200)] == [16, 16]  # what failed, once
+    assert model.accountant_.spent == 1
+    model.partial_fit(clock(200)[40:])
+    later = list(itertools.chain(*times_of(released, 200)[2:]))
+    assert later == list(range(32, 200 - model._stream.n_open))
+    assert model.accountant_.spent == 1
+
+
+def test_a_failed_block_is_left_out_by_copies_too(released, tmp_path):
+    model = failed_second_block()
+    model.save(tmp_path / "stream.zip")
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), load(tmp_path / "stream.zip")):
+        with pytest.warns(SmallSampleWarning, match="rows 16 to 31 are left out"):
+            again.partial_fit(clock(200)[20:40])
+    assert len(released) == 2
+
+
+@pytest.mark.parametrize("growth", [1.01, 3, "auto"])
+def test_rows_of_a_failed_block_are_not_released_in_one_of_another_size(growth, released):
+    model = OnlineSynthesizer(synthesizer=Recorder()).fit(clock(400)[:200])
+    stop = model._stream.blocks[-1][1]
+    Recorder.failing = [MemoryError()]
+    with pytest.raises(MemoryError):
+        model.partial_fit(clock(400)[200:300])
+    failed = times_of(released, 400)[-1]
+    assert failed[0] == stop
+    model.set_params(growth=growth)
+    with pytest.warns(SmallSampleWarning, match=f"rows {failed[0]} to {failed[-1]} are left out"):
+        model.partial_fit(clock(400)[200:])
+    flat = list(itertools.chain(*times_of(released, 400)))
+    assert flat == list(range(400 - model._stream.n_open))
+    assert model.accountant_.spent == 1
+
+
+def test_a_first_block_that_failed_leaves_uniform_rows_until_the_next(released):
+    model = OnlineSynthesizer(synthesizer=Recorder()).fit(clock(200)[:10])
+    Recorder.failing = [ValueError("the solver gave up")]
+    with pytest.raises(ValueError, match="gave up"):
+        model.partial_fit(clock(200)[10:20])
+    with pytest.warns(SmallSampleWarning, match="rows 0 to 15 are left out"):
+        model.partial_fit(clock(200)[10:20])
+    assert len(set(model.sample(20)[:, 0])) == 20
+    assert times_of([model.partial_fit(clock(200)[20:32]).sample(20)], 200) == [[16] * 20]
+
+
+def test_a_real_mechanism_that_fails_after_its_release_releases_its_block_once(monkeypatch):
+    names, release = [], PrivacyAccountant.release
+
+    def failing(self, values, noise, rng, **keywords):
+        out = release(self, values, noise, rng, **keywords)
+        names.append(keywords["name"])
+        if len(names) == 1:
+            raise KeyboardInterrupt
+        return out
+
+    model = OnlineSynthesizer().fit(clock(200)[:20])
+    monkeypatch.setattr(PrivacyAccountant, "release", failing)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(clock(200)[20:40])
+    with pytest.warns(SmallSampleWarning, match="left out"):
+        model.partial_fit(clock(200)[20:40])
+    assert len(names) == 1
+    assert names_in(model.accountant_) == ["rows 0 to 15", "rows 16 to 31"]
+    assert model.accountant_.spent == 1
+
+
+def test_a_block_that_is_refused_before_its_charge_is_not_left_out(released):
+    """A record refuses the block; the stream may go on from a copy."""
+    model = OnlineSynthesizer(synthesizer=Recorder()).fit(clock(200)[:20])
+    model.accountant_.close()
+    for _ in range(2):
+        with pytest.raises(BudgetExceededError, match="closed record"):
+            model.partial_fit(clock(200)[20:40])
+    again = pickle.loads(pickle.dumps(model)).partial_fit(clock(200)[20:40])
+    assert times_of(released, 200) == [[*range(16)], [*range(16, 32)]]
+    assert again.n_samples_seen_ == 40
+
+
+def test_a_warning_that_is_an_error_takes_in_no_row_costs_no_block_and_is_said_once(released):
+    """The call has rows for several more blocks: they are not charged before the warning."""
+    model = failed_second_block()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SmallSampleWarning, match="rows 16 to 31 are left out"):
+            model.partial_fit(clock(200)[20:100])
+        assert model.n_samples_seen_ == 20
+        assert model.partial_fit(clock(200)[20:100]).n_samples_seen_ == 100
+    assert [block[:2] for block in model._stream.blocks][:3] == [(0, 32), (32, 48), (48, 64)]
+
+
+# Budget
+
+
+@each
+def test_another_accountant_along_a_stream_is_refused_and_changes_nothing(setting):
+    X = np.random.default_rng(0).random((60, 1))
+    own, shared, other = None, PrivacyAccountant(5), PrivacyAccountant(5)
+    for was, new in ((own, other), (shared, other), (shared, None)):
+        model = OnlineSynthesizer(accountant=was, **setting).fit(X)
+        before = other.spent
+        with pytest.raises(ValueError, match="accountant must not change along a stream"):
+            model.set_params(accountant=new).partial_fit(X)
+        assert model.n_samples_seen_ == 60
+        assert other.spent == before
+        assert model.set_params(accountant=was).partial_fit(X).n_samples_seen_ == 120
+
+
+@each
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_loaded_stream_goes_on_without_an_accountant_and_refuses_another(setting, shared, tmp_path):
+    X = np.random.default_rng(0).random((60, 1))
+    OnlineSynthesizer(accountant=PrivacyAccountant(5) if shared else None, **setting).fit(X).save(tmp_path / "stream.zip")
+    again = load(tmp_path / "stream.zip")
+    with pytest.raises(ValueError, match="accountant must not change along a stream"):
+        again.set_params(accountant=PrivacyAccountant(5)).partial_fit(X)
+    assert again.set_params(accountant=None).partial_fit(X).n_samples_seen_ == 120
+    assert again.accountant_.spent == 1
+
+
+@pytest.mark.parametrize("outer", [LowDimSynthesizer, lambda **kw: LowDimSynthesizer(2, **kw), OnlineSynthesizer])
+@each_of(["blocks", "paper-kary"])
+def test_a_stream_inside_another_estimator_is_refused_before_the_charge(outer, setting):
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="synthesizer must be no stream"):
+        outer(synthesizer=OnlineSynthesizer(**setting), accountant=shared).fit(np.random.default_rng(0).random((50, 3)))
+    assert shared.spent == 0
+
+
+@each
+def test_fit_along_a_stream_starts_anew_is_charged_again_and_leaves_nothing_behind(setting):
+    X = np.random.default_rng(0).random((150, 2))
+    shared = PrivacyAccountant(3)
+    model = OnlineSynthesizer(random_state=1, accountant=shared, **setting).fit(X).partial_fit(X)
+    model.set_params(strategy="blocks", counter="kary", growth=1.5, window=None, epsilon=Fraction(1, 2)).fit(X[:, :1])
+    assert shared.spent == Fraction(3, 2)
+    fresh = OnlineSynthesizer(random_state=1, accountant=shared, growth=1.5, epsilon=Fraction(1, 2)).fit(X[:, :1])
+    assert shared.spent == 2
+    assert vars(model).keys() == vars(fresh).keys()
+    assert names_in(model.accountant_) == names_in(fresh.accountant_)
+    assert (model.n_samples_, model.n_samples_seen_, model.n_features_in_) == (150, 150, 1)
+    for again in (model, fresh):
+        again.partial_fit(X[:, :1])
+    assert np.array_equal(model.sample(50, random_state=0), fresh.sample(50, random_state=0))
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("synthesizer", [None, PrivateMeasureMechanism(), LowDimSynthesizer(1)])
+def test_parts_of_a_stream_warn_nobody_and_the_stream_of_its_seed_once(synthesizer):
+    model = OnlineSynthesizer(synthesizer=synthesizer, random_state=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(30):
+            model.partial_fit(np.random.default_rng(0).random((10, 3)))
+    counted = collections.Counter(warning.category for warning in caught)
+    assert counted[InsecureRandomnessWarning] == 1
+    assert counted[SmallSampleWarning] <= 1
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize(("setting", "enough", "too_many"), [({}, 5, 60), (SETTINGS["paper-kary"], 16, 17)], ids=["blocks", "paper"])
+def test_a_stream_of_more_columns_than_a_long_one_tells_apart_warns_once_before_the_charge(setting, enough, too_many):
+    for d, n_warnings in ((enough, 0), (too_many, 1)):
+        model = OnlineSynthesizer(**setting)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                model.partial_fit(np.random.default_rng(0).random((10, d)))
+        assert [warning.category for warning in caught] == [SmallSampleWarning] * n_warnings
+        assert all(f"of {d} features" in str(warning.message) and warning.filename == __file__ for warning in caught)
+    shared = PrivacyAccountant(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SmallSampleWarning, match="LatentFactorSynthesizer"):
+            OnlineSynthesizer(accountant=shared, **setting).fit(np.zeros((10, too_many)))
+    assert shared.spent == 0
+
+
+# Streams without end
+
+
+@pytest.mark.parametrize("growth", [1.25, "auto"])
+def test_a_stream_with_a_window_stays_as_small_as_its_window(growth, tmp_path):
+    X = np.random.default_rng(0).random((20_000, 2))
+    model, sizes, file = OnlineSynthesizer(growth=growth, window=500), {}, tmp_path / "stream.zip"
+    for start in range(0, 20_000, 50):
+        model.partial_fit(X[start : start + 50])
+        if start + 50 in (5000, 20_000):
+            model.save(file)
+            sizes[start + 50] = np.array([len(model.accountant_.ledger), len(pickle.dumps(model)), file.stat().st_size])
+    assert (sizes[20_000] < 1.3 * sizes[5000]).all()
+    assert sizes[20_000][0] < 2 + 500 / 16
+    assert model.accountant_.spent == 1
+
+
+def test_folding_keeps_what_was_spent_what_is_sampled_and_since(released):
+    n, window = 1500, 300  # blocks of 16 rows throughout
+    folded, whole = (OnlineSynthesizer(synthesizer=Recorder(), growth=1.01, window=w) for w in (window, None))
+    for start in range(0, n, 60):
+        folded.partial_fit(clock(n)[start : start + 60])
+        whole.partial_fit(clock(n)[start : start + 60])
+        assert folded.accountant_.spent == 1 or start == 0
+        seen = folded.n_samples_seen_
+        since = max(0, seen - window)
+        first, second = folded.sample(500, random_state=0), whole.sample(500, since=since, random_state=0)
+        assert np.array_equal(first, second)
+        if seen > 10:
+            assert np.array_equal(folded.sample(50, since=seen - 10, random_state=0), whole.sample(50, since=seen - 10, random_state=0))
+    assert len(whole.accountant_.ledger) > 90
+    assert len(folded.accountant_.ledger) < 25
+    assert folded.accountant_.to_frame()["epsilon"].sum() == 1
+
+
+# Copies
+
+
+@pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
+def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_difference_of_their_rows(counter, tmp_path):
+    """Row by row: where all nodes of a time are shared, the first and the last cell of a depth differ by the number of rows exactly.
+
+    Noise has scales beyond 100, so 350 comparisons of cells have an equal pair by luck with a probability below 0.01.
+    """
+    for n in range(640, 650):
+        OnlineSynthesizer("paper", counter=counter, epsilon=0.05).fit(clock(n)).save(tmp_path / "stream.zip")
+        two = [load(tmp_path / "stream.zip") for _ in range(2)]
+        assert np.array_equal(*(model.sample(50, random_state=0) for model in two))
+        for step in range(1, 8):
+            for model, row in zip(two, (0.0, 1.0), strict=True):
+                model.partial_fit([[row]])
+            for first, second in zip(*(model._stream.counters for model in two), strict=True):
+                found = first.value - second.value
+                assert (found[0], found[-1]) != (step, -step)
+
+
+# Absurd budgets
+
+
+@pytest.mark.parametrize("setting", [{}, *(SETTINGS[name] for name in PAPER)], ids=["blocks", *PAPER])
+@pytest.mark.parametrize("epsilon", [1e4, 1e9, 1e15, float("inf")])
+def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_time_and_little_memory(setting, epsilon):
+    X = np.random.default_rng(0).random((1000, 2))
+
+    def seconds(epsilon, n=1000):
+        start = time.process_time()
+        model = OnlineSynthesizer(epsilon=epsilon, **setting)
+        for rows in np.array_split(X[:n], 20):
+            model.partial_fit(rows).sample(10)
+        return time.process_time() - start
+
+    usual = max(seconds(1.0) for _ in range(2))
+    assert min(seconds(epsilon) for _ in range(2)) <= 10 * usual + 0.5
+    tracemalloc.start()
+    try:
+        seconds(epsilon, 100)
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,556 @@
+"""The public laws: a class from outside the package passes them, and broken ones fail the right law."""
+
+import threading
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pytest
+
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Plan
+from skdpsynth.measures import DiscreteMeasure, Lattice
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, SecureBits, mechanism
+from skdpsynth.privacy._noise import Noise
+from skdpsynth.statistics import Change, Histogram, Query
+from skdpsynth.synthesis import PrivateSynthesizer
+from skdpsynth.testing import check_synthesizer
+from skdpsynth.testing._door import fixed_bits, watched
+from skdpsynth.testing._law import LAWS, rows
+
+# A mechanism of somebody else: one file, no edit elsewhere
+
+
+@dataclass(frozen=True)
+class Cells(Plan):
+    """The cells that are counted, and the noise of their counts."""
+
+    cells: Any = None
+    noise: Mechanism | None = None
+
+
+@savable
+class NoisyHistogram(PrivateSynthesizer):
+    """Counts of the cells of a grid, with noise; what falls below zero is cut off."""
+
+    def __init__(
+        self, n_parts=4, *, epsilon=1.0, delta=0.0, bounds=(0.0, 1.0), neighboring="replace_one", accountant=None, random_state=None
+    ):
+        self.n_parts = n_parts
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighboring = neighboring
+        self.accountant = accountant
+        self.random_state = random_state
+
+    def _plan(self, facts):
+        if not isinstance(self.n_parts, int) or not 1 <= self.n_parts <= 10:
+            raise ValueError("n_parts must be a whole number from 1 to 10; 4 is the default.")
+        cells = Lattice(facts.box, (self.n_parts,) * facts.n_features)
+        return Cells(cells=cells, noise=mechanism(Histogram.change(facts.neighboring), PrivacyLoss(epsilon=facts.epsilon), ("laplace",)))
+
+    def _release(self, rows, plan, budget):
+        noisy = budget.answer(Histogram.of(rows, plan.cells).query(budget.relation), plan.noise, "counts of the cells")
+        self._keep(noisy, plan.cells)
+
+    def _keep(self, noisy, cells):
+        weights = np.maximum(noisy, 0) + 1e-9
+        everywhere = np.arange(len(noisy))
+        self.measure_ = DiscreteMeasure.from_mass(cells, everywhere, np.zeros_like(everywhere), weights / weights.sum())
+
+    def _sample_rows(self, n_samples, rng):
+        return self.measure_.sample(n_samples, rng)
+
+
+@pytest.mark.parametrize("estimator", [NoisyHistogram(), NoisyHistogram(2, neighboring="add_or_remove_one")])
+def test_a_class_from_outside_the_package_keeps_all_laws(estimator):
+    check_synthesizer(estimator)
+
+
+# Broken ones
+
+
+class TooLittleNoise(NoisyHistogram):
+    """Says by how much a row moves the counts, and draws an eighth of the noise for it."""
+
+    def _release(self, rows, plan, budget):
+        counts, noise = Histogram.of(rows, plan.cells).counts, DiscreteLaplace(plan.noise.noise.scale / 8)
+        noisy = budget.accountant.release(counts, noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change)
+        self._keep(noisy, plan.cells)
+
+
+class TooLittleNoiseForAnUnstatedChange(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        counts, noise = Histogram.of(rows, plan.cells).counts, DiscreteLaplace(plan.noise.noise.scale / 8)
+        self._keep(budget.accountant.release(counts, noise, budget.rng, name="counts", loss=plan.noise.loss), plan.cells)
+
+
+class TooLittleNoiseForAFalseChange(NoisyHistogram):
+    """Counts each row eight times, and says that it counts it once."""
+
+    def _release(self, rows, plan, budget):
+        counts = 8 * Histogram.of(rows, plan.cells).counts
+        self._keep(budget.answer(Query(counts, Histogram.change(budget.relation)), plan.noise, "counts"), plan.cells)
+
+
+class NoiseOfItsOwn(NoisyHistogram):
+    """Draws beside the door."""
+
+    def _release(self, rows, plan, budget):
+        budget.accountant.spend(plan.noise.loss, name="counts")
+        noisy = Histogram.of(rows, plan.cells).counts + np.random.default_rng().integers(-3, 4, plan.cells.n_cells)
+        self._keep(noisy, plan.cells)
+
+
+class TellsOfRows(NoisyHistogram):
+    """Has an attribute that is no answer."""
+
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        self.n_inside_ = int(((rows >= 0) & (rows <= 1)).all(axis=1).sum())
+
+
+class WarnsOfRows(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        if (rows > 0.99).any():
+            budget.warn("some values lie near the upper bound")
+
+
+class AsksWhatRowsSay(NoisyHistogram):
+    """Releases once more where a row is large."""
+
+    def _release(self, rows, plan, budget):
+        half = mechanism(plan.noise.change, PrivacyLoss(epsilon=plan.noise.loss.epsilon / 2), ("laplace",))
+        query = Histogram.of(rows, plan.cells).query(budget.relation)
+        again = budget.answer(query, half, "again") if (rows > 0.99).any() else 0
+        self._keep(budget.answer(query, half, "counts") + again, plan.cells)
+
+
+class KeepsTheMean(NoisyHistogram):
+    """In a private attribute, which a pickle takes along."""
+
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        self._mean = rows.mean(axis=0)
+
+
+class Box:
+    """Holds what no pickle takes along."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __getstate__(self):
+        return {}
+
+
+class GivesRowsInLargeSamples(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        self._box = Box(rows.copy())
+
+    def _sample_rows(self, n_samples, rng):
+        drawn = super()._sample_rows(n_samples, rng)
+        if n_samples > 50:
+            drawn[:5] = self._box.held[:5].clip(0, 1)
+        return drawn
+
+
+class TellsOfManyRows(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        if len(rows) > 300:
+            self.mean_ = rows.mean(axis=0)
+
+
+class TellsOfOneColumn(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        if rows.shape[1] == 1:
+            self.mean_ = rows.mean(axis=0)
+
+
+class TellsOfManyColumns(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        if rows.shape[1] > 3:
+            self.mean_ = rows.mean(axis=0)
+
+
+class IsHonestWithASeedOnly(NoisyHistogram):
+    """Gives the exact counts where no test looks: the bits say that they are secure."""
+
+    def _release(self, rows, plan, budget):
+        counts = Histogram.of(rows, plan.cells)
+        noisy = budget.answer(counts.query(budget.relation), plan.noise, "counts")
+        self._keep(noisy if budget.rng.seeded else counts.counts + (noisy > counts.counts), plan.cells)
+
+
+@dataclass(frozen=True)
+class QuietLaplace(Noise):
+    """Says that it is Laplace noise, and draws next to nothing."""
+
+    scale: Any
+
+    def sample(self, size, rng):
+        return rng.generator().integers(0, 2, size)
+
+    def variance(self, n_values=1):
+        return 2 * float(self.scale) ** 2
+
+    def _finite_loss(self, change, scale):
+        return PrivacyLoss(epsilon=change.l1 / scale)
+
+
+class FrankQuietLaplace(QuietLaplace):
+    """States the variance of what it draws; but its scale is another."""
+
+    def variance(self, n_values=1):
+        return 0.5
+
+
+@dataclass(frozen=True)
+class LoudLaplace(QuietLaplace):
+    """An honest noise of somebody else."""
+
+    def sample(self, size, rng):
+        return DiscreteLaplace(self.scale).sample(size, rng)
+
+
+class NoiseOfAnotherClass(NoisyHistogram):
+    noise: ClassVar = LoudLaplace
+
+    def _release(self, rows, plan, budget):
+        counts, noise = Histogram.of(rows, plan.cells).counts, plan.noise.noise
+        noise = self.noise(noise.scale) if noise.scale else noise
+        self._keep(
+            budget.accountant.release(counts, noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change), plan.cells
+        )
+
+
+class NoiseThatIsQuiet(NoiseOfAnotherClass):
+    noise: ClassVar = QuietLaplace
+
+
+class NoiseThatIsQuietAndSaysSo(NoiseOfAnotherClass):
+    noise: ClassVar = FrankQuietLaplace
+
+
+class AnswersThroughAPartOfADoor(NoisyHistogram):
+    """Charges for a standing release, and answers through a part of it with less noise."""
+
+    def _release(self, rows, plan, budget):
+        noise, loss = plan.noise.noise, PrivacyLoss(epsilon=Fraction(1, 10**9))
+        door = budget.accountant.standing(noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change)
+        if noise.scale:
+            door = door.part(DiscreteLaplace(1), loss)
+        self._keep(door.release(Histogram.of(rows, plan.cells).counts, "counts"), plan.cells)
+
+
+class KeepsRows(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        self._rows = rows
+
+
+class ReadsTheOrder(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows[: len(rows) // 2], plan, budget)
+
+
+class WritesToItsTable(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        rows.sort(axis=0)
+        super()._release(rows, plan, budget)
+
+
+class CountsItsFits(NoisyHistogram):
+    """Remembers from fit to fit, where no attribute can."""
+
+    fits: ClassVar = WeakKeyDictionary()
+
+    def fit(self, X, y=None):
+        self.fits[self] = self.fits.get(self, 0) + 1
+        super().fit(X, y)
+        self.n_fits_ = self.fits[self]
+        return self
+
+
+class QuotesACell(NoisyHistogram):
+    def _read(self, X):
+        try:
+            np.asarray(X, dtype=float)
+        except ValueError as error:
+            raise ValueError(f"X must hold numbers: {error}") from error
+        return super()._read(X)
+
+
+class PrintsAParameter(NoisyHistogram):
+    def _plan(self, facts):
+        if not isinstance(self.n_parts, int):
+            raise ValueError(f"n_parts must be a whole number, got {self.n_parts}.")
+        return super()._plan(facts)
+
+
+class WarnsAtItsOwnLine(NoisyHistogram):
+    def _plan(self, facts):
+        warnings.warn("there are few rows", SmallSampleWarning, stacklevel=2)
+        return super()._plan(facts)
+
+
+class RefusesAfterTheCharge(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        if self.epsilon > 1000:
+            raise ValueError("epsilon must be at most 1000; take less.")
+        super()._release(rows, plan, budget)
+
+
+class WarnsAfterTheCharge(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        warnings.warn("this is an experiment", UserWarning, stacklevel=2)
+        super()._release(rows, plan, budget)
+
+
+class SamplesOutsideTheBox(NoisyHistogram):
+    def _sample_rows(self, n_samples, rng):
+        return super()._sample_rows(n_samples, rng) + 1
+
+
+class RefusesTheSecondPlan(NoisyHistogram):
+    """Where the number of rows is private, the plan is made again after the charge."""
+
+    def _plan(self, facts):
+        if facts.neighboring == "add_or_remove_one" and facts.n_samples > 1:
+            raise ValueError("n_parts must be less for so many rows; take 1.")
+        return super()._plan(facts)
+
+
+class RefusesConstantColumns(NoisyHistogram):
+    def _read(self, X):
+        if np.ndim(X) == 2 and len(X) > 1 and not np.ptp(np.asarray(X, dtype=float), axis=0).all():
+            raise ValueError("X must have no constant column; drop it.")
+        return super()._read(X)
+
+
+class ReleasesInAThread(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        thread = threading.Thread(target=super()._release, args=(rows, plan, budget))
+        thread.start()
+        thread.join()
+
+
+class LosesTheBudget(NoisyHistogram):
+    """Spends half of what it charges."""
+
+    def _release(self, rows, plan, budget):
+        half = mechanism(plan.noise.change, PrivacyLoss(epsilon=plan.noise.loss.epsilon / 2), ("laplace",))
+        self._keep(budget.answer(Histogram.of(rows, plan.cells).query(budget.relation), half, "counts"), plan.cells)
+
+
+class LeavesFiltersChanged(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        super()._release(rows, plan, budget)
+
+
+BROKEN = [
+    (TooLittleNoise, "the_noise_of_every_entry_covers_its_loss"),
+    (TooLittleNoiseForAnUnstatedChange, "the_noise_of_every_entry_covers_its_loss"),
+    (TooLittleNoiseForAnUnstatedChange, "neighbours_that_get_the_same_answers_lose_at_most_epsilon"),
+    (TooLittleNoiseForAFalseChange, "neighbours_that_get_the_same_answers_lose_at_most_epsilon"),
+    (NoiseOfItsOwn, "the_noise_of_every_entry_covers_its_loss"),
+    (NoiseOfItsOwn, "what_leaves_depends_on_the_answers_alone"),
+    (TellsOfRows, "what_leaves_depends_on_the_answers_alone"),
+    (WarnsOfRows, "what_leaves_depends_on_the_answers_alone"),
+    (AsksWhatRowsSay, "what_leaves_depends_on_the_answers_alone"),
+    (KeepsTheMean, "what_leaves_depends_on_the_answers_alone"),
+    (GivesRowsInLargeSamples, "what_leaves_depends_on_the_answers_alone"),
+    (TellsOfManyRows, "what_leaves_depends_on_the_answers_alone"),
+    (TellsOfOneColumn, "what_leaves_depends_on_the_answers_alone"),
+    (TellsOfManyColumns, "what_leaves_depends_on_the_answers_alone"),
+    (IsHonestWithASeedOnly, "what_leaves_depends_on_the_answers_alone"),
+    (NoiseThatIsQuiet, "the_noise_of_every_entry_covers_its_loss"),
+    (NoiseThatIsQuietAndSaysSo, "the_noise_of_every_entry_covers_its_loss"),
+    (AnswersThroughAPartOfADoor, "neighbours_that_get_the_same_answers_lose_at_most_epsilon"),
+    (ReleasesInAThread, "neighbours_that_get_the_same_answers_lose_at_most_epsilon"),
+    (RefusesTheSecondPlan, "a_fit_does_not_fail_after_its_charge"),
+    (RefusesConstantColumns, "errors_do_not_depend_on_the_rows"),
+    (KeepsRows, "a_pickle_holds_no_row_and_works"),
+    (ReadsTheOrder, "the_order_of_rows_means_nothing"),
+    (WritesToItsTable, "the_input_is_read_only_and_of_any_layout"),
+    (CountsItsFits, "a_refit_leaves_nothing_of_the_fit_before"),
+    (QuotesACell, "no_refusal_of_a_table_quotes_a_cell"),
+    (PrintsAParameter, "a_table_in_place_of_a_parameter_is_not_printed"),
+    (WarnsAtItsOwnLine, "warnings_name_the_file_and_line_of_the_caller"),
+    (RefusesAfterTheCharge, "absurd_epsilons_are_served_or_refused_before_the_charge"),
+    (WarnsAfterTheCharge, "warnings_as_errors_lose_no_money"),
+    (SamplesOutsideTheBox, "samples_lie_in_the_box_and_are_as_many_as_the_rows"),
+    (LosesTheBudget, "the_ledger_sums_to_epsilon"),
+    (LeavesFiltersChanged, "fits_in_threads_leave_the_process_as_it_was"),
+]
+
+
+@pytest.mark.parametrize(("cls", "law"), BROKEN)
+def test_a_broken_class_fails_the_law_that_it_breaks(cls, law):
+    """Its base keeps that law; and the error says which law, of whom, and what was found."""
+    (check,) = (check for check in LAWS if check.__name__ == f"check_{law}")
+    check(NoisyHistogram())
+    with pytest.raises(AssertionError, match=rf"check_{law}: {cls.__name__} breaks the law .* Found: .+"):
+        check(cls())
+
+
+@dataclass(frozen=True)
+class Copies(Cells):
+    """Counts that are asked for several times."""
+
+    times: int = 1
+
+
+class AsksMoreOfMoreRows(NoisyHistogram):
+    """Its noise is for the whole budget: Laplace for one row, and Gaussian would be less for more rows."""
+
+    def _plan(self, facts):
+        cells, times = Lattice(facts.box, (2,) * facts.n_features), 1 if facts.n_samples < 5 else 60
+        once = Histogram.change(facts.neighboring)
+        change = Change(facts.neighboring, times * once.l1, times * once.l2_squared, once.sup)
+        noise = mechanism(change, facts.share, ("laplace", "gaussian"))
+        return Copies(cells=cells, noise=noise, times=times, spends_delta=noise.spends_delta)
+
+    def _release(self, rows, plan, budget):
+        counts = np.tile(Histogram.of(rows, plan.cells).counts, (plan.times, 1))
+        noisy = budget.answer(Query(counts, plan.noise.change), plan.noise, "counts")
+        self._keep(noisy.mean(axis=0), plan.cells)
+
+
+def test_a_second_plan_has_no_delta_that_was_not_charged():
+    estimator = AsksMoreOfMoreRows(delta=1e-6, neighboring="add_or_remove_one")
+    (check,) = (check for check in LAWS if check.__name__ == "check_a_fit_does_not_fail_after_its_charge")
+    check(estimator)
+    ledger = estimator.fit(rows()).accountant_.ledger
+    assert [entry.noise for entry in ledger] == ["DiscreteLaplace"] * 2
+
+
+def test_a_noise_of_another_class_that_keeps_its_word_is_taken():
+    (check,) = (check for check in LAWS if check.__name__ == "check_the_noise_of_every_entry_covers_its_loss")
+    check(NoiseOfAnotherClass())
+
+
+def test_a_plan_of_another_type_is_refused_by_name():
+    class PlansNothing(NoisyHistogram):
+        def _plan(self, facts):
+            return {"cells": 3}
+
+    with pytest.raises(TypeError, match=r"PlansNothing._plan must return a Plan, got a dict; derive yours"):
+        PlansNothing().fit(rows())
+
+
+def test_check_synthesizer_raises_for_a_broken_class():
+    with pytest.raises(AssertionError, match="breaks the law"):
+        check_synthesizer(TellsOfRows())
+
+
+def test_laws_are_named_by_a_sentence_and_found_by_what_an_estimator_can_do():
+    of_synthesizer, of_transformer = (
+        {check.__name__ for _, check in check_synthesizer(estimator, generate_only=True)}
+        for estimator in (PrivateMeasureMechanism(), PrivatePCA())
+    )
+    assert of_transformer < of_synthesizer
+    assert "check_sample_refuses_a_bad_number_of_rows" in of_synthesizer - of_transformer
+    assert len(LAWS) == len({law.__name__ for law in LAWS})
+    assert all(law.__doc__.strip().endswith(".") and "\n" not in law.__doc__ for law in LAWS)
+
+
+def test_laws_leave_the_estimator_unfitted_and_as_it_was():
+    estimator = NoisyHistogram()
+    before = dict(vars(estimator))
+    for _, check in check_synthesizer(estimator, generate_only=True):
+        check(estimator)
+    assert vars(estimator) == before
+    assert rows().shape == (60, 3)
+
+
+def test_the_door_is_whole_again_after_a_law():
+    before = PrivacyAccountant.release
+    check_synthesizer(NoisyHistogram())
+    assert PrivacyAccountant.release is before
+
+
+# The tap at the door
+
+FEW_ROWS = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+
+
+@FEW_ROWS
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
+def test_the_tap_concerns_only_the_thread_that_opened_it():
+    """A fit of another thread is neither replayed nor seen, also while two threads watch and leave in any order."""
+    X, fitted = rows(), []
+    before = PrivacyAccountant.release
+
+    def fit():
+        fitted.append(PrivateMeasureMechanism().fit(X))
+
+    def in_thread(work):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    def watch_and_fit():
+        with watched() as other:
+            fit()
+        theirs.extend(other.draws)
+
+    theirs = []
+    with watched() as door, fixed_bits():
+        seeded = PrivateMeasureMechanism(random_state=0).fit(X)
+        door.replay(door.take())
+        in_thread(fit)
+        in_thread(watch_and_fit)
+        assert not door.draws
+        fit()  # of this thread: replayed
+        assert len(door.draws) == len(theirs) > 0
+    samples = [m.sample(50, random_state=1).tobytes() for m in (seeded, *fitted)]
+    assert samples[3] == samples[0]
+    assert len(set(samples)) == 3
+    assert PrivacyAccountant.release is before
+
+
+@FEW_ROWS
+def test_watchers_of_two_threads_may_leave_in_any_order():
+    entered, leave, seen = threading.Event(), threading.Event(), []
+    before = PrivacyAccountant.release, SecureBits.bytes
+
+    def watch():
+        with watched() as door:
+            entered.set()
+            leave.wait(10)
+            PrivateMeasureMechanism().fit(rows())
+        seen.extend(door.draws)
+
+    thread = threading.Thread(target=watch)
+    with watched():
+        thread.start()
+        entered.wait(10)
+    leave.set()
+    thread.join()
+    assert seen
+    assert (PrivacyAccountant.release, SecureBits.bytes) == before
+
+
+@FEW_ROWS
+def test_fixed_bits_repeat_what_says_that_it_is_secure():
+    def fit():
+        with fixed_bits():
+            return PrivateMeasureMechanism().fit(rows())
+
+    first, second = fit(), fit()
+    assert first.sample(50, random_state=1).tobytes() == second.sample(50, random_state=1).tobytes()
+    assert {entry.randomness for entry in first.accountant_.ledger} == {"secure"}
+    assert SecureBits().bytes(16) != SecureBits().bytes(16)
