@@ -7,6 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 missed = []
 for script in (
+    "house.py",
     "speed.py",
     "memory.py",
     "transport.py",
@@ -14,6 +15,7 @@ for script in (
     "accuracy_pca.py",
     "accuracy_signed.py",
     "online.py",
+    "threads.py",
     "mixed_tables.py",
     "paper_study.py",
 ):
