@@ -1,6 +1,7 @@
 """Counters by a factorisation of the prefix sums, beyond the trees: kept for comparison."""
 
 import math
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
 
@@ -34,9 +35,9 @@ class _StepByStep(ContinualCounter):
             state = self._next(state, x)
         return state
 
+    @abstractmethod
     def _next(self, state: tuple, x: np.ndarray) -> tuple:
         """Return the state after one step."""
-        raise NotImplementedError
 
 
 @savable
