@@ -28,15 +28,18 @@ class Change:
         Sum of the squared changes.
     sup : Fraction
         The largest absolute change of one number.
+    nuclear : Fraction or None
+        Where the numbers are a symmetric matrix, listed whole: the sum of the absolute eigenvalues of its change.
     """
 
     relation: str
     l1: Any
     l2_squared: Any
     sup: Any
+    nuclear: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("l1", "l2_squared", "sup"):
+        for name in ("l1", "l2_squared", "sup", *(["nuclear"] if self.nuclear is not None else [])):
             object.__setattr__(self, name, Fraction(getattr(self, name)))
         if self.relation not in RELATIONS:
             raise ValueError(f"relation must be one of {RELATIONS}; state the change under one of them.")
@@ -46,6 +49,9 @@ class Change:
                 "A change of whole numbers has sup <= l1 <= l2_squared, sup**2 <= l2_squared, and a sup of 0 or at least 1, "
                 f"got {float(self.sup):g}, {float(self.l1):g}, {float(self.l2_squared):g}; derive it again."
             )
+        # Eigenvalues: the largest entry is at most the largest of them, and the squares of both add up to the same.
+        if self.nuclear is not None and not self.sup <= self.nuclear:
+            raise ValueError(f"The nuclear norm of a change is at least its sup, got {float(self.nuclear):g} below {float(self.sup):g}.")
 
 
 @dataclass(frozen=True, eq=False)

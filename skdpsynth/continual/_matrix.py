@@ -135,14 +135,15 @@ class HonakerCounter(_StepByStep):
 
 @savable
 class SquareRootCounter(_StepByStep):
-    """Prefix sums by the square root of their matrix, for zCDP: the least noise of the counters with Gaussian noise.
+    """Prefix sums by the square root of their matrix, with Gaussian noise: for zCDP, the least of the counters.
 
     Parameters
     ----------
     horizon : int
         Number of time steps, at most 20,000: the matrix is dense, and time grows with its square.
     rho : float, default=0.01
-        Cost of the whole stream in zero-concentrated differential privacy, under the change of what arrives at one time.
+        Cost of the whole stream in zero-concentrated differential privacy, under the change of what arrives at one time. As a loss of
+        Gaussian noise it converts to a smaller epsilon than by zCDP alone: see `skdpsynth.privacy.PrivacyLoss`.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
@@ -165,8 +166,8 @@ class SquareRootCounter(_StepByStep):
     Notes
     -----
     *Privacy.* The prefix sums A are R R with R Toeplitz, f_0 = 1, f_k = f_(k-1) (2k - 1) / 2k. Released are, one a
-    step, the whole numbers Q x + N_Z(s**2) with Q = round(2**20 R) and s**2 = sensitivity * c / (2 rho), c the squared length of a column
-    of Q; counts are A times the inverse of Q of those. Q is lower triangular, so this holds also when the stream reacts to what was
+    step, the whole numbers Q x + N_Z(s**2) with Q = round(2**20 R) and s**2 = sensitivity * c / (2 rho) + 5/3, c the squared length of a
+    column of Q; counts are A times the inverse of Q of those. Q is lower triangular, so this holds also when the stream reacts to what was
     released.
 
     *Copies.* Each step is released when it has come. So two copies that go on share the noise of the steps before, which both saw
@@ -213,7 +214,7 @@ class SquareRootCounter(_StepByStep):
         )
 
     def _own_accountant(self) -> PrivacyAccountant:
-        return PrivacyAccountant(math.inf if self.rho == math.inf else epsilon_of_rho(self.rho, Fraction(1, 10**6)), 1e-6)
+        return PrivacyAccountant(math.inf if self.rho == math.inf else epsilon_of_rho(self.rho, Fraction(1, 10**6), gaussian=True), 1e-6)
 
     def _prepare(self) -> None:
         k = np.arange(1, self.horizon)
@@ -223,7 +224,7 @@ class SquareRootCounter(_StepByStep):
         self._state = nothing, nothing  # by step: what arrived, and what was released
 
     def _loss(self) -> PrivacyLoss:
-        return PrivacyLoss(rho=self.rho)
+        return PrivacyLoss(rho=self.rho, gaussian=True)
 
     def _change(self, relation: str = "replace_one") -> Change:
         """The vector Q x, of every cell.

@@ -6,7 +6,8 @@ from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._ledger import LedgerEntry
 from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring, split_exactly
-from skdpsynth.privacy._mechanism import Mechanism, loss_of_kind, mechanism, scale_of_kind
+from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
+from skdpsynth.privacy._mechanism import Mechanism, loss_of_kind, losses_of_kind, mechanism, scale_of_kind
 from skdpsynth.privacy._random import SEEDED, RandomBits, SecureBits, SeededBits, check_rng, stream_of
 from skdpsynth.privacy._standing import StandingRelease
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
@@ -14,6 +15,7 @@ from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "DiscreteMatrixLaplace",
     "DiscreteSupNorm",
     "LedgerEntry",
     "Mechanism",

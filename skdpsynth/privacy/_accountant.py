@@ -32,7 +32,7 @@ class PrivacyAccountant:
         The whole budget. A float means the decimal it prints (0.1 is 1/10); ``float("inf")`` allows releases without
         noise.
     delta : number, default=0.0
-        The delta of the budget; above 0 it admits losses in rho-zCDP.
+        The delta of the budget; above 0 it admits losses in rho, those of Gaussian noise among them.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         The relation that every loss here is stated under.
 
@@ -41,8 +41,8 @@ class PrivacyAccountant:
     epsilon, delta : Fraction
         The budget (epsilon may be ``math.inf``).
     spent, remaining : Fraction or float
-        Epsilon spent so far and left; they sum to the budget. Exact for pure losses; with zCDP an upper bound by the
-        tight conversion.
+        Epsilon spent so far and left; they sum to the budget. Exact for pure losses; of losses in rho an upper
+        bound by the conversion of their sum, which is smaller if all are of Gaussian noise.
     spent_delta : Fraction
         Delta spent so far.
     ledger : tuple of LedgerEntry
@@ -57,10 +57,17 @@ class PrivacyAccountant:
 
     Notes
     -----
-    Losses may be chosen as one goes as long as all are pure; mixed with zCDP, fix the shares in advance.
+    How much each loss is may be chosen as one goes, by what was released before, as long as all are of one kind: pure, of Gaussian
+    noise [1]_ [2]_, or zCDP [3]_. Of mixed kinds, fix the shares in advance. Releases themselves may always follow from earlier ones.
 
     It lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.
+
+    References
+    ----------
+    .. [1] Smith, Thakurta (2022), "Fully adaptive composition for Gaussian differential privacy".
+    .. [2] Koskela, Tobaben, Honkela (2023), "Individual privacy accounting with Gaussian differential privacy".
+    .. [3] Whitehouse, Ramdas, Rogers, Wu (2023), "Fully-adaptive composition in differential privacy".
 
     Examples
     --------
@@ -148,7 +155,7 @@ class PrivacyAccountant:
         ----------
         values : int64 array
             The exact statistic.
-        noise : DiscreteLaplace, DiscreteGaussian or DiscreteSupNorm
+        noise : DiscreteLaplace, DiscreteGaussian, DiscreteSupNorm or DiscreteMatrixLaplace
             Its scale broadcasts over `values`.
         rng : SecureBits or SeededBits
             See `skdpsynth.privacy.check_rng`.
@@ -353,7 +360,7 @@ class PrivacyAccountant:
         """Refuse or write the entry; nothing else changes."""
         self.check_open(entry.name)
         if entry.loss.rho is not None and not self.delta and not entry.loss.is_infinite:
-            raise ValueError(f"{shown(entry.name)} has a zCDP loss, which needs delta > 0; give the accountant a delta.")
+            raise ValueError(f"{shown(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
         try:
             with lock_of(self):
                 self.check_open(entry.name)

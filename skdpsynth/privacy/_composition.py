@@ -1,4 +1,4 @@
-"""How losses add up, and the tight conversion between zCDP and (epsilon, delta).
+"""How losses add up, and the tight conversion between rho and (epsilon, delta): of zCDP, and of Gaussian noise by `_gaussian_dp`.
 
 Every figure that leaves this file is rounded towards more privacy lost: totals up, calibrated rho down.
 """
@@ -6,10 +6,12 @@ Every figure that leaves this file is rounded towards more privacy lost: totals 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
+from skdpsynth.privacy._gaussian_dp import SLACK, epsilon_of_gaussian, rho_of_gaussian
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta, check_epsilon
 from skdpsynth.privacy._scales import to_fraction
 
@@ -20,18 +22,20 @@ _SLACK = Decimal("1e-30")
 _LARGE = Decimal("1e20")  # beyond, 40 digits hold no 15 decimals
 
 
-def epsilon_of_rho(rho: Any, delta: Any) -> Amount:
-    """Return an upper bound on the epsilon of rho-zCDP at `delta`, tight to about 1e-12.
+def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
+    """Return an upper bound on the epsilon of rho-zCDP, or of Gaussian noise of that rho, at `delta`, tight to about 1e-12.
 
-    The infimum over alpha > 1 of ``rho * alpha + ln(1 / (alpha * delta)) / (alpha - 1) + ln(1 - 1 / alpha)``; every alpha
+    Of zCDP it is the infimum over alpha > 1 of ``rho * alpha + ln(1 / (alpha * delta)) / (alpha - 1) + ln(1 - 1 / alpha)``; every alpha
     gives a valid bound, so the search may be in floating point and only its value must be rounded up.
 
     Parameters
     ----------
     rho : number
-        Total zCDP loss, positive.
+        Total loss, positive.
     delta : number
         In (0, 1).
+    gaussian : bool, default=False
+        Whether all of the loss is that of Gaussian noise, which is then converted exactly and to less: see `PrivacyLoss`.
 
     Returns
     -------
@@ -40,14 +44,22 @@ def epsilon_of_rho(rho: Any, delta: Any) -> Amount:
 
     References
     ----------
-    Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy", Corollary 13.
+    Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy", Corollary 13. Balle, Wang (2018), "Improving the
+    Gaussian mechanism for differential privacy", Theorem 8.
     """
     rho, delta = check_epsilon(rho, "rho"), _check_positive(delta)
-    return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta)
+    return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta, bool(gaussian))
 
 
-def _epsilon_above(rho: Fraction, delta: Fraction) -> Fraction:
+@lru_cache(maxsize=1 << 12)
+def _epsilon_above(rho: Fraction, delta: Fraction, gaussian: bool) -> Fraction:
     """The conversion of a sum of losses, which may be larger or smaller than any one of them."""
+    by_zcdp = _zcdp_above(rho, delta)
+    # Gaussian noise of some rho keeps zCDP of that rho too; only where epsilon is hardly more than the slack does it convert to less.
+    return min(by_zcdp, epsilon_of_gaussian(rho, delta)) if gaussian and by_zcdp > SLACK else by_zcdp
+
+
+def _zcdp_above(rho: Fraction, delta: Fraction) -> Fraction:
     log_delta, rate = _log(delta), max(float(rho), 1e-300)  # it only steers the search
 
     def bound(log_excess: float) -> float:
@@ -97,11 +109,31 @@ def _check_positive(delta: Any) -> Fraction:
     return delta
 
 
-def rho_of_epsilon(epsilon: Any, delta: Any) -> Amount:
-    """Return the largest rho (rounded down, short by less than 1e-9 of it) with ``epsilon_of_rho(rho, delta) <= epsilon``."""
+def rho_of_epsilon(epsilon: Any, delta: Any, *, gaussian: bool = False) -> Amount:
+    """Return the largest rho (rounded down, short by less than 1e-9 of it) with ``epsilon_of_rho(rho, delta, ...) <= epsilon``.
+
+    Parameters
+    ----------
+    epsilon : number
+        Positive.
+    delta : number
+        In (0, 1).
+    gaussian : bool, default=False
+        As in `epsilon_of_rho`.
+
+    Returns
+    -------
+    rho : Fraction
+        ``math.inf`` for an infinite epsilon.
+    """
     epsilon, delta = check_epsilon(epsilon), _check_positive(delta)
-    if epsilon == math.inf:
-        return math.inf
+    return math.inf if epsilon == math.inf else _rho_below(Fraction(epsilon), delta, bool(gaussian))
+
+
+@lru_cache(maxsize=1 << 10)
+def _rho_below(epsilon: Fraction, delta: Fraction, gaussian: bool) -> Fraction:
+    if gaussian:
+        return rho_of_gaussian(epsilon, delta, least=_rho_below(epsilon, delta, False))
     target = float(epsilon)
     # epsilon <= rho + 2 sqrt(rho ln(1/delta)) gives a rho that is small enough: the root of the quadratic, without cancellation.
     root = math.sqrt(-_log(delta))
@@ -109,24 +141,27 @@ def rho_of_epsilon(epsilon: Any, delta: Any) -> Amount:
     if not low:
         raise ValueError(f"epsilon must be at least 1e-150 to be converted to rho, got {target:g}; use Laplace noise for so small a loss.")
     high = 2 * low
-    while _epsilon_above(to_fraction(high), delta) <= epsilon:
+    while _zcdp_above(to_fraction(high), delta) <= epsilon:
         high *= 2
 
     def excess(log_rho: float) -> float:
-        return float(_epsilon_above(to_fraction(math.exp(log_rho)), delta)) - target
+        return float(_zcdp_above(to_fraction(math.exp(log_rho)), delta)) - target
 
     log_rho = brentq(excess, math.log(low) - 1e-9, math.log(high), xtol=1e-13)
     rho = to_fraction(math.exp(log_rho))
-    while _epsilon_above(rho, delta) > epsilon:
+    while _zcdp_above(rho, delta) > epsilon:
         rho *= Fraction(10**10 - 1, 10**10)
     return rho
 
 
-def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction) -> tuple[Amount, Fraction]:
+def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction, gaussian: bool = False) -> tuple[Amount, Fraction]:
     """Return (epsilon, delta spent) of what losses sum to, an upper bound.
 
     Pure and approximate losses add (basic composition); rho adds, and is converted once, at what the approximate losses leave of
     `delta`.
+
+    Of pure and Gaussian losses that alternate, the privacy loss L is at most epsilon + L', where L' is that of the experiment in which
+    only what has Gaussian noise moves to the neighbour: E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x).
 
     Parameters
     ----------
@@ -134,12 +169,14 @@ def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction) -> tup
         Sums over the losses: of the epsilons, of the rhos, of the deltas.
     delta : Fraction
         The delta of the budget.
+    gaussian : bool, default=False
+        Whether every rho is that of Gaussian noise. One that is not leaves zCDP as what is known of all.
     """
     if not rho:
         return epsilon, spent
     if math.inf in (rho, epsilon) or delta <= spent:
         return math.inf, spent
-    return epsilon + _epsilon_above(Fraction(rho), delta - spent), delta
+    return epsilon + _epsilon_above(Fraction(rho), delta - spent, gaussian), delta
 
 
 def covers(loss: PrivacyLoss, other: PrivacyLoss) -> bool:
@@ -147,8 +184,10 @@ def covers(loss: PrivacyLoss, other: PrivacyLoss) -> bool:
     if loss.is_infinite or other.is_infinite:
         return loss.is_infinite
     if loss.rho is not None:
+        if loss.gaussian and not other.gaussian:
+            return False  # more is said of the charge than is known of the release
         # epsilon-differential privacy is epsilon**2 / 2 of zCDP (Bun, Steinke 2016, proposition 1.4).
         return loss.rho >= (other.epsilon**2 / 2 if other.rho is None else other.rho) and not other.delta
     if other.rho is None:
         return loss.epsilon >= other.epsilon and loss.delta >= other.delta
-    return bool(loss.delta) and loss.epsilon >= epsilon_of_rho(other.rho, loss.delta)
+    return bool(loss.delta) and loss.epsilon >= epsilon_of_rho(other.rho, loss.delta, gaussian=other.gaussian)

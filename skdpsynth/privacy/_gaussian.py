@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change
+from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED
 from skdpsynth.privacy._intervals import bernoulli_exp_minus, exp_minus, times
 from skdpsynth.privacy._laplace import draw_parts, join
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
@@ -25,8 +26,10 @@ _MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-37
 class DiscreteGaussian(Noise):
     """Noise N_Z(0, scale**2): ``P(z)`` proportional to ``exp(-z**2 / (2 * scale**2))`` on the integers.
 
-    Added to integers of L2 sensitivity D it satisfies rho-zCDP with ``rho = D**2 / (2 * scale**2)`` [1]_. Draws are
-    exact.
+    Added to integers of L2 sensitivity D it satisfies rho-zCDP with ``rho = D**2 / (2 * scale**2)`` [1]_, and, because it is a
+    rounding of continuous Gaussian noise of variance ``scale**2 - 5/3``, from scale 3 on it has a Gaussian loss of
+    ``rho = D**2 / (2 * (scale**2 - 5/3))``, which converts to a smaller epsilon where the scale is above some 3.5 (proof in
+    ``privacy/_gaussian_dp.py``). Draws are exact.
 
     Parameters
     ----------
@@ -63,6 +66,10 @@ class DiscreteGaussian(Noise):
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         # Canonne, Kamath, Steinke (2020), Theorem 4.
         return PrivacyLoss(rho=change.l2_squared / (2 * scale * scale))
+
+    def _finite_losses(self, change: Change, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+        rho = change.l2_squared / (2 * (scale * scale - ROUNDED)) if scale >= LEAST_SCALE else math.inf
+        return self._finite_loss(change, scale), PrivacyLoss(rho=rho, gaussian=True)
 
     def variance(self, n_values: int = 1) -> Any:
         """Return an upper bound on the variance, ``scale**2``, as a float (an array if `scale` is one)."""
@@ -136,11 +143,17 @@ def _table(scale: Fraction) -> SurvivalTable:
     return SurvivalTable(survival, signed=True)
 
 
-def gaussian_scale(squared_sensitivity: Any, rho: Any) -> Fraction:
-    """Return sqrt(squared_sensitivity / (2 rho)) for rho-zCDP, rounded up to a multiple of 2**-20; 0 for an infinite rho."""
+def gaussian_scale(squared_sensitivity: Any, rho: Any, *, gaussian: bool = False) -> Fraction:
+    """Return sqrt(squared_sensitivity / (2 rho)) for rho-zCDP, rounded up to a multiple of 2**-20; 0 for an infinite rho.
+
+    Where rho is a Gaussian loss the square is greater by 5/3, and the scale at least 3: see `DiscreteGaussian`.
+    """
     rho = check_epsilon(rho, "rho")
     if rho == math.inf:
         return Fraction(0)
     # isqrt(m - 1) + 1 is the least whole number whose square is at least m >= 1.
-    square = math.ceil(to_fraction(squared_sensitivity) * 4**20 / (2 * rho))
+    variance = to_fraction(squared_sensitivity) / (2 * rho)
+    if gaussian and variance:
+        variance = max(variance + ROUNDED, Fraction(LEAST_SCALE**2))
+    square = math.ceil(variance * 4**20)
     return max(SMALLEST, Fraction(math.isqrt(square - 1) + 1 if square else 0, 2**20))

@@ -84,11 +84,16 @@ class _Sums:
     epsilon: Amount = Fraction(0)
     rho: Amount = Fraction(0)
     delta: Fraction = Fraction(0)
+    gaussian: bool = True  # every loss in rho is
 
     def plus(self, loss: PrivacyLoss) -> "_Sums":
         if loss.rho is not None:
-            return replace(self, rho=self.rho + loss.rho)
+            return replace(self, rho=self.rho + loss.rho, gaussian=self.gaussian and loss.gaussian)
         return replace(self, epsilon=self.epsilon + loss.epsilon, delta=self.delta + loss.delta)
+
+    def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
+        """Return (epsilon, delta) of the sums, at the delta of a budget."""
+        return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
 
     def with_group(self, before: PrivacyLoss | None, after: PrivacyLoss) -> "_Sums":
         if before is None:
@@ -162,8 +167,7 @@ class Ledger:
                     None,
                     Fraction(0),
                 )
-            after = self._after(entry)
-            needed = total(after.epsilon, after.rho, after.delta, delta)
+            needed = self._after(entry).total(delta)
             if needed[0] > epsilon or needed[1] > delta:
                 raise Refused(self.total(entry.part_of, delta), needed)
             entry = replace(entry, id=self._last + 1)
@@ -221,8 +225,7 @@ class Ledger:
 
     def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
         """Return (epsilon, delta) that an account has spent of a budget with this delta."""
-        sums = self._sums.get(account, _Sums())
-        return total(sums.epsilon, sums.rho, sums.delta, delta)
+        return self._sums.get(account, _Sums()).total(delta)
 
     def has_member(self, account: int | None, group: str, name: str) -> bool:
         """Return whether a group has a member of this name."""

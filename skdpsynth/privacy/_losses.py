@@ -82,7 +82,9 @@ def split_exactly(amount: Amount, weights: Any) -> list[Any]:
 @savable
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The cost of one release: pure or approximate differential privacy, or zero-concentrated (zCDP).
+    """The cost of one release: pure or approximate differential privacy, or zero-concentrated (zCDP), or that of Gaussian noise.
+
+    Losses that share one budget add up with ``+``, as `split` shared them: pure ones, zCDP, or Gaussian ones.
 
     Parameters
     ----------
@@ -92,11 +94,15 @@ class PrivacyLoss:
         The delta that goes with `epsilon`.
     rho : number, default=None
         The rho of rho-zCDP. Give either `epsilon` or `rho`.
+    gaussian : bool, default=False
+        The loss in rho is that of Gaussian noise: ``sqrt(2 * rho)``-GDP (Gaussian differential privacy), which implies rho-zCDP and
+        converts to a smaller epsilon.
 
     Raises
     ------
     ValueError
-        If both or neither of `epsilon` and `rho` are given, or if one is not a positive number.
+        If both or neither of `epsilon` and `rho` are given, or if one is not a positive number. By ``+``: of losses of different
+        kinds, or with a delta.
 
     Examples
     --------
@@ -108,6 +114,7 @@ class PrivacyLoss:
     epsilon: Any = None
     delta: Any = 0
     rho: Any = None
+    gaussian: bool = False
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
@@ -122,6 +129,8 @@ class PrivacyLoss:
         object.__setattr__(self, "delta", check_delta(self.delta))
         if self.rho is not None and self.delta:
             raise ValueError(f"delta belongs to epsilon, not to rho, got delta={float(self.delta):g} with rho; leave it out.")
+        if not isinstance(self.gaussian, bool) or (self.gaussian and self.rho is None):
+            raise ValueError(f"gaussian must be False, or True for a loss in rho, got {shown(self.gaussian)}; leave it out.")
 
     @property
     def is_infinite(self) -> bool:
@@ -134,12 +143,25 @@ class PrivacyLoss:
         A delta is kept whole because only one of the parts can spend it: the others are pure.
         """
         if self.rho is not None:
-            return [PrivacyLoss(rho=rho) for rho in split_exactly(self.rho, weights)]
+            return [PrivacyLoss(rho=rho, gaussian=self.gaussian) for rho in split_exactly(self.rho, weights)]
         return [PrivacyLoss(epsilon, self.delta) for epsilon in split_exactly(self.epsilon, weights)]
+
+    def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
+        if self._unit != other._unit or self.delta or other.delta:
+            raise ValueError(f"Losses must be of one kind and without delta to be joined, got {self} and {other}; charge each by itself.")
+        if self.rho is None:
+            return PrivacyLoss(epsilon=self.epsilon + other.epsilon)
+        return PrivacyLoss(rho=self.rho + other.rho, gaussian=self.gaussian)
+
+    @property
+    def _unit(self) -> tuple[bool, bool]:
+        return self.rho is None, self.gaussian
 
     def __str__(self) -> str:
         if self.rho is not None:
-            return f"rho={float(self.rho):.6g}"
+            return f"rho={float(self.rho):.6g}" + (" (Gaussian)" if self.gaussian else "")
         return f"epsilon={float(self.epsilon):.6g}" + (f", delta={float(self.delta):.3g}" if self.delta else "")
 
 

@@ -11,6 +11,7 @@ from skdpsynth.privacy._composition import covers, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits, check_stream
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
@@ -24,7 +25,7 @@ class Mechanism:
     ----------
     change : Change
         What it covers.
-    noise : DiscreteLaplace, DiscreteGaussian or DiscreteSupNorm
+    noise : DiscreteLaplace, DiscreteGaussian, DiscreteSupNorm or DiscreteMatrixLaplace
     loss : PrivacyLoss
         What is charged.
     n_values : int
@@ -66,9 +67,10 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     change : Change
         How far one row moves the values.
     share : PrivacyLoss
-        What it may cost. A pure share serves "laplace" and "sup_norm", rho serves "gaussian", and (epsilon, delta) all of them.
-    kinds : sequence of {"laplace", "gaussian", "sup_norm"}, default=("laplace", "gaussian")
-        What may be used.
+        What it may cost. A pure share serves all but "gaussian", rho serves "gaussian", and (epsilon, delta) all of them: Gaussian noise
+        is then charged as such, or, where its scale is so small that this would take more of it, as zCDP.
+    kinds : sequence of {"laplace", "gaussian", "sup_norm", "matrix_laplace"}, default=("laplace", "gaussian")
+        What may be used; "matrix_laplace" where the values are a whole symmetric matrix and the change has a nuclear norm.
     n_values : int, default=1
         How many values are released together.
 
@@ -82,39 +84,53 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     >>> from skdpsynth.statistics import Histogram
     >>> chosen = mechanism(Histogram.change("replace_one"), PrivacyLoss(epsilon=0.5))
     >>> chosen.noise, chosen.loss
-    (DiscreteLaplace(scale=Fraction(4, 1)), PrivacyLoss(epsilon=Fraction(1, 2), delta=Fraction(0, 1), rho=None))
+    (DiscreteLaplace(scale=Fraction(4, 1)), PrivacyLoss(epsilon=Fraction(1, 2), delta=Fraction(0, 1), rho=None, gaussian=False))
     """
     for kind in kinds:
-        check_choice("kinds", kind, ("laplace", "gaussian", "sup_norm"))
+        check_choice("kinds", kind, tuple(_NOISES))
     if share.is_infinite:
         return Mechanism(change, DiscreteLaplace(Fraction(0)), share, n_values)
-    options = [made for kind in kinds if (made := _of_kind(kind, change, share, n_values)) is not None]
+    options = [made for kind in kinds for made in _of_kind(kind, change, share, n_values)]
     if not options:
         raise ValueError(f"kinds must hold one that serves a loss of {share}, got {', '.join(kinds)}; give delta > 0 for Gaussian noise.")
     return min(options, key=lambda option: option.deviation)
 
 
-_NOISES: dict[str, type[Noise]] = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian, "sup_norm": DiscreteSupNorm}
+_NOISES: dict[str, type[Noise]] = {
+    "laplace": DiscreteLaplace,
+    "gaussian": DiscreteGaussian,
+    "sup_norm": DiscreteSupNorm,
+    "matrix_laplace": DiscreteMatrixLaplace,
+}
 
 
-def _of_kind(kind: str, change: Change, share: PrivacyLoss, n_values: int) -> Mechanism | None:
-    loss = loss_of_kind(kind, share)
-    return None if loss is None else Mechanism(change, _NOISES[kind](scale_of_kind(kind, change, loss)), loss, n_values)  # type: ignore[call-arg]
+def _of_kind(kind: str, change: Change, share: PrivacyLoss, n_values: int) -> list[Mechanism]:
+    losses = losses_of_kind(kind, share)
+    return [Mechanism(change, _NOISES[kind](scale_of_kind(kind, change, loss)), loss, n_values) for loss in losses]  # type: ignore[call-arg]
 
 
 def loss_of_kind(kind: str, share: PrivacyLoss) -> PrivacyLoss | None:
-    """Return what noise of a kind can spend of a share: rho or a pure epsilon, or None if it does not serve the share."""
+    """Return what noise of a kind can spend of a share: a Gaussian loss or a pure epsilon, or None if it does not serve the share."""
+    return next(iter(losses_of_kind(kind, share)), None)
+
+
+def losses_of_kind(kind: str, share: PrivacyLoss) -> list[PrivacyLoss]:
+    """Return what noise of a kind can be charged as at a share: Gaussian noise as such, or as zCDP (less noise at small scales)."""
     if kind != "gaussian":
-        return None if share.rho is not None else PrivacyLoss(epsilon=share.epsilon)
+        return [] if share.rho is not None else [PrivacyLoss(epsilon=share.epsilon)]
     if share.rho is not None:
-        return share
-    return PrivacyLoss(rho=rho_of_epsilon(share.epsilon, share.delta)) if share.delta else None
+        return [share]
+    if not share.delta:
+        return []
+    return [PrivacyLoss(rho=rho_of_epsilon(share.epsilon, share.delta, gaussian=each), gaussian=each) for each in (True, False)]
 
 
 def scale_of_kind(kind: str, change: Change, loss: PrivacyLoss) -> Fraction:
     """Return the least scale of a kind of noise that covers a change at a loss, whether or not it can be sampled."""
     if kind == "gaussian":
-        return gaussian_scale(change.l2_squared, loss.rho)
+        return gaussian_scale(change.l2_squared, loss.rho, gaussian=loss.gaussian)
+    if kind == "matrix_laplace":
+        return laplace_scale(nuclear(change), loss.epsilon)
     return laplace_scale(change.l1 if kind == "laplace" else change.sup, loss.epsilon)
 
 
@@ -131,10 +147,11 @@ def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: Pr
         raise ValueError(f"Releasing {shown(name)} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
     if change is not None and change.relation != relation:
         raise ValueError(f"change is stated under {change.relation!r}, but this budget is under {relation!r}; ask for that.")
-    cost = noise.loss(Change(relation, Fraction(1), Fraction(1), Fraction(1)) if change is None else change)
-    if cost is None or loss.is_infinite:
+    costs = noise.losses(Change(relation, 1, 1, 1, 1) if change is None else change)
+    if not costs or loss.is_infinite:
         return
+    cost = costs[-1 if loss.gaussian else 0]
     if cost.rho is not None and loss.rho is None and not loss.delta:
         raise ValueError(f"Releasing {shown(name)} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
-    if change is not None and not covers(loss, cost):
+    if change is not None and not any(covers(loss, each) for each in costs):
         raise ValueError(f"Releasing {shown(name)} with {noise.describe()} costs {cost}, more than the loss {loss} that is charged.")

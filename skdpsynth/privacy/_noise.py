@@ -32,6 +32,10 @@ class Noise(ABC):
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         """What covering `change` with a positive scale costs."""
 
+    def _finite_losses(self, change: Change, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+        """What it costs, as every loss that a noise can be charged as: each is true by itself."""
+        return (self._finite_loss(change, scale),)
+
     @property
     def scales(self) -> tuple[Fraction, ...]:
         """The different scales, the least first."""
@@ -42,10 +46,14 @@ class Noise(ABC):
 
         With several scales every value may be the one with the least.
         """
+        return next(iter(self.losses(change)), None)
+
+    def losses(self, change: Change) -> tuple[PrivacyLoss, ...]:
+        """Return `loss`, and what else is true of it in other terms: Gaussian noise has its own beside zCDP."""
         if not change.sup or not self.scales:  # no scales: an array of none, for no values
-            return None
+            return ()
         least = self.scales[0]
-        return self._finite_loss(change, least) if least else PrivacyLoss(epsilon=float("inf"))
+        return self._finite_losses(change, least) if least else (PrivacyLoss(epsilon=float("inf")),)
 
     def check_size(self, n_values: int) -> None:  # noqa: B027 - most noises serve any number of values
         """Raise ValueError if so many values are too many."""

@@ -91,7 +91,7 @@ def refusal(
         less, cost = "delta", f"delta={float(entry.loss.delta):g}"
         rest = f"only {float(delta - spent[1]):g} of {float(delta):g} remains"
     elif requested == math.inf and not entry.loss.is_infinite:
-        cost, rest = str(entry.loss), f"that leaves none of delta={float(delta):g} for the zCDP losses"
+        cost, rest = str(entry.loss), f"that leaves none of delta={float(delta):g} for the losses in rho"
     else:
         cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(epsilon):g} remains"
     message = f"{shown(entry.name)} costs {cost}, but {rest}; give it a smaller {less}, or raise the budget."

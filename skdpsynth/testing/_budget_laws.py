@@ -13,13 +13,14 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
+    DiscreteMatrixLaplace,
     DiscreteSupNorm,
     PrivacyAccountant,
     PrivacyLoss,
     SecureBits,
     epsilon_of_rho,
 )
-from skdpsynth.testing._door import Draw, fixed_bits, kind_of, loss_of_ratios, pair_loss, watched
+from skdpsynth.testing._door import Draw, Lost, fixed_bits, gaussian_loss, kind_of, loss_of_ratios, pair_loss, watched
 from skdpsynth.testing._law import entries_of, fresh, holds, law, refusal, relations, rows, streams, takes_nan
 
 _MILLIONTH = Fraction(1, 10**6)
@@ -221,7 +222,12 @@ def _is_what_it_is_called(draw: Draw) -> None:
     holds(any((again != drawn[0]).any() for again in drawn), f"all draws of {kind} are the same")
 
 
-_KINDS: dict[str, Any] = {"Gaussian": DiscreteGaussian, "SupNorm": DiscreteSupNorm, "Laplace": DiscreteLaplace}
+_KINDS: dict[str, Any] = {
+    "Gaussian": DiscreteGaussian,
+    "MatrixLaplace": DiscreteMatrixLaplace,
+    "SupNorm": DiscreteSupNorm,
+    "Laplace": DiscreteLaplace,
+}
 _DRAWS = 10_000
 
 
@@ -229,39 +235,44 @@ def _covers(entry: Any, relation: str) -> None:
     holds(entry.change is not None, f"{entry.name!r} does not state its change")
     holds(entry.change.relation == relation, f"{entry.name!r} states its change under {entry.change.relation}, the fit is under {relation}")
     loss = noise_loss(entry.noise, entry.scale, entry.change)
-    holds(is_covered(*loss, entry.loss), f"{entry.name!r} costs {_text(*loss)} by its noise, and was charged {entry.loss}")
+    holds(is_covered(loss, entry.loss), f"{entry.name!r} costs {_text(loss)} by its noise, and was charged {entry.loss}")
 
 
-def noise_loss(kind: str, scales: tuple, change: Any) -> tuple[Any, Any]:
-    """Return (epsilon, rho) of noise with these scales (the smallest counts) that covers a change.
+def noise_loss(kind: str, scales: tuple, change: Any) -> Lost:
+    """Return what noise with these scales (the smallest counts) loses that covers a change.
 
-    Laplace: l1 / scale. Sup-norm: sup / scale. Gaussian: l2_squared / (2 scale^2), as rho.
+    Laplace: l1 / scale. Matrix Laplace: nuclear / scale. Sup-norm: sup / scale. Gaussian: by l2_squared.
     """
     if min(scales) == 0:
-        return (math.inf if change.sup else Fraction(0)), Fraction(0)
+        return Lost(math.inf if change.sup else Fraction(0))
     if "Gaussian" in kind:
-        return Fraction(0), change.l2_squared / (2 * min(scales) ** 2)
-    return loss_of_ratios(kind, [(change.sup if "SupNorm" in kind else change.l1) / min(scales)])
+        return gaussian_loss(change.l2_squared, min(scales))
+    norm = change.nuclear if "MatrixLaplace" in kind else change.sup if "SupNorm" in kind else change.l1
+    return loss_of_ratios(kind, [norm / min(scales)])
 
 
-def is_covered(epsilon: Any, rho: Any, charged: PrivacyLoss) -> bool:
-    """Whether a loss of epsilon and rho is at most what was charged."""
+def is_covered(lost: Lost, charged: PrivacyLoss) -> bool:
+    """Whether what was lost is at most what was charged."""
+    epsilon, rho = lost.epsilon, lost.rho
+    if charged.gaussian:
+        return charged.rho == math.inf or (not epsilon and lost.gaussian <= charged.rho)
     if charged.rho is not None:
         return rho + (Fraction(epsilon) ** 2 / 2 if epsilon != math.inf else math.inf) <= charged.rho or charged.rho == math.inf
     if charged.epsilon == math.inf:
         return True
     if not rho:
         return epsilon <= charged.epsilon
-    return bool(charged.delta) and _converted(epsilon, rho, charged.delta) <= float(charged.epsilon) * _ROUNDING
+    return bool(charged.delta) and _converted(lost, charged.delta) <= float(charged.epsilon) * _ROUNDING
 
 
-def _converted(epsilon: Any, rho: Any, delta: Any) -> float:
-    """Return the epsilon of pure and Gaussian losses together, the better of two ways."""
-    apart = float(epsilon) + float(epsilon_of_rho(rho, delta))
-    return min(apart, float(epsilon_of_rho(rho + Fraction(epsilon) ** 2 / 2, delta)))
+def _converted(lost: Lost, delta: Any) -> float:
+    """Return the epsilon of pure and Gaussian losses together, the best of three ways."""
+    apart = float(lost.epsilon) + min(float(epsilon_of_rho(lost.rho, delta)), float(epsilon_of_rho(lost.gaussian, delta, gaussian=True)))
+    return min(apart, float(epsilon_of_rho(lost.rho + Fraction(lost.epsilon) ** 2 / 2, delta)))
 
 
-def _text(epsilon: Any, rho: Any) -> str:
+def _text(lost: Lost) -> str:
+    epsilon, rho = lost.epsilon, lost.rho
     return f"epsilon={float(epsilon):g}" if not rho else f"rho={float(rho):g}" + (f" and epsilon={float(epsilon):g}" if epsilon else "")
 
 
@@ -300,19 +311,18 @@ def worst_neighbours(relation: str) -> tuple[np.ndarray, list[np.ndarray]]:
 def _lost_at_most(answers: list[Draw], others: list[Draw], accountant: PrivacyAccountant) -> None:
     holds(len(answers) == len(others), f"{len(answers)} releases for a table, {len(others)} for its neighbour")
     whole = PrivacyLoss(accountant.epsilon, accountant.delta)
-    total_epsilon: Any = Fraction(0)
-    total_rho: Any = Fraction(0)
+    total = Lost()
     for first, second in zip(answers, others, strict=True):
-        epsilon, rho = pair_loss(first, second)
+        lost = pair_loss(first, second)
         if first.shared:
             # Answers that share noise lose less together than their sum; the ledger states the change of what they are made of.
-            holds(is_covered(epsilon, rho, whole), f"{first.name!r} alone lost {_text(epsilon, rho)} of a budget of {whole}")
+            holds(is_covered(lost, whole), f"{first.name!r} alone lost {_text(lost)} of a budget of {whole}")
             continue
         charged = first.loss if isinstance(first.loss, PrivacyLoss) or first.loss is None else PrivacyLoss(epsilon=first.loss)
         if charged is not None:
-            holds(is_covered(epsilon, rho, charged), f"{first.name!r} lost {_text(epsilon, rho)}, and was charged {charged}")
-        total_epsilon, total_rho = total_epsilon + epsilon, total_rho + rho
-    holds(is_covered(total_epsilon, total_rho, whole), f"all lost {_text(total_epsilon, total_rho)} of a budget of {whole}")
+            holds(is_covered(lost, charged), f"{first.name!r} lost {_text(lost)}, and was charged {charged}")
+        total = total + lost
+    holds(is_covered(total, whole), f"all lost {_text(total)} of a budget of {whole}")
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:

@@ -183,31 +183,71 @@ def _pass_on(values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], *
     return drawn
 
 
-def pair_loss(draw: Draw, other: Draw) -> tuple[Fraction | float, Fraction | float]:
-    """Return (epsilon, rho): the exact loss of one answer between the tables that two draws come from.
+@dataclass(frozen=True)
+class Lost:
+    """What noise lost between two tables.
 
-    Laplace noise loses the sum of |change| over scale, sup-norm noise the largest of them (both epsilon), Gaussian noise the sum of
-    change^2 over 2 scale^2 (rho).
+    Attributes
+    ----------
+    epsilon : Fraction or inf
+        Of noise with a pure loss.
+    rho : Fraction
+        Of Gaussian noise, in zCDP: the sum of change^2 over 2 scale^2.
+    gaussian : Fraction or inf
+        The same loss as that of the continuous Gaussian noise that was rounded, half of mu^2: over 2 (scale^2 - 5/3),
+        infinite for scales below 3.
     """
+
+    epsilon: Any = Fraction(0)
+    rho: Any = Fraction(0)
+    gaussian: Any = Fraction(0)
+
+    def __add__(self, other: "Lost") -> "Lost":
+        return Lost(self.epsilon + other.epsilon, self.rho + other.rho, self.gaussian + other.gaussian)
+
+
+def pair_loss(draw: Draw, other: Draw) -> Lost:
+    """Return the exact loss of one answer between the tables that two draws come from.
+
+    Laplace noise loses the sum of |change| over scale, sup-norm noise the largest of them, matrix Laplace noise the sum of the absolute
+    eigenvalues of the change over scale, Gaussian noise sums of squares.
+    """
+    if "MatrixLaplace" in kind_of(draw.noise):
+        return Lost(_nuclear(draw.values - other.values, Fraction(draw.noise.scale)))
     moved = np.flatnonzero(draw.values.ravel() != other.values.ravel())
     if not len(moved):
-        return Fraction(0), Fraction(0)
+        return Lost()
     scales = np.broadcast_to(np.asarray(draw.noise.scale, dtype=object), draw.values.shape).ravel()[moved]
     if any(scale == 0 for scale in scales):
-        return float("inf"), Fraction(0)
+        return Lost(float("inf"))
     first, second = draw.values.ravel()[moved].tolist(), other.values.ravel()[moved].tolist()
-    ratios = [Fraction(abs(a - b)) / Fraction(scale) for a, b, scale in zip(first, second, scales, strict=True)]
-    return loss_of_ratios(kind_of(draw.noise), ratios)
-
-
-def loss_of_ratios(kind: str, ratios: list[Fraction]) -> tuple[Fraction | float, Fraction | float]:
-    """Return (epsilon, rho) of noise of a kind, from |change| over scale of each value."""
+    changes = [(Fraction(abs(a - b)), Fraction(scale)) for a, b, scale in zip(first, second, scales, strict=True)]
+    kind = kind_of(draw.noise)
     if "Gaussian" in kind:
-        return Fraction(0), sum((ratio**2 for ratio in ratios), Fraction(0)) / 2
+        return sum((gaussian_loss(change**2, scale) for change, scale in changes), Lost())
+    return loss_of_ratios(kind, [change / scale for change, scale in changes])
+
+
+def _nuclear(moved: np.ndarray, scale: Fraction) -> Any:
+    """Nuclear norm over scale, in favour of the noise by the 1e-9 that floats may be wrong."""
+    norm = float(np.abs(np.linalg.eigvalsh(moved.astype(float))).sum())
+    if not norm:
+        return Fraction(0)
+    return Fraction(norm * (1 - 1e-9)) / scale if scale else float("inf")
+
+
+def gaussian_loss(squared: Fraction, scale: Fraction) -> Lost:
+    """Return what Gaussian noise of a scale loses where the square of the change is this."""
+    continuous = scale**2 - Fraction(5, 3)
+    return Lost(rho=squared / (2 * scale**2), gaussian=squared / (2 * continuous) if scale >= 3 else float("inf"))
+
+
+def loss_of_ratios(kind: str, ratios: list[Fraction]) -> Lost:
+    """Return what noise of a kind with a pure loss loses, from |change| over scale of each value."""
     if "SupNorm" in kind:
-        return max(ratios), Fraction(0)
+        return Lost(max(ratios))
     if "Laplace" in kind:
-        return sum(ratios, Fraction(0)), Fraction(0)
+        return Lost(sum(ratios, Fraction(0)))
     raise AssertionError(f"the noise {kind} has no loss that is known here")
 
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csc_array, csr_array
 
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.testing._law import (
@@ -23,8 +24,11 @@ from skdpsynth.testing._law import (
     refusal,
     rows,
     samples,
+    seeded,
     takes_nan,
+    takes_sparse,
 )
+from skdpsynth.testing._state import difference, released
 
 _CELL = 31415.5
 
@@ -70,7 +74,7 @@ def bad_tables() -> dict[str, Any]:
         "records": np.array([(_CELL, 1)], dtype=[("a", float), ("b", int)]),
         "masked array": np.ma.array([[_CELL, 0.1], [0.2, 0.3]], mask=[[True, False], [False, False]]),
     }
-    for module, make in (("pandas", _pandas_tables), ("polars", _polars_tables), ("scipy", _sparse_tables)):
+    for module, make in (("pandas", _pandas_tables), ("polars", _polars_tables)):
         if find_spec(module):
             tables.update(make())
     return tables
@@ -93,12 +97,6 @@ def _polars_tables() -> dict[str, Any]:
     return {"polars series": pl.Series([_CELL, 1]), "polars frame of words": words, "lazy polars frame": numbers.lazy()}
 
 
-def _sparse_tables() -> dict[str, Any]:
-    from scipy.sparse import csr_array
-
-    return {"sparse array": csr_array(np.array([[_CELL, 0.0], [0.0, 1.0]]))}
-
-
 @law()
 def check_bad_parameters_are_refused_by_name(estimator: Any) -> None:
     """A bad value of a parameter of the promise is refused in its name, with what is asked of it, in one short sentence."""
@@ -113,10 +111,25 @@ def check_bad_parameters_are_refused_by_name(estimator: Any) -> None:
 @law()
 def check_no_refusal_of_a_table_quotes_a_cell(estimator: Any) -> None:
     """A table that is none of numbers is refused in one short sentence that quotes no cell."""
-    for name, table in bad_tables().items():
+    tables = bad_tables() if takes_sparse(estimator) else bad_tables() | {"sparse array": csr_array(np.array([[_CELL, 0.0], [0.0, 1.0]]))}
+    for name, table in tables.items():
         error = refusal(partial(fresh(estimator).fit, table), f"a table ({name})")
         keeps_the_secret(error, f"a table ({name})")
         _is_short(error, f"a table ({name})")
+
+
+@law()
+def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Any) -> None:
+    """Sparse rows release bit for bit what they do as an array where the tag ``input_tags.sparse`` says so; else they are refused."""
+    table = np.where(rows(200) > 0.3, rows(200), 0)
+    if not takes_sparse(estimator):
+        error = refusal(partial(fresh(estimator).fit, csr_array(table)), "a sparse array")
+        holds("parse" in str(error), f"a sparse array was refused with {error}")
+        return
+    expected = released(seeded(estimator).fit(table))
+    for container in (csr_array, csc_array):
+        differing = difference(expected, released(seeded(estimator).fit(container(table))))
+        holds(differing is None, f"in a {container.__name__} {differing}")
 
 
 @law()

@@ -81,6 +81,11 @@ def takes_nan(estimator: Any) -> bool:
     return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
 
 
+def takes_sparse(estimator: Any) -> bool:
+    """Whether rows may be sparse."""
+    return bool(estimator.__sklearn_tags__().input_tags.sparse)
+
+
 def relations(estimator: Any) -> list[str]:
     """Return the neighbouring relations that it supports, as its own `neighboring` and fit tell."""
 

@@ -86,6 +86,10 @@ def _geometric_law(scale):
     return ExactLaw(_until_negligible(lambda j: Fraction(j) / scale), doubled=False)
 
 
+def _half_gaussian_law(scale):
+    return ExactLaw(_until_negligible(lambda j: Fraction(j * j) / (2 * scale * scale)), doubled=False)
+
+
 def _digit_law(scale):
     return ExactLaw([Fraction(j) / scale for j in range(256)], doubled=False)
 
@@ -97,8 +101,14 @@ def scripted():
 
 @pytest.fixture(scope="session")
 def exact_law():
-    """Return the law called `name` ("laplace", "gaussian": of the magnitude; "geometric", "digit") of a scale."""
-    makers = {"laplace": _laplace_law, "gaussian": _gaussian_law, "geometric": _geometric_law, "digit": _digit_law}
+    """Return the law called `name` ("laplace", "gaussian": of the magnitude; "geometric", "half_gaussian", "digit") of a scale."""
+    makers = {
+        "laplace": _laplace_law,
+        "gaussian": _gaussian_law,
+        "geometric": _geometric_law,
+        "half_gaussian": _half_gaussian_law,
+        "digit": _digit_law,
+    }
     made = {}
 
     def make(name, scale):

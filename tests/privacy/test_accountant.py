@@ -305,7 +305,7 @@ def test_a_calibrated_rho_fits_its_budget():
 
 def test_a_zcdp_loss_needs_a_delta():
     accountant = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="'a' has a zCDP loss, which needs delta > 0; give"):
+    with pytest.raises(ValueError, match="'a' has a loss in rho, which needs delta > 0; give"):
         accountant.spend(PrivacyLoss(rho=0.01), name="a")
     assert accountant.ledger == ()
 
@@ -315,7 +315,7 @@ def test_delta_is_a_budget_too():
     accountant.spend(PrivacyLoss(0.1, 1e-6), name="a")
     with pytest.raises(BudgetExceededError, match=r"'b' costs delta=1e-09, but only 0 of 1e-06 remains; give"):
         accountant.spend(PrivacyLoss(0.1, 1e-9), name="b")
-    with pytest.raises(BudgetExceededError, match=r"'c' costs rho=0.001, but that leaves none of delta=1e-06 for the zCDP losses; give"):
+    with pytest.raises(BudgetExceededError, match=r"'c' costs rho=0.001, but that leaves none of delta=1e-06 for the losses in rho; give"):
         accountant.spend(PrivacyLoss(rho=0.001), name="c")
     assert len(accountant.ledger) == 1
 

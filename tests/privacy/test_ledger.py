@@ -51,8 +51,8 @@ def test_an_entry_holds_what_was_charged_as_data():
     accountant.release(VALUES, DiscreteGaussian(40), SeededBits(0), name="moments", loss=PrivacyLoss(rho=0.001))
     first, second = accountant.ledger
     facts = dataclasses.asdict(first)
-    assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None}
-    assert facts.pop("change") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1}
+    assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None, "gaussian": False}
+    assert facts.pop("change") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None}
     assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     assert facts == {
         "name": "counts",

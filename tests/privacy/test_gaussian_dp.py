@@ -1,0 +1,401 @@
+"""The loss of Gaussian noise: that it is a rounding, what it converts to, and that no enumeration finds more."""
+
+import decimal
+import itertools
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from skdpsynth import LatentFactorSynthesizer, PrivatePCA, load
+from skdpsynth._change import Change
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PrivacyAccountant,
+    PrivacyLoss,
+    SeededBits,
+    epsilon_of_rho,
+    gaussian_scale,
+    mechanism,
+    rho_of_epsilon,
+)
+from skdpsynth.privacy._composition import covers, total
+from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED, SLACK, delta_above, mills
+
+DIGITS = decimal.Context(prec=60)
+PROMISES = [(0.1, 1e-6), (1, 1e-6), (5, 1e-6), (10, 1e-6), (1, 1e-9), (1, 1e-5)]
+
+
+def gaussian(rho):
+    return PrivacyLoss(rho=rho, gaussian=True)
+
+
+# A discrete Gaussian is a rounding of a continuous one
+
+
+def waves(t):
+    """Twice the sum of exp(-2 pi^2 t k^2)."""
+    return 2 * sum((-2 * PI * PI * t * k * k).exp() for k in range(1, 9))
+
+
+def stated_eta(scale, t):
+    """The eta of the proof, for a rounding of variance t."""
+    h, v = waves(t), t * (scale**2 - t) / scale**2
+    return -(1 - waves(t + v) - h * h / (1 - h) - waves(scale**2)).ln()
+
+
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+
+
+def rounded_law(scale, t, y):
+    """P'(y): X from N(0, scale^2 - t) by a sum over a lattice, which for integrands so smooth is exact to 40 digits; then y from X."""
+    s2, per_unit = scale**2 - t, 8
+    reach = math.ceil(14 * math.sqrt(s2)) * per_unit
+    places = [Decimal(i) / per_unit for i in range(per_unit)]
+    wholes = [sum((-((z - x) ** 2) / (2 * t)).exp() for z in range(-60, 61)) for x in places]  # C(X) has period 1
+    found = Decimal(0)
+    for i in range(-reach, reach + 1):
+        x = Decimal(i) / per_unit
+        found += (-(x**2) / (2 * s2) - (y - x) ** 2 / (2 * t)).exp() / wholes[i % per_unit]
+    return found / per_unit / (2 * PI * s2).sqrt()
+
+
+@pytest.mark.parametrize("scale", ["3", "4.5", "7", "9"])
+@pytest.mark.parametrize("t", ["0.5", "1", None])
+def test_a_rounded_continuous_gaussian_is_the_discrete_one_within_what_is_stated(scale, t):
+    """For the t of the proof and smaller ones, where the difference is larger: the bound holds, and is nearly attained."""
+    with decimal.localcontext(DIGITS):
+        scale, t = Decimal(scale), Decimal(ROUNDED.numerator) / ROUNDED.denominator if t is None else Decimal(t)
+        whole = sum((-Decimal(z * z) / (2 * scale**2)).exp() for z in range(-int(17 * scale), int(17 * scale) + 1))
+        ys = {0, 1, 2, int(scale), int(3 * scale), int(scale**2 / (2 * t))}  # where cosines are 1, and where they are -1
+        ratios = [((-Decimal(y * y) / (2 * scale**2)).exp() / whole / rounded_law(scale, t, y)).ln() for y in ys]
+        eta = stated_eta(scale, t)
+        assert eta / 2 < max(map(abs, ratios)) <= eta
+
+
+def test_the_slack_pays_for_the_rounding_of_2_to_the_41_values():
+    with decimal.localcontext(DIGITS):
+        eta = max(stated_eta(Decimal(scale), Decimal(ROUNDED.numerator) / ROUNDED.denominator) for scale in (LEAST_SCALE, 4, 9, 10**6))
+        assert eta < Decimal("3e-26")
+        assert 2 * eta * 2**41 <= Decimal(SLACK.numerator) / SLACK.denominator
+        assert (eta * 2**41).exp() * (1 - Decimal("1e-13")) < 1
+
+
+# No enumeration finds more
+
+
+def laws(scale, shift):
+    """Probabilities of N_Z(0, scale^2), and of it moved by `shift`, on the same points; what is cut off has mass below 1e-42."""
+    points = np.arange(-int(14 * scale) - shift, int(14 * scale) + 2 * shift + 1)
+    first, second = (np.exp(-((points - x) ** 2) / (2 * np.longdouble(scale) ** 2)) for x in (0, shift))
+    return first / first.sum(), second / second.sum()
+
+
+def exact_delta(scale, vector, epsilon):
+    """The delta at epsilon of noise on whole numbers that move by a vector: a sum over all outputs."""
+    first = second = np.ones(())
+    for shift in vector:
+        p, q = laws(scale, shift)
+        first, second = np.multiply.outer(first, p), np.multiply.outer(second, q)
+    return float(np.maximum(first - np.exp(np.longdouble(epsilon)) * second, 0).sum())
+
+
+def charged_delta(scale, vector, epsilon):
+    mu = math.sqrt(sum(v * v for v in vector) / (scale**2 - float(ROUNDED)))
+    return float(delta_above(Decimal(epsilon / mu - mu / 2), Decimal(mu)))
+
+
+SMALL_SCALES = [3, 3.25, 3.5, 4, 5, 6, 9, 14, 20]
+SHIFTS = [*itertools.product([*SMALL_SCALES, 30, 47.5, 100], [(1,), (2,), (3,), (7,), (25,)])]
+PLANE_SHIFTS = [*itertools.product(SMALL_SCALES, [(1, 1), (1, 3)])]
+
+
+@pytest.mark.parametrize(("scale", "vector"), [*SHIFTS, *PLANE_SHIFTS])
+def test_no_shift_loses_more_than_is_charged(scale, vector):
+    checked = 0
+    for epsilon in (0, 0.01, 0.1, 0.5, 1, 2, 5, 10, 20):
+        found = exact_delta(scale, vector, epsilon)
+        if found > 1e-17:  # below, sums in long doubles may be rounding
+            assert found <= charged_delta(scale, vector, epsilon) * (1 + 1e-9)
+            checked += 1
+    assert checked
+
+
+def test_three_values_lose_no_more_than_is_charged():
+    for scale, epsilon in itertools.product((3, 3.5, 4), (0.1, 1, 3)):
+        assert exact_delta(scale, (1, 1, 1), epsilon) <= charged_delta(scale, (1, 1, 1), epsilon)
+
+
+@pytest.mark.parametrize("scale", [30, 60, 100])
+@pytest.mark.parametrize("part", [0.05, 0.25, 1])
+@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
+def test_what_is_charged_is_hardly_more_than_what_a_shift_loses(scale, part, delta):
+    shift = int(part * scale)
+    charged = float(epsilon_of_rho(Fraction(shift**2) / (2 * (scale**2 - ROUNDED)), delta, gaussian=True))
+    lost = brentq(lambda e: exact_delta(scale, (shift,), e) - delta, 0, charged + 1)
+    assert 0.99 < lost / charged <= 1
+
+
+@pytest.mark.parametrize("n_releases", [1, 2, 10])
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n_releases):
+    """By privacy loss distributions of the discrete noise itself, which discretise the loss: 2e-5 is left to them."""
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    share = gaussian(rho_of_epsilon(epsilon, delta, gaussian=True) / n_releases)
+    made = mechanism(Change("replace_one", 60, 60**2, 60), share, ("gaussian",))
+    law = pld.from_discrete_gaussian_mechanism(float(made.noise.scale), 60, use_connect_dots=True, value_discretization_interval=1e-4)
+    found = law.self_compose(n_releases).get_epsilon_for_delta(delta)
+    assert 0.995 < found / epsilon < 1 + 2e-5
+
+
+def test_gaussian_noise_is_a_twentieth_less_than_by_zcdp():
+    """Published ratios of the two calibrations, to three digits."""
+    ratios = [math.sqrt(rho_of_epsilon(*promise) / rho_of_epsilon(*promise, gaussian=True)) for promise in PROMISES]
+    np.testing.assert_allclose(ratios, [0.920, 0.932, 0.943, 0.949, 0.951, 0.922], atol=6e-4)
+
+
+# The conversion
+
+
+def log_delta(epsilon, mu):
+    """By normal tails in floats: log of Q(a) - e^epsilon Q(b)."""
+    first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return first + np.log1p(-np.exp(second - first))
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.028, 0.5, 3, 50, 1e4])
+@pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-6, 1e-3])
+def test_the_conversion_is_that_of_normal_tails(rho, delta):
+    epsilon = float(epsilon_of_rho(rho, delta, gaussian=True))
+    assert log_delta(epsilon, math.sqrt(2 * rho)) == pytest.approx(math.log(delta), rel=1e-8, abs=1e-8)
+
+
+@pytest.mark.parametrize("x", ["0", "1e-20", "0.3", "3", "4.9999", "5.0001", "6", "10", "38", "-1", "-5", "-30"])
+def test_mills_ratio_is_between_its_bounds(x):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(120):
+        exact = mpmath.erfc(mpmath.mpf(x) / mpmath.sqrt(2)) / 2 / mpmath.npdf(mpmath.mpf(x))
+        low, high = (mpmath.mpf(str(bound)) for bound in mills(Decimal(x)))
+        assert low < exact < high < low * (1 + mpmath.mpf("1e-45"))
+
+
+@pytest.mark.parametrize("x", ["1e3", "1e10", "1e150"])
+def test_mills_ratio_of_large_numbers_is_between_the_first_terms_of_its_series(x):
+    low, high = mills(Decimal(x))
+    with decimal.localcontext(decimal.Context(prec=100)):
+        assert 1 / Decimal(x) - 1 / Decimal(x) ** 3 < high * (1 + Decimal("1e-60"))
+        assert low < high < 1 / Decimal(x) * (1 + Decimal("1e-60"))
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 10**12), Fraction(1, 10**4), Fraction(28, 1000), Fraction(3), Fraction(10**5)])
+@pytest.mark.parametrize("delta", ["1e-300", "1e-12", "1e-6", "0.5", "0.999"])
+def test_the_conversion_is_never_below_the_exact_one_and_hardly_above(rho, delta):
+    mpmath = pytest.importorskip("mpmath")
+    delta = Fraction(delta)
+    with mpmath.workdps(120):
+        epsilon, d = (mpmath.mpf(f.numerator) / f.denominator for f in (epsilon_of_rho(rho, delta, gaussian=True) - SLACK, delta))
+        mu, d = mpmath.sqrt(2 * mpmath.mpf(rho.numerator) / rho.denominator), d * (1 - mpmath.mpf(10) ** -13)
+
+        def excess(e):
+            return mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu) - d
+
+        assert excess(max(epsilon, 0)) <= 0
+        assert epsilon <= 0 or excess(epsilon - mpmath.mpf("1.1e-15")) > 0
+
+
+@given(epsilon=st.floats(1e-9, 1024), log_delta=st.floats(-690, -0.01))
+@example(epsilon=1e-9, log_delta=-690)
+@example(epsilon=1024.0, log_delta=-690)
+@settings(max_examples=60, deadline=None)
+def test_the_two_conversions_are_inverse_to_each_other(epsilon, log_delta):
+    epsilon, delta = Fraction(epsilon), Fraction(math.exp(log_delta))
+    rho = rho_of_epsilon(epsilon, delta, gaussian=True)
+    assert epsilon_of_rho(rho, delta, gaussian=True) <= epsilon < epsilon_of_rho(rho * Fraction(10**9 + 1, 10**9), delta, gaussian=True)
+
+
+@given(rho=st.floats(1e-12, 100), factor=st.floats(1.0001, 3), delta=st.floats(1e-12, 0.3))
+@settings(max_examples=60, deadline=None)
+def test_more_rho_costs_more_and_more_delta_less_and_zcdp_at_least_as_much(rho, factor, delta):
+    epsilon = epsilon_of_rho(rho, delta, gaussian=True)
+    assert epsilon_of_rho(rho * factor, delta, gaussian=True) >= epsilon
+    assert epsilon_of_rho(rho, delta * factor, gaussian=True) <= epsilon <= epsilon_of_rho(rho, delta)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e26, 1e300])
+@pytest.mark.parametrize("delta", [5e-324, 1e-6, 0.5, Fraction(10**16 - 1, 10**16)])
+def test_absurd_promises_convert_too(epsilon, delta):
+    rho = rho_of_epsilon(epsilon, delta, gaussian=True)
+    assert rho >= rho_of_epsilon(epsilon, delta)
+    assert epsilon_of_rho(rho, delta, gaussian=True) <= Fraction(str(epsilon))
+
+
+def test_infinite_losses_convert_to_each_other():
+    assert epsilon_of_rho(math.inf, 1e-6, gaussian=True) == rho_of_epsilon(math.inf, 1e-6, gaussian=True) == math.inf
+
+
+def test_the_conversion_does_not_follow_the_decimal_context_of_the_caller():
+    expected = epsilon_of_rho(Fraction(1, 37), 1e-6, gaussian=True)
+    with decimal.localcontext(decimal.Context(prec=3, rounding=decimal.ROUND_FLOOR)):
+        assert epsilon_of_rho(Fraction(1, 38), 1e-6, gaussian=True) < expected
+        assert epsilon_of_rho(Fraction(2, 75), 1e-6, gaussian=True) < expected
+
+
+# In a budget
+
+
+def spent(losses, delta=1e-6):
+    accountant = PrivacyAccountant(100, delta)
+    for i, loss in enumerate(losses):
+        accountant.spend(loss, name=str(i))
+    return accountant.spent
+
+
+def test_gaussian_losses_add_before_they_are_converted():
+    assert spent([gaussian(0.01), gaussian(0.02)]) == epsilon_of_rho(0.03, 1e-6, gaussian=True) < epsilon_of_rho(0.03, 1e-6)
+
+
+def test_one_loss_in_zcdp_makes_all_of_them_so():
+    for losses in itertools.permutations([gaussian(0.01), gaussian(0.01), PrivacyLoss(rho=0.01)]):
+        assert spent(losses) == epsilon_of_rho(0.03, 1e-6)
+
+
+def test_pure_and_approximate_losses_add_to_gaussian_ones():
+    losses = [gaussian(0.03), PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6)]
+    assert spent(losses, 1e-5) == Fraction(3, 4) + epsilon_of_rho(0.03, 6e-6, gaussian=True)
+
+
+def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
+    accountant = PrivacyAccountant(1, 1e-6)
+    for share in gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)).split([1, 2, 3]):
+        made = mechanism(Change("replace_one", 2, 2, 1), share, ("gaussian",))
+        assert made.loss is share
+        accountant.release(np.zeros(3, dtype=np.int64), made.noise, SeededBits(0), name="a", loss=share, change=made.change)
+    assert 1 - 1e-9 < accountant.spent <= 1
+    with pytest.raises(BudgetExceededError):
+        accountant.spend(gaussian(1e-6), name="more")
+
+
+def test_what_ledger_lines_add_sums_to_what_was_spent_when_zcdp_comes_in_between():
+    accountant = PrivacyAccountant(100, 1e-6)
+    for i, loss in enumerate([gaussian(0.01), PrivacyLoss(0.1), PrivacyLoss(rho=0.001), gaussian(0.02)]):
+        accountant.spend(loss, name=str(i))
+    frame = accountant.to_frame()
+    assert (frame["epsilon"] > 0).all()
+    assert frame["epsilon"].sum() == pytest.approx(float(accountant.spent), rel=1e-12)
+    assert frame["loss"].tolist() == ["rho=0.01 (Gaussian)", "epsilon=0.1", "rho=0.001", "rho=0.02 (Gaussian)"]
+
+
+@pytest.mark.parametrize(
+    ("charged", "cost", "enough"),
+    [
+        (gaussian(0.1), gaussian(0.1), True),
+        (gaussian(0.1), gaussian(Fraction(1, 10) + Fraction(1, 10**30)), False),
+        (gaussian(0.1), PrivacyLoss(rho=0.01), False),
+        (gaussian(10), PrivacyLoss(0.01), False),
+        (PrivacyLoss(rho=0.1), gaussian(0.1), True),
+        (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)), True),
+        (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True) * Fraction(100001, 100000)), False),
+        (gaussian(math.inf), PrivacyLoss(1), True),
+    ],
+)
+def test_a_charge_covers_a_gaussian_cost_from_exactly_that_cost_on(charged, cost, enough):
+    assert covers(charged, cost) is enough
+
+
+def test_the_total_falls_back_to_zcdp_without_the_flag():
+    sums = (Fraction(0), Fraction(3, 100), Fraction(0), Fraction(1, 10**6))
+    assert total(*sums, True)[0] < total(*sums)[0]
+
+
+@pytest.mark.parametrize("scale", [3, 5, 200])
+def test_noise_is_charged_as_gaussian_from_exactly_its_scale_on(scale):
+    change, accountant = Change("replace_one", 4, 4, 2), PrivacyAccountant(1e6, 1e-6)
+    loss = gaussian(Fraction(4) / (2 * (scale**2 - Fraction(5, 3))))
+    values = np.zeros(2, dtype=np.int64)
+    accountant.release(values, DiscreteGaussian(scale), SeededBits(0), name="a", loss=loss, change=change)
+    smaller = DiscreteGaussian(Fraction(scale) * (1 - Fraction(1, 10**9)))
+    with pytest.raises(ValueError, match=r"costs rho=.* \(Gaussian\), more than the loss"):
+        accountant.release(values, smaller, SeededBits(0), name="a", loss=loss, change=change)
+
+
+@pytest.mark.parametrize("noise", [DiscreteGaussian(2.99), DiscreteLaplace(100)])
+def test_noise_that_is_no_rounding_of_a_gaussian_is_not_charged_as_one(noise):
+    accountant, change, values = PrivacyAccountant(1e9, 1e-6), Change("replace_one", 1, 1, 1), np.zeros(1, dtype=np.int64)
+    accountant.release(values, noise, SeededBits(0), name="a", loss=PrivacyLoss(rho=1), change=change)
+    with pytest.raises(ValueError, match="more than the loss"):
+        accountant.release(values, noise, SeededBits(0), name="b", loss=gaussian(1e6), change=change)
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 2), 0.01, 40, Fraction(12345, 678910)])
+@pytest.mark.parametrize("squared", [1, 2, 10**9])
+def test_the_scale_of_a_gaussian_loss_is_the_least_on_its_grid(squared, rho):
+    scale, step = gaussian_scale(squared, rho, gaussian=True), Fraction(1, 2**20)
+    spends = [Fraction(squared) / (2 * (s**2 - Fraction(5, 3))) if s >= 3 else math.inf for s in (scale, scale - step)]
+    assert spends[0] <= Fraction(str(rho)) < spends[1]
+
+
+@given(l2=st.integers(1, 10**6), epsilon=st.floats(0.01, 20))
+@settings(max_examples=60, deadline=None)
+def test_of_the_two_ways_to_charge_gaussian_noise_the_one_with_less_noise_is_taken(l2, epsilon):
+    change, share = Change("replace_one", l2, l2, 1), PrivacyLoss(epsilon, 1e-6)
+    made = mechanism(change, share, ("gaussian",))
+    scales = {each: gaussian_scale(l2, rho_of_epsilon(epsilon, 1e-6, gaussian=each), gaussian=each) for each in (True, False)}
+    assert made.noise.scale == min(scales.values()) == scales[made.loss.gaussian]
+    assert made.loss.gaussian or made.noise.scale < 5
+
+
+@pytest.mark.parametrize(("epsilon", "is_gaussian"), [(1, True), (2, True), (300, False)])
+def test_mixed_tables_charge_all_their_steps_in_one_way_by_the_noise(epsilon, is_gaussian):
+    X = np.random.default_rng(0).random((200, 3))
+    model = LatentFactorSynthesizer(n_factors=1, epsilon=epsilon, delta=1e-6, random_state=0).fit(X)
+    assert [entry.loss.gaussian for entry in model.accountant_.ledger] == [is_gaussian] * 3
+
+
+# Losses
+
+
+def test_shares_of_a_loss_are_of_its_kind_and_join_to_it_again():
+    for loss in (PrivacyLoss(1), PrivacyLoss(rho=Fraction(1, 3)), gaussian(Fraction(1, 3)), PrivacyLoss(math.inf), gaussian(math.inf)):
+        first, second, third = loss.split([1, 2, 3])
+        assert first.gaussian is loss.gaussian
+        assert first + second + third == loss
+
+
+@pytest.mark.parametrize("other", [PrivacyLoss(1), PrivacyLoss(rho=1), gaussian(1), PrivacyLoss(1, 1e-6)])
+def test_losses_of_different_kinds_are_not_joined(other):
+    for loss in (PrivacyLoss(1), PrivacyLoss(rho=1), gaussian(1)):
+        if other.delta or (other.rho is None, other.gaussian) != (loss.rho is None, loss.gaussian):
+            with pytest.raises(ValueError, match=r"of one kind and without delta to be joined, got .* and .*; charge each by itself"):
+                loss + other
+
+
+def test_nothing_but_a_loss_joins_a_loss():
+    with pytest.raises(TypeError):
+        PrivacyLoss(1) + 1
+
+
+@pytest.mark.parametrize("arguments", [{"epsilon": 1, "gaussian": True}, {"rho": 1, "gaussian": 1}, {"rho": 1, "gaussian": "yes"}])
+def test_only_rho_is_gaussian(arguments):
+    with pytest.raises(ValueError, match=r"gaussian must be False, or True for a loss in rho, got .*; leave it out"):
+        PrivacyLoss(**arguments)
+
+
+def test_a_gaussian_loss_says_so():
+    assert str(gaussian(0.5)) == "rho=0.5 (Gaussian)"
+
+
+def test_a_saved_ledger_keeps_the_kind_of_its_losses(tmp_path):
+    pca = PrivatePCA(noise="gaussian", delta=1e-6).fit(np.random.default_rng(0).random((100, 2)))
+    pca.save(tmp_path / "pca.zip")
+    again = load(tmp_path / "pca.zip").accountant_
+    assert [entry.loss for entry in again.ledger] == [entry.loss for entry in pca.accountant_.ledger]
+    assert again.ledger[0].loss.gaussian
+    assert again.spent == pca.accountant_.spent <= 1

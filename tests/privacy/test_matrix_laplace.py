@@ -1,0 +1,470 @@
+"""Matrix Laplace noise: its law against independent ones, its privacy by integration, its exactness in fractions."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdpsynth.privacy import (
+    DiscreteLaplace,
+    DiscreteMatrixLaplace,
+    PrivacyAccountant,
+    PrivacyLoss,
+    SecureBits,
+    SeededBits,
+    loss_of_kind,
+    mechanism,
+    scale_of_kind,
+)
+from skdpsynth.privacy import _matrix_laplace as matrix_laplace
+from skdpsynth.privacy._normals import Normals
+from skdpsynth.statistics import Change
+
+
+def draws(scale, m, size, seed=0):
+    rng = SeededBits(seed, ("matrix", str(scale), str(m)))
+    return np.array([DiscreteMatrixLaplace(scale).sample((m, m), rng) for _ in range(size)])
+
+
+def wishart_differences(scale, m, size, seed=0):
+    """Scipy's Wishart matrices (Bartlett's decomposition, floats): real draws of Z."""
+    law = stats.wishart(df=m + 1, scale=np.eye(m) * scale / 2)
+    rng = np.random.default_rng(seed)
+    return np.reshape(law.rvs(size, random_state=rng) - law.rvs(size, random_state=rng), (size, m, m))
+
+
+# One by one: a Laplace distribution that is rounded
+
+
+def laplace_p_value(values, scale):
+    """Chi squared of integers against P(k) = P(k - 1/2 <= Z < k + 1/2) of the Laplace law, in up to 21 bins."""
+    law = stats.laplace(scale=scale)
+    edges = np.unique(np.round(law.ppf(np.linspace(0.04, 0.96, 20)))) + 0.5
+    expected = np.diff(law.cdf(np.concatenate([[-np.inf], edges, [np.inf]])))
+    observed = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
+    kept = expected * len(values) > 5
+    observed = np.append(observed[kept], observed[~kept].sum())
+    expected = np.append(expected[kept], expected[~kept].sum()) * len(values)
+    return stats.chisquare(observed[expected > 0], expected[expected > 0]).pvalue
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.25, 1, 3, 1000])
+def test_one_entry_is_a_rounded_laplace_variable(scale):
+    """3000 draws: false alarm 1e-4 each; 2/3 and 3/2 of the scale fail."""
+    values = draws(scale, 1, 3000).ravel()
+    assert laplace_p_value(values, scale) > 1e-4
+    assert laplace_p_value(values, scale * 2 / 3) < 1e-8
+    assert laplace_p_value(values, scale * 3 / 2) < 1e-8
+
+
+# Two by two: the density, by an integral of its own
+
+
+def nodes(*points, n):
+    """Gauss-Legendre nodes and weights between each point and the next."""
+    x, weight = np.polynomial.legendre.leggauss(n)
+    pieces = [((high - low) / 2, (high + low) / 2) for low, high in itertools.pairwise(points)]
+    return np.concatenate([half * x + middle for half, middle in pieces]), np.concatenate([half * weight for half, _ in pieces])
+
+
+def density(Z, scale=1.0, n=100):
+    """Density of the real Z for m = 2, up to a constant, by quadrature: see the comment."""
+    # p(Z) is the integral of exp(-tr V / scale) exp(-tr(V - Z) / scale) over V psd with V - Z psd. With
+    # V = [[t + u, w], [w, t - u]], V is psd where t >= |(u, w)|. So t runs from max(|v|, tz + |v - vz|), v = (u, w). Turned so that vz
+    # lies along u, the plane is even in w.
+    tz, vz = (Z[0, 0] + Z[1, 1]) / 2, np.hypot((Z[0, 0] - Z[1, 1]) / 2, Z[0, 1])
+    reach = 12 * scale + vz + abs(tz)
+    u, du = nodes(-reach, 0, vz, reach, n=n)
+    w, dw = nodes(0, reach / 20, reach, n=n)
+    U, W = u[:, None], w[None, :]
+    least = np.maximum(np.hypot(U, W), tz + np.hypot(U - vz, W))
+    return float(np.exp(2 * (tz - 2 * least) / scale) @ dw @ du)
+
+
+def symmetric(rng, size=2):
+    A = rng.standard_normal((size, size))
+    return (A + A.T) / 2
+
+
+@pytest.mark.slow
+def test_a_change_moves_the_density_by_at_most_its_nuclear_norm():
+    """40 random places and changes of rank one and two, of either sign: privacy, by integration."""
+    rng = np.random.default_rng(0)
+    tightest = 0.0
+    for _ in range(40):
+        Z = symmetric(rng) * rng.choice([0.2, 1, 4])
+        v = rng.standard_normal(2)
+        change = [np.outer(v, v), -np.outer(v, v), symmetric(rng)][rng.integers(3)] * rng.choice([0.1, 1, 3])
+        nuclear = np.abs(np.linalg.eigvalsh(change)).sum()
+        moved = abs(math.log(density(Z + change) / density(Z)))
+        assert moved <= nuclear + 2e-3  # the error of the quadrature
+        tightest = max(tightest, moved / nuclear)
+    assert tightest > 0.9
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("scale", [0.7, 2])
+def test_far_out_the_density_moves_by_all_of_the_nuclear_norm(sign, rank, scale):
+    """Where Z is definite its density is exp(-|tr Z| / scale), so a smaller scale would not do, nor another norm."""
+    place, change = np.diag([6.0, 4.0]), np.diag([1.0, 0.0] if rank == 1 else [1.0, 0.5])
+    ratio = density(sign * (place + change), scale) / density(sign * place, scale)
+    assert math.log(ratio) == pytest.approx(-np.trace(change) / scale, rel=1e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+def test_two_by_two_draws_have_the_density_that_was_integrated():
+    """3000 draws at scale 1000 in 6 x 5 cells of (trace, gap of the eigenvalues): false alarm 1e-4; 5/6 of the scale fails."""
+    (half, half_weight), (gap, gap_weight) = nodes(0, 1, 2, 12, n=10), nodes(0, 0.5, 1, 1.5, 2.5, 12, n=10)
+    # In the coordinates (trace / 2, v) the law depends on |v| alone: a ring of radius r has area proportional to r.
+    mass = np.array([[density(np.diag([a + r, a - r]), n=60) * r for r in gap] for a in half]) * half_weight[:, None] * gap_weight
+    upper = mass.reshape(3, 10, 5, 10).sum(axis=(1, 3))
+    expected = np.concatenate([upper[::-1], upper]) / upper.sum() / 2
+
+    def p_value(Z, scale):
+        half = np.trace(Z, axis1=1, axis2=2) / 2 / scale
+        gap = np.hypot((Z[:, 0, 0] - Z[:, 1, 1]) / 2, Z[:, 0, 1]) / scale
+        observed = np.zeros((6, 5))
+        np.add.at(observed, (np.digitize(half, [-2, -1, 0, 1, 2]), np.digitize(gap, [0.5, 1, 1.5, 2.5])), 1)
+        return stats.chisquare(observed.ravel(), expected.ravel() * len(Z)).pvalue
+
+    Z = draws(1000, 2, 3000).astype(float)
+    assert p_value(Z, 1000) > 1e-4
+    assert p_value(Z, 1000 * 5 / 6) < 1e-6
+
+
+# Against other draws of the law
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [2, 5, 20])
+def test_marginals_are_those_of_wishart_differences(m):
+    """1500 draws and 6000 of scipy, five marginals each, Kolmogorov-Smirnov: false alarm 1.5e-3 in all; 5/6 of the scale fails."""
+    ours, theirs = draws(1000, m, 1500).astype(float), wishart_differences(1000, m, 6000)
+    marginals = {
+        "diagonal": lambda Z: Z[:, -1, -1],
+        "entry": lambda Z: Z[:, 0, 1],
+        "trace": lambda Z: np.trace(Z, axis1=1, axis2=2),
+        "largest": lambda Z: np.linalg.eigvalsh(Z)[:, -1],
+        "least": lambda Z: np.linalg.eigvalsh(Z)[:, 0],
+    }
+    for marginal in marginals.values():
+        assert stats.ks_2samp(marginal(ours), marginal(theirs)).pvalue > 1e-4
+    assert stats.ks_2samp(marginals["largest"](ours) * 5 / 6, marginals["largest"](theirs)).pvalue < 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.3, 1, 3, 10])
+def test_small_scales_are_rounded_to_the_nearest(scale):
+    """3000 draws at m = 3 and 12,000 of scipy, chi squared of three entries: false alarm 1.2e-3 in all; truncation fails up to 1."""
+    ours, theirs = draws(scale, 3, 3000), wishart_differences(scale, 3, 12_000)
+
+    def p_value(a, b):
+        edges = np.unique(np.quantile(b, np.linspace(0.04, 0.96, 15)).astype(int)) + 0.5
+        table = np.array([np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1) for x in (a, b)])
+        return stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
+
+    for i, j in ((0, 0), (0, 1), (2, 1)):
+        assert p_value(ours[:, i, j], np.floor(theirs[:, i, j] + 0.5)) > 1e-4
+    if scale <= 1:
+        assert p_value(ours[:, 0, 0], np.trunc(theirs[:, 0, 0])) < 1e-8
+        assert p_value(ours[:, 0, 0], np.floor(theirs[:, 0, 0])) < 1e-8
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_moments_have_their_closed_forms(m):
+    """5000 draws at scale 100, each mean within 5 of its standard errors: false alarm 1e-5."""
+    Z = draws(100, m, 5000).astype(float) / 100
+
+    def check(values, mean):
+        assert abs(values.mean() - mean) < 5 * values.std() / math.sqrt(len(values))
+
+    check(Z[:, 0, 0], 0)
+    check(Z[:, 0, 0] ** 2, m + 1)
+    check(Z[:, 0, 0] ** 3, 0)
+    check(np.trace(Z, axis1=1, axis2=2) ** 2, m * (m + 1))
+    if m > 1:
+        check(Z[:, 0, 1], 0)
+        check(Z[:, 0, 1] ** 2, (m + 1) / 2)
+        check(Z[:, 0, 1] * Z[:, 0, 0], 0)
+        check(Z[:, 0, 1] ** 2 * Z[:, 0, 0], 0)  # Z and -Z have one law, as neither Wishart matrix has alone
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 30])
+@pytest.mark.parametrize("scale", [1, Fraction(7, 3), 2**50])
+def test_the_variance_is_that_of_an_entry_off_the_diagonal(m, scale):
+    assert DiscreteMatrixLaplace(scale).variance(m * m) == pytest.approx(float(scale) ** 2 * (m + 1) / 2)
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+@pytest.mark.parametrize(("m", "size"), [(50, 100), (100, 40), (200, 20), (400, 5)])
+def test_the_spectral_norm_is_the_edge_of_the_free_difference(m, size):
+    """Its mean is 1 - 0.43 m**(-2/3) of the edge, its deviation 0.8 m**(-2/3): within 5 standard errors, false alarm 1e-6 each."""
+    scale = 2**40
+    norms = [np.abs(np.linalg.eigvalsh(Z.astype(float))).max() for Z in draws(scale, m, size)]
+    relative = np.array(norms) / DiscreteMatrixLaplace(scale).spectral_norm(m)
+    assert abs((relative.mean() - 1) * m ** (2 / 3) + 0.43) < 5 * 0.85 / math.sqrt(size)
+    assert (relative < 1 + 4 * m ** (-2 / 3)).all()
+
+
+def test_the_edge_is_where_its_equation_says():
+    """The least R(w) + 1/w of the R-transform 2 w / (1 - w**2), on a fine grid."""
+    w = np.linspace(0.3, 0.7, 400_001)
+    edge = (2 * w / (1 - w**2) + 1 / w).min()
+    assert DiscreteMatrixLaplace(2).spectral_norm(10) == pytest.approx(10 * edge, rel=1e-9)
+
+
+# Exactness: an entry is what its normals make it, in fractions
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Keep the normals of every draw."""
+    made = []
+
+    def keep(shape, rng):
+        made.append(Normals(shape, rng))
+        return made[-1]
+
+    monkeypatch.setattr(matrix_laplace, "Normals", keep)
+    return made
+
+
+def in_fractions(normals, scale, m):
+    """round(Z) from the normals, of which 192 more bits are revealed: plain sums of fractions, rounded once."""
+    for _ in range(3):
+        normals.reveal()
+    columns = [[Fraction(-a if negative else a, 2**normals.bits) for negative, a in zip(*normals.column(j), strict=True)] for j in range(m)]
+    sides = [1] * (m + 1) + [-1] * (m + 1)
+    Z = [[Fraction(scale) / 2 * sum(s * g * h for s, g, h in zip(sides, x, y, strict=True)) for x in columns] for y in columns]
+    return [[(math.floor(z + Fraction(1, 2)) + 2**63) % 2**64 - 2**63 for z in row] for row in Z]
+
+
+SCALES = [Fraction(1, 100), Fraction(1, 3), 10, 1000, Fraction(2**20 + 1, 7), 2**50, 2**58]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_limbs", [None, 1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("scale", SCALES)
+def test_entries_are_those_of_the_normals_in_fractions(kept, scale, n_limbs):
+    """Few limbs leave entries undecided, at 10 and 1000 some and at large scales all: they are refined, and none is wrong."""
+    rng, m = SeededBits(1), 4
+    for _ in range(60 if n_limbs == 1 else 8):
+        drawn = matrix_laplace._sample(Fraction(scale), m, rng, n_limbs)
+        assert drawn.tolist() == in_fractions(kept[-1], scale, m)
+
+
+@pytest.mark.parametrize(("n_limbs", "scale", "least", "most"), [(1, 10, 1, 30), (1, 2**30, 100, 100), (3, 2**50, 5, 60), (5, 2**50, 0, 0)])
+def test_few_limbs_leave_entries_undecided(monkeypatch, n_limbs, scale, least, most):
+    """Of 100 entries: so the test above meets all the ways."""
+    decide, undecided = matrix_laplace._decide, []
+    monkeypatch.setattr(matrix_laplace, "_decide", lambda *args: undecided.append(args[2:]) or decide(*args))
+    for seed in range(10):
+        matrix_laplace._sample(Fraction(scale), 4, SeededBits(seed), n_limbs)
+    assert least <= len(undecided) <= most
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_draw_does_not_depend_on_the_number_of_limbs(scale):
+    """Later bits are drawn in one order, so one seed gives one matrix, however much of it the limbs decided."""
+    results = [matrix_laplace._sample(Fraction(scale), 6, SeededBits(2), n_limbs).tolist() for n_limbs in (None, 1, 2, 4, 6)]
+    assert all(result == results[0] for result in results)
+
+
+def test_an_enclosure_holds_whatever_the_bits_to_come_are(kept):
+    """Entry (0, 1): each |g| between a and a + 1 units, so the sum is largest where what counts for it is at its largest."""
+    matrix_laplace._sample(Fraction(3), 2, SeededBits(8))
+    (negative, a), (reverse, b) = kept[0].column(0), kept[0].column(1)
+    signs = [(-1) ** (n ^ r ^ (k > 2)) for k, (n, r) in enumerate(zip(negative.tolist(), reverse.tolist(), strict=True))]
+    low, high = [x * y for x, y in zip(a, b, strict=True)], [(x + 1) * (y + 1) for x, y in zip(a, b, strict=True)]
+    most = sum(h if sign > 0 else -e for sign, e, h in zip(signs, low, high, strict=True))
+    least = sum(e if sign > 0 else -h for sign, e, h in zip(signs, low, high, strict=True))
+    centre, slack = matrix_laplace._enclosure(kept[0], 0, 1)
+    assert centre - slack <= least < most <= centre + slack
+    assert slack < 2 * (most - least)
+
+
+@pytest.mark.parametrize("far", [15, 16, 30_000])
+def test_a_normal_beyond_the_first_limb_is_not_lost(monkeypatch, far):
+    """Once in 1e57 draws: whole parts from 16 have no room, and all entries are decided in integers."""
+    made = []
+
+    def plant(shape, rng):
+        made.append(Normals(shape, rng))
+        made[-1]._whole[2, 1] = far
+        return made[-1]
+
+    monkeypatch.setattr(matrix_laplace, "Normals", plant)
+    assert matrix_laplace._sample(Fraction(1000), 3, SeededBits(3)).tolist() == in_fractions(made[0], 1000, 3)
+
+
+@pytest.mark.parametrize(("scale", "m"), [(2**58, 40), (2**50, 500), (Fraction(1, 100), 3), (10, 100), (2**58, 4096)])
+def test_the_limbs_are_enough_to_decide_all_but_a_thousandth_of_draws(scale, m):
+    n_limbs = matrix_laplace._enough_limbs(Fraction(scale), m)
+    assert 3 <= n_limbs <= 6
+    assert matrix_laplace._error(Fraction(scale), m, n_limbs) * m * m <= Fraction(1, 1024)
+
+
+def test_rows_beyond_one_product_are_added(kept, monkeypatch):
+    """11 rows at a time, and 3 entries."""
+    monkeypatch.setattr(matrix_laplace, "_ROWS", 11)
+    monkeypatch.setattr(matrix_laplace, "_ENTRIES", 3)
+    assert matrix_laplace._sample(Fraction(500, 3), 8, SeededBits(4)).tolist() == in_fractions(kept[0], Fraction(500, 3), 8)
+
+
+def test_sums_of_limbs_stay_exact_in_floats():
+    # Products of two limbs, below 2**22 each, for each row of a block; and blocks times pairs of limbs in 63 bits.
+    assert matrix_laplace._ROWS * (2**22 - 1) ** 2 < 2**53
+    assert -(-2 * (matrix_laplace._MOST + 1) // matrix_laplace._ROWS) * 7 * 2**53 < 2**63
+
+
+# What it shows of itself, and what it refuses
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 60])
+@pytest.mark.parametrize("scale", [1, 2**50, 2**58])
+def test_draws_are_symmetric_integers_of_the_shape_asked_for(m, scale):
+    drawn = DiscreteMatrixLaplace(scale).sample((m, m), SecureBits())
+    assert drawn.dtype == np.int64
+    assert drawn.shape == (m, m)
+    np.testing.assert_array_equal(drawn, drawn.T)
+
+
+def test_one_seed_draws_one_matrix():
+    first, again, other = (DiscreteMatrixLaplace(1000).sample((6, 6), SeededBits(seed)) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).mean() > 0.9
+
+
+def test_scale_0_and_no_rows_draw_nothing():
+    assert not DiscreteMatrixLaplace(0).sample((3, 3), SeededBits(0)).any()
+    assert DiscreteMatrixLaplace(1).sample((0, 0), SeededBits(0)).shape == (0, 0)
+    assert DiscreteMatrixLaplace(0).variance(9) == DiscreteMatrixLaplace(0).spectral_norm(3) == 0
+
+
+@pytest.mark.parametrize("shape", [3, (3,), (2, 3), (2, 2, 2), ()])
+def test_what_is_no_square_matrix_is_refused(shape):
+    with pytest.raises(ValueError, match=r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole"):
+        DiscreteMatrixLaplace(3).sample(shape, SeededBits(0))
+
+
+@pytest.mark.parametrize("n_values", [2, 8, 4097**2])
+def test_numbers_of_values_that_are_no_matrix_or_too_large_a_one_are_refused(n_values):
+    with pytest.raises(ValueError, match=r"needs m \* m values with m at most 4096, got \d+; use Laplace"):
+        DiscreteMatrixLaplace(3).check_size(n_values)
+
+
+@pytest.mark.parametrize("scale", [-1, math.nan, 2**59, Fraction(1, 101), [1, 2], "3"])
+def test_bad_scales_are_refused(scale):
+    with pytest.raises(ValueError, match="scale must be"):
+        DiscreteMatrixLaplace(scale)
+
+
+def test_a_generator_of_numpy_is_refused():
+    with pytest.raises(TypeError, match="rng must be a stream"):
+        DiscreteMatrixLaplace(3).sample((2, 2), np.random.default_rng(0))
+
+
+# What it costs: the nuclear norm over the scale
+
+CHANGE = Change("replace_one", 40, 200, 12, nuclear=20)
+
+
+def test_the_loss_is_the_nuclear_norm_over_the_scale():
+    assert DiscreteMatrixLaplace(8).loss(CHANGE) == PrivacyLoss(Fraction(5, 2))
+    assert DiscreteMatrixLaplace(0).loss(CHANGE) == PrivacyLoss(math.inf)
+    assert DiscreteMatrixLaplace(8).loss(Change("replace_one", 0, 0, 0, nuclear=0)) is None
+
+
+@pytest.mark.parametrize("share", [PrivacyLoss(0.3), PrivacyLoss(0.3, 1e-6)])
+def test_the_mechanism_has_the_least_scale_that_covers_the_change(share):
+    made = mechanism(CHANGE, share, ("matrix_laplace",), 25)
+    assert made.noise == DiscreteMatrixLaplace(Fraction(200, 3))
+    assert made.loss == PrivacyLoss(0.3) == made.noise.loss(CHANGE)
+    assert not made.spends_delta
+    assert made.deviation == pytest.approx(200 / 3 * math.sqrt(3))
+    assert scale_of_kind("matrix_laplace", CHANGE, PrivacyLoss(1e9)) == Fraction(1, 100)
+
+
+def test_it_is_taken_where_it_is_less_and_never_for_what_is_no_matrix():
+    kinds = ("laplace", "sup_norm", "matrix_laplace")
+    assert isinstance(mechanism(CHANGE, PrivacyLoss(0.3), kinds, 9).noise, DiscreteMatrixLaplace)
+    assert isinstance(mechanism(CHANGE, PrivacyLoss(0.3), kinds, 10).noise, DiscreteLaplace)
+
+
+def test_shares_of_rho_and_infinite_ones_do_not_take_it():
+    assert loss_of_kind("matrix_laplace", PrivacyLoss(rho=1)) is None
+    assert mechanism(CHANGE, PrivacyLoss(math.inf), ("matrix_laplace",), 9).noise.scale == 0
+
+
+def test_a_change_without_a_nuclear_norm_is_refused():
+    plain = Change("replace_one", 40, 200, 12)
+    for attempt in (
+        lambda: mechanism(plain, PrivacyLoss(1), ("laplace", "matrix_laplace"), 9),
+        lambda: DiscreteMatrixLaplace(8).loss(plain),
+    ):
+        with pytest.raises(ValueError, match="change must state its nuclear norm for matrix Laplace noise, got none; list"):
+            attempt()
+
+
+def release(accountant, noise, loss, change=CHANGE, values=None):
+    values = np.arange(9).reshape(3, 3) if values is None else values
+    return accountant.release(values, noise, SeededBits(0), name="moments", loss=loss, change=change)
+
+
+def test_the_door_takes_noise_that_just_covers_its_change():
+    accountant = PrivacyAccountant(1)
+    values = np.add.outer(np.arange(3), np.arange(3))
+    noisy = release(accountant, DiscreteMatrixLaplace(40), 0.5, values=values)
+    np.testing.assert_array_equal(noisy - values, DiscreteMatrixLaplace(40).sample((3, 3), SeededBits(0)))
+    (entry,) = accountant.ledger
+    assert (entry.noise, entry.scale, entry.loss, entry.n_values) == ("DiscreteMatrixLaplace", (Fraction(40),), PrivacyLoss(0.5), 9)
+    assert entry.change.nuclear / entry.scale[0] == entry.loss.epsilon
+
+
+@pytest.mark.parametrize(
+    ("noise", "change", "values", "message"),
+    [
+        (DiscreteMatrixLaplace(Fraction(40 * 10**9 - 1, 10**9)), CHANGE, None, "more than the loss"),
+        (DiscreteMatrixLaplace(0), CHANGE, None, "scale 0 has an infinite loss"),
+        (DiscreteMatrixLaplace(40), Change("replace_one", 40, 200, 12), None, "change must state its nuclear norm"),
+        (DiscreteMatrixLaplace(40), CHANGE, np.arange(9), r"values of shape \(m, m\), got \(9,\)"),
+        (DiscreteMatrixLaplace(40), None, np.arange(6).reshape(2, 3), r"values of shape \(m, m\), got \(2, 3\)"),
+    ],
+)
+def test_the_door_refuses_before_anything_is_charged(noise, change, values, message):
+    accountant = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=message):
+        release(accountant, noise, 0.5, change, values)
+    assert accountant.ledger == ()
+
+
+@pytest.mark.statistical
+@pytest.mark.slow
+def test_releases_on_neighbours_are_within_epsilon():
+    """Two tables a rank-one change apart, epsilon 1, 6000 releases each at m = 2: no half-plane is likelier by more than e."""
+    noise, change = DiscreteMatrixLaplace(30), Change("add_or_remove_one", 30, 900, 30, nuclear=30)
+    totals = []
+    for side, values in enumerate((np.zeros((2, 2), dtype=np.int64), np.array([[30, 0], [0, 0]]))):
+        rng = SeededBits(side, ("neighbours",))
+        accountant = PrivacyAccountant(1, neighboring="add_or_remove_one")
+        accountant.release(values, noise, rng, name="m", loss=1, change=change)  # it takes the noise for epsilon 1
+        noisy = [values + noise.sample((2, 2), rng) for _ in range(6000)]
+        totals.append(np.array(noisy)[:, 0, 0])
+    for threshold in (-120, -60, 0, 30, 60, 120):
+        for above in (True, False):
+            first, second = ((total > threshold) == above for total in totals)
+            for a, b in ((first.mean(), second.mean()), (second.mean(), first.mean())):
+                assert a <= math.e * b + 5 * math.e * math.sqrt(b / 6000)  # 5 standard errors: false alarm below 1e-5
+    assert np.mean(totals[1] > 60) / np.mean(totals[0] > 60) > 1.7  # and the noise is not wastefully large
