@@ -4,7 +4,7 @@ On the ground floor, because checks for scikit-learn, the rooms of public facts 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 
@@ -102,6 +102,7 @@ def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
     """
     check_table(X)
     if issparse(X):
+        check_rows_and_columns(X)
         return X
     names, X = column_names(X), as_numbers(X)
     if isinstance(X, np.ndarray):
@@ -116,6 +117,16 @@ def check_rows_and_columns(X: Any, name: str = "X") -> None:
             f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: {name}.reshape(-1, 1) if it has "
             f"a single feature, {name}.reshape(1, -1) if it is a single row."
         )
+
+
+def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield ``(rows, chunk)`` over a table: a slice of `n_rows` rows and these rows as an array, however the table holds them.
+
+    Sparse rows are written out a chunk at a time, never all.
+    """
+    for start in range(0, X.shape[0], n_rows):
+        rows = slice(start, min(start + n_rows, X.shape[0]))
+        yield rows, X[rows].toarray() if issparse(X) else X[rows]
 
 
 def matrix(X: Any, name: str, instead: str) -> np.ndarray:

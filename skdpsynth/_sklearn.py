@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from scipy.sparse import issparse
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, validate_data
 
 from skdpsynth._checks import check_choice, is_inside, is_whole  # noqa: F401  for files that have not moved to _checks; remove
@@ -14,7 +16,7 @@ from skdpsynth._locks import lock_of
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: int = 1, allow_nan: bool = False) -> np.ndarray:
+def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: int = 1, allow_nan: bool = False) -> Any:
     """Check a table of finite numbers; set or compare ``n_features_in_`` and ``feature_names_in_``.
 
     No message depends on the value of a cell, but that it says whether there is NaN or infinity.
@@ -22,7 +24,8 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     Parameters
     ----------
     estimator : BaseEstimator
-    X : array-like or data frame of shape (n_samples, n_features)
+        Sparse rows are taken where its tag ``input_tags.sparse`` says so.
+    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
     reset : bool
         Whether to remember the columns (in ``fit``) or to compare with them.
     ensure_min_samples : int, default=1
@@ -31,15 +34,16 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features)
-        No copy where the input is an array of numbers already.
+    X : ndarray or compressed sparse rows, of shape (n_samples, n_features)
+        No copy where the input is such numbers already.
     """
     X = table_of_numbers(X, tell_names=not _READS_FRAMES)
+    kinds = {"ensure_all_finite": False, "accept_sparse": ["csr"] if get_tags(estimator).input_tags.sparse else False}
     # A floating-point warning would tell of values; and one thread at a time, as `_one_at_a_time` says.
     with _one_at_a_time(), np.errstate(all="ignore"):
-        rows = validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples, ensure_all_finite=False)
+        rows = validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples, **kinds)
     if not allow_nan:
-        check_finite(rows)
+        check_finite(rows.data if issparse(rows) else rows)
     return rows
 
 
@@ -51,7 +55,7 @@ def _one_at_a_time() -> Any:
     return lock_of(check_array)
 
 
-def check_points(X: Any) -> np.ndarray:
+def check_points(X: Any, dtype: Any = float) -> np.ndarray:
     """Check points that are no rows of a table, for ``inverse_transform``: finite numbers, maybe none of them.
 
     No message quotes them.
@@ -59,14 +63,16 @@ def check_points(X: Any) -> np.ndarray:
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
+    dtype : dtype or list of dtype, default=float
+        As in ``check_array``: of several, those that may stay; all else becomes the first.
 
     Returns
     -------
-    X : ndarray of float of shape (n_samples, n_features)
+    X : ndarray of shape (n_samples, n_features)
     """
     X = table_of_numbers(X)
     with _one_at_a_time():
-        points = check_array(X, dtype=float, ensure_min_samples=0, ensure_all_finite=False)
+        points = check_array(X, dtype=dtype, ensure_min_samples=0, ensure_all_finite=False)
     check_finite(points)
     return points
 

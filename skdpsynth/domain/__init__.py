@@ -1,5 +1,7 @@
 """Public facts about the data: bounds, grids, schemas, and the caller's kind of table."""
 
+from skdpsynth.domain._ball import Ball as Ball
+from skdpsynth.domain._box import BITS as BITS
 from skdpsynth.domain._box import Box
 from skdpsynth.domain._container import Container as Container
 from skdpsynth.domain._encoder import MixedTypeEncoder

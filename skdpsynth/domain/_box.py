@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
+from skdpsynth._input import dense_chunks
 from skdpsynth.domain._kinds import listed
 from skdpsynth.persistence import savable
 
@@ -129,7 +130,7 @@ class Box:
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False) -> np.ndarray:
         """Map rows onto ``2**bits`` steps an axis: whole numbers held in floats, in [0, 2**bits).
 
         Taking the leading bits commutes with it, because multiplying by a power of two is exact.
@@ -141,6 +142,8 @@ class Box:
         bits : ndarray of shape (n_features,)
         scratch : ndarray
             From `scratch`; it holds the result.
+        finite : bool, default=False
+            Whether all rows are known to be finite. Then none of them becomes NaN on the way, and nobody looks for it.
 
         Returns
         -------
@@ -162,7 +165,7 @@ class Box:
         np.multiply(source, _tile(2.0**bits / self.width), out=block)
         # The last step is closed, so the top face of the box belongs to the last cell.
         np.clip(block, 0, _tile(2.0**bits - 1), out=block)
-        if np.isnan(np.min(block)):  # one pass, no scratch; NaN carries through
+        if not finite and np.isnan(np.min(block)):  # one pass, no scratch; NaN carries through
             np.copyto(block, _tile(2.0 ** (bits - 1)), where=np.isnan(block))
         return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
 
@@ -190,13 +193,21 @@ class Box:
         np.clip(out, 0, n_steps - 1, out=out)
         return np.floor(out, out=out)
 
-    def chunks(self, X: np.ndarray, bits: np.ndarray | None = None) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield ``(rows, steps)`` over `X`: a slice, and the steps of those rows in reused scratch."""
+    def chunks(self, X: Any, bits: np.ndarray | None = None, finite: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield ``(rows, steps)`` over `X`, dense or sparse: a slice, and the steps of those rows in reused scratch.
+
+        Parameters
+        ----------
+        X : ndarray or sparse rows of shape (n_samples, n_features)
+        bits : ndarray of shape (n_features,), default=None
+            As in `steps`; None: those of the box.
+        finite : bool, default=False
+            As in `steps`.
+        """
         bits = np.full(self.n_features, self.bits) if bits is None else bits
-        scratch = self.scratch(len(X))
-        for start in range(0, len(X), self.chunk_rows):
-            rows = slice(start, min(start + self.chunk_rows, len(X)))
-            yield rows, self.steps(X[rows], bits, scratch)
+        scratch = self.scratch(X.shape[0])
+        for rows, chunk in dense_chunks(X, self.chunk_rows):
+            yield rows, self.steps(chunk, bits, scratch, finite)
 
     def quantize(self, X: np.ndarray) -> np.ndarray:
         """Map rows onto the public integer grid, clipping what lies outside.

@@ -1,5 +1,6 @@
 """One fit's hand on the door."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
 from skdpsynth.statistics import RowCount
 
-_COUNT_SHARE = 0.05  # of the budget, for the number of rows where it is private
+COUNT_SHARE = Fraction(1, 20)  # of the budget, for the number of rows where it is private
 
 
 class Budget:
@@ -56,7 +57,7 @@ class Budget:
 
     def number_of_rows(self, n_samples: int) -> tuple[int, float, Any]:
         """Release the private number of rows; return it (at least 1), its expected error, and the epsilon that is left."""
-        share, rest = split_exactly(self.accountant.remaining, [_COUNT_SHARE, 1 - _COUNT_SHARE])
+        share, rest = split_exactly(self.accountant.remaining, [COUNT_SHARE, 1 - COUNT_SHARE])
         query = RowCount(n_samples).query(self.relation)
         chosen = mechanism(query.change, PrivacyLoss(epsilon=share), ("laplace",))
         noisy = self.answer(query, chosen, "number of rows")

@@ -13,7 +13,7 @@ from skdpsynth._locks import lock_of
 from skdpsynth._sklearn import validate_rows
 from skdpsynth.domain import Container
 from skdpsynth.exceptions import InsecureRandomnessWarning
-from skdpsynth.fitting._budget import Budget
+from skdpsynth.fitting._budget import COUNT_SHARE, Budget
 from skdpsynth.fitting._facts import Facts, Plan, check_useful
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
@@ -29,12 +29,14 @@ from skdpsynth.privacy import (
 
 @dataclass(frozen=True)
 class Hand:
-    """What a containing estimator hands to its part: where to charge, and noise."""
+    """What a containing estimator hands to its part: where to charge, noise, and the number of rows where that was bought already."""
 
     accountant: PrivacyAccountant
     rng: RandomBits
     name: str
     group: str | None = None
+    n_samples: int | None = None
+    count_error: float = 0.0
 
 
 class PrivateEstimator(BaseEstimator):
@@ -104,10 +106,13 @@ class PrivateEstimator(BaseEstimator):
     def _run(self, X: Any, hand: Hand | None) -> list:
         self._check_promise()
         rows, facts = self._read(X)
+        if hand is not None and facts.n_samples is None:
+            facts = replace(facts, n_samples=hand.n_samples, count_error=hand.count_error)
         rng = stream_of(self.random_state) if hand is None else hand.rng
         is_private = facts.n_samples is None and self._counts_rows
-        # Where the number of rows is private, a plan for one row refuses what parameters forbid before anything is charged.
-        plan = self._plan(facts.part(n_samples=1) if is_private else facts)
+        # Where the number of rows is private, a plan for one row, at what its count will leave of epsilon, refuses what parameters forbid
+        # before anything is charged.
+        plan = self._plan(facts.part(n_samples=1, epsilon=facts.epsilon * (1 - COUNT_SHARE)) if is_private else facts)
         _check_plan(plan, type(self).__name__)
         if hand is None:
             if rng.seeded:
@@ -138,7 +143,7 @@ class PrivateEstimator(BaseEstimator):
         container = Container.of(X)
         X = validate_rows(self, X, reset=True, ensure_min_samples=self._least_rows)
         self._container = container
-        return X, self._facts(len(X), X.shape[1], box=container.box(self.bounds, X.shape[1]))
+        return X, self._facts(*X.shape, box=container.box(self.bounds, X.shape[1]))
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
         is_public = self.neighboring == "replace_one"
@@ -200,4 +205,4 @@ def _issue(told: list) -> None:
 
 
 def _length(rows: Any) -> int:
-    return len(rows) if isinstance(rows, np.ndarray) else len(rows[0])
+    return len(rows[0]) if isinstance(rows, tuple) else rows.shape[0]

@@ -65,7 +65,8 @@ def fit_part(part: Any, X: Any, budget: Budget, facts: Facts, *, name: str | Non
     budget : Budget
         Of the containing estimator.
     facts : Facts
-        Its epsilon, delta, relation and box: they become parameters of the part.
+        Its epsilon, delta, relation and box: they become parameters of the part. A private number of rows that was bought already, with
+        its error, is not bought again.
     name : str, default=None
         For the ledger, and for its noise. None: that of its class.
     group : str, default=None
@@ -75,7 +76,7 @@ def fit_part(part: Any, X: Any, budget: Budget, facts: Facts, *, name: str | Non
     name = type(part).__name__ if name is None else name
     rng = budget.rng.child(name)
     if isinstance(part, PrivateEstimator):
-        part._fit(X, Hand(budget.accountant, rng, name, group))
+        part._fit(X, Hand(budget.accountant, rng, name, group, facts.n_samples, facts.count_error))
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
         part.set_params(accountant=child, random_state=rng.random_state()).fit(X)

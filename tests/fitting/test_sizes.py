@@ -11,14 +11,13 @@ import pytest
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box
 from skdpsynth.fitting import Facts
-from skdpsynth.privacy import DiscreteLaplace
 
 REFUSED = {
     "PMM, optimal": (PrivateMeasureMechanism("optimal", depth=25), (1000, 2), "depth must be at most 24"),
     "PMM, paper": (PrivateMeasureMechanism("paper", depth=26), (1000, 2), "depth must be at most 24"),
     "PMM, auto": (PrivateMeasureMechanism(depth=25), (1000, 2), "depth must be at most 24"),
-    "PCA": (PrivatePCA(), (10, 10_000), "X must have at most 6000 features, got 10000"),
-    "PCA inside": (LowDimSynthesizer(2), (10, 10_000), "X must have at most 6000 features, got 10000"),
+    "PCA": (PrivatePCA(), (10, 10_000), "X must have at most 4000 features, got 10000"),
+    "PCA inside": (LowDimSynthesizer(2), (10, 10_000), "X must have at most 4000 features, got 10000"),
     "PSMM": (SignedMeasureMechanism(150_000), (50, 1000), "from 1 to 33554 for solver='highs'"),
     "PSMM inside": (LowDimSynthesizer(500, synthesizer=SignedMeasureMechanism(150_000)), (50, 600), "from 1 to 67108"),
 }
@@ -62,7 +61,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
     [
         ("PrivateMeasureMechanism('optimal', depth=19).fit(np.zeros((100, 2)))", 96 * 2**19),  # 1.6 GB at depth 24
         ("PrivateMeasureMechanism('paper', depth=19).fit(np.zeros((100, 2)))", 112 * 2**19),  # 1.9 GB at depth 24
-        ("PrivatePCA().fit(np.zeros((10, 500)))", 110 * 500**2),  # 4 GB at 6000 features
+        ("PrivatePCA().fit(np.zeros((10, 500)))", 165 * 500**2),  # 2.6 GB at 4000 features
     ],
     ids=["PMM-optimal", "PMM-paper", "PCA"],
 )
@@ -95,9 +94,17 @@ def test_cells_in_a_subspace_of_many_directions_are_found_within_700_megabytes()
     assert 1 <= int(done.stdout) <= 20
 
 
-def test_features_that_one_kind_of_noise_cannot_serve_are_served_by_the_one_that_can():
-    """Sup-norm noise of so small a share passes 62 bits on every grid; Laplace noise, on the coarsest, does not."""
-    facts = Facts(Fraction(1, 10**9), Fraction(0), "replace_one", 20, 4000, Box(np.zeros(4000), np.ones(4000)))
-    assert isinstance(PrivatePCA(epsilon=1e-9)._plan(facts).noise.noise, DiscreteLaplace)
+@pytest.mark.parametrize("n_samples", [20, 10**6])
+def test_features_that_one_kind_of_noise_cannot_serve_are_served_by_the_one_that_can(n_samples):
+    """Pure noise of so small a share passes 62 bits on every grid; Gaussian noise, whose scale grows with d and not with d^2, does not."""
+    facts = Facts(Fraction(1, 10**9), Fraction(1, 10**6), "replace_one", n_samples, 4000, Box(np.zeros(4000), np.ones(4000)))
+    assert PrivatePCA(epsilon=1e-9, delta=1e-6)._plan(facts).kind == "gaussian"
     with pytest.raises(ValueError, match="epsilon is too small for 4000 features"):
-        PrivatePCA(epsilon=1e-9, noise="sup_norm")._plan(facts)
+        PrivatePCA(epsilon=1e-9, delta=1e-6, noise="matrix_laplace")._plan(facts)
+
+
+@pytest.mark.parametrize("n_features", [1, 100, 500, 2000])
+def test_the_least_epsilon_is_served_on_a_coarser_grid(n_features):
+    """The sum of the rows on a fine one would have noise of a scale that cannot be drawn."""
+    facts = Facts(Fraction(1, 10**9), Fraction(0), "replace_one", 10**6, n_features, Box(np.zeros(n_features), np.ones(n_features)))
+    assert PrivatePCA(epsilon=1e-9)._plan(facts).ball.box.bits < 16

@@ -1,0 +1,5 @@
+"""Principal components under differential privacy."""
+
+from skdpsynth.decomposition._pca import PrivatePCA
+
+__all__ = ["PrivatePCA"]

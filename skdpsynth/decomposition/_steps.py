@@ -1,0 +1,178 @@
+"""The steps before the components: a centre, a radius, the moments."""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._change import units
+from skdpsynth.decomposition._ball import centre_of, radii_below, radius_of
+from skdpsynth.domain import Ball
+from skdpsynth.fitting import Budget, Facts, Plan
+from skdpsynth.privacy import Mechanism, PrivacyLoss, loss_of_kind, mechanism, scale_of_kind
+from skdpsynth.statistics import Gram, Histogram, Moments, Packing, Sums
+
+_CENTRE_SHARE = Fraction(1, 10)  # of the budget; measured, and little depends on it
+_RADIUS_SHARES = (0.02, 0.2)  # a tenth at 1000 for rows times epsilon; few rows need more to be seen
+_BORDER = 10  # the squared radius is so many times the square of the coordinate that carries the mean
+_LARGEST_SCALE = 2**57
+_LARGEST_SUM = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(Plan):
+    """How the moments are released, by public numbers alone.
+
+    Attributes
+    ----------
+    ball : Ball
+        All rows within the bounds, or a public radius, about the public centre.
+    kind : str
+        Of the noise on the moments.
+    has_mean : bool
+        Whether the mean is released with the moments.
+    centre, radius : Mechanism or None
+        Noise for the sum of the rows, and for the counts of their lengths; None: that step is left out.
+    moments : PrivacyLoss
+        What the moments may cost.
+    relation : str
+    """
+
+    ball: Ball
+    kind: str
+    has_mean: bool
+    centre: Mechanism | None
+    radius: Mechanism | None
+    moments: PrivacyLoss
+    relation: str
+
+    def layout(self, ball: Ball) -> Packing | Gram:
+        """Return how moments of rows in a ball are laid out."""
+        d = ball.box.n_features
+        if self.kind == "laplace":
+            return Packing.of(d, int(ball.largest.max()), self.has_mean)
+        return Gram(d, ball.reach, max(1, math.isqrt(ball.reach // _BORDER)) if self.has_mean else 0)
+
+    def noise(self, layout: Packing | Gram) -> Mechanism:
+        """Return the noise for moments in a layout."""
+        return mechanism(layout.change(self.relation), self.moments, (self.kind,), layout.n_values)
+
+    def edge(self, ball: Ball) -> float:
+        """Largest eigenvalue that noise alone is likely to show in a sum of rows in a ball, in its units: 99 of 100 draws show less.
+
+        Gaussian noise on all m^2 entries, averaged with their mirrors, makes a symmetric matrix with entries of half the variance, whose
+        eigenvalues end at 2 sqrt(m / 2) deviations; of Laplace noise on one triangle they end at 2 sqrt(m). Beyond that end reach
+        fluctuations of relative order m^(-2/3): 1.9 of it for matrix Laplace noise (simulated), 1.01 for the others (Tracy, Widom).
+        """
+        layout = self.layout(ball)
+        chosen, m = self.noise(layout), ball.box.n_features
+        if self.moments.is_infinite:
+            return 0.0
+        if self.kind == "matrix_laplace":
+            return float(chosen.noise.spectral_norm(m)) * (1 + 1.9 * m ** (-2 / 3))  # type: ignore[attr-defined]
+        half = 2 if self.kind == "gaussian" else 1
+        return 2 * chosen.deviation * math.sqrt(m / half) * (1 + 1.01 * m ** (-2 / 3))
+
+    def mean_deviation(self, ball: Ball) -> float:
+        """Deviation of the noise on a sum of rows in a ball: that of an entry of its border, or of its weighted list."""
+        layout = self.layout(ball)
+        if self.moments.is_infinite:
+            return 0.0
+        weight = layout.mean_weight if isinstance(layout, Packing) else layout.coordinate * (math.sqrt(2) if self.kind == "gaussian" else 1)
+        return self.noise(layout).deviation / weight
+
+    @property
+    def relative_edge(self) -> float:
+        """The edge over the squared reach of the rows: what noise shows in a sum, in parts of the most that one row can add."""
+        return self.edge(self.ball) / self.ball.reach
+
+    def fits(self, n_samples: int) -> bool:
+        """Whether sums and noise stay within 62 bits, wherever the centre comes to lie."""
+        ball = self.ball if self.centre is None else self.ball.about(2 * self.ball.most)
+        layout = self.layout(ball)
+        scale = scale_of_kind(self.kind, layout.change(self.relation), self.moments)
+        return n_samples * layout.largest_term < _LARGEST_SUM and scale * ball.box.n_features <= _LARGEST_SCALE
+
+    def located(self, X: Any, n_samples: int, budget: Budget) -> tuple[Ball, float]:
+        """Return the ball where the rows lie, about a private centre and with a private radius as far as these are bought.
+
+        The second number is by how much shrinking rows to the ball takes from their squares, as a factor.
+        """
+        if self.centre is None and self.radius is None:
+            return self.ball, 1.0
+        sums, ball = Sums.of(X, self.ball), self.ball
+        if self.centre is not None:
+            noisy = budget.answer(sums.query(self.relation, ball), self.centre, "centre")
+            ball = ball.about(centre_of(noisy / n_samples, self.centre.deviation / n_samples))
+            sums = Sums.of(X, ball) if ball.centre.any() else sums
+        return (ball, 1.0) if self.radius is None else self._shrunk(sums.lengths, n_samples, ball, self.radius, budget)
+
+    def _shrunk(self, lengths: np.ndarray, n_samples: int, ball: Ball, noise: Mechanism, budget: Budget) -> tuple[Ball, float]:
+        """Return the ball with the radius beyond which rows cost more in noise than they tell."""
+        radii = radii_below(ball.reach)
+        cells = len(radii) - 1 - np.searchsorted(radii[::-1], lengths)
+        counts = budget.answer(Histogram.of_cells(cells, len(radii)).query(self.relation), noise, "radius")
+        place, stretch = radius_of(counts, radii, noise.deviation, self.edge(ball) / ball.reach, n_samples)
+        return ball.within(int(radii[place])), stretch
+
+    def answered(self, X: Any, ball: Ball, budget: Budget) -> tuple[np.ndarray | None, np.ndarray]:
+        """Release the moments of rows in a ball: their sum, or None, and their second moment, both with noise."""
+        layout = self.layout(ball)
+        query = Moments.of(X, ball).query(self.relation, layout)
+        return layout.unpacked(budget.answer(query, self.noise(layout), "moments"))
+
+
+def steps_of(kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool) -> Steps | None:
+    """Return the steps with a kind of noise on the finest grid that serves; None where there is no such grid.
+
+    Parameters
+    ----------
+    kind : {"matrix_laplace", "gaussian", "laplace"}
+    facts : Facts
+    point : ndarray of shape (n_features,), default=None
+        A public centre; None: the midpoint of the bounds.
+    max_norm : float, default=None
+        A public radius, in the units of the data; None: a private one.
+    has_mean : bool
+        Whether the mean is private.
+    """
+    share = loss_of_kind(kind, facts.share)
+    assert share is not None
+    for bits in range(16, 1, -1):
+        ball = _public_ball(kind, facts, bits, point, max_norm)
+        steps = _steps(kind, facts, ball, share, has_mean, locates=kind != "laplace")
+        if steps.fits(facts.n_samples or 1):
+            return steps
+    return None
+
+
+def _public_ball(kind: str, facts: Facts, bits: int, point: np.ndarray | None, max_norm: float | None) -> Ball:
+    """All rows within the bounds. Lengths in the units of the data need equal units; what has no noise keeps the finest grid."""
+    equal_units = max_norm is not None or (kind != "laplace" and facts.epsilon != math.inf)
+    ball = Ball.of(facts.box, bits, equal_units)
+    if point is not None:
+        ball = ball.about(np.rint((point - facts.box.midpoint) / ball.unit))
+    return ball if max_norm is None else ball.within(int(min(max_norm / ball.unit[0], 2.0**40)) ** 2)
+
+
+def _steps(kind: str, facts: Facts, ball: Ball, share: PrivacyLoss, has_mean: bool, locates: bool) -> Steps:
+    """Share the budget between the steps that are worth their cost."""
+    relation, n_samples, d = facts.neighboring, facts.n_samples or 1, ball.box.n_features
+    bare = Steps(kind == "gaussian", ball=ball, kind=kind, has_mean=has_mean, centre=None, radius=None, moments=share, relation=relation)
+    # Where the grid is too fine for the moments, the noise of the sums may have a scale that cannot be drawn either.
+    if share.is_infinite or not locates or not bare.fits(n_samples):
+        return bare
+    radius_share = Fraction(round(1000 * float(np.clip(0.1 * (1000 / facts.size) ** 0.6, *_RADIUS_SHARES))), 1000)
+    for_centre, for_radius, _ = share.split([_CENTRE_SHARE, radius_share, 1 - _CENTRE_SHARE - radius_share])
+    centre = mechanism(Sums.change(relation, ball), for_centre, ("laplace", "sup_norm", "gaussian"), d)
+    radius = mechanism(units(relation), for_radius, n_values=len(radii_below(ball.reach)))
+    # A noisy mean within a quarter of the squared reach may move the centre; lengths show once the rows pass the noise of a count.
+    has_centre = has_mean and d * centre.deviation**2 < n_samples**2 * ball.reach / 4
+    has_radius = n_samples > 6 * radius.deviation and ball.squared_radius is None
+    if has_mean and not has_centre:  # a public radius about a centre that nobody knows says nothing
+        bare = replace(bare, ball=replace(ball, squared_radius=None))
+    bought = [_CENTRE_SHARE] * has_centre + [radius_share] * has_radius
+    *_, moments = share.split([*bought, 1 - sum(bought)])
+    return replace(bare, centre=centre if has_centre else None, radius=radius if has_radius else None, moments=moments)

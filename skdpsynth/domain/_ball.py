@@ -1,0 +1,139 @@
+"""Rows as whole numbers about a centre, within a ball."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain._box import Box
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """What a row becomes before it is multiplied: whole numbers ``w = 2 q - (2**bits - 1) - centre``, q its grid coordinates.
+
+    Half a grid step is the unit, and without a centre the midpoint of the box is the origin. A row outside the ball is shrunk towards
+    its centre. Rows must be finite, as those of a fit are. Every row is mapped by itself, in whole numbers, so neighbouring tables go
+    to neighbouring tables, and no row is longer than the radius, exactly.
+
+    Attributes
+    ----------
+    box : Box
+        The grid.
+    least, most : ndarray of shape (n_features,)
+        Grid coordinates that bounds allow; the box may be wider.
+    centre : ndarray of shape (n_features,), int64
+    squared_radius : int or None
+        None: no row is shrunk.
+    """
+
+    box: Box
+    least: np.ndarray
+    most: np.ndarray
+    centre: np.ndarray
+    squared_radius: Any = None
+
+    @classmethod
+    def of(cls, box: Box, bits: int, equal_units: bool) -> "Ball":
+        """Return all of a box, about its midpoint.
+
+        Parameters
+        ----------
+        box : Box
+            Public bounds.
+        bits : int
+            The grid has ``2**bits`` steps along the widest side.
+        equal_units : bool
+            Whether a step has one length on all axes, so that lengths of rows are those of the data. Otherwise every axis has
+            ``2**bits`` steps.
+        """
+        grid = box.with_bits(bits)
+        if equal_units:
+            reach = box.width.max() / 2
+            grid = Box(box.midpoint - reach, box.midpoint + reach, bits)
+        # The grid is monotone, so clipping its coordinates to those of the bounds is to clip the row to the bounds.
+        least, most = grid.quantize(np.array([box.low, box.high]))
+        return cls(grid, least, most, np.zeros(box.n_features, dtype=np.int64))
+
+    @property
+    def unit(self) -> np.ndarray:
+        """Length of 1 on each axis, in the units of the data."""
+        return self.box.step / 2
+
+    @property
+    def width(self) -> np.ndarray:
+        """Side lengths that bounds allow, in the units of the data."""
+        return (self.most - self.least + 1) * self.box.step
+
+    @property
+    def _origin(self) -> np.ndarray:
+        return (1 << self.box.bits) - 1 + self.centre
+
+    @property
+    def largest(self) -> np.ndarray:
+        """The most that a coordinate can be, either way, shape (n_features,)."""
+        return np.maximum(np.abs(2 * self.least - self._origin), np.abs(2 * self.most - self._origin))
+
+    @property
+    def reach(self) -> int:
+        """The squared length that no row exceeds."""
+        corner = sum(int(side) ** 2 for side in self.largest)
+        return corner if self.squared_radius is None else min(corner, self.squared_radius)
+
+    def clipped(self, point: np.ndarray) -> np.ndarray:
+        """Return a point, in the units of the data, clipped to the bounds, up to a grid step."""
+        return np.clip(point, self.box.low + self.least * self.box.step, self.box.low + (self.most + 1) * self.box.step)
+
+    def about(self, centre: np.ndarray) -> "Ball":
+        """Return the same about another centre: whole numbers, clipped to the bounds."""
+        middle = (1 << self.box.bits) - 1
+        inside = np.clip(centre, 2 * self.least - middle, 2 * self.most - middle)
+        return replace(self, centre=inside.astype(np.int64))
+
+    def within(self, squared_radius: int) -> "Ball":
+        """Return the same with a radius: the root of `squared_radius`, at least 1."""
+        return replace(self, squared_radius=max(1, int(squared_radius)))
+
+    def chunks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield ``(rows, whole)`` over `X`: a slice, and those rows as whole numbers in reused scratch."""
+        shrinks = self.reach < sum(int(side) ** 2 for side in self.largest)
+        for rows, whole in self._about_centre(X):
+            if shrinks:
+                self._shrink(whole)
+            yield rows, whole
+
+    def surveyed(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return, of rows before they are shrunk, the sum and each squared length: whole numbers held in floats."""
+        total, lengths = np.zeros(self.box.n_features), np.empty(X.shape[0])
+        for rows, whole in self._about_centre(X):
+            total += np.ones(len(whole)) @ whole  # n times 2**18 is exact; BLAS is faster than a sum over the first axis
+            lengths[rows] = _squared(whole)
+        return total, lengths
+
+    def _about_centre(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        is_narrow = bool(self.least.any() or (self.most < (1 << self.box.bits) - 1).any())
+        origin: Any = self._origin if self.centre.any() else (1 << self.box.bits) - 1
+        for rows, q in self.box.chunks(X, finite=True):
+            if is_narrow:
+                np.clip(q, self.least, self.most, out=q)
+            q *= 2
+            q -= origin
+            yield rows, q
+
+    def _shrink(self, whole: np.ndarray) -> None:
+        """Multiply rows w beyond the radius r by ``floor(r) / ceil(|w|)``, rounded towards 0: no square exceeds r**2.
+
+        |w|**2 < 2**50 is exact in floats, and so is the ceiling of its root: next to a whole number m it differs from m by 1 / (2 m) at
+        least, more than rounding moves it. So is the floor of a quotient of whole numbers below 2**50 by one below 2**25.
+        """
+        lengths = _squared(whole)
+        far = np.flatnonzero(lengths > self.reach)
+        if len(far):
+            rows = whole[far] * math.isqrt(self.reach)
+            whole[far] = np.trunc(rows / np.ceil(np.sqrt(lengths[far]))[:, None])
+
+
+def _squared(whole: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", whole, whole)

@@ -1,0 +1,230 @@
+"""What users do with the fitted components: it follows from what was released, and stays finite."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from skdpsynth import PrivatePCA, load
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+
+
+def near_planar(n_samples, n_features, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = np.linalg.qr(rng.normal(size=(n_features, 2)))[0]
+    rows = 0.5 + 0.3 * rng.uniform(-1, 1, (n_samples, 2)) * [1, 0.6] @ frame.T
+    return np.clip(rows + 0.01 * rng.normal(size=rows.shape), 0, 1)
+
+
+X = near_planar(5000, 6)
+# Enough noise that some of the eigenvalues are negative.
+VARIANTS = {
+    "all": PrivatePCA(),
+    "two": PrivatePCA(2),
+    "auto": PrivatePCA("auto"),
+    "share": PrivatePCA(0.9),
+    "public": PrivatePCA(2, center="public"),
+    "noise": PrivatePCA(epsilon=1e-3),
+    "no noise": PrivatePCA(3, epsilon=math.inf),
+    "whitened": PrivatePCA(whiten=True, epsilon=1e-2),
+}
+each_variant = pytest.mark.parametrize("pca", VARIANTS.values(), ids=VARIANTS)
+
+
+# Attributes
+
+
+@each_variant
+def test_attributes_follow_from_the_released_covariance(pca):
+    pca = clone(pca).fit(X)
+    values, k = np.linalg.eigvalsh(pca.covariance_)[::-1], pca.n_components_
+    assert np.allclose(pca.explained_variance_, np.maximum(values[:k], 0))
+    whole = max(values.sum(), np.maximum(values[:k], 0).sum())
+    assert np.allclose(pca.explained_variance_ratio_, np.maximum(values[:k], 0) / whole)
+    assert np.allclose(pca.singular_values_, np.sqrt(4999 * pca.explained_variance_))
+    assert pca.noise_variance_ == pytest.approx(max(values[k:].mean(), 0) if k < 6 else 0)
+    assert np.allclose(pca.components_ @ pca.components_.T, np.eye(k))
+    assert pca.noise_edge_ >= 0
+
+
+def test_noise_edge_is_zero_without_noise_and_halves_where_rows_double():
+    assert PrivatePCA(epsilon=math.inf).fit(X).noise_edge_ == 0
+    edges = [PrivatePCA(center="public", noise="laplace").fit(X[:n]).noise_edge_ for n in (2000, 4000)]
+    assert edges[0] / edges[1] == pytest.approx(2)
+
+
+def test_auto_counts_the_eigenvalues_above_the_noise_edge():
+    pca = PrivatePCA("auto", epsilon=3).fit(X)
+    assert pca.n_components_ == np.sum(np.linalg.eigvalsh(pca.covariance_) > pca.noise_edge_)
+
+
+@pytest.mark.statistical
+def test_noise_variance_is_that_of_the_rows_on_average():
+    """Of 40 seeded fits; negative eigenvalues count, so noise adds nothing. The positive ones alone are 2 to 4 times too much."""
+    rows = near_planar(20_000, 10)
+    truth = PrivatePCA(2, epsilon=math.inf).fit(rows).noise_variance_
+    fits = [PrivatePCA(2, epsilon=0.2, random_state=seed).fit(rows) for seed in range(40)]
+    released, positive = ([], [])
+    for fit in fits:
+        rest = np.linalg.eigvalsh(fit.covariance_)[:-2]
+        released.append(rest.mean())
+        positive.append(np.maximum(rest, 0).mean())
+    error = np.std(released) / math.sqrt(40)
+    assert abs(np.mean(released) - truth) < 5 * error + 0.5 * truth  # the two largest take some of the noise with them
+    assert np.mean(positive) > 1.5 * truth
+
+
+# The probabilistic model
+
+
+@each_variant
+def test_precision_is_the_inverse_of_a_positive_covariance(pca):
+    pca = clone(pca).fit(X)
+    covariance, precision = pca.get_covariance(), pca.get_precision()
+    assert np.linalg.eigvalsh(covariance).min() > 0
+    assert np.allclose(covariance, covariance.T)
+    assert np.allclose(covariance @ precision, np.eye(6), atol=1e-6)
+
+
+@each_variant
+def test_likelihood_is_that_of_the_normal_distribution_of_the_model(pca):
+    pca = clone(pca).fit(X)
+    expected = multivariate_normal(pca.mean_, pca.get_covariance()).logpdf(X)
+    assert np.allclose(pca.score_samples(X), expected, rtol=1e-6)
+    assert pca.score(X) == pytest.approx(expected.mean())
+
+
+@pytest.mark.parametrize("n_components", [None, 1, 2])
+@pytest.mark.parametrize("epsilon", [1e-4, 1, math.inf])
+@pytest.mark.parametrize("rows", [np.full((50, 4), 0.5), np.eye(50, 4), np.full((1, 4), 0.2), np.full((2, 1), 1.0)])
+def test_all_stays_finite_where_variances_are_zero(rows, epsilon, n_components):
+    for whiten in (False, True):
+        pca = PrivatePCA(min(n_components or 9, rows.shape[1]), epsilon=epsilon, whiten=whiten).fit(rows)
+        results = (pca.get_covariance(), pca.get_precision(), pca.score(rows), pca.score_samples(rows + 1), pca.transform(rows))
+        assert all(np.isfinite(result).all() for result in results)
+        assert np.isfinite(pca.inverse_transform(pca.transform(rows))).all()
+
+
+@pytest.mark.parametrize("width", [1e-149, 1e-20, 1e20, 1e139])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_stays_finite_at_bounds_of_any_width(width, dtype):
+    with np.errstate(over="ignore"):
+        rows = (X * width).astype(dtype)
+    if not np.isfinite(rows).all():
+        pytest.skip("beyond the dtype")
+    pca = PrivatePCA(2, bounds=(0, width), whiten=True).fit(rows)
+    assert all(np.isfinite(result).all() for result in (pca.get_covariance(), pca.get_precision(), pca.score_samples(rows)))
+    assert np.isfinite(pca.transform(rows)).all()
+    assert np.linalg.norm(pca.components_, axis=1) == pytest.approx(1)
+
+
+def test_without_noise_the_floor_is_the_variance_of_a_step_of_the_grid():
+    pca = PrivatePCA(epsilon=math.inf, bounds=(0, 3)).fit(np.full((50, 2), 0.5))
+    assert np.allclose(pca.get_covariance(), np.eye(2) * (3 / 2**16) ** 2 / 12)
+
+
+def test_likelihood_is_of_use_where_noise_leaves_eigenvalues_of_zero():
+    """Without a floor from the noise, rows at right angles to a clipped direction would score minus 10**6 and less."""
+    pca = PrivatePCA(epsilon=0.3, random_state=1).fit(X)
+    assert (pca.explained_variance_ == 0).any()
+    assert pca.score(X) > 0
+    assert pca.score(X) > pca.score(X[:, ::-1])
+
+
+@pytest.mark.parametrize("n_samples", [1, 3, 200])
+def test_scores_are_those_of_each_row_by_itself(n_samples, monkeypatch):
+    monkeypatch.setattr("skdpsynth.decomposition._components._VALUES", 100)
+    pca = PrivatePCA(2, random_state=0).fit(X)
+    assert np.allclose(pca.score_samples(X[:n_samples]), [pca.score_samples(row[None])[0] for row in X[:n_samples]])
+
+
+# Whitening
+
+
+@each_variant
+@pytest.mark.parametrize("whiten", [False, True])
+def test_inverse_transform_undoes_transform_within_the_components(pca, whiten):
+    pca = clone(pca).set_params(whiten=whiten).fit(X)
+    coordinates = np.random.default_rng(1).normal(size=(20, pca.n_components_))
+    assert np.allclose(pca.transform(pca.inverse_transform(coordinates)), coordinates)
+
+
+def test_whitened_columns_are_projections_over_their_deviations():
+    pca = PrivatePCA(2, random_state=0).fit(X)
+    plain = pca.transform(X)
+    assert np.allclose(pca.set_params(whiten=True).transform(X), plain / np.sqrt(pca.explained_variance_))
+
+
+@pytest.mark.parametrize("whiten", ["yes", 1, None, 0.5])
+def test_whiten_must_be_true_or_false(whiten):
+    with pytest.raises(ValueError, match="whiten must be True or False"):
+        PrivatePCA(whiten=whiten).fit(X)
+
+
+# Dtypes, files, and before fit
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_floats_of_32_bits_stay(whiten):
+    wide = PrivatePCA(2, whiten=whiten, random_state=0).fit(X.astype(np.float32).astype(float))
+    pca = PrivatePCA(2, whiten=whiten, random_state=0).fit(X.astype(np.float32))
+    for name in ("components_", "mean_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
+        assert getattr(pca, name).dtype == np.float32
+        assert np.array_equal(getattr(pca, name), getattr(wide, name).astype(np.float32))  # rounded once, at the end
+    assert np.array_equal(pca.covariance_, wide.covariance_)
+    projected = pca.transform(X.astype(np.float32))
+    assert projected.dtype == pca.inverse_transform(projected).dtype == pca.get_precision().dtype == np.float32
+    assert np.allclose(projected, wide.transform(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("fitted", [np.float32, np.float64])
+@pytest.mark.parametrize(("dtype", "expected"), [(np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float64)])
+def test_a_result_has_the_dtype_of_the_rows_whatever_was_fitted(fitted, dtype, expected):
+    pca = PrivatePCA(2).fit(X.astype(fitted))
+    assert pca.transform(X.astype(dtype)).dtype == expected
+    assert pca.inverse_transform(np.ones((3, 2), dtype=dtype)).dtype == expected
+
+
+def test_bounds_whose_squares_are_no_floats_of_32_bits_keep_64():
+    rows = X.astype(np.float32)
+    for bounds, dtype in (((0, 1e15), np.float32), ((0, 1e20), np.float64), ((0, 1e-13), np.float64)):
+        assert PrivatePCA(2, bounds=bounds).fit(rows).explained_variance_.dtype == dtype
+
+
+@each_variant
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_file_keeps_all_of_it(pca, dtype, tmp_path):
+    pca = clone(pca).fit(X.astype(dtype))
+    pca.save(tmp_path / "pca.zip")
+    again = load(tmp_path / "pca.zip")
+    for name in ("components_", "mean_", "explained_variance_", "singular_values_", "noise_variance_", "noise_edge_", "covariance_"):
+        assert np.array_equal(getattr(again, name), getattr(pca, name))
+        assert np.asarray(getattr(again, name)).dtype == np.asarray(getattr(pca, name)).dtype
+    assert np.array_equal(again.score_samples(X), pca.score_samples(X))
+    assert np.array_equal(again.transform(X), pca.transform(X))
+
+
+@pytest.mark.parametrize("method", ["transform", "inverse_transform", "score", "score_samples"])
+def test_methods_that_take_rows_ask_for_a_fit(method):
+    with pytest.raises(NotFittedError):
+        getattr(PrivatePCA(), method)(X)
+
+
+@pytest.mark.parametrize("method", ["get_covariance", "get_precision", "get_feature_names_out"])
+def test_methods_of_the_model_ask_for_a_fit(method):
+    with pytest.raises(NotFittedError):
+        getattr(PrivatePCA(), method)()
+
+
+def test_after_fit_the_model_reads_no_rows(door):
+    """Covariance, precision and attributes are functions of what passed the door."""
+    pca = PrivatePCA(random_state=0).fit(X)
+    draws = door.take()
+    door.replay(draws)
+    other = PrivatePCA(random_state=0).fit(X[::-1] * 0.5)
+    for method in ("get_covariance", "get_precision"):
+        assert np.array_equal(getattr(pca, method)(), getattr(other, method)())

@@ -1,0 +1,602 @@
+"""What a fit of private PCA releases: how much it loses, what the steps are, and what they find."""
+
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+
+from skdpsynth import PrivacyAccountant, PrivatePCA
+from skdpsynth.domain import Ball, Box
+from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
+from skdpsynth.fitting import Facts
+from skdpsynth.metrics import captured_variance_ratio
+from skdpsynth.privacy import PrivacyLoss, check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.testing._budget_laws import is_covered
+from skdpsynth.testing._door import Lost, pair_loss, watched
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning")
+
+INF = float("inf")
+KINDS = {"matrix_laplace": 0, "gaussian": 1e-6, "laplace": 0}  # and a delta
+RELATIONS = ("replace_one", "add_or_remove_one")
+UNITS = 2.0**-17  # half a step of the finest grid of the unit cube
+each_kind = pytest.mark.parametrize("noise", KINDS)
+each_relation = pytest.mark.parametrize("neighboring", RELATIONS)
+
+
+def low_rank(n, d, seed=0, spread=0.01):
+    rng = np.random.default_rng(seed)
+    frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
+    return np.clip(0.5 + 0.3 * rng.uniform(-1, 1, (n, 2)) * [1, 0.6] @ frame.T + spread * rng.normal(size=(n, d)), 0, 1)
+
+
+def captured(X, n_fits=3, of=None, **parameters):
+    """Mean share of the variance of `of` that two components of seeded fits to X capture, over the best share."""
+    fits = [PrivatePCA(2, random_state=seed, **parameters).fit(X) for seed in range(n_fits)]
+    return np.mean([captured_variance_ratio(X if of is None else of, pca.components_) for pca in fits])
+
+
+def plan_of(pca, n_samples, n_features):
+    """What a fit would release, decided by public numbers alone."""
+    box = Box(np.zeros(n_features), np.ones(n_features))
+    return pca._plan(Facts(check_epsilon(pca.epsilon), check_delta(pca.delta), pca.neighboring, n_samples, n_features, box))
+
+
+def names_of(pca):
+    return [entry.name for entry in pca.accountant_.ledger]
+
+
+def told(pca, X, category):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pca.fit(X)
+    return [str(warning.message) for warning in caught if issubclass(warning.category, category)]
+
+
+def replayed(pca, X, other):
+    """Fit to X, and to its neighbour with the same answers: what each answer lost, and both fits."""
+    with watched() as door:
+        first = clone(pca).fit(X)
+        answers = door.take()
+        door.replay(answers)
+        second = clone(pca).fit(other)
+        others = door.take()
+    assert len(answers) == len(others)
+    return {draw.name: (pair_loss(draw, again), draw.loss) for draw, again in zip(answers, others, strict=True)}, first, second
+
+
+def parts_of(losses):
+    """What each answer lost, as a share of its charge."""
+    return {
+        name: float(lost.gaussian / charged.rho if charged.rho is not None else lost.epsilon / charged.epsilon)
+        for name, (lost, charged) in losses.items()
+    }
+
+
+# What worst-case neighbours lose, end to end
+
+
+def corner_neighbours(neighboring, n):
+    """Rows about the middle, one of them far out: neighbours have it elsewhere far out, at a right angle, or not at all."""
+    X = 0.49 + 0.02 * np.random.default_rng(0).random((n, 2))
+    X[0] = [1, 1]
+    others = []
+    for row in ([1, 0], [0, 0], [0.7, 0.3], [0.9, 0.12], X[1]):
+        others.append(np.vstack([[row], X[1:]]))
+    return X, others if neighboring == "replace_one" else [X[1:], np.vstack([X, [0, 0]]), np.vstack([X, X[1:2]])]
+
+
+@each_kind
+@each_relation
+@pytest.mark.parametrize("center", ["private", "public", (0.4, 0.55)], ids=["private", "public", "point"])
+@pytest.mark.parametrize("max_norm", [None, 0.3])
+@pytest.mark.parametrize("n", [20, 3000])
+def test_neighbours_lose_at_most_what_each_answer_and_the_fit_are_charged(noise, neighboring, center, max_norm, n):
+    if noise == "laplace" and max_norm is not None:
+        pytest.skip("refused")
+    pca = PrivatePCA(noise=noise, delta=KINDS[noise], center=center, max_norm=max_norm, neighboring=neighboring)
+    X, neighbours = corner_neighbours(neighboring, n)
+    for other in neighbours:
+        losses, _, _ = replayed(pca, X, other)
+        for lost, charged in losses.values():
+            assert is_covered(lost, charged)
+        assert is_covered(sum((lost for lost, _ in losses.values()), Lost()), PrivacyLoss(1, KINDS[noise]))
+
+
+@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
+@each_relation
+def test_some_neighbours_lose_nearly_all_that_is_charged(noise, neighboring):
+    """About the midpoint: a far row goes, or another of half its length takes its place, at a right angle."""
+    pca = PrivatePCA(noise=noise, delta=KINDS[noise], center="public", neighboring=neighboring)
+    X, neighbours = corner_neighbours(neighboring, 3000)
+    losses, _, _ = replayed(pca, X, neighbours[2 if neighboring == "replace_one" else 0])
+    shares = parts_of(losses)
+    assert [*shares][-2:] == ["radius", "moments"]
+    assert min(shares.values()) > 0.98
+
+
+@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
+def test_the_centre_loses_all_that_is_charged_from_corner_to_corner(noise):
+    X, neighbours = corner_neighbours("replace_one", 3000)
+    losses, _, _ = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbours[1])
+    assert [*losses] == ["centre", "radius", "moments"]
+    assert parts_of(losses)["centre"] > 0.999
+
+
+@pytest.mark.parametrize("center", ["private", "public"])
+@pytest.mark.parametrize("bounds", [(0, 1), (-5, 100), (np.array([0, -1, 5]), np.array([1, 9, 5.5]))])
+def test_laplace_noise_is_that_of_the_worst_neighbours(center, bounds):
+    """u = K (1, 1, 1) and v = -k u with k = 1/4 for a private mean, 0 for none, attain the supremum up to the grid."""
+    low, high = (np.broadcast_to(np.asarray(b, dtype=float), 3) for b in bounds)
+    X = low + (high - low) * np.random.default_rng(0).random((20, 3))
+    worst = X.copy()
+    X[0], worst[0] = high, low + (high - low) * (0.375 if center == "private" else 0.5)
+    losses, _, _ = replayed(PrivatePCA(center=center, noise="laplace", bounds=(low, high), epsilon=0.5), X, worst)
+    assert losses["moments"][0].epsilon <= Fraction(1, 2)
+    assert float(losses["moments"][0].epsilon) == pytest.approx(0.5, rel=1e-3)
+
+
+@each_kind
+@each_relation
+@pytest.mark.parametrize("center", ["private", "public"])
+def test_with_the_same_answers_nothing_tells_neighbours_apart(noise, neighboring, center):
+    """Not even the number of rows, where it is private."""
+    X, neighbours = corner_neighbours(neighboring, 3000)
+    for other in neighbours[:2]:
+        _, first, second = replayed(PrivatePCA(noise=noise, delta=KINDS[noise], center=center, neighboring=neighboring), X, other)
+        assert {*vars(first)} == {*vars(second)}
+        for name, value in vars(first).items():
+            if name.endswith("_") and name != "accountant_":
+                assert np.array_equal(value, getattr(second, name)), name
+        assert first.accountant_.ledger == second.accountant_.ledger
+
+
+# Steps, by public numbers alone
+
+
+def test_the_ledger_names_the_steps():
+    X = low_rank(3000, 3)
+    assert names_of(PrivatePCA().fit(X)) == ["centre", "radius", "moments"]
+    assert names_of(PrivatePCA(center="public").fit(X)) == ["radius", "moments"]
+    assert names_of(PrivatePCA(center=[0.5, 0.5, 0.4]).fit(X)) == ["radius", "moments"]
+    assert names_of(PrivatePCA(noise="laplace").fit(X)) == ["moments"]
+    assert names_of(PrivatePCA(neighboring="add_or_remove_one").fit(X)) == ["number of rows", "centre", "radius", "moments"]
+
+
+def test_steps_that_few_rows_cannot_pay_for_are_left_out():
+    assert names_of(PrivatePCA().fit(low_rank(20, 3))) == ["moments"]
+    assert names_of(PrivatePCA(epsilon=1e-3).fit(low_rank(3000, 3))) == ["moments"]
+
+
+@pytest.mark.parametrize(("center", "bought"), [("public", []), ((0.5, 0.4, 0.5), []), ("private", ["centre"])])
+def test_a_public_radius_is_not_bought(center, bought):
+    pca = PrivatePCA(max_norm=0.5, center=center).fit(low_rank(3000, 3))
+    assert names_of(pca) == [*bought, "moments"]
+    assert sum(entry.loss.epsilon for entry in pca.accountant_.ledger) == 1
+
+
+def test_a_public_radius_about_a_centre_that_rows_cannot_pay_for_is_not_used():
+    """Nobody knows where such a ball would lie, so the box stands in for it."""
+    facts = {"n_samples": 20, "n_features": 3}
+    ball = plan_of(PrivatePCA(max_norm=0.1), **facts).ball
+    assert ball.reach == plan_of(PrivatePCA(), **facts).ball.reach > plan_of(PrivatePCA(max_norm=0.1, center="public"), **facts).ball.reach
+
+
+def test_a_public_radius_below_a_thousandth_of_the_widest_column_is_refused():
+    with pytest.raises(ValueError, match=r"^max_norm must be at least 0\.0976562, a thousandth of the widest column, got 0\.09; narrow"):
+        PrivatePCA(max_norm=0.09, bounds=([0, 0, 0], [1, 100, 1])).fit(low_rank(30, 3))
+
+
+@each_relation
+@pytest.mark.parametrize(("epsilon", "for_radius"), [(Fraction(1, 50), 136), (0.1, 52), (7.5, 20)])
+def test_pure_shares_sum_to_epsilon_exactly(neighboring, epsilon, for_radius):
+    """A tenth for the centre; for the radius a tenth at n epsilon = 1000, less as its power of .6; of what the number of rows leaves."""
+    ledger = PrivatePCA(epsilon=epsilon, neighboring=neighboring, random_state=0).fit(low_rank(30_000, 2)).accountant_.ledger
+    exact = check_epsilon(epsilon)
+    assert sum(entry.loss.epsilon for entry in ledger) == exact
+    rest = exact * (1 if neighboring == "replace_one" else Fraction(19, 20))
+    centre, radius, moments = [entry.loss.epsilon / rest for entry in ledger][-3:]
+    assert centre == Fraction(1, 10)
+    assert centre + radius + moments == 1
+    assert 1000 * radius == pytest.approx(for_radius, abs=0 if neighboring == "replace_one" else 20)  # n is noisy, and epsilon less
+
+
+def test_shares_of_every_size_sum_to_epsilon_exactly():
+    """Also where 500 / n is no round number."""
+    for n in range(5000, 26_000, 371):
+        plan = plan_of(PrivatePCA(), n, 2)
+        assert plan.centre.loss.epsilon + plan.radius.loss.epsilon + plan.moments.epsilon == 1
+
+
+def test_gaussian_shares_sum_to_the_tight_rho():
+    ledger = PrivatePCA(delta=1e-6, noise="gaussian").fit(low_rank(3000, 2)).accountant_.ledger
+    assert sum(entry.loss.rho for entry in ledger) == rho_of_epsilon(1, 1e-6, gaussian=True)
+    assert all(entry.loss.gaussian for entry in ledger)
+    total = epsilon_of_rho(sum(entry.loss.rho for entry in ledger), 1e-6, gaussian=True)
+    assert 1 - 1e-6 < total <= 1
+
+
+def test_the_kind_of_noise_follows_from_public_numbers():
+    def kind(n_features, **parameters):
+        return plan_of(PrivatePCA(**parameters), 10_000, n_features).kind
+
+    assert kind(2) == kind(30) == "matrix_laplace"
+    assert kind(2, delta=1e-6) == "matrix_laplace"
+    assert kind(30, delta=1e-6) == "gaussian"
+    assert kind(30, delta=1e-6, noise="laplace") == "laplace"
+
+
+def test_delta_is_left_to_others_where_pure_noise_is_less():
+    shared = PrivacyAccountant(1, 1e-6)
+    PrivatePCA(delta=1e-6, accountant=shared).fit(low_rank(3000, 2))
+    assert shared.ledger[0].loss.delta == 0
+
+
+@pytest.mark.parametrize("noise", ["matrix_laplace", "laplace", "gaussian", "auto"])
+def test_the_grid_is_coarsened_when_noise_would_pass_62_bits(noise):
+    pca = PrivatePCA(1, epsilon=1e-7, delta=1e-6 if noise in ("gaussian", "auto") else 0, noise=noise)
+    assert plan_of(clone(pca).set_params(epsilon=1), 10, 200).ball.box.bits == 16
+    assert plan_of(clone(pca).set_params(epsilon=1e-9, delta=1e-9 if pca.delta else 0), 10, 200).ball.box.bits < 16
+    assert np.isfinite(pca.fit(np.random.default_rng(0).random((10, 200))).covariance_).all()
+
+
+def test_a_budget_too_small_for_the_coarsest_grid_is_refused_in_one_sentence():
+    with pytest.raises(ValueError, match=r"epsilon is too small for 4000 features, got 1e-09; use a larger"):
+        plan_of(PrivatePCA(noise="laplace", epsilon=1e-9), 10, 4000)
+
+
+def test_the_edge_of_a_plan_is_the_spectral_norm_of_its_noise():
+    """Gaussian: 2 sqrt(d / 2) deviations. Matrix Laplace: 1.6651 d scales, 2 (r**2 + c**2) / epsilon each. And some d**(-2/3) more."""
+    plan = plan_of(PrivatePCA(noise="matrix_laplace", max_norm=0.5), 100, 30)
+    radius, border = plan.ball.reach, math.isqrt(plan.ball.reach // 10)
+    assert plan.edge(plan.ball) == pytest.approx(1.6651 * 30 * 2 * (radius + border**2) * (1 + 1.9 * 30 ** (-2 / 3)), rel=1e-4)
+    plan = plan_of(PrivatePCA(noise="gaussian", delta=1e-6, max_norm=0.5, center="public"), 100, 30)
+    mu = math.sqrt(2 * rho_of_epsilon(1, 1e-6, gaussian=True))
+    assert plan.edge(plan.ball) == pytest.approx(
+        2 * math.sqrt(15) * math.sqrt(2) * plan.ball.reach / mu * (1 + 1.01 * 30 ** (-2 / 3)), rel=1e-4
+    )
+
+
+# What comes out
+
+
+def released_exactly(pca, X):
+    with watched() as door:
+        door.answer = lambda name, values, drawn: values
+        return pca.fit(X)
+
+
+@each_kind
+@pytest.mark.parametrize("center", ["private", "public"])
+def test_released_moments_are_unbiased(noise, center):
+    """Without the draws, what is unpacked is the exact covariance, whatever the weights; Laplace noise knows no radius."""
+    X = np.random.default_rng(0).random((500, 4)) * [1, 0.8, 0.6, 0.4]
+    # At so large an epsilon nobody takes the mean for noise, and shrinks it.
+    pca = PrivatePCA(noise=noise, center=center, delta=KINDS[noise], max_norm=None if noise == "laplace" else 10, epsilon=1e6)
+    fitted = released_exactly(pca, X)
+    expected = np.cov(X.T) if center == "private" else (X - 0.5).T @ (X - 0.5) / 500
+    assert np.allclose(fitted.covariance_, expected, atol=1e-4)
+    assert np.allclose(fitted.mean_, X.mean(axis=0) if center == "private" else 0.5, atol=1e-4)
+
+
+@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
+@pytest.mark.parametrize("center", ["private", "public", (0.3, 0.6, 0.5, 0.5)], ids=["private", "public", "point"])
+def test_what_is_released_are_the_moments_of_the_shrunk_rows(noise, center):
+    X = np.random.default_rng(0).random((500, 4)) * [1, 0.8, 0.6, 0.4]
+    own = isinstance(center, str) and center == "private"
+    # About a private centre the radius is measured from that, which is the mean without draws.
+    middle = X.mean(axis=0) if own else np.full(4, 0.5) if isinstance(center, str) else np.array(center)
+    length = np.linalg.norm(X - middle, axis=1, keepdims=True)
+    shrunk = middle + (X - middle) * np.minimum(1, 0.4 / length)
+    assert 0 < np.mean(length > 0.4) < 1
+    fitted = released_exactly(PrivatePCA(noise=noise, center=center, delta=KINDS[noise], max_norm=0.4, epsilon=1e6), X)
+    expected = np.cov(shrunk.T) if own else (shrunk - middle).T @ (shrunk - middle) / 500
+    assert np.allclose(fitted.covariance_, expected, atol=1e-4)
+    assert np.allclose(fitted.mean_, shrunk.mean(axis=0) if own else middle, atol=1e-4)
+
+
+def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within():
+    """Without draws: all rows but one lie within 0.1 of a point off the midpoint."""
+    X = np.array([0.8, 0.3, 0.6]) + 0.1 * np.random.default_rng(0).uniform(-1, 1, (20_000, 3)) / math.sqrt(3)
+    fitted = released_exactly(PrivatePCA(), np.vstack([X, [[1, 1, 0]]]))
+    assert np.allclose(fitted.covariance_, np.cov(X.T), rtol=0.2, atol=2e-5)
+    assert np.allclose(fitted.mean_, X.mean(axis=0), atol=1e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
+@pytest.mark.parametrize("d", [30, 60, 100])
+def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
+    """All rows at the public centre, so 0: the largest eigenvalues of 30 seeded fits. One in a hundred passes the edge: 3 of 30 do with
+    probability 3e-3 at most. All are near it: the mean lies 0.3 to 2.4 m^(-2/3) below."""
+    X = np.full((300, d), 0.5)
+    fits = [
+        PrivatePCA(noise=noise, delta=KINDS[noise], center=np.full(d, 0.5 + UNITS), max_norm=0.3, random_state=seed).fit(X)
+        for seed in range(30)
+    ]
+    ratios = np.array([np.linalg.eigvalsh(pca.covariance_)[-1] / pca.noise_edge_ for pca in fits])
+    assert np.sum(ratios > 1) <= 3
+    assert 1 - 3 * d ** (-2 / 3) < np.mean(ratios) < 1
+
+
+def test_without_noise_the_edge_is_0():
+    assert PrivatePCA(epsilon=INF).fit(low_rank(100, 3)).noise_edge_ == 0
+
+
+# Without noise it is PCA
+
+
+@pytest.mark.parametrize("n", [2, 500])
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_without_noise_it_is_scikit_learns_pca(n, delta):
+    """Data that fill the box, separated eigenvalues, signs aligned; n - 1 included; there are no other steps."""
+    X = np.random.default_rng(0).random((n, 4)) * [1.0, 0.8, 0.55, 0.3]
+    ours, theirs = PrivatePCA(epsilon=INF, delta=delta).fit(X), PCA().fit(X)
+    assert names_of(ours) == ["moments"]
+    k = min(n - 1, 4)
+    assert np.allclose(ours.mean_, theirs.mean_, atol=1e-4)
+    assert np.allclose(ours.covariance_, np.cov(X.T), atol=1e-4)
+    assert np.allclose(ours.explained_variance_[:k], theirs.explained_variance_[:k], atol=1e-3)
+    assert np.allclose(ours.explained_variance_ratio_[:k], theirs.explained_variance_ratio_[:k], atol=1e-3)
+    signs = np.sign(np.sum(ours.components_[:k] * theirs.components_[:k], axis=1))
+    assert np.allclose(ours.components_[:k], signs[:, None] * theirs.components_[:k], atol=1e-3)
+    if n > 2:
+        assert np.allclose(ours.transform(X), theirs.transform(X) * signs, atol=1e-3)
+
+
+def test_columns_of_different_units_keep_their_variances():
+    X = np.random.default_rng(0).random((2000, 3)) * [1.0, 1000.0, 1e-3] + [0, -500, 7]
+    bounds = ([0, -500, 7], [1, 500, 7.001])
+    ours, theirs = PrivatePCA(epsilon=INF, bounds=bounds).fit(X), PCA().fit(X)
+    assert np.allclose(ours.explained_variance_ / theirs.explained_variance_, 1, atol=1e-3)
+
+
+def test_it_converges_to_pca_as_epsilon_grows():
+    X = low_rank(20_000, 4)
+    errors = [np.abs(PrivatePCA(epsilon=epsilon, random_state=0).fit(X).covariance_ - np.cov(X.T)).max() for epsilon in (0.1, 10, 1e4)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-3
+
+
+# Accuracy: means of 3 seeded fits on planar data
+
+
+def test_planar_rows_about_the_midpoint_are_found_where_laplace_noise_hides_them():
+    """0.999 (both) against 0.10 at 20 features, 5000 rows and epsilon 1."""
+    X = low_rank(5000, 20)
+    assert min(captured(X), captured(X, delta=1e-6)) > 0.97
+    assert captured(X, noise="laplace") < 0.4
+
+
+def test_planar_rows_off_the_midpoint_are_found():
+    """A fifth as wide, and a quarter off on each axis: 0.95, and 0.996 with delta."""
+    X = 0.75 + 0.2 * low_rank(5000, 20)
+    assert captured(X) > 0.85
+    assert captured(X, delta=1e-6) > 0.97
+
+
+def test_far_rows_do_not_matter():
+    """One row of 5000 at 1e300, and one at -1e300, in bounds a hundred times as wide as the rest."""
+    X = low_rank(5000, 20)
+    far = np.vstack([X, np.full(20, 1e300), np.full(20, -1e300)])
+    assert captured(far, of=X, bounds=(-49.5, 50.5)) > 0.95
+
+
+def test_generous_bounds_cost_little():
+    """Two hundred times as wide about the same midpoint; and off it, where a centre must be bought in wide bounds, with more rows."""
+    assert captured(low_rank(5000, 20), bounds=(-99.5, 100.5)) > 0.97
+    assert captured(low_rank(50_000, 20), bounds=(-10, 10)) > 0.97
+
+
+def test_captured_variance_rises_with_epsilon():
+    """On 1000 rows at epsilon 0.1 and 2."""
+    X = low_rank(1000, 8)
+    assert captured(X, epsilon=0.1) < captured(X, epsilon=2) > 0.9
+
+
+def test_auto_finds_the_dimension_of_planar_data_and_never_more_than_ten():
+    planar = low_rank(20_000, 10, spread=1e-3)
+    assert np.median([PrivatePCA("auto", random_state=seed).fit(planar).n_components_ for seed in range(5)]) == 2
+    X = np.random.default_rng(0).random((50_000, 12))
+    assert PrivatePCA("auto", epsilon=100).fit(X).n_components_ == 10
+    assert PrivatePCA("auto", epsilon=1e-3, random_state=0).fit(X[:100]).n_components_ in (1, 2)
+
+
+# Centres and radii that are public
+
+
+def test_public_centre_is_the_midpoint_of_the_box():
+    pca = PrivatePCA(center="public", bounds=(-1, 3)).fit(low_rank(100, 3))
+    assert np.array_equal(pca.mean_, np.ones(3))
+
+
+@pytest.mark.parametrize("point", [[0.2, 0.9, 0.5], np.array([0.0, 1.0, 1.0]), (0, 1, 0), [0.125] * 3])
+def test_a_public_point_is_the_mean_up_to_a_step_of_the_grid(point):
+    pca = PrivatePCA(center=point).fit(low_rank(100, 3))
+    assert np.allclose(pca.mean_, point, atol=2 * UNITS)
+
+
+def test_covariance_is_about_the_public_point():
+    X = 0.2 + 0.01 * np.random.default_rng(0).random((2000, 2))
+    fitted = released_exactly(PrivatePCA(center=[0.2, 0.3], max_norm=1), X)
+    assert np.allclose(fitted.covariance_, (X - [0.2, 0.3]).T @ (X - [0.2, 0.3]) / 2000, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "center",
+    [
+        *([0.5, 0.5], [0.5] * 4, 0.5, [[0.5] * 3], [0.5, 0.5, 1.5], [-0.1, 0.5, 0.5], [math.nan, 0.5, 0.5], [INF, 0.5, 0.5]),
+        *(["a", "b", "c"], [None, 0.5, 0.5], ["0.5"] * 3, [True, False, True], [0.5j, 0.5, 0.5], [], {}, [[0.5], [0.5, 0.5], 0.5]),
+    ],
+    ids=str,
+)
+def test_a_centre_that_is_no_point_within_bounds_is_refused_before_the_charge(center):
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=r"^center must be 'private', 'public' or a point of shape \(3,\) within bounds, got "):
+        PrivatePCA(center=center, accountant=shared).fit(low_rank(10, 3))
+    assert shared.spent == 0
+
+
+@pytest.mark.parametrize("max_norm", [0, -1, 0.0, INF, -INF, math.nan, "1", [1], True, 1j], ids=str)
+def test_a_public_radius_that_is_none_is_refused_before_the_charge(max_norm):
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=r"^max_norm must be None or a positive finite number, got "):
+        PrivatePCA(max_norm=max_norm, accountant=shared).fit(low_rank(10, 3))
+    assert shared.spent == 0
+
+
+def test_laplace_noise_serves_no_public_radius():
+    with pytest.raises(ValueError, match=r'^max_norm does not serve noise="laplace"'):
+        PrivatePCA(max_norm=1, noise="laplace").fit(low_rank(10, 3))
+
+
+@pytest.mark.parametrize("max_norm", [np.float32(1e-3), 3, Fraction(1, 3), 1e300])
+def test_every_positive_radius_serves(max_norm):
+    assert np.isfinite(PrivatePCA(max_norm=max_norm).fit(low_rank(100, 3)).covariance_).all()
+
+
+def test_a_smaller_public_radius_has_less_noise():
+    small, large = (plan_of(PrivatePCA(max_norm=r, center="public"), 100, 5) for r in (0.1, 1.0))
+    assert large.edge(large.ball) / small.edge(small.ball) == pytest.approx(100, rel=1e-3)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("center", "mean"), ("noise", "normal"), ("noise", "sup_norm"), ("center", None)])
+def test_bad_choices_are_named(parameter, value):
+    with pytest.raises(ValueError, match=f"{parameter} must be one of"):
+        PrivatePCA(**{parameter: value}).fit(low_rank(10, 3))
+
+
+def test_gaussian_noise_needs_delta():
+    with pytest.raises(ValueError, match="needs delta > 0"):
+        PrivatePCA(noise="gaussian").fit(low_rank(10, 3))
+
+
+# Where the number of rows is private
+
+
+def test_an_empty_table_fits_where_the_number_of_rows_is_private():
+    pca = PrivatePCA(neighboring="add_or_remove_one").fit(np.zeros((0, 3)))
+    assert np.isfinite(pca.covariance_).all()
+    assert pca.n_samples_ >= 1
+
+
+@pytest.mark.statistical
+def test_the_number_of_rows_is_noisy():
+    """Laplace noise of scale 20: of 20 fits nearly all differ from 1000, and on average they are within 25 (5 deviations of the mean)."""
+    X = low_rank(1000, 2)
+    numbers = [PrivatePCA(neighboring="add_or_remove_one", random_state=seed).fit(X).n_samples_ for seed in range(20)]
+    assert sum(number == 1000 for number in numbers) <= 3
+    assert np.mean(numbers) == pytest.approx(1000, abs=32)
+
+
+@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
+def test_planar_rows_are_found_where_the_number_of_rows_is_private(noise):
+    X = low_rank(5000, 20)
+    assert captured(X, noise=noise, delta=KINDS[noise], neighboring="add_or_remove_one") > 0.97
+
+
+# What the caller is told, by public numbers
+
+
+def test_hopeless_sizes_warn_by_public_numbers_only():
+    X = np.random.default_rng(0).random((569, 30))
+
+    def sizes(pca, rows):
+        return [message for message in told(pca, rows, SmallSampleWarning) if message.startswith("n_samples=")]
+
+    (message,) = sizes(PrivatePCA(epsilon=0.1), X)
+    assert message.startswith("n_samples=569 and epsilon=0.1 are too small for 30 features")
+    assert sizes(PrivatePCA(epsilon=0.1), np.zeros((569, 30))) == [message]
+    assert sizes(PrivatePCA(epsilon=5), X) == sizes(PrivatePCA(epsilon=0.2, delta=1e-6), X) == []
+
+
+def test_components_below_the_noise_are_told_of_by_released_numbers():
+    rng = np.random.default_rng(0)
+    (message,) = told(PrivatePCA(2, random_state=0), rng.random((300, 12)), SmallSampleWarning)
+    assert message.startswith("None of the components stands above noise_edge_=")
+    assert told(PrivatePCA(2), low_rank(20_000, 12), SmallSampleWarning) == []
+
+
+@pytest.mark.statistical
+def test_a_mean_that_is_noise_is_no_mean():
+    """Of 20 fits of 100 rows about the midpoint of 10 columns: the mean stays near it, where the noise alone would be in the corners."""
+    X = np.clip(0.5 + 0.1 * np.random.default_rng(0).normal(size=(100, 10)), 0, 1)
+    errors = [np.abs(PrivatePCA(random_state=seed).fit(X).mean_ - X.mean(axis=0)).max() for seed in range(20)]
+    assert np.median(errors) < 0.1
+
+
+def test_a_delta_that_helps_is_told_of_with_the_ratio_of_the_edges():
+    X = np.full((20_000, 100), 0.5)
+    (message,) = told(PrivatePCA(), X, BudgetWarning)
+    pure, gaussian = (plan_of(PrivatePCA(delta=delta), 20_000, 100).relative_edge for delta in (0, 1e-6))
+    assert f"With delta=1e-06 the noise on 100 features would be {pure / gaussian:.3g} times smaller" in message
+    assert pure / gaussian > 3
+    assert told(PrivatePCA(), X[:, :10], BudgetWarning) == []
+    assert told(PrivatePCA(noise="matrix_laplace"), X, BudgetWarning) == []
+    assert told(PrivatePCA(delta=1e-6), X, BudgetWarning) == []
+    assert told(PrivatePCA(epsilon=INF), X, BudgetWarning) == []
+
+
+# Seeds and floats
+
+
+def test_a_seed_gives_different_noise_to_different_fits_of_one_random_state():
+    X = low_rank(100, 3)
+    state = np.random.RandomState(0)
+    first, second = (clone(PrivatePCA()).set_params(random_state=state).fit(X).covariance_ for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_a_seed_repeats_all_steps():
+    X = low_rank(3000, 3)
+    first, second, other = (PrivatePCA(random_state=seed).fit(X) for seed in (1, 1, 2))
+    assert np.array_equal(first.covariance_, second.covariance_)
+    assert np.array_equal(first.mean_, second.mean_)
+    assert not np.array_equal(first.mean_, other.mean_)
+
+
+@pytest.mark.parametrize("noise", KINDS)
+@pytest.mark.parametrize("value", [1e308, -1e308, 5e-324, 0.0])
+def test_extreme_rows_raise_no_floating_point_error(noise, value):
+    X = low_rank(200, 3)
+    X[0], X[1, 0] = value, -value
+    with np.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        pca = PrivatePCA(noise=noise, delta=KINDS[noise]).fit(X)
+    assert np.isfinite(pca.covariance_).all()
+
+
+@pytest.mark.parametrize("bounds", [(-1e-148, 1e-148), (-4e139, 4e139), (1e6, 1e6 + 1e-3), ([0, 0, -1e139], [1e-140, 1, 0])])
+def test_bounds_of_any_size_serve(bounds):
+    low, high = (np.broadcast_to(np.asarray(side, dtype=float), 3) for side in bounds)
+    pca = PrivatePCA(bounds=(low, high)).fit(low + (high - low) * low_rank(500, 3))
+    assert np.isfinite(pca.components_).all()
+    assert np.isfinite(pca.noise_edge_)
+
+
+@pytest.mark.parametrize("noise", KINDS)
+def test_the_widest_bounds_and_the_least_epsilon_give_floats(noise):
+    """What is squared, times the most noise there is."""
+    pca = PrivatePCA(noise=noise, delta=KINDS[noise] and 1e-9, epsilon=1e-9, bounds=(-4.9e139, 4.9e139)).fit(np.zeros((1, 5)))
+    assert np.isfinite(pca.covariance_).all()
+    assert np.isfinite(pca.explained_variance_).all()
+    assert np.isfinite(pca.noise_edge_)
+
+
+@pytest.mark.parametrize("bounds", [(-1e140, 1e140), (0, 1e-151)])
+def test_bounds_whose_squares_are_no_floats_are_refused_before_the_charge(bounds):
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="bounds must span widths from 1e-150 to 1e140"):
+        PrivatePCA(bounds=bounds, accountant=shared).fit(np.zeros((5, 2)))
+    assert shared.spent == 0
+
+
+def test_the_ball_of_a_plan_is_that_of_the_bounds():
+    plan = plan_of(PrivatePCA(center=[0.25, 0.5], max_norm=0.125), 100, 2)
+    assert isinstance(plan.ball, Ball)
+    assert plan.ball.centre.tolist() == [-(2**15), 0]
+    assert plan.ball.squared_radius == (2**14) ** 2

@@ -1,0 +1,112 @@
+"""Sparse rows: as dense ones, but never written out all at once."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdpsynth import PrivatePCA, load
+from skdpsynth._input import dense_chunks
+from skdpsynth.domain import Box
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+
+FORMATS = ("csr_matrix", "csr_array", "csc_matrix", "csc_array", "coo_array", "lil_matrix", "bsr_array")
+each_format = pytest.mark.parametrize("form", [getattr(sp, name) for name in FORMATS], ids=FORMATS)
+
+
+def table(n_samples=400, n_features=7, dtype=float):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((n_samples, n_features)) < 0.3, rng.random((n_samples, n_features)), 0)
+    return (X * 10 if np.dtype(dtype).kind in "iu" else X).astype(dtype)
+
+
+def shown(fitted):
+    names = ("components_", "mean_", "explained_variance_", "covariance_", "noise_variance_", "noise_edge_")
+    return [np.asarray(getattr(fitted, name)).tobytes() for name in names]
+
+
+@each_format
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8, bool])
+def test_sparse_rows_release_bit_for_bit_what_dense_rows_do(form, dtype):
+    X = table(dtype=dtype)
+    parameters = {"bounds": (-1, 10), "random_state": 0}
+    assert shown(PrivatePCA(3, **parameters).fit(form(X))) == shown(PrivatePCA(3, **parameters).fit(X))
+
+
+@each_format
+@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_sparse_rows_are_projected_and_scored_as_dense_ones(form, whiten, dtype):
+    X = table(dtype=dtype)
+    fitted = PrivatePCA(3, whiten=whiten, bounds=(0, 10), random_state=0).fit(X)
+    dense, sparse = fitted.transform(X), fitted.transform(form(X))
+    assert sparse.dtype == dense.dtype
+    assert type(sparse) is np.ndarray
+    assert np.allclose(sparse, dense, atol=1e-4 if dtype is np.float32 else 1e-10)
+    assert np.array_equal(fitted.score_samples(form(X)), fitted.score_samples(X))
+
+
+def test_fit_transform_takes_sparse_rows():
+    X = sp.csr_array(table())
+    assert PrivatePCA(2).fit_transform(X).shape == (400, 2)
+
+
+@each_format
+def test_rows_that_name_a_cell_twice_hold_its_sum(form):
+    twice = sp.coo_array(([0.25, 0.5, 0.125], ([0, 0, 1], [1, 1, 0])), shape=(3, 2))
+    assert shown(PrivatePCA(random_state=0).fit(twice)) == shown(PrivatePCA(random_state=0).fit(twice.toarray()))
+
+
+def test_chunks_of_sparse_rows_are_those_of_dense_rows():
+    X = table(1000, 300)
+    for size in (1, 7, 1000, 5000):
+        chunks = list(dense_chunks(sp.csr_array(X), size))
+        assert [rows for rows, _ in chunks] == [rows for rows, _ in dense_chunks(X, size)]
+        assert np.array_equal(np.concatenate([chunk for _, chunk in chunks]), X)
+    box = Box(np.zeros(300), np.ones(300))
+    for (rows, steps), (same, expected) in zip(box.chunks(sp.csr_array(X)), box.chunks(X), strict=True):
+        assert rows == same
+        assert np.array_equal(steps, expected)
+
+
+@pytest.mark.slow
+def test_rows_are_never_written_out_all_at_once():
+    """100,000 rows of 100 columns would take 80 MB; fit, transform and score stay below a fourth of that."""
+    cells = np.random.default_rng(0).integers(10**7, size=10**4)
+    X = sp.csr_array((np.full(10**4, 0.5), (cells // 100, cells % 100)), shape=(100_000, 100))
+    tracemalloc.start()
+    fitted = PrivatePCA(2, epsilon=float("inf")).fit(X)
+    fitted.transform(X)
+    fitted.score(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf])
+def test_missing_and_infinite_cells_of_sparse_rows_are_refused(cell):
+    X = sp.csr_array(np.where(np.eye(20, 3) > 0, cell, 0))
+    fitted = PrivatePCA().fit(table(20, 3))
+    for call in (PrivatePCA().fit, fitted.transform, fitted.score):
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            call(X)
+
+
+@pytest.mark.parametrize("X", [sp.coo_array(np.ones(5)), sp.csr_array(np.ones((5, 2)) * 1j)], ids=["one dimension", "complex"])
+def test_sparse_arrays_that_are_no_table_of_real_numbers_are_refused(X):
+    with pytest.raises(ValueError, match=r"2D array|Complex data"):
+        PrivatePCA().fit(X)
+
+
+def test_other_widths_of_sparse_rows_are_refused_after_fit():
+    with pytest.raises(ValueError, match="2 features"):
+        PrivatePCA().fit(table()).transform(sp.csr_array(np.ones((5, 2))))
+
+
+def test_a_model_of_sparse_rows_is_saved_and_loaded(tmp_path):
+    X = sp.csr_array(table())
+    fitted = PrivatePCA(2, whiten=True).fit(X)
+    fitted.save(tmp_path / "pca.zip")
+    assert np.array_equal(load(tmp_path / "pca.zip").transform(X), fitted.transform(X))

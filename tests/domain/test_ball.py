@@ -1,0 +1,280 @@
+"""Rows as whole numbers in a ball: each by itself, exactly, and never longer than the radius."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from skdpsynth.domain import Ball, Box
+from skdpsynth.domain._ball import _squared
+
+UNLIKE = Box([0.0, -5.0, 2.0], [1.0, 5.0, 2.5])  # widths 1, 10 and 1/2
+UNIT = Box(np.zeros(3), np.ones(3))
+
+
+def images(X, ball):
+    """All rows as whole numbers, as Python integers."""
+    return [[int(w) for w in row] for _, whole in ball.chunks(X) for row in whole.tolist()]
+
+
+def grid_of(box, bits, equal_units):
+    """The grid, written down from the definition: with equal units, a cube about the midpoint."""
+    if not equal_units:
+        return Box(box.low, box.high, bits)
+    half = (box.high - box.low).max() / 2
+    return Box(box.midpoint - half, box.midpoint + half, bits)
+
+
+def map_by_hand(row, box, bits, equal_units, centre, squared_radius):
+    """One row, in Python integers alone, once its place on the grid is known."""
+    grid = grid_of(box, bits, equal_units)
+    (place,) = grid.quantize(np.clip(row, box.low, box.high)[None]).tolist()
+    w = [2 * q - (2**bits - 1) - int(c) for q, c in zip(place, centre, strict=True)]
+    square = sum(x * x for x in w)
+    if squared_radius is None or square <= squared_radius:
+        return w
+    least = math.isqrt(square)
+    length = least + (least**2 < square)
+    shrunk = [abs(x) * math.isqrt(squared_radius) // length for x in w]
+    return [s if x > 0 else -s for s, x in zip(shrunk, w, strict=True)]
+
+
+# Each row against Python integers
+
+
+@pytest.mark.parametrize("bits", [1, 2, 5, 16])
+@pytest.mark.parametrize("equal_units", [True, False])
+@pytest.mark.parametrize("squared_radius", [None, 1, 2, 50, 10**6, 3 * 2**31])
+@pytest.mark.parametrize("has_centre", [True, False])
+def test_rows_are_mapped_as_by_hand_in_python_integers(bits, equal_units, squared_radius, has_centre):
+    X = np.random.default_rng(bits).uniform([-1, -6, 1.9], [2, 6, 2.6], (300, 3))
+    ball = Ball.of(UNLIKE, bits, equal_units)
+    if has_centre:
+        ball = ball.about(np.array([2**bits // 3, -(2**bits) // 5, 1]))
+    if squared_radius is not None:
+        ball = ball.within(squared_radius)
+    assert images(X, ball) == [map_by_hand(row, UNLIKE, bits, equal_units, ball.centre, squared_radius) for row in X]
+
+
+floats = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(
+    row=st.lists(floats, min_size=1, max_size=4),
+    bits=st.integers(1, 16),
+    equal_units=st.booleans(),
+    squared_radius=st.one_of(st.integers(1, 4), st.integers(1, 2**36)),
+    centre=st.integers(-(2**20), 2**20),
+)
+@example(row=[1e308, -1e308, 5e-324], bits=16, equal_units=True, squared_radius=1, centre=0)
+@example(row=[1e308, -1e308, 5e-324], bits=16, equal_units=True, squared_radius=2**32 - 1, centre=2**20)
+@settings(max_examples=300, deadline=None)
+def test_no_row_is_longer_than_the_radius(row, bits, equal_units, squared_radius, centre):
+    box = Box(np.zeros(len(row)), np.logspace(0, 3, len(row)))
+    ball = Ball.of(box, bits, equal_units).about(np.full(len(row), centre)).within(squared_radius)
+    (w,) = images(np.array([row]), ball)
+    assert sum(x * x for x in w) <= ball.reach <= squared_radius
+    assert all(abs(x) <= side for x, side in zip(w, ball.largest.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, np.finfo(float).max, -np.finfo(float).max, 5e-324, -5e-324, 2.0**-1074])
+@pytest.mark.parametrize("equal_units", [True, False])
+def test_finite_extreme_values_become_whole_numbers_within_reach(value, equal_units):
+    for ball in (Ball.of(UNLIKE, 16, equal_units), Ball.of(UNLIKE, 16, equal_units).about(np.array([7, -100, 3])).within(10**8)):
+        (w,) = images(np.full((1, 3), value), ball)
+        assert sum(x * x for x in w) <= ball.reach
+        assert w == images(np.clip(np.full((1, 3), value), UNLIKE.low, UNLIKE.high), ball)[0]
+
+
+def test_rows_are_clipped_to_bounds_that_are_narrower_than_the_grid():
+    """With equal units the grid goes on beyond the bounds of the narrow columns; rows outside are as those on the bounds."""
+    inside, outside = Ball.of(UNLIKE, 8, True), np.array([[-3.0, 0.0, 9.0], [4.0, 0.0, -9.0]])
+    assert images(outside, inside) == images(np.array([[0.0, 0.0, 2.5], [1.0, 0.0, 2.0]]), inside)
+    assert all(abs(w) <= 27 for w in np.array(images(outside, inside))[:, 0])  # a tenth of 2**8, and a step
+
+
+def test_equal_units_have_the_step_of_the_widest_side_on_all_axes():
+    assert np.allclose(Ball.of(UNLIKE, 8, True).unit, 10 / 2**9)
+    assert np.allclose(Ball.of(UNLIKE, 8, False).unit, UNLIKE.width / 2**9)
+
+
+def test_whole_numbers_are_lengths_of_the_data_to_half_a_step():
+    X = np.random.default_rng(0).uniform(UNLIKE.low, UNLIKE.high, (200, 3))
+    ball = Ball.of(UNLIKE, 16, True)
+    assert np.abs(np.array(images(X, ball)) * ball.unit - (X - UNLIKE.midpoint)).max() <= ball.box.step.max() / 2 * (1 + 1e-9)
+
+
+# A row's image depends on that row alone
+
+
+@pytest.fixture(scope="module")
+def table():
+    return np.random.default_rng(0).normal(0.5, 1, (5000, 30))
+
+
+BALL = Ball.of(Box(np.zeros(30), np.ones(30)), 16, True).about(np.arange(-15, 15) * 1000).within(10**11)
+
+
+def test_order_of_rows_moves_nothing_but_the_order(table):
+    order = np.random.default_rng(1).permutation(len(table))
+    whole = images(table, BALL)
+    assert images(table[order], BALL) == [whole[i] for i in order]
+
+
+def test_a_row_alone_is_mapped_as_among_many(table):
+    """Chunks of 4352 rows here: the first, the last of one, the first of the next, and the last of all."""
+    whole = images(table, BALL)
+    assert BALL.box.chunk_rows < len(table)
+    for i in (0, 63, 64, BALL.box.chunk_rows - 1, BALL.box.chunk_rows, len(table) - 1):
+        assert images(table[i : i + 1], BALL) == [whole[i]]
+
+
+def test_other_rows_do_not_matter(table):
+    """Neither far ones, that are shrunk, nor near ones: where no row is far the code takes another way."""
+    near, far = table.copy(), table.copy()
+    near[1:], far[1:] = 0.5, 1e300
+    assert images(near, BALL)[0] == images(far, BALL)[0] == images(table, BALL)[0]
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, csr_array, lambda X: np.asfortranarray(np.repeat(X, 2, axis=0))[::2]])
+def test_layout_of_rows_does_not_matter(table, layout):
+    table = np.where(table < 0.5, 0, table)
+    assert images(layout(table), BALL) == images(table, BALL)
+
+
+def test_reading_rows_leaves_them_as_they_are(table):
+    before = table.copy()
+    images(table, BALL)
+    BALL.surveyed(table)
+    assert np.array_equal(table, before)
+
+
+# The radius
+
+
+def test_rows_within_the_radius_are_left_as_they_are(table):
+    free, shrunk = np.array(images(table, BALL.within(2**60))), np.array(images(table, BALL))
+    lengths = (free**2).sum(axis=1)
+    near = lengths <= BALL.squared_radius
+    assert 0 < near.sum() < len(table)
+    assert np.array_equal(free[near], shrunk[near])
+    assert not (free[~near] == shrunk[~near]).all(axis=1).any()
+
+
+def test_rows_beyond_keep_their_direction_and_lose_less_than_two_units_and_a_root_of_features(table):
+    free, shrunk = np.array(images(table, BALL.within(2**60))), np.array(images(table, BALL))
+    far = (free**2).sum(axis=1) > BALL.squared_radius
+    length = np.sqrt((shrunk[far] ** 2).sum(axis=1))
+    assert (length >= math.isqrt(BALL.squared_radius) - 2 - math.sqrt(30)).all()
+    cosine = (free[far] * shrunk[far]).sum(axis=1) / length / np.sqrt((free[far] ** 2).sum(axis=1))
+    assert cosine.min() > 1 - 1e-8
+
+
+@pytest.mark.parametrize("squared_radius", [0, -5, 1])
+def test_a_radius_is_at_least_one_unit(squared_radius):
+    assert Ball.of(UNIT, 4, True).within(squared_radius).reach == 1
+
+
+# What it says of all rows
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3])
+@pytest.mark.parametrize("equal_units", [True, False])
+@pytest.mark.parametrize("centre", [(0, 0), (1, -2), (100, -100)])
+def test_largest_and_reach_are_attained_and_never_exceeded(bits, equal_units, centre):
+    box = Box([0.0, -1.0], [1.0, 2.0])
+    ball = Ball.of(box, bits, equal_units).about(np.array(centre))
+    sides = np.linspace(-0.2, 1.2, 60)
+    X = np.array([[x, -1 + 3 * y] for x in sides for y in sides])
+    w = np.array(images(X, ball))
+    assert np.abs(w).max(axis=0).tolist() == ball.largest.tolist()
+    assert (w**2).sum(axis=1).max() == ball.reach
+    assert ball.within(3).reach == min(3, ball.reach)
+
+
+@given(centre=st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), equal_units=st.booleans(), bits=st.integers(1, 16))
+@settings(max_examples=100, deadline=None)
+def test_a_centre_stays_within_bounds(centre, equal_units, bits):
+    """So moving it never makes a coordinate larger than the side of the box, in steps, times two."""
+    ball = Ball.of(UNLIKE, bits, equal_units)
+    moved = ball.about(np.array(centre, dtype=float))
+    assert (moved.largest <= 2 * (ball.most - ball.least)).all()
+    assert moved.centre.dtype == np.int64
+    place = ball.box.midpoint + ball.unit * moved.centre
+    slack = ball.box.step
+    assert ((place >= UNLIKE.low - slack) & (place <= UNLIKE.high + slack)).all()
+
+
+def test_a_centre_counts_from_the_midpoint_of_the_box():
+    ball = Ball.of(UNIT, 8, True)
+    assert ball.about(np.array([5, 5, 5])).about(np.array([1, 2, 3])).centre.tolist() == [1, 2, 3]
+
+
+# Floats that hold whole numbers
+
+
+def test_squared_lengths_are_exact_at_the_largest_sizes():
+    """4000 features, 16 bits, about a corner: the largest sum of squares that there is, 4000 (2**17 - 2)**2 < 2**46."""
+    box = Box(np.zeros(4000), np.ones(4000))
+    ball = Ball.of(box, 16, True).about(np.full(4000, 10**9))
+    X = np.zeros((70, 4000))
+    X[1::2, ::2] = 1
+    total, lengths = ball.surveyed(X)
+    corner, half = 4000 * (2**17 - 2) ** 2, 2000 * (2**17 - 2) ** 2
+    assert ball.reach == corner < 2**50
+    assert [int(length) for length in lengths] == [corner, half] * 35
+    assert int(total[1]) == -70 * (2**17 - 2)
+
+
+def test_what_is_surveyed_is_before_rows_are_shrunk():
+    X = np.random.default_rng(0).uniform(-1, 2, (500, 3))
+    ball = Ball.of(UNIT, 10, True).about(np.array([3, -4, 500]))
+    whole = images(X, ball)
+    total, lengths = ball.within(9).surveyed(X)
+    assert total.tolist() == [sum(column) for column in zip(*whole, strict=True)]
+    assert lengths.tolist() == [sum(x * x for x in row) for row in whole]
+
+
+def test_an_empty_table_has_no_chunks_and_no_lengths():
+    total, lengths = Ball.of(UNIT, 4, True).surveyed(np.zeros((0, 3)))
+    assert total.tolist() == [0, 0, 0]
+    assert len(lengths) == 0
+    assert images(np.zeros((0, 3)), Ball.of(UNIT, 4, True)) == []
+
+
+def test_the_ceiling_of_a_root_is_exact_next_to_squares():
+    """All m up to 2**12, and half a million between there and 2**25: m**2 - 1, m**2 and m**2 + 1."""
+    m = np.concatenate([np.arange(1, 2**12), np.random.default_rng(0).integers(2**12, 2**25, 500_000), [2**24 - 1, 2**24, 2**25 - 1]])
+    squares = m.astype(float) ** 2
+    assert np.array_equal(np.ceil(np.sqrt(squares)), m)
+    assert np.array_equal(np.ceil(np.sqrt(squares + 1)), m + 1)
+    assert np.array_equal(np.ceil(np.sqrt(squares - 1))[1:], m[1:])
+
+
+def test_the_floor_of_a_quotient_is_exact_next_to_whole_numbers():
+    """k b and k b - 1 over b, where k b < 2**50 and b < 2**25."""
+    rng = np.random.default_rng(0)
+    b = rng.integers(1, 2**25, 500_000)
+    k = rng.integers(1, 2**25, 500_000)
+    assert np.array_equal(np.trunc((k * b).astype(float) / b), k)
+    assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), k - (b > 0))
+    assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), (k * b - 1) // b)
+
+
+@pytest.mark.parametrize("n_features", [1, 7, 4000])
+def test_rows_just_beyond_a_radius_come_within_it(n_features):
+    """Radii next to the squared length of a row at a corner, where rounding would show first."""
+    box = Box(np.zeros(n_features), np.ones(n_features))
+    ball = Ball.of(box, 16, True)
+    X = np.ones((1, n_features))
+    for squared_radius in (ball.reach - 1, math.isqrt(ball.reach) ** 2, math.isqrt(ball.reach - 1) ** 2 - 1, ball.reach // 2, 2, 1):
+        (w,) = images(X, ball.within(squared_radius))
+        assert sum(x * x for x in w) <= squared_radius
+
+
+def test_sums_of_squares_do_not_depend_on_how_floats_add_them():
+    whole = np.random.default_rng(0).integers(-(2**18), 2**18, (50, 3999)).astype(float)
+    assert _squared(whole).tolist() == [sum(int(x) ** 2 for x in row) for row in whole]
