@@ -12,7 +12,7 @@ class BudgetExceededError(ValueError):
     Attributes
     ----------
     requested : Fraction or float
-        The epsilon asked for (of a rho-zCDP loss: the epsilon it would add at the accountant's delta).
+        The epsilon asked for (of a loss in rho: the epsilon it would add at the accountant's delta).
     remaining : Fraction or float
         The epsilon that was left.
     """

@@ -38,6 +38,10 @@ def variants():
         "LowDim-psmm": LowDimSynthesizer(2, synthesizer="psmm"),
         "LowDim-1": LowDimSynthesizer(1),
         "LowDim-private": LowDimSynthesizer(2, center="private"),
+        "LowDim-ranges": LowDimSynthesizer(2, epsilon=500),  # few rows show their ranges, and their distances, at so large a budget
+        "LowDim-add_or_remove_one": LowDimSynthesizer(2, neighboring="add_or_remove_one"),
+        "LowDim-ranges-add_or_remove_one": LowDimSynthesizer(1, epsilon=500, neighboring="add_or_remove_one"),
+        "LowDim-psmm-add_or_remove_one": LowDimSynthesizer(2, synthesizer="psmm", neighboring="add_or_remove_one"),
         "LowDim-inner": LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism("optimal")),
         "LatentFactor-add_or_remove_one": LatentFactorSynthesizer(neighboring="add_or_remove_one"),
         "LatentFactor-scores": LatentFactorSynthesizer(strategy="scores"),

@@ -19,7 +19,10 @@ _REPLAYS = {
     "check_neighbours_that_get_the_same_answers_lose_at_most_epsilon",
     "check_a_fit_does_not_fail_after_its_charge",
 }
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
+    pytest.mark.filterwarnings("ignore:epsilon=500 is above:skdpsynth.exceptions.BudgetWarning"),
+]
 
 
 def laws():

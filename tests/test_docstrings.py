@@ -92,7 +92,7 @@ each = pytest.mark.parametrize("thing", CALLABLES.values(), ids=CALLABLES)
 
 def test_walk_finds_the_estimators_the_functions_and_their_methods():
     assert {
-        "skdpsynth.decomposition.PrivatePCA",
+        "skdpsynth.decomposition._pca.PrivatePCA",
         "skdpsynth.fitting._fit.PrivateEstimator.fit",
         "skdpsynth.synthesis._base.PrivateSynthesizer.sample",
         "skdpsynth.metrics._wasserstein.wasserstein_distance",

@@ -20,7 +20,7 @@ from skdpsynth.models import (
     pairs_within,
     totals_of,
 )
-from skdpsynth.privacy import PrivacyLoss, mechanism, rho_of_epsilon
+from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
 from skdpsynth.statistics import Marginals, Trees
 
 # Of the budget, in proportion for the steps that there are. Up to _ONE_BLOCK columns, others do about as well.
@@ -73,15 +73,18 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int) -> Mar
         "counts of pairs": n_columns > 1,
     }
     weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _SHARES).items() if has_step[name]}
-    budget = _budget(facts)
-    made = MarginalsPlan(
-        budget.rho is not None,
-        schema,
-        stratum,
-        n_factors,
-        facts.n_samples,
-        dict(zip(weights, budget.split(list(weights.values())), strict=True)),
-    )
+    options = [
+        MarginalsPlan(
+            budget.rho is not None,
+            schema,
+            stratum,
+            n_factors,
+            facts.n_samples,
+            dict(zip(weights, budget.split(list(weights.values())), strict=True)),
+        )
+        for budget in _budgets(facts)
+    ]
+    made = min(options, key=lambda option: sum(map(math.log, _deviations(option, facts.neighboring)))) if len(options) > 1 else options[0]
     if facts.n_samples is not None and (message := _noise_is_all(made, facts.neighboring, facts.n_samples)):
         facts.warn(message)
     if not facts.delta and facts.epsilon != math.inf:
@@ -119,12 +122,12 @@ def fitted_attributes(values: Sequence[np.ndarray], plan: MarginalsPlan, budget:
     }
 
 
-def _budget(facts: Facts) -> PrivacyLoss:
-    """All of the budget, as what the noise of every step costs: rho if there is a delta, else epsilon."""
+def _budgets(facts: Facts) -> list[PrivacyLoss]:
+    """All of the budget, as what the noise of every step may cost: rho of either kind if there is a delta, else epsilon."""
     if not facts.delta or facts.share.is_infinite:
-        return PrivacyLoss(epsilon=facts.epsilon)
+        return [PrivacyLoss(epsilon=facts.epsilon)]
     try:
-        return PrivacyLoss(rho=rho_of_epsilon(facts.epsilon, facts.delta))
+        return losses_of_kind("gaussian", facts.share)
     except (ArithmeticError, ValueError):
         raise ValueError(
             f"epsilon is too large to go with delta={float(facts.delta):g}, got {shown(facts.epsilon)}; use delta=0."
@@ -200,6 +203,11 @@ def _by_columns(
 
 def _widest_deviation(plan: MarginalsPlan, relation: str) -> float:
     """Deviation of the noise on the tables that have the most, as far as their number is public."""
+    return max(_deviations(plan, relation))
+
+
+def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
+    """Deviations of the noise on the steps whose number of tables is public."""
     assert plan.schema is not None
     assert plan.shares is not None
     n_columns = len(plan.schema) - (plan.stratum is not None)
@@ -207,7 +215,7 @@ def _widest_deviation(plan: MarginalsPlan, relation: str) -> float:
     has_blocks = "counts of pairs, merged" in plan.shares
     n_tables = {"counts of columns": n_columns, "counts of pairs, merged" if has_blocks else "counts of pairs": n_pairs}
     changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
-    return max(mechanism(change, plan.shares[name]).deviation for name, change in changes.items())
+    return [mechanism(change, plan.shares[name]).deviation for name, change in changes.items()]
 
 
 def _noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:

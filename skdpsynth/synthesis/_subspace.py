@@ -1,16 +1,22 @@
 """Rows, and the public box, in a released subspace."""
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import Lattice
 
-_SPREAD = 3.0  # noisy standard deviations that an axis keeps on either side
 _FIXED_POINT = 2.0**20  # directions are rounded to this many parts before rows are projected
+_FINEST = 2.0**26  # lengths are measured in so many parts of the longest: their squares add up to less than 2**53
+_ROWS = 1 << 14  # that are lifted at a time
+_TINY = 1e-300
+_NARROWEST, _WIDEST = 1e-30, 1e30
 _PRODUCTS = 1 << 22  # held at a time
 _MOST_NORMALS = 500  # that are tried to show that a cell misses the image of the box
 _MOST_COORDINATES = 1 << 24  # of the cubes that are tried: an eighth of a gigabyte
@@ -19,73 +25,162 @@ _MOST_SPANNED = 1 << 20  # coordinates of the segments that span the normals: be
 Bounds = tuple[np.ndarray, np.ndarray]
 
 
-def image(reducer: Any, box: Box) -> Bounds:
-    """Public interval of each direction: what the box reaches, within 3 noisy standard deviations of the centre."""
-    V, mean = reducer.components_, reducer.mean_
-    ends = V * (box.low - mean), V * (box.high - mean)
-    low, high = np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
-    # A direction without noisy variance keeps a hundredth of its length, so that the interval is never empty.
-    reach = np.maximum(_SPREAD * np.sqrt(reducer.explained_variance_), (high - low) / 100)
-    return np.maximum(low, -reach), np.minimum(high, reach)
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """Released directions within a public box: what rows become there, and what they come back as.
 
-
-def project(X: np.ndarray, reducer: Any, box: Box, bounds: Bounds) -> np.ndarray:
-    """Coordinates of each clipped row, computed in whole numbers, then clipped to `bounds`.
-
-    Given the released directions this is a fixed map of one row: integers make it independent of how BLAS groups the rows.
+    Attributes
+    ----------
+    reducer : PrivatePCA
+        Fitted.
+    box : Box
+    has_distance : bool
+        Whether the last axis is the distance of a row from the subspace.
     """
-    V = reducer.components_ * (box.step / 2)  # per unit of y = 2 q - K
-    unit = np.abs(V).max() / _FIXED_POINT
-    whole = np.rint(V / unit).T  # |entries| <= 2**20, |y| < 2**16: sums over features stay below 2**53
-    shift = reducer.components_ @ (box.midpoint - reducer.mean_)
-    low, high = bounds
-    K = 2**box.bits - 1
-    T = np.empty((len(X), len(whole.T)))
-    for rows, q in box.chunks(X):
-        q *= 2
-        q -= K
-        T[rows] = q @ whole
-        T[rows] *= unit
-        T[rows] += shift
-    return np.clip(T, low, high, out=T)
 
+    reducer: Any
+    box: Box
+    has_distance: bool = False
 
-def lattice_of_image(reducer: Any, box: Box, bounds: Bounds, n_cells: int) -> Lattice:
-    """Cut `bounds` into cubes, of which at most `n_cells` meet the image of the box, and keep those.
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """Directions, shape (n_components, n_features)."""
+        return self.reducer.components_.astype(float)
 
-    The image is a zonotope: the sum of the segments that the sides of the box become. A cube that misses it lies beyond one of its
-    facets. With many columns not every facet is tried, which keeps a few cubes more; a row that was clipped into a cube
-    that is not kept counts in the nearest that is.
-    """
-    low, high = (np.asarray(bound, dtype=float) for bound in bounds)
-    segments = reducer.components_ * (box.width / 2)  # (k, d)
-    centre = reducer.components_ @ (box.midpoint - reducer.mean_)
-    normals = _normals(np.hstack([segments, np.eye(len(segments))]))
-    reach = np.abs(normals @ segments).sum(axis=1)
-    target = Box(low, high)
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Where the subspace passes."""
+        return self.reducer.mean_.astype(float)
 
-    def cubes(side: float) -> tuple[Lattice, np.ndarray]:
-        lattice = Lattice(target, np.maximum(np.rint((high - low) / side), 1).astype(int).tolist())
-        limits = (reach + np.abs(normals) @ (lattice.sides / 2)) * (1 + 1e-9)
-        rows = max(1, _PRODUCTS // len(normals))
-        parts = np.array_split(lattice.positions - centre, -(-lattice.n_cells // rows))
-        return lattice, np.concatenate([(np.abs(part @ normals.T) <= limits).all(axis=1) for part in parts])
+    @property
+    def n_axes(self) -> int:
+        """Number of coordinates of a row."""
+        return len(self.axes) + self.has_distance
 
-    # The finest of a geometric row of sides that stays within n_cells: cubes of the whole box cannot be fewer than those that are kept.
-    widest = float((high - low).max())
-    best = cubes(widest)
-    side = widest * (float(np.prod((high - low) / widest)) / n_cells) ** (1 / len(low)) * 1.3
-    for _ in range(30):
-        parts = np.maximum(np.rint((high - low) / side), 1)
-        if parts.prod() > min(16 * n_cells, _MOST_COORDINATES // len(low)):
-            break
-        lattice, keep = cubes(side)
-        if keep.sum() > n_cells:
-            break
-        best = lattice, keep
-        side /= 1.03
-    lattice, keep = best
-    return Lattice(target, lattice.shape, keep=keep)
+    @property
+    def longest(self) -> float:
+        """No row of the box is farther from the subspace."""
+        return float(np.linalg.norm(np.maximum(np.abs(self.box.low - self.mean), np.abs(self.box.high - self.mean))))
+
+    @property
+    def reach(self) -> Bounds:
+        """Public interval of each axis: what the box reaches."""
+        ends = self.axes * (self.box.low - self.mean), self.axes * (self.box.high - self.mean)
+        low, high = np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
+        return (np.append(low, 0.0), np.append(high, self.longest)) if self.has_distance else (low, high)
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Noisy mean square of each axis."""
+        along = self.reducer.explained_variance_.astype(float)
+        return np.append(along, self.beside) if self.has_distance else along
+
+    @property
+    def beside(self) -> float:
+        """Noisy mean square of the distance from the subspace."""
+        return max(0.0, float(np.trace(self.reducer.covariance_) - self.reducer.explained_variance_.sum()))
+
+    def project(self, X: np.ndarray) -> np.ndarray:
+        """Coordinates of each clipped row on the axes, within their reach.
+
+        Given the released directions this is a fixed map of one row: sums of whole numbers make it independent of how rows are grouped.
+        """
+        box, k = self.box, len(self.axes)
+        V = self.axes * (box.step / 2)  # per unit of y = 2 q - K
+        unit = np.abs(V).max() / _FIXED_POINT
+        whole = np.rint(V / unit).T  # |entries| <= 2**20, |y| < 2**16: sums over features stay below 2**53
+        shift = self.axes @ (box.midpoint - self.mean)
+        K = 2**box.bits - 1
+        T = np.empty((len(X), self.n_axes), dtype=self._dtype)
+        for rows, q in box.chunks(X):
+            q *= 2
+            q -= K
+            along = (q @ whole) * unit + shift
+            T[rows, :k] = along
+            if self.has_distance:
+                T[rows, k] = self._distances(q, along)
+        return np.clip(T, *self.reach, out=T)
+
+    @property
+    def _dtype(self) -> Any:
+        """Floats of 32 bits, which tell apart more than any cells do, and take half of the memory; unless they cannot hold the reach."""
+        low, high = self.reach
+        width = high - low
+        return np.float32 if width.min() > _NARROWEST and width.max() < _WIDEST else np.float64
+
+    def _distances(self, y: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """Distances from the subspace, by Pythagoras; `y` is overwritten."""
+        unit = self.longest / _FINEST
+        y *= self.box.step / 2
+        y += self.box.midpoint - self.mean
+        y /= unit
+        squares = np.square(np.rint(y, out=y), out=y).sum(axis=1) * unit**2
+        for t in along.T:
+            squares -= t * t
+        return np.sqrt(np.maximum(squares, 0))
+
+    def lift(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return rows of the box with these coordinates; at a distance from the subspace they lie in a direction drawn at random."""
+        k, X = len(self.axes), rows[:, : len(self.axes)] @ self.axes
+        X += self.mean
+        if self.has_distance:
+            deviations, others = self._beside()
+            for start in range(0, len(rows), _ROWS):
+                block = slice(start, start + _ROWS)
+                drawn = ndtri(np.maximum(rng.random((len(X[block]), len(others))), _TINY)) * deviations
+                drawn *= rows[block, k:] / np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), _TINY)
+                X[block] += drawn @ others
+        return self.box.clip(X)
+
+    def _beside(self) -> tuple[np.ndarray, np.ndarray]:
+        """Relative deviations, and unit vectors, of what is orthogonal to the subspace.
+
+        Eigenvalues that noise alone could show are replaced by their mean, because they differ by noise.
+        """
+        values, vectors = np.linalg.eigh(self.reducer.covariance_)
+        n_others = len(values) - len(self.axes)
+        values, vectors = values[:n_others], vectors.T[:n_others]  # eigenvalues rise
+        hidden = values <= self.reducer.noise_edge_
+        values[hidden] = max(float(np.mean(values, where=hidden)), 0.0) if hidden.any() else 0.0
+        largest = float(values.max())
+        return np.sqrt(values / largest) if largest > 0 else np.ones(n_others), vectors
+
+    def lattice(self, bounds: Bounds, n_cells: int) -> Lattice:
+        """Cut `bounds` into cubes, of which at most `n_cells` meet the image of the box, and keep those.
+
+        The image is a zonotope: the sum of the segments that the sides of the box become. A cube that misses it lies beyond one of its
+        facets. With many columns not every facet is tried, which keeps a few cubes more; a row that was clipped into a cube
+        that is not kept counts in the nearest that is. Distances from the subspace are not limited by it.
+        """
+        low, high = (np.asarray(bound, dtype=float) for bound in bounds)
+        segments, k = self.axes * (self.box.width / 2), len(self.axes)  # (k, d)
+        centre = self.axes @ (self.box.midpoint - self.mean)
+        normals = _normals(np.hstack([segments, np.eye(k)]))
+        reach = np.abs(normals @ segments).sum(axis=1)
+        target = Box(low, high)
+
+        def cubes(side: float) -> tuple[Lattice, np.ndarray]:
+            lattice = Lattice(target, np.maximum(np.rint((high - low) / side), 1).astype(int).tolist())
+            limits = (reach + np.abs(normals) @ (lattice.sides[:k] / 2)) * (1 + 1e-9)
+            rows = max(1, _PRODUCTS // len(normals))
+            parts = np.array_split(lattice.positions[:, :k] - centre, -(-lattice.n_cells // rows))
+            return lattice, np.concatenate([(np.abs(part @ normals.T) <= limits).all(axis=1) for part in parts])
+
+        # The finest of a geometric row of sides that stays within n_cells: cubes of the whole box cannot be fewer than those that are kept.
+        widest = float((high - low).max())
+        best = cubes(widest)
+        side = widest * (float(np.prod((high - low) / widest)) / n_cells) ** (1 / len(low)) * 1.3
+        for _ in range(30):
+            parts = np.maximum(np.rint((high - low) / side), 1)
+            if parts.prod() > min(16 * n_cells, _MOST_COORDINATES // len(low)):
+                break
+            lattice, keep = cubes(side)
+            if keep.sum() > n_cells:
+                break
+            best = lattice, keep
+            side /= 1.03
+        lattice, keep = best
+        return Lattice(target, lattice.shape, keep=keep)
 
 
 def _normals(segments: np.ndarray) -> np.ndarray:

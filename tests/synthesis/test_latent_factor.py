@@ -24,7 +24,7 @@ from skdpsynth.fitting import Facts
 from skdpsynth.models import LatentLinks
 from skdpsynth.models import _latent_factors as latent_factors
 from skdpsynth.models import _marginal_model as marginal_model
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteSupNorm, epsilon_of_rho
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, DiscreteSupNorm, epsilon_of_rho
 from skdpsynth.privacy import _ledger as ledger
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")]
@@ -147,7 +147,7 @@ def hasty(monkeypatch):
 
 
 def loss_between(first, second):
-    """Exact loss, at worst over outputs, of releases with the same answers before them: (pure epsilon, rho)."""
+    """Exact loss, at worst over outputs, of releases with the same answers before them: (pure epsilon, Gaussian rho)."""
     epsilon = rho = Fraction(0)
     for one, other in zip(first, second, strict=True):
         noise = one.noise
@@ -160,9 +160,11 @@ def loss_between(first, second):
                 epsilon += Fraction(float((moved / np.broadcast_to(noise.scale, moved.shape).astype(float)).sum()))
         elif isinstance(noise, DiscreteSupNorm):
             epsilon += Fraction(int(moved.max())) / noise.scale
+        elif isinstance(noise, DiscreteMatrixLaplace):
+            epsilon += Fraction(float(np.abs(np.linalg.eigvalsh((one.values - other.values).astype(float))).sum())) / noise.scale
         else:
             assert isinstance(noise, DiscreteGaussian)
-            rho += Fraction(int((moved**2).sum())) / (2 * noise.scale**2)
+            rho += Fraction(int((moved**2).sum())) / (2 * (noise.scale**2 - Fraction(5, 3)))
     return epsilon, rho
 
 
@@ -252,7 +254,7 @@ def test_neighbours_change_counts_by_rho_in_all_and_some_attain_it(door, unfitte
     most = max(rho for _, rho in found)
     assert all(epsilon == 0 for epsilon, _ in found)
     assert most == found[-1][1]
-    assert Fraction(7, 10) * (1 - Fraction(1, 10**5)) < epsilon_of_rho(most, 1e-6) <= Fraction(7, 10)
+    assert Fraction(7, 10) * (1 - Fraction(1, 10**5)) < epsilon_of_rho(most, 1e-6, gaussian=True) <= Fraction(7, 10)
 
 
 @pytest.mark.parametrize("neighboring", [RO, AR])

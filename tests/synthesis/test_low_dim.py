@@ -7,8 +7,8 @@ import pytest
 
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box
+from skdpsynth.measures import BinaryPartition
 from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.synthesis._subspace import image, lattice_of_image, project
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
@@ -42,39 +42,75 @@ def test_as_many_components_as_columns_skip_the_reducer_and_its_cost():
     assert model.n_components_ == 3
 
 
-def test_projection_is_the_same_row_by_row_and_in_any_batch():
-    """A fixed map of one row: whole numbers leave BLAS no room to round."""
-    X = np.random.default_rng(0).random((700, 37))
-    box = Box(np.zeros(37), np.ones(37))
-    reducer = PrivatePCA(3, epsilon=100).fit(X)
-    bounds = image(reducer, box)
-    whole = project(X, reducer, box, bounds)
-    rows = np.vstack([project(X[i : i + 1], reducer, box, bounds) for i in range(len(X))])
-    backwards = project(X[::-1], reducer, box, bounds)[::-1]
-    assert np.array_equal(whole, rows)
-    assert np.array_equal(whole, backwards)
+def spent(model):
+    return {entry.name: entry.loss.epsilon for entry in model.accountant_.ledger}
 
 
-def test_projection_agrees_with_transform_up_to_the_grid_and_the_clip():
-    X = line(300, 6)
-    box = Box(np.zeros(6), np.ones(6))
-    reducer = PrivatePCA(2, epsilon=100).fit(X)
-    low, high = image(reducer, box)
-    expected = np.clip(reducer.transform(X), low, high)
-    assert np.allclose(project(X, reducer, box, (low, high)), expected, atol=1e-4)
+def test_ranges_get_a_tenth_of_what_the_reducer_leaves():
+    model = LowDimSynthesizer(1, reducer_share=0.4, epsilon=5).fit(line(5000, 4))
+    assert spent(model) == {"PrivatePCA": 2, "ranges": Fraction(3, 10), "PrivateMeasureMechanism": Fraction(27, 10)}
+    assert model.accountant_.spent == 5
 
 
-def test_each_direction_is_cut_to_what_the_box_reaches():
-    """Vertices of the box project into the interval before the 3-deviation cut, and attain its ends."""
-    X = np.random.default_rng(0).random((50, 5))
-    box = Box(np.zeros(5), np.ones(5))
-    reducer = PrivatePCA(2, epsilon=1).fit(X)
-    reducer.explained_variance_ = np.full(2, 1e6)
-    low, high = image(reducer, box)
-    corners = np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T
-    projected = reducer.transform(corners)
-    assert np.allclose(projected.min(axis=0), low)
-    assert np.allclose(projected.max(axis=0), high)
+def test_rows_lie_within_ranges_that_were_released():
+    """A line of .8 times its largest entry, whose ends lie at 1.7 deviations: three would be nearly twice as far."""
+    X = line(20_000, 4)
+    model = LowDimSynthesizer(1, epsilon=5, random_state=0).fit(X)
+    (low,), (high,) = model.synthesizer_.bounds
+    t = model.reducer_.transform(X)
+    deviation = np.sqrt(model.reducer_.explained_variance_[0])
+    assert low <= np.quantile(t, 0.01) < np.quantile(t, 0.99) <= high
+    assert high - low < 5 * deviation
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_components": 2}, {"n_components": 4}, {"synthesizer": "psmm"}, {"delta": 1e-6}])
+def test_the_number_of_rows_is_bought_once_where_it_is_private(parameters):
+    model = LowDimSynthesizer(**parameters, epsilon=2, neighboring="add_or_remove_one").fit(line(3000, 4))
+    names = [entry.name for entry, _ in model.accountant_.lines()]
+    assert names.count("number of rows") == 1
+    assert model.accountant_.ledger[0].loss.epsilon == Fraction(1, 10)
+    assert 2 * (1 - 1e-6) < model.accountant_.spent <= 2
+
+
+@pytest.mark.parametrize("synthesizer", ["pmm", "psmm"])
+def test_a_private_number_of_rows_is_shown_with_its_noise_only(synthesizer):
+    X = line(300, 4)
+    models = [LowDimSynthesizer(1, synthesizer=synthesizer, neighboring="add_or_remove_one").fit(X) for _ in range(8)]
+    for shown in (lambda m: m.n_samples_, lambda m: m.reducer_.n_samples_, lambda m: m.synthesizer_.n_samples_, lambda m: len(m.sample())):
+        assert len({shown(model) for model in models}) > 1
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_components": 2, "synthesizer": "psmm"}, {"center": "private"}, {"delta": 1e-6}])
+def test_an_empty_table_fits_where_the_number_of_rows_is_private(parameters):
+    model = LowDimSynthesizer(**parameters, neighboring="add_or_remove_one").fit(np.zeros((0, 4)))
+    assert model.sample(5).shape == (5, 4)
+
+
+def test_rows_far_from_the_subspace_come_back_as_far():
+    """Along a line, with a spread beside it that is wide against its cells: the mean square of each column is kept."""
+    X = line(30_000, 20, noise=0.08)
+    model = LowDimSynthesizer(1, epsilon=5).fit(X)
+    assert model.synthesizer_.n_features_in_ == 2
+    assert model.n_components_ == 1
+    assert model.sample().var(axis=0).sum() == pytest.approx(X.var(axis=0).sum(), rel=0.05)
+
+
+def test_a_public_point_may_be_the_centre():
+    X = np.clip(0.1 + 0.2 * (line(3000, 8) - 0.5), 0, 1)
+    model = LowDimSynthesizer(1, center=np.full(8, 0.1), epsilon=5).fit(X)
+    assert np.allclose(model.reducer_.mean_, 0.1, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", range(2))
+def test_auto_finds_the_number_of_directions(seed):
+    """Six clusters in three directions of twenty columns; of 40 fits none missed, so a false alarm is rarer than one in ten."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(3, 20))
+    factors = np.clip(rng.uniform(-0.8, 0.8, (6, 3))[rng.integers(0, 6, 10_000)] + 0.15 * rng.normal(size=(10_000, 3)), -1, 1)
+    X = np.clip(0.5 + 0.5 * factors @ (loadings / np.abs(loadings).sum(axis=0)) + 0.01 * rng.normal(size=(10_000, 20)), 0, 1)
+    assert LowDimSynthesizer().fit(X).n_components_ == 3
 
 
 @pytest.mark.parametrize("n_components", [1, 2, "auto"])
@@ -100,32 +136,6 @@ def test_any_unfitted_synthesizer_runs_inside():
     assert model.synthesizer_.accountant_.spent == Fraction(1, 2)
     assert inner.epsilon == 99
     assert not hasattr(inner, "measure_")
-
-
-@pytest.mark.parametrize(("d", "k"), [(3, 1), (4, 2), (6, 3), (30, 3), (12, 5)])
-def test_cells_that_meet_the_image_of_the_box_are_all_kept(d, k):
-    """Images of corners and of random rows lie in kept cells; of the others, some are dropped when the image leaves room."""
-    box, rng = Box(np.zeros(d), np.ones(d)), np.random.default_rng(0)
-    reducer = PrivatePCA(k, epsilon=1).fit(rng.random((50, d)))
-    reducer.explained_variance_ = np.full(k, 1e6)  # no cut at three deviations
-    bounds = image(reducer, box)
-    lattice = lattice_of_image(reducer, box, bounds, 500)
-    assert 200 <= lattice.n_cells <= 500 or k == 5
-    X = np.vstack([rng.random((2000, d)), rng.integers(0, 2, (2000, d))])
-    T = np.clip(reducer.transform(X), *bounds)
-    # A row in a kept cell is within half a side of its centre; in another it is not.
-    apart = np.abs(T - lattice.positions[lattice.locate(T)]) / lattice.sides
-    assert apart.max() <= 0.5 + 1e-6
-    assert np.ptp(lattice.sides) < 0.5 * lattice.sides.max()  # nearly cubes
-
-
-def test_cells_outside_the_image_of_the_box_are_dropped():
-    """The image of the unit square under a turn by 45 degrees fills half of its bounding box."""
-    box, turn = Box([0, 0], [1, 1]), np.array([[1, 1], [1, -1]]) / np.sqrt(2)
-    reducer = PrivatePCA(2, center="public").fit(np.random.default_rng(0).random((50, 2)))
-    reducer.components_, reducer.explained_variance_ = turn, np.full(2, 1e6)
-    lattice = lattice_of_image(reducer, box, image(reducer, box), 1000)
-    assert 0.5 < lattice.n_cells / np.prod(lattice.shape) < 0.57
 
 
 @pytest.mark.parametrize("synthesizer", ["psmm", SignedMeasureMechanism(30, metric="euclidean")])
@@ -158,11 +168,11 @@ def test_auto_takes_the_signed_measure_where_it_was_measured_to_be_better(k, n, 
         ("reducer_share", 0, "reducer_share must be"),
         ("reducer_share", 1.0, "reducer_share must be"),
         ("center", "mean", "center must be one of"),
-        ("neighboring", "add_or_remove_one", 'supports neighboring="replace_one" only'),
+        ("center", [2.0, 0, 0, 0], "within bounds"),
     ],
 )
 def test_bad_parameters_are_refused_before_any_budget_is_spent(parameter, value, message):
-    shared = PrivacyAccountant(1, neighboring=value if parameter == "neighboring" else "replace_one")
+    shared = PrivacyAccountant(1)
     with pytest.raises(ValueError, match=message):
         LowDimSynthesizer(accountant=shared).set_params(**{parameter: value}).fit(line(50, 4))
     assert shared.spent == 0
@@ -182,3 +192,22 @@ def test_a_share_too_small_for_the_second_step_is_refused_before_the_first(synth
     with pytest.raises(ValueError, match="epsilon must be at least 1e-9"):
         LowDimSynthesizer(2, synthesizer=synthesizer, reducer_share=1 - 1e-10, accountant=shared).fit(line(300, 4))
     assert shared.spent == 0
+
+
+@pytest.mark.parametrize("n_components", ["auto", 5, 6])
+def test_what_the_part_refuses_on_any_number_of_axes_is_refused_before_the_charge(n_components):
+    """A depth of 40 serves six axes or more, and not fewer; an axis of distances may make six of five."""
+    X = np.clip(0.5 + np.random.default_rng(0).normal(0, [0.2, *[0.01] * 6], (500, 7)), 0, 1)
+    shared = PrivacyAccountant(20)
+    model = LowDimSynthesizer(n_components, synthesizer=PrivateMeasureMechanism("adaptive", depth=40), accountant=shared)
+    try:
+        model.fit(X)
+    except ValueError:
+        assert shared.spent == 0
+
+
+def test_cells_of_a_callers_own_get_as_many_axes_as_there_are_directions():
+    X = np.random.default_rng(0).random((3000, 6)) * [1, 0.9, 0.8, 0.7, 0.6, 0.5]
+    partition = BinaryPartition(Box(np.full(2, -1.0), np.ones(2)), 8)
+    model = LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism(partition=partition, depth=8), epsilon=20).fit(X)
+    assert model.synthesizer_.n_features_in_ == 2
