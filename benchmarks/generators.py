@@ -1,7 +1,7 @@
-"""Data sets of the benchmarks: synthetic ones of every shape, and two that come with scikit-learn."""
+"""Data sets of the benchmarks: synthetic ones of every shape, and three that come with scikit-learn."""
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_sample_images
 from sklearn.decomposition import PCA
 
 CUBE_SETS = ("uniform", "gmm", "sparse", "manifold", "digits", "cancer")
@@ -44,9 +44,35 @@ def low_rank(n, d, k, rng, noise=0.01):
     return np.clip(0.5 + 0.5 * factors @ loadings + noise * rng.standard_normal((n, d)), 0, 1)
 
 
-def planar(n, d, rng):
-    """Return n rows in [0, 1]^d near a plane: uniform on a rectangle in it, plus Gaussian noise."""
+def planar(n, d, rng, shift=0.0):
+    """Return n rows in [0, 1]^d near a plane: uniform on a rectangle in it, plus Gaussian noise.
+
+    The rectangle lies about a point that is `shift` (at most 0.48) from the midpoint in every column, in a random direction each.
+    """
     frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
     z = rng.uniform(-1, 1, (n, 2)) * [1, 0.6]
     reach = np.max(np.abs(frame[:, 0]) + 0.6 * np.abs(frame[:, 1]))
-    return np.clip(0.5 + 0.48 * z @ frame.T / reach + rng.normal(0, 0.01, (n, d)), 0, 1)
+    noise = rng.normal(0, 0.01, (n, d))
+    centre = 0.5 + shift * rng.choice([-1, 1], d)
+    return np.clip(centre + (0.48 - shift) * z @ frame.T / reach + noise, 0, 1)
+
+
+def disc(n, d, rng):
+    """Return n rows of R^d, uniform on the unit disc of a plane through 0: within the ball of radius 1."""
+    frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
+    angle = rng.uniform(0, 2 * np.pi, n)
+    return (np.sqrt(rng.random(n)) * [np.cos(angle), np.sin(angle)]).T @ frame.T
+
+
+def spiked(n, d, spikes, noise, rng):
+    """Return n Gaussian rows of R^d of covariance U diag(spikes) U' + noise^2 I, and U, random and orthonormal, of shape (d, spikes)."""
+    frame = np.linalg.qr(rng.normal(size=(d, len(spikes))))[0]
+    rows = noise * rng.standard_normal((n, d))
+    rows += (rng.standard_normal((n, len(spikes))) * np.sqrt(spikes)) @ frame.T
+    return rows, frame
+
+
+def patches():
+    """Return the grey 8 x 8 patches of a photograph that comes with scikit-learn: 265,860 rows of 64 columns, from 0 to 255."""
+    grey = load_sample_images().images[0].mean(axis=2)
+    return np.lib.stride_tricks.sliding_window_view(grey, (8, 8)).reshape(-1, 64)

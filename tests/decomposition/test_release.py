@@ -309,7 +309,7 @@ def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within()
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
-@pytest.mark.parametrize("d", [30, 60, 100])
+@pytest.mark.parametrize("d", [30, 60])
 def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
     """All rows at the public centre, so 0: the largest eigenvalues of 30 seeded fits. One in a hundred passes the edge: 3 of 30 do with
     probability 3e-3 at most. All are near it: the mean lies 0.3 to 2.4 m^(-2/3) below."""
