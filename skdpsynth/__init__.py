@@ -1,5 +1,6 @@
 """Differentially private synthetic data and principal components, with the habits of scikit-learn."""
 
+import skdpsynth.federated  # noqa: F401  what it writes must load
 from skdpsynth._version import __version__
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.persistence import load

@@ -14,12 +14,47 @@ from scipy.sparse import issparse
 from skdpsynth._checks import shown
 
 _INSTEAD = "give LatentFactorSynthesizer a schema, with which it takes mixed tables as they are"
-_TIMES = re.compile(r"(date|time|period|duration|[<>|=]?m8)", re.IGNORECASE)
+_ARROW_NUMBERS = re.compile(r"u?int\d+|halffloat|float|double|bool")
+# What to do with a column whose dtype has no numbers and no words: the beginning of its name, whatever its case, and the way out.
+_WAYS_OUT = [
+    (r"[<>|=]?m8|timedelta|duration", "turn it into numbers, such as its total seconds"),
+    (r"period", "turn it into times first, by .dt.to_timestamp()"),
+    (r"time(?!stamp)", "turn it into numbers, such as seconds since midnight"),
+    (r"interval", "give its two ends as columns"),
+    (r"sparse", "make it dense first, by .sparse.to_dense()"),
+    (r"decimal|u?int", "cast it to a number of 64 bits"),
+    (r"complex|[<>|=]?c\d", "give its real and its imaginary part as columns"),
+    (r"list|struct|array|map|fixed_size_list|large_list", "give the parts that you need as columns of their own"),
+    (r"binary|large_binary|[<>|=]s\b", "decode it to text"),
+    (r"category:(datetime|date|timestamp)", "turn its categories into a column of times, by .astype(...)"),
+]
+_TIMES = re.compile(r"date|timestamp|[<>|=]?M8")
 
 
 def is_pandas(X: Any) -> bool:
     """Whether this is a data frame of pandas, or of a subclass."""
     return any(base.__module__.split(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(X).__mro__)
+
+
+def library_of(X: Any) -> str:
+    """Return the package that the type of an object comes from."""
+    return str(type(X).__module__).partition(".")[0]
+
+
+def is_arrow(X: Any) -> bool:
+    """Whether this is a Table of pyarrow."""
+    return type(X).__name__ == "Table" and library_of(X) == "pyarrow"
+
+
+def native(X: Any) -> Any:
+    """Return the table that an eager frame of narwhals wraps, and a RecordBatch as a Table, without a copy; all else as it is."""
+    if type(X).__name__ == "DataFrame" and library_of(X) == "narwhals":
+        return X.to_native()
+    if type(X).__name__ == "RecordBatch" and library_of(X) == "pyarrow":
+        import pyarrow as pa
+
+        return pa.Table.from_batches([X])
+    return X
 
 
 def check_table(X: Any, name: str = "X") -> None:
@@ -32,8 +67,10 @@ def check_table(X: Any, name: str = "X") -> None:
         What the caller calls the table, for messages.
     """
     if X is None or isinstance(X, str | bytes | PathLike):
-        got = "None" if X is None else f"a {type(X).__name__}; read it from its file first"
+        got = "None; give the rows" if X is None else f"a {type(X).__name__}; read it from its file first"
         raise TypeError(f"{name} must be a table in memory, an array or a data frame, got {got}.")
+    if type(X) is dict:
+        raise TypeError(f"{name} must be an array or a data frame, got a {type(X).__name__}; make a data frame of it.")
     if (hasattr(X, "collect") and not hasattr(X, "to_numpy")) or hasattr(X, "__dask_graph__"):
         how = ".compute()" if hasattr(X, "__dask_graph__") else ".collect()"
         raise TypeError(f"{name} must be a table in memory, got a lazy {type(X).__name__}; call {how} first.")
@@ -44,9 +81,10 @@ def check_table(X: Any, name: str = "X") -> None:
 
 def column_names(X: Any, name: str = "X") -> list[Any] | None:
     """Return the column names of a data frame, which must be distinct; None of what is no frame."""
-    if isinstance(X, np.ndarray) or not hasattr(X, "columns") or not hasattr(X, "to_numpy"):
+    X = native(X)
+    if isinstance(X, np.ndarray) or not (is_arrow(X) or (hasattr(X, "columns") and hasattr(X, "to_numpy"))):
         return None
-    names = list(X.columns)
+    names = list(X.column_names if is_arrow(X) else X.columns)
     if len(set(names)) < len(names):
         raise _twice(name)
     return names
@@ -57,6 +95,7 @@ def eager_frame(X: Any, name: str = "X") -> Any:
     import narwhals.stable.v2 as nw
     from narwhals.exceptions import DuplicateError
 
+    X = native(X)
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
         return frame if isinstance(frame, nw.DataFrame) and frame.schema is not None else None
@@ -87,7 +126,10 @@ def as_numbers(X: Any, name: str = "X", instead: str = _INSTEAD) -> Any:
     TypeError, ValueError
         If it holds something else; the message names columns and dtypes, which are public, and never a cell.
     """
+    X = native(X)
     check_table(X, name)
+    if is_arrow(X):
+        return _numbers_of_arrow(X, name, instead)
     return (_numbers_of_array if column_names(X, name) is None else _numbers_of_frame)(X, name, instead)
 
 
@@ -100,6 +142,7 @@ def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
     tell_names : bool, default=False
         Whether frames that are not pandas' must tell their columns by an old protocol.
     """
+    X = native(X)
     check_table(X)
     if issparse(X):
         check_rows_and_columns(X)
@@ -107,6 +150,7 @@ def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
     names, X = column_names(X), as_numbers(X)
     if isinstance(X, np.ndarray):
         check_rows_and_columns(X)
+        return X
     return Named(np.asarray(X.to_numpy()), names) if tell_names and names is not None and not is_pandas(X) else X
 
 
@@ -145,14 +189,36 @@ def _numbers_of_frame(X: Any, name: str, instead: str) -> Any:
         raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
     for column, dtype in zip(X.columns, X.dtypes, strict=True):
         if not _holds_numbers(X, column, dtype):
-            told = re.split(r"[(\[]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
-            raise TypeError(f"{name} must hold numbers only, but column {shown(str(column))} has dtype {told}; {_way_out(told, instead)}.")
+            raise _no_numbers(name, column, dtype, instead)
     return _quietly(lambda: X.astype(float), name, instead) if is_pandas(X) and np.dtype(object) in list(X.dtypes) else X
+
+
+def _no_numbers(name: str, column: Any, dtype: Any, instead: str) -> TypeError:
+    told = re.split(r"[(\[<]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
+    return TypeError(f"{name} must hold numbers only, but column {shown(str(column))} has dtype {told}; {_way_out(told, instead)}.")
+
+
+def _numbers_of_arrow(X: Any, name: str, instead: str) -> np.ndarray:
+    """Return a Table as an array; what is missing is NaN."""
+    if not X.column_names:
+        raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
+    names, columns = column_names(X, name) or [], []
+    for column, field, cells in zip(names, X.schema, X.columns, strict=True):
+        if not _ARROW_NUMBERS.fullmatch(str(field.type)):
+            raise _no_numbers(name, column, field.type, instead)
+        array = cells.to_numpy()
+        columns.append(array.astype(float) if array.dtype == object else array)  # booleans, of which some are missing
+    # Column by column, as Arrow holds them.
+    rows = np.empty((X.num_rows, len(columns)), dtype=np.result_type(*columns), order="F")
+    for j, array in enumerate(columns):
+        rows[:, j] = array
+    return rows
 
 
 def _holds_numbers(X: Any, column: Any, dtype: Any) -> bool:
     """Whether numpy reads a column as numbers, or it has objects, which are tried."""
-    if str(dtype).startswith(("Sparse", "Int128", "UInt128")):  # the oldest polars panics on whole numbers of 128 bits
+    # The oldest polars panics on whole numbers of 128 bits; of numbers within a cell numpy makes more columns.
+    if str(dtype).startswith(("Sparse", "Int128", "UInt128", "Struct", "Array", "List")):
         return False
     if is_pandas(X):
         return dtype == np.dtype(object) or getattr(dtype, "kind", "O") in "iufb"
@@ -174,30 +240,28 @@ def _numbers_of_array(X: Any, name: str, instead: str) -> np.ndarray:
     return array
 
 
+def way_out(dtype: str) -> str | None:
+    """Return what to do with a column of this dtype, in which there are no numbers, no words and no dates; None if it has some."""
+    return next((way for pattern, way in _WAYS_OUT if re.match(pattern, dtype, re.IGNORECASE)), None)
+
+
 def _way_out(dtype: str, instead: str) -> str:
-    if _TIMES.match(dtype):
-        return "turn times into numbers first, such as days since a public date"
-    if dtype.startswith("Sparse"):
-        return "make it dense first"
-    if dtype.startswith(("Int", "UInt", "Decimal", "complex")):
-        return "cast it to a number of 64 bits"
-    return f"drop it, or {instead}"
+    if re.match(_TIMES, dtype) or dtype.startswith(("Date", "Timestamp")):
+        return f"turn it into numbers first, such as days since a public date, or {instead} (Date, DateTime)"
+    return way_out(dtype) or f"drop it, or {instead}"
 
 
 def _quietly(convert: Callable[[], Any], name: str, instead: str) -> Any:
     """Call `convert`; what goes wrong is said without the cell it went wrong on, which numpy's own error quotes."""
-    kind: type[Exception]
     try:
         with np.errstate(all="ignore"):
             return convert()
     except MemoryError:
         raise
-    except TypeError:
-        kind = TypeError
     except Exception:  # also of the caller's own objects
-        kind = ValueError
-    # Raised here, so that it has no context.
-    raise kind(
+        pass
+    # Raised here, so that it has no context; of one type, whatever kind of table it is.
+    raise TypeError(
         f"{name} must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a number); "
         f"drop their columns, or {instead}."
     )

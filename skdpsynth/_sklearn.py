@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, validate_data
 
 from skdpsynth._checks import check_choice, is_inside, is_whole  # noqa: F401  for files that have not moved to _checks; remove
-from skdpsynth._input import Named, column_names, is_pandas, table_of_numbers
+from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
 from skdpsynth._locks import lock_of
 
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
@@ -37,11 +37,17 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     X : ndarray or compressed sparse rows, of shape (n_samples, n_features)
         No copy where the input is such numbers already.
     """
-    X = table_of_numbers(X, tell_names=not _READS_FRAMES)
-    kinds = {"ensure_all_finite": False, "accept_sparse": ["csr"] if get_tags(estimator).input_tags.sparse else False}
+    X = native(X)
+    table = table_of_numbers(X, tell_names=not _READS_FRAMES)
+    kinds: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": ensure_min_samples}
+    kinds["accept_sparse"] = ["csr"] if get_tags(estimator).input_tags.sparse else False
     # A floating-point warning would tell of values; and one thread at a time, as `_one_at_a_time` says.
     with _one_at_a_time(), np.errstate(all="ignore"):
-        rows = validate_data(estimator, X, reset=reset, ensure_min_samples=ensure_min_samples, **kinds)
+        if is_arrow(X):  # of which nothing but the array of its numbers is left
+            remember_columns(estimator, X, reset=reset)
+            rows = check_array(table, estimator=estimator, input_name="X", **kinds)
+        else:
+            rows = validate_data(estimator, table, reset=reset, **kinds)
     if not allow_nan:
         check_finite(rows.data if issparse(rows) else rows)
     return rows
@@ -94,8 +100,8 @@ def check_finite(rows: np.ndarray) -> None:
 
 def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:
     """Set or compare ``n_features_in_`` and ``feature_names_in_`` for a table that need not hold numbers, without reading a cell."""
-    names = column_names(X)
-    if names is not None and not is_pandas(X):
+    X, names = native(X), column_names(X)
+    if names is not None and not is_pandas(X) and not _READS_FRAMES:
         X = Named(X, names)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
 

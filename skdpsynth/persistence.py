@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth._checks import shown
 
-__all__ = ["load", "savable", "save"]
+__all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
 
 _FORMAT = 2
 _DTYPES = "biuf"
@@ -110,6 +110,28 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path must lie in a folder that exists, got {shown(str(path.parent))}; make it first.")
+    _write_beside(path, _members_of(thing))
+
+
+def to_bytes(thing: Any) -> bytes:
+    """Return what `save` would write to a file, to be sent or kept elsewhere; equal objects give equal bytes.
+
+    Parameters
+    ----------
+    thing : object
+        Of a class that is marked with `savable`.
+
+    Returns
+    -------
+    data : bytes
+    """
+    file = io.BytesIO()
+    _write(file, _members_of(thing))
+    return file.getvalue()
+
+
+def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
+    """Return the names of the members of a file, and what makes them."""
     kind = type(thing).__name__
     if not _is_savable(type(thing)):
         raise TypeError(f"A {kind} cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable.")
@@ -117,7 +139,7 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     text = json.dumps({"format": _FORMAT, "object": _encode(thing, arrays, kind)}, allow_nan=False).encode()
     if _is_too_long(text):
         raise ValueError(f"A {kind} of so many parts cannot be saved, {len(text) >> 20} MB of text; keep fewer of them.")
-    _write_beside(path, [(_TEXT, lambda: text), *((name, lambda array=array: _npy(array)) for name, array in arrays.items())])
+    return [(_TEXT, lambda: text), *((name, lambda array=array: _npy(array)) for name, array in arrays.items())]
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -154,15 +176,40 @@ def load(path: str | os.PathLike[str]) -> Any:
     (3, 1)
     """
     with open(path, "rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                return _read(archive, os.fstat(file.fileno()).st_size)
-        except _Refused as error:
-            raise ValueError(f"{path} {error}") from None
-        except MemoryError:
-            raise MemoryError(f"{path} holds more than there is memory for; load it where there is more.") from None
-        except Exception as error:  # whatever a damaged file makes a parser say
-            raise ValueError(f"{path} was not written by save, or is damaged ({type(error).__name__}); write it again.") from None
+        return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
+
+
+def from_bytes(data: bytes, name: str = "data") -> Any:
+    """Read what `to_bytes` returned: no code in it runs, and no module that it names is imported.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str, default="data"
+        What the caller calls it, for messages.
+
+    Returns
+    -------
+    thing : object
+
+    Raises
+    ------
+    ValueError
+        If these are no such bytes, or hold a class that no imported module has marked.
+    """
+    return _read_file(io.BytesIO(data), len(data), name, "to_bytes")
+
+
+def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _read(archive, size)
+    except _Refused as error:
+        raise ValueError(f"{name} {error}") from None
+    except MemoryError:
+        raise MemoryError(f"{name} holds more than there is memory for; load it where there is more.") from None
+    except Exception as error:  # whatever a damaged file makes a parser say
+        raise ValueError(f"{name} was not written by {writer}, or is damaged ({type(error).__name__}); write it again.") from None
 
 
 class _Refused(Exception):

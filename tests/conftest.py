@@ -2,8 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
+from skdpsynth.models import _latent_factors
 from skdpsynth.testing._door import watched
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+settings.load_profile("any machine")
 
 
 @pytest.fixture
@@ -17,3 +23,9 @@ def door():
     """The door, watched: `draws` and `take()` tell what passed; `answer` says what comes out, and `replay` old answers."""
     with watched() as seen:
         yield seen
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Models of tables are fitted in a few steps, where the quality of samples is not the point."""
+    monkeypatch.setattr(_latent_factors, "_STEPS", 20)

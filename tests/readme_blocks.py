@@ -32,6 +32,14 @@ def test_the_page_on_ledgers_shows_what_python_shows():
     assert doctest.DocTestRunner().run(test).failed == 0
 
 
+def test_the_page_on_schemas_shows_what_python_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks("docs/schemas.md", "pycon"))
+    test = doctest.DocTestParser().get_doctest(code, {}, "docs/schemas.md", None, 0)
+    assert len(test.examples) >= 10
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
 def test_the_mechanism_of_the_documentation_keeps_the_laws(tmp_path, monkeypatch):
     code = blocks("docs/mechanism.md", "python")
     assert len(code) == 3

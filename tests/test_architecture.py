@@ -23,17 +23,17 @@ FLOORS = {
     7: {"testing", "report", "auditing", "model_selection", "plotting"},
     6: {"synthesis"},
     5: {"decomposition", "continual"},
-    4: {"fitting"},
+    4: {"fitting", "federated"},
     3: {"statistics", "models"},
     2: {"measures"},
     1: {"privacy", "domain"},
 }
-FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms} | {"metrics": 3}
+FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms} | {"metrics": 4}
 # What every room stands on. Of these files each imports only those before it.
-GROUND = ("_version", "exceptions", "_checks", "_locks", "_input", "_sklearn", "persistence", "_change")
-NO_PRIVACY = {"domain", "measures", "models", "statistics", "metrics"}  # where nothing can be released
+GROUND = ("_version", "exceptions", "_checks", "_locks", "_blas", "_workers", "_input", "_sklearn", "persistence", "_change")
+NO_PRIVACY = {"domain", "measures", "models", "statistics", "metrics", "federated"}  # where nothing can be released
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter
-OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "ot", "ortools"}
+OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}
 NOISE = {"laplace", "normal", "standard_normal", "multivariate_normal", "lognormal", "randn", "geometric", "exponential"}
 NOISE |= {"standard_exponential", "gumbel", "logistic", "standard_t", "standard_cauchy", "poisson", "negative_binomial"}
 

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.models import _latent_factors
 from skdpsynth.testing import check_synthesizer
 from skdpsynth.testing._fit_laws import leaves_nothing
 
@@ -23,6 +24,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore:epsilon=500 is above:skdpsynth.exceptions.BudgetWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch):
+    """Models of tables that are fitted in fewer steps: what is asked here does not hang on how well they fit."""
+    monkeypatch.setattr(_latent_factors, "_STEPS", 100)
 
 
 def laws():

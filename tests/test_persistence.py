@@ -33,10 +33,11 @@ from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, P
 from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.persistence import savable, save
+from skdpsynth.persistence import from_bytes, savable, save, to_bytes
 from skdpsynth.privacy import check_rng
 
 pytestmark = [
+    pytest.mark.usefixtures("hasty"),
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore:epsilon=500 is above:skdpsynth.exceptions.BudgetWarning"),
 ]
@@ -82,6 +83,19 @@ def ledger(fitted):
 
 
 # There and back
+
+
+def test_bytes_are_those_of_the_file_and_come_back_as_it_does(path):
+    box = Box([0, 1], [2, 3])
+    save(box, path)
+    assert to_bytes(box) == path.read_bytes()
+    assert np.array_equal(from_bytes(to_bytes(box)).low, box.low)
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", to_bytes(Box([0], [1]))[:-9]])
+def test_bytes_that_are_damaged_are_refused_by_their_name(data):
+    with pytest.raises(ValueError, match=r"^message was not written by to_bytes, or is damaged \(\w+\); write it again\.$"):
+        from_bytes(data, "message")
 
 
 @each

@@ -17,7 +17,7 @@ from skdpsynth.measures import DiscreteMeasure, Lattice
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, SecureBits, mechanism
 from skdpsynth.privacy._noise import Noise
-from skdpsynth.statistics import Change, Histogram, Query
+from skdpsynth.statistics import Change, Histogram, Query, total
 from skdpsynth.synthesis import PrivateSynthesizer
 from skdpsynth.testing import check_synthesizer
 from skdpsynth.testing._door import fixed_bits, watched
@@ -56,7 +56,7 @@ class NoisyHistogram(PrivateSynthesizer):
         return Cells(cells=cells, noise=mechanism(Histogram.change(facts.neighboring), PrivacyLoss(epsilon=facts.epsilon), ("laplace",)))
 
     def _release(self, rows, plan, budget):
-        noisy = budget.answer(Histogram.of(rows, plan.cells).query(budget.relation), plan.noise, "counts of the cells")
+        noisy = budget.answer(total(rows, Histogram.over(plan.cells)).query(budget.relation), plan.noise, "counts of the cells")
         self._keep(noisy, plan.cells)
 
     def _keep(self, noisy, cells):
@@ -80,14 +80,14 @@ class TooLittleNoise(NoisyHistogram):
     """Says by how much a row moves the counts, and draws an eighth of the noise for it."""
 
     def _release(self, rows, plan, budget):
-        counts, noise = Histogram.of(rows, plan.cells).counts, DiscreteLaplace(plan.noise.noise.scale / 8)
+        counts, noise = total(rows, Histogram.over(plan.cells)).counts, DiscreteLaplace(plan.noise.noise.scale / 8)
         noisy = budget.accountant.release(counts, noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change)
         self._keep(noisy, plan.cells)
 
 
 class TooLittleNoiseForAnUnstatedChange(NoisyHistogram):
     def _release(self, rows, plan, budget):
-        counts, noise = Histogram.of(rows, plan.cells).counts, DiscreteLaplace(plan.noise.noise.scale / 8)
+        counts, noise = total(rows, Histogram.over(plan.cells)).counts, DiscreteLaplace(plan.noise.noise.scale / 8)
         self._keep(budget.accountant.release(counts, noise, budget.rng, name="counts", loss=plan.noise.loss), plan.cells)
 
 
@@ -95,7 +95,7 @@ class TooLittleNoiseForAFalseChange(NoisyHistogram):
     """Counts each row eight times, and says that it counts it once."""
 
     def _release(self, rows, plan, budget):
-        counts = 8 * Histogram.of(rows, plan.cells).counts
+        counts = 8 * total(rows, Histogram.over(plan.cells)).counts
         self._keep(budget.answer(Query(counts, Histogram.change(budget.relation)), plan.noise, "counts"), plan.cells)
 
 
@@ -104,7 +104,7 @@ class NoiseOfItsOwn(NoisyHistogram):
 
     def _release(self, rows, plan, budget):
         budget.accountant.spend(plan.noise.loss, name="counts")
-        noisy = Histogram.of(rows, plan.cells).counts + np.random.default_rng().integers(-3, 4, plan.cells.n_cells)
+        noisy = total(rows, Histogram.over(plan.cells)).counts + np.random.default_rng().integers(-3, 4, plan.cells.n_cells)
         self._keep(noisy, plan.cells)
 
 
@@ -113,13 +113,13 @@ class TellsOfRows(NoisyHistogram):
 
     def _release(self, rows, plan, budget):
         super()._release(rows, plan, budget)
-        self.n_inside_ = int(((rows >= 0) & (rows <= 1)).all(axis=1).sum())
+        self.n_inside_ = int(((rows.collected() >= 0) & (rows.collected() <= 1)).all(axis=1).sum())
 
 
 class WarnsOfRows(NoisyHistogram):
     def _release(self, rows, plan, budget):
         super()._release(rows, plan, budget)
-        if (rows > 0.99).any():
+        if (rows.collected() > 0.99).any():
             budget.warn("some values lie near the upper bound")
 
 
@@ -128,8 +128,8 @@ class AsksWhatRowsSay(NoisyHistogram):
 
     def _release(self, rows, plan, budget):
         half = mechanism(plan.noise.change, PrivacyLoss(epsilon=plan.noise.loss.epsilon / 2), ("laplace",))
-        query = Histogram.of(rows, plan.cells).query(budget.relation)
-        again = budget.answer(query, half, "again") if (rows > 0.99).any() else 0
+        query = total(rows, Histogram.over(plan.cells)).query(budget.relation)
+        again = budget.answer(query, half, "again") if (rows.collected() > 0.99).any() else 0
         self._keep(budget.answer(query, half, "counts") + again, plan.cells)
 
 
@@ -138,7 +138,7 @@ class KeepsTheMean(NoisyHistogram):
 
     def _release(self, rows, plan, budget):
         super()._release(rows, plan, budget)
-        self._mean = rows.mean(axis=0)
+        self._mean = rows.collected().mean(axis=0)
 
 
 class Box:
@@ -167,28 +167,28 @@ class TellsOfManyRows(NoisyHistogram):
     def _release(self, rows, plan, budget):
         super()._release(rows, plan, budget)
         if len(rows) > 300:
-            self.mean_ = rows.mean(axis=0)
+            self.mean_ = rows.collected().mean(axis=0)
 
 
 class TellsOfOneColumn(NoisyHistogram):
     def _release(self, rows, plan, budget):
         super()._release(rows, plan, budget)
         if rows.shape[1] == 1:
-            self.mean_ = rows.mean(axis=0)
+            self.mean_ = rows.collected().mean(axis=0)
 
 
 class TellsOfManyColumns(NoisyHistogram):
     def _release(self, rows, plan, budget):
         super()._release(rows, plan, budget)
         if rows.shape[1] > 3:
-            self.mean_ = rows.mean(axis=0)
+            self.mean_ = rows.collected().mean(axis=0)
 
 
 class IsHonestWithASeedOnly(NoisyHistogram):
     """Gives the exact counts where no test looks: the bits say that they are secure."""
 
     def _release(self, rows, plan, budget):
-        counts = Histogram.of(rows, plan.cells)
+        counts = total(rows, Histogram.over(plan.cells))
         noisy = budget.answer(counts.query(budget.relation), plan.noise, "counts")
         self._keep(noisy if budget.rng.seeded else counts.counts + (noisy > counts.counts), plan.cells)
 
@@ -228,7 +228,7 @@ class NoiseOfAnotherClass(NoisyHistogram):
     noise: ClassVar = LoudLaplace
 
     def _release(self, rows, plan, budget):
-        counts, noise = Histogram.of(rows, plan.cells).counts, plan.noise.noise
+        counts, noise = total(rows, Histogram.over(plan.cells)).counts, plan.noise.noise
         noise = self.noise(noise.scale) if noise.scale else noise
         self._keep(
             budget.accountant.release(counts, noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change), plan.cells
@@ -251,7 +251,7 @@ class AnswersThroughAPartOfADoor(NoisyHistogram):
         door = budget.accountant.standing(noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change)
         if noise.scale:
             door = door.part(DiscreteLaplace(1), loss)
-        self._keep(door.release(Histogram.of(rows, plan.cells).counts, "counts"), plan.cells)
+        self._keep(door.release(total(rows, Histogram.over(plan.cells)).counts, "counts"), plan.cells)
 
 
 class KeepsRows(NoisyHistogram):
@@ -307,15 +307,15 @@ class WarnsAtItsOwnLine(NoisyHistogram):
 
 class RefusesAfterTheCharge(NoisyHistogram):
     def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
         if self.epsilon > 1000:
             raise ValueError("epsilon must be at most 1000; take less.")
-        super()._release(rows, plan, budget)
 
 
 class WarnsAfterTheCharge(NoisyHistogram):
     def _release(self, rows, plan, budget):
-        warnings.warn("this is an experiment", UserWarning, stacklevel=2)
         super()._release(rows, plan, budget)
+        warnings.warn("this is an experiment", UserWarning, stacklevel=2)
 
 
 class SamplesOutsideTheBox(NoisyHistogram):
@@ -351,7 +351,7 @@ class LosesTheBudget(NoisyHistogram):
 
     def _release(self, rows, plan, budget):
         half = mechanism(plan.noise.change, PrivacyLoss(epsilon=plan.noise.loss.epsilon / 2), ("laplace",))
-        self._keep(budget.answer(Histogram.of(rows, plan.cells).query(budget.relation), half, "counts"), plan.cells)
+        self._keep(budget.answer(total(rows, Histogram.over(plan.cells)).query(budget.relation), half, "counts"), plan.cells)
 
 
 class LeavesFiltersChanged(NoisyHistogram):
@@ -424,7 +424,7 @@ class AsksMoreOfMoreRows(NoisyHistogram):
         return Copies(cells=cells, noise=noise, times=times, spends_delta=noise.spends_delta)
 
     def _release(self, rows, plan, budget):
-        counts = np.tile(Histogram.of(rows, plan.cells).counts, (plan.times, 1))
+        counts = np.tile(total(rows, Histogram.over(plan.cells)).counts, (plan.times, 1))
         noisy = budget.answer(Query(counts, plan.noise.change), plan.noise, "counts")
         self._keep(noisy.mean(axis=0), plan.cells)
 

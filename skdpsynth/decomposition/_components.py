@@ -10,9 +10,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._input import dense_chunks
-from skdpsynth._sklearn import check_points, validate_rows
+from skdpsynth._sklearn import check_points
+from skdpsynth.domain import check_enough, continue_numbers, gathered
 
-_MOST_AUTO = 10  # largest n_components that "auto" chooses
+MOST_AUTO = 10  # largest n_components that "auto" chooses
 _LEADING = 0.4  # of the largest entry: the first entry so large is made positive
 _VALUES = 1 << 17  # of rows that are scored at a time
 _NARROWEST, _WIDEST = 1e-12, 1e15  # sides whose squares, and one over those of a grid step, are floats of 32 bits
@@ -68,19 +69,10 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if self.n_components is None:
             return len(values)
         if isinstance(self.n_components, str):
-            return int(np.clip(np.sum(values > self.noise_edge_), 1, min(_MOST_AUTO, len(values))))
+            return int(np.clip(np.sum(values > self.noise_edge_), 1, min(MOST_AUTO, len(values))))
         if isinstance(self.n_components, numbers.Integral):
             return int(self.n_components)
         return min(int(np.argmax(np.append(shares, math.inf) > self.n_components)) + 1, len(values))
-
-    def _keep(self, n_components: int) -> None:
-        """Keep the first components alone, as if so many had been asked for."""
-        dropped = self.explained_variance_[n_components:].sum()
-        rest = min(self.n_samples_, len(self.mean_)) - self.n_components_
-        self.noise_variance_ = (self.noise_variance_ * max(rest, 0) + float(dropped)) / max(rest + self.n_components_ - n_components, 1)
-        self.n_components_ = n_components
-        for name in ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
-            setattr(self, name, getattr(self, name)[:n_components])
 
     def transform(self, X: Any) -> Any:
         """Project rows onto the components.
@@ -89,8 +81,8 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-            Sparse rows are projected as they are.
+        X : array-like, sparse matrix, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+            Sparse rows are projected as they are; files and all else that is not in memory, chunk by chunk.
 
         Returns
         -------
@@ -99,7 +91,9 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             its ``explained_variance_``, or of the smallest variance that stands out of noise and grid, if that is larger.
         """
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        return gathered(continue_numbers(self, X).map(self._projected, self.n_components_))
+
+    def _projected(self, X: Any) -> np.ndarray:
         dtype, axes, mean = _float_of(X), self._axes(-1).T, self.mean_.astype(float)
         if issparse(X):
             return (X @ axes - mean @ axes).astype(dtype)
@@ -157,14 +151,16 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array-like, sparse matrix, data frame or other table that `fit` takes, of shape (n_samples, n_features)
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        return gathered(continue_numbers(self, X).map(self._scores))
+
+    def _scores(self, X: Any) -> np.ndarray:
         scores = np.empty(X.shape[0])
         for rows, chunk in dense_chunks(X, max(1, _VALUES // X.shape[1])):
             scores[rows] = self._log_likelihood(chunk)
@@ -177,7 +173,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array-like, sparse matrix, data frame or other table that `fit` takes, of shape (n_samples, n_features)
         y : None
             Ignored.
 
@@ -185,7 +181,12 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         score : float
         """
-        return float(np.mean(self.score_samples(X)))
+        check_is_fitted(self)
+        n_samples, total = 0, 0.0
+        for scores in continue_numbers(self, X).map(self._scores).chunks():
+            n_samples, total = n_samples + len(scores), total + float(scores.sum())
+        check_enough(n_samples, 1)
+        return total / n_samples
 
     @property
     def _n_features_out(self) -> int:
@@ -238,14 +239,31 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return -0.5 * (squares + log_volume + len(self.mean_) * math.log(2 * math.pi))
 
 
+def keep_first(fitted: PrincipalComponents, n_components: int) -> None:
+    """Keep the first components alone, as if so many had been asked for.
+
+    Parameters
+    ----------
+    fitted : PrincipalComponents
+        Changed in place. What is dropped counts as variance beside the components.
+    n_components : int
+        At most as many as it has.
+    """
+    dropped = float(fitted.explained_variance_[n_components:].sum())
+    rest = min(fitted.n_samples_, len(fitted.mean_)) - fitted.n_components_
+    fitted.noise_variance_ = (fitted.noise_variance_ * max(rest, 0) + dropped) / max(rest + fitted.n_components_ - n_components, 1)
+    fitted.n_components_ = n_components
+    for name in ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
+        setattr(fitted, name, getattr(fitted, name)[:n_components])
+
+
 def with_signs(vectors: np.ndarray) -> np.ndarray:
     """Return rows, each with the sign that makes its first large entry positive: the first of at least 0.4 of the largest.
 
     No rule is stable at every vector: a continuous odd function has a zero on every path from v to -v. The largest entry and the sum are
     at their zeros on just the vectors that data have: contrasts, waves, patterns of images, where equal entries of both signs flip every
-    other fit. Of 30 rules (sums with generic, falling and oscillating weights, powers, largest and first entries) on 23 families of
-    vectors (cosines, patches, contrasts, random), each with noise of a tenth, this one flips least: 3.1 % of pairs of fits (largest entry:
-    30 %), and 1.0 % (28 %) at a third of that noise.
+    other fit. Of the rules that were tried (sums with generic, falling and oscillating weights, powers, largest and first entries) on
+    cosines, patches, contrasts and random vectors with noise, this one flips least.
     """
     size = np.abs(vectors)
     first = np.argmax(size >= _LEADING * size.max(axis=1, keepdims=True), axis=1)

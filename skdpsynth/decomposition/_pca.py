@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_inside, is_real, is_whole, shown
-from skdpsynth.decomposition._ball import shrunken
 from skdpsynth.decomposition._components import PrincipalComponents, kept_dtype
+from skdpsynth.decomposition._location import shrunken
 from skdpsynth.decomposition._steps import Steps, steps_of
-from skdpsynth.domain import BITS, Ball, Box
+from skdpsynth.domain import BITS, Ball, Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator
 from skdpsynth.persistence import savable
 
@@ -49,11 +49,12 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         0: pure differential privacy.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=(0.0, 1.0)
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data. Noise has one size on all columns, so put columns of unlike units on one
         scale first, by their public bounds: ``(X - low) / (high - low)``. Bounds may be generous where rows are many or
         lie about the centre: the noise on the moments follows the radius, not the box.
+        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which tables are neighbours. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
         where one has a row more; the number of rows is private, and a twentieth of the budget buys a noisy one.
@@ -61,6 +62,9 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         A shared budget, charged the whole ``epsilon`` before the first draw. None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
+    n_jobs : int, default=None
+        Threads that add up the rows, as everywhere in scikit-learn: the model does not depend on it. None: 1, or what
+        ``joblib.parallel_config`` says.
 
     Attributes
     ----------
@@ -83,6 +87,8 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     n_components_ : int
     covariance_ : ndarray of shape (n_features, n_features)
         The noisy covariance (about the public centre, if that was asked for); it need not be positive.
+    bounds_ : tuple of ndarray of shape (n_features,)
+        Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
         What was spent, as a record.
     n_samples_ : int
@@ -170,6 +176,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         neighboring: str = "replace_one",
         accountant: Any = None,
         random_state: Any = None,
+        n_jobs: Any = None,
     ) -> None:
         self.n_components = n_components
         self.center = center
@@ -182,21 +189,23 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.neighboring = neighboring
         self.accountant = accountant
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _plan(self, facts: Facts) -> Steps:
         point = self._check_parameters(facts.box)
         has_mean = isinstance(self.center, str) and self.center == "private"
         kinds = [self.noise] if self.noise != "auto" else ["matrix_laplace", *(["gaussian"] if facts.delta else [])]
+        kinds = kinds if facts.rho is None else ["gaussian"]
         options = [steps for kind in kinds if (steps := steps_of(kind, facts, point, self.max_norm, has_mean)) is not None]
         if not options:
             raise ValueError(
                 f"epsilon is too small for {facts.n_features} features, got {shown(self.epsilon)}; use a larger epsilon or fewer features."
             )
         plan = min(options, key=lambda steps: steps.relative_edge)
-        self._warn_of_noise(plan, facts)
+        self._warn_of_noise(plan, facts, point)
         return plan
 
-    def _warn_of_noise(self, plan: Steps, facts: Facts) -> None:
+    def _warn_of_noise(self, plan: Steps, facts: Facts, point: np.ndarray | None) -> None:
         """Warn, from public numbers, if noise alone exceeds the largest variance that rows can have, or where a delta would help."""
         n_samples = facts.n_samples or 1
         if plan.relative_edge > n_samples:
@@ -205,15 +214,16 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 "the components will be noise; use more rows, fewer features, a larger epsilon, or delta > 0."
             )
         if self.noise == "auto" and not facts.delta and facts.epsilon != math.inf:
-            gaussian = steps_of("gaussian", facts.part(delta=facts.usual_delta), None, None, plan.has_mean)
+            gaussian = steps_of("gaussian", facts.part(delta=facts.usual_delta), point, self.max_norm, plan.has_mean)
             facts.warn_if_delta_helps(plan.relative_edge, gaussian.relative_edge if gaussian else 0.0)
 
-    def _release(self, X: Any, plan: Steps, budget: Budget) -> None:
-        ball, stretch = plan.located(X, self.n_samples_, budget)
-        total, second = plan.answered(X, ball, budget)
+    def _release(self, rows: Rows, plan: Steps, budget: Budget) -> None:
+        gridded, plan = plan.on_grid(rows)
+        ball, stretch = plan.located(gridded, self.n_samples_, budget)
+        total, second = plan.answered(gridded, ball, budget)
         mean, covariance = self._centred(total, second, ball, plan.mean_deviation(ball) / self.n_samples_ if plan.has_mean else 0.0)
         edge = stretch * plan.edge(ball) / self.n_samples_ * float(np.max(ball.unit)) ** 2
-        self._set_components(stretch * covariance, mean, edge, kept_dtype(X, ball.width), float(ball.box.step.min()))
+        self._set_components(stretch * covariance, mean, edge, kept_dtype(rows, ball.width), float(ball.box.step.min()))
         if self.explained_variance_[0] < self.noise_edge_ and plan.relative_edge <= self.n_samples_:  # else it was told before
             budget.warn(
                 f"None of the components stands above noise_edge_={self.noise_edge_:.3g}, the largest variance that noise alone may show; "
@@ -231,6 +241,10 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             )
         if not 1e-150 < box.width.min() <= box.width.max() < 1e140:
             raise ValueError("bounds must span widths from 1e-150 to 1e140, whose squares with noise are floats; rescale the columns.")
+        if has_private(self.bounds) and (self.max_norm is not None or not (isinstance(self.center, str) or self.center is None)):
+            raise ValueError(
+                "max_norm and a point as center must be left out for bounds='private', because they tell where rows lie; give bounds too."
+            )
         self._check_max_norm(box)
         if not isinstance(self.whiten, bool | np.bool_):
             raise ValueError(f"whiten must be True or False, got {shown(self.whiten)}; False keeps the units of the columns.")

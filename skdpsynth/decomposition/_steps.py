@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import units
-from skdpsynth.decomposition._ball import centre_of, radii_below, radius_of
-from skdpsynth.domain import Ball
+from skdpsynth.decomposition._location import centre_of, radii_below, radius_of
+from skdpsynth.domain import Ball, Rows
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.privacy import Mechanism, PrivacyLoss, loss_of_kind, mechanism, scale_of_kind
-from skdpsynth.statistics import Gram, Histogram, Moments, Packing, Sums
+from skdpsynth.statistics import Gram, Histogram, Moments, Packing, Sums, total
 
 _CENTRE_SHARE = Fraction(1, 10)  # of the budget; measured, and little depends on it
 _RADIUS_SHARES = (0.02, 0.2)  # a tenth at 1000 for rows times epsilon; few rows need more to be seen
@@ -95,32 +95,41 @@ class Steps(Plan):
         scale = scale_of_kind(self.kind, layout.change(self.relation), self.moments)
         return n_samples * layout.largest_term < _LARGEST_SUM and scale * ball.box.n_features <= _LARGEST_SCALE
 
-    def located(self, X: Any, n_samples: int, budget: Budget) -> tuple[Ball, float]:
+    def on_grid(self, rows: Rows) -> tuple[Rows, "Steps"]:
+        """Return rows as grid coordinates in memory, if they take little and are read more than once, and these steps for them."""
+        if (self.centre is None and self.radius is None) or rows.is_sparse:
+            return rows, self
+        kept = rows.map(self.ball.coordinates).kept_if_small(2 * rows.n_features)
+        return (kept, replace(self, ball=self.ball.of_coordinates())) if kept.maps == () else (rows, self)
+
+    def located(self, rows: Rows, n_samples: int, budget: Budget) -> tuple[Ball, float]:
         """Return the ball where the rows lie, about a private centre and with a private radius as far as these are bought.
 
         The second number is by how much shrinking rows to the ball takes from their squares, as a factor.
         """
         if self.centre is None and self.radius is None:
             return self.ball, 1.0
-        sums, ball = Sums.of(X, self.ball), self.ball
+        sums, ball = total(rows, self._survey(self.ball)), self.ball
         if self.centre is not None:
             noisy = budget.answer(sums.query(self.relation, ball), self.centre, "centre")
             ball = ball.about(centre_of(noisy / n_samples, self.centre.deviation / n_samples))
-            sums = Sums.of(X, ball) if ball.centre.any() else sums
+            sums = total(rows, self._survey(ball)) if ball.centre.any() and self.radius is not None else sums
         return (ball, 1.0) if self.radius is None else self._shrunk(sums.lengths, n_samples, ball, self.radius, budget)
 
-    def _shrunk(self, lengths: np.ndarray, n_samples: int, ball: Ball, noise: Mechanism, budget: Budget) -> tuple[Ball, float]:
+    def _survey(self, ball: Ball) -> Any:
+        return Sums.over(ball, np.zeros(0) if self.radius is None else radii_below(ball.reach))
+
+    def _shrunk(self, lengths: Histogram, n_samples: int, ball: Ball, noise: Mechanism, budget: Budget) -> tuple[Ball, float]:
         """Return the ball with the radius beyond which rows cost more in noise than they tell."""
         radii = radii_below(ball.reach)
-        cells = len(radii) - 1 - np.searchsorted(radii[::-1], lengths)
-        counts = budget.answer(Histogram.of_cells(cells, len(radii)).query(self.relation), noise, "radius")
+        counts = budget.answer(lengths.query(self.relation), noise, "radius")
         place, stretch = radius_of(counts, radii, noise.deviation, self.edge(ball) / ball.reach, n_samples)
         return ball.within(int(radii[place])), stretch
 
-    def answered(self, X: Any, ball: Ball, budget: Budget) -> tuple[np.ndarray | None, np.ndarray]:
+    def answered(self, rows: Rows, ball: Ball, budget: Budget) -> tuple[np.ndarray | None, np.ndarray]:
         """Release the moments of rows in a ball: their sum, or None, and their second moment, both with noise."""
         layout = self.layout(ball)
-        query = Moments.of(X, ball).query(self.relation, layout)
+        query = total(rows, Moments.over(ball)).query(self.relation, layout)
         return layout.unpacked(budget.answer(query, self.noise(layout), "moments"))
 
 
@@ -160,9 +169,13 @@ def _public_ball(kind: str, facts: Facts, bits: int, point: np.ndarray | None, m
 def _steps(kind: str, facts: Facts, ball: Ball, share: PrivacyLoss, has_mean: bool, locates: bool) -> Steps:
     """Share the budget between the steps that are worth their cost."""
     relation, n_samples, d = facts.neighboring, facts.n_samples or 1, ball.box.n_features
-    bare = Steps(kind == "gaussian", ball=ball, kind=kind, has_mean=has_mean, centre=None, radius=None, moments=share, relation=relation)
-    # Where the grid is too fine for the moments, the noise of the sums may have a scale that cannot be drawn either.
-    if share.is_infinite or not locates or not bare.fits(n_samples):
+    in_rho = None if kind != "gaussian" or share.is_infinite else "gaussian" if share.gaussian else "zcdp"
+    bare = Steps(
+        kind == "gaussian", rho=in_rho, ball=ball, kind=kind, has_mean=has_mean, centre=None, radius=None, moments=share, relation=relation
+    )
+    # Without noise only a public radius needs a centre. Where the grid is too fine for the moments, the noise of the sums may have a
+    # scale that cannot be drawn either.
+    if not locates or (share.is_infinite and ball.squared_radius is None) or not bare.fits(n_samples):
         return bare
     radius_share = Fraction(round(1000 * float(np.clip(0.1 * (1000 / facts.size) ** 0.6, *_RADIUS_SHARES))), 1000)
     for_centre, for_radius, _ = share.split([_CENTRE_SHARE, radius_share, 1 - _CENTRE_SHARE - radius_share])

@@ -3,20 +3,59 @@
 from skdpsynth.domain._ball import Ball as Ball
 from skdpsynth.domain._box import BITS as BITS
 from skdpsynth.domain._box import Box
+from skdpsynth.domain._closing import Closing as Closing
+from skdpsynth.domain._closing import bounded as bounded
+from skdpsynth.domain._closing import listed_levels as listed_levels
+from skdpsynth.domain._closing import made_up_kinds as made_up_kinds
+from skdpsynth.domain._closing import unknown_of as unknown_of
+from skdpsynth.domain._closing import unlisted_in as unlisted_in
 from skdpsynth.domain._container import Container as Container
+from skdpsynth.domain._dates import MICROSECONDS as MICROSECONDS
+from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._dates import Times as Times
+from skdpsynth.domain._dtypes import check_dtypes as check_dtypes
 from skdpsynth.domain._encoder import MixedTypeEncoder
 from skdpsynth.domain._encoder import decode as decode
 from skdpsynth.domain._encoder import encode as encode
+from skdpsynth.domain._files import checked_path as checked_path
+from skdpsynth.domain._files import write_table as write_table
+from skdpsynth.domain._findings import Findings
+from skdpsynth.domain._form import Form as Form
+from skdpsynth.domain._form import as_chunk as as_chunk
 from skdpsynth.domain._grid import Grid as Grid
 from skdpsynth.domain._grid import grids_of as grids_of
 from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
+from skdpsynth.domain._kinds import Kind as Kind
+from skdpsynth.domain._kinds import as_nullable as as_nullable
+from skdpsynth.domain._kinds import listed as listed
+from skdpsynth.domain._left_out import Identifier, Text
+from skdpsynth.domain._opening import NumbersAsValues as NumbersAsValues
+from skdpsynth.domain._opening import ReadNumbers as ReadNumbers
+from skdpsynth.domain._opening import ReadValues as ReadValues
+from skdpsynth.domain._opening import check_enough as check_enough
+from skdpsynth.domain._opening import continue_numbers as continue_numbers
+from skdpsynth.domain._opening import continue_table as continue_table
+from skdpsynth.domain._opening import gathered as gathered
+from skdpsynth.domain._opening import open_columns as open_columns
+from skdpsynth.domain._opening import open_numbers as open_numbers
+from skdpsynth.domain._opening import start_table as start_table
+from skdpsynth.domain._parts import joined as joined
+from skdpsynth.domain._parts import regrouped as regrouped
+from skdpsynth.domain._private_bounds import UNSEEN as UNSEEN
+from skdpsynth.domain._private_bounds import Unknown as Unknown
+from skdpsynth.domain._private_bounds import has_private as has_private
+from skdpsynth.domain._private_bounds import made_up as made_up
 from skdpsynth.domain._reading import read as read
-from skdpsynth.domain._rows import continue_table as continue_table
-from skdpsynth.domain._rows import start_table as start_table
+from skdpsynth.domain._remote import RemoteTable as RemoteTable
+from skdpsynth.domain._rows import Chunk as Chunk
+from skdpsynth.domain._rows import Rows as Rows
+from skdpsynth.domain._rows import length_of as length_of
+from skdpsynth.domain._rows import part_of as part_of
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._source import open_source as open_source
 from skdpsynth.domain._table import MixedTable as MixedTable
 from skdpsynth.domain._table import columns_of as columns_of
 from skdpsynth.domain._table import read_table as read_table
 
 # What users are told of; the other rooms import more.
-__all__ = ["Box", "Continuous", "MixedTypeEncoder", "Nominal", "Ordinal", "Schema"]
+__all__ = ["Box", "Continuous", "Date", "DateTime", "Findings", "Identifier", "MixedTypeEncoder", "Nominal", "Ordinal", "Schema", "Text"]

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._input import dense_chunks
 from skdpsynth.domain._box import Box
+from skdpsynth.persistence import savable
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class Ball:
     """What a row becomes before it is multiplied: whole numbers ``w = 2 q - (2**bits - 1) - centre``, q its grid coordinates.
@@ -27,6 +30,8 @@ class Ball:
     centre : ndarray of shape (n_features,), int64
     squared_radius : int or None
         None: no row is shrunk.
+    takes_coordinates : bool
+        Whether rows come as grid coordinates, from `coordinates`, and not in the units of the data.
     """
 
     box: Box
@@ -34,6 +39,7 @@ class Ball:
     most: np.ndarray
     centre: np.ndarray
     squared_radius: Any = None
+    takes_coordinates: bool = False
 
     @classmethod
     def of(cls, box: Box, bits: int, equal_units: bool) -> "Ball":
@@ -96,6 +102,23 @@ class Ball:
         """Return the same with a radius: the root of `squared_radius`, at least 1."""
         return replace(self, squared_radius=max(1, int(squared_radius)))
 
+    def of_coordinates(self) -> "Ball":
+        """Return the same for rows that come as grid coordinates."""
+        return replace(self, takes_coordinates=True)
+
+    def coordinates(self, X: np.ndarray) -> np.ndarray:
+        """Return rows as grid coordinates within the bounds: a quarter of the memory, and no rounding when they are read again."""
+        Q = np.empty(X.shape, dtype=np.uint16)
+        for _, q in self.box.chunks(X, finite=True, out=Q):
+            if self._is_narrow:
+                np.clip(q, self.least.astype(np.uint16), self.most.astype(np.uint16), out=q)
+        return Q
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether the grid is wider than the bounds."""
+        return bool(self.least.any() or (self.most < (1 << self.box.bits) - 1).any())
+
     def chunks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, whole)`` over `X`: a slice, and those rows as whole numbers in reused scratch."""
         shrinks = self.reach < sum(int(side) ** 2 for side in self.largest)
@@ -113,13 +136,19 @@ class Ball:
         return total, lengths
 
     def _about_centre(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-        is_narrow = bool(self.least.any() or (self.most < (1 << self.box.bits) - 1).any())
         origin: Any = self._origin if self.centre.any() else (1 << self.box.bits) - 1
-        for rows, q in self.box.chunks(X, finite=True):
-            if is_narrow:
+        for rows, q in self._held_coordinates(X) if self.takes_coordinates else self.box.chunks(X, finite=True):
+            if not self.takes_coordinates and self._is_narrow:
                 np.clip(q, self.least, self.most, out=q)
             q *= 2
             q -= origin
+            yield rows, q
+
+    def _held_coordinates(self, Q: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        scratch = self.box.scratch(len(Q))
+        for rows, part in dense_chunks(Q, self.box.chunk_rows):
+            q = scratch[: len(part)]
+            np.copyto(q, part)
             yield rows, q
 
     def _shrink(self, whole: np.ndarray) -> None:

@@ -130,7 +130,7 @@ class Box:
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False) -> np.ndarray:
+    def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False, out: Any = None) -> np.ndarray:
         """Map rows onto ``2**bits`` steps an axis: whole numbers held in floats, in [0, 2**bits).
 
         Taking the leading bits commutes with it, because multiplying by a power of two is exact.
@@ -144,11 +144,13 @@ class Box:
             From `scratch`; it holds the result.
         finite : bool, default=False
             Whether all rows are known to be finite. Then none of them becomes NaN on the way, and nobody looks for it.
+        out : ndarray of shape (n_rows, n_features), int, default=None
+            Where the result goes in place of `scratch`.
 
         Returns
         -------
         steps : ndarray of shape (n_rows, n_features), float
-            A view of `scratch`.
+            A view of `scratch`; or `out`.
         """
         n_rows = len(rows)
         tiles = -(-n_rows // _TILE)
@@ -167,7 +169,10 @@ class Box:
         np.clip(block, 0, _tile(2.0**bits - 1), out=block)
         if not finite and np.isnan(np.min(block)):  # one pass, no scratch; NaN carries through
             np.copyto(block, _tile(2.0 ** (bits - 1)), where=np.isnan(block))
-        return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
+        if out is None:
+            return np.floor(block, out=block).reshape(-1, self.n_features)[:n_rows]
+        out[...] = block.reshape(-1, self.n_features)[:n_rows]  # none is negative, so what is cut off is what floor takes
+        return out
 
     @np.errstate(all="ignore")
     def column_steps(self, column: np.ndarray, feature: int, n_steps: float, out: np.ndarray) -> np.ndarray:
@@ -193,7 +198,7 @@ class Box:
         np.clip(out, 0, n_steps - 1, out=out)
         return np.floor(out, out=out)
 
-    def chunks(self, X: Any, bits: np.ndarray | None = None, finite: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
+    def chunks(self, X: Any, bits: np.ndarray | None = None, finite: bool = False, out: Any = None) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, steps)`` over `X`, dense or sparse: a slice, and the steps of those rows in reused scratch.
 
         Parameters
@@ -203,11 +208,13 @@ class Box:
             As in `steps`; None: those of the box.
         finite : bool, default=False
             As in `steps`.
+        out : ndarray of shape (n_samples, n_features), int, default=None
+            Where the steps go in place of the scratch.
         """
         bits = np.full(self.n_features, self.bits) if bits is None else bits
         scratch = self.scratch(X.shape[0])
         for rows, chunk in dense_chunks(X, self.chunk_rows):
-            yield rows, self.steps(chunk, bits, scratch, finite)
+            yield rows, self.steps(chunk, bits, scratch, finite, None if out is None else out[rows])
 
     def quantize(self, X: np.ndarray) -> np.ndarray:
         """Map rows onto the public integer grid, clipping what lies outside.
@@ -226,8 +233,8 @@ class Box:
         """
         X = np.asarray(X)
         Q = np.empty(X.shape, dtype=np.int64)
-        for rows, steps in self.chunks(X):
-            Q[rows] = steps
+        for _ in self.chunks(X, out=Q):
+            pass
         return Q
 
     def restore(self, Q: np.ndarray) -> np.ndarray:

@@ -1,40 +1,90 @@
-"""Columns and their dtypes: what a dtype can hold, and columns of numbers made for a library."""
+"""Columns and their dtypes: what a dtype can hold, and columns of numbers made for a library.
+
+A dtype is known by its name, as its library tells it; that of a column of Arrow in pandas ends in ``[pyarrow]``.
+"""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 
 _TEXT = ("str", "string", "String", "large_string")
 _CATEGORY = "category:"
+_ARROW = "[pyarrow]"
+_ARROW_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
+_ARROW_TEXTS = ("string", "large_string", "string_view")
+_TIMES = [  # of numpy and pandas, of Arrow in pandas, of narwhals
+    re.compile(r"(?:[<>|=]?M8|datetime64)\[(?P<unit>[a-zA-Z]+)(?:, (?P<zone>.+))?\]"),
+    re.compile(r"timestamp\[(?P<unit>\w+)(?:, tz=(?P<zone>.+))?\]\[pyarrow\]"),
+    re.compile(r"Datetime\(time_unit='(?P<unit>\w+)', time_zone=(?:None|'(?P<zone>.+)')\)"),
+]
+_DAYS = ("Date", "date32[day][pyarrow]", "date64[ms][pyarrow]")
+_DICTIONARY = re.compile(r"dictionary<values=(?P<values>\w+), indices=(?P<indices>\w+), ordered=\d>\[pyarrow\]")
 
 
 def family_of(dtype: str) -> str:
-    """Return what a dtype can hold: "number", "text", "any" or "other"; of categories, what those are."""
-    dtype = dtype.removeprefix(_CATEGORY)
-    if dtype in _TEXT or dtype.startswith(("string", "<U", ">U", "Enum", "Categorical")):
+    """Return what a dtype can hold: "number", "text", "time", "any" or "other"; of categories, what those are."""
+    if time_of(dtype) is not None:
+        return "time"
+    dtype = _values_of(dtype.removeprefix(_CATEGORY))
+    if dtype in _TEXT or dtype.startswith(("string", "<U", ">U", "Enum", "Categorical")) or dtype.removesuffix(_ARROW) in _ARROW_TEXTS:
         return "text"
-    if dtype in ("object", "|O", "Object", "Null", "Unknown"):
+    if dtype in ("object", "|O", "Object", "Null", "Unknown", f"null{_ARROW}"):
         return "any"
     try:
         return "number" if numpy_dtype(dtype).kind in "iufb" else "other"
-    except TypeError:
+    except (TypeError, ValueError):
         return "other"
 
 
+def time_of(dtype: str) -> tuple[str, str | None] | None:
+    """Return (unit, name of the time zone or None) of a dtype of dates or times, else None."""
+    if dtype in _DAYS:
+        return "D", None
+    found = next(filter(None, (pattern.fullmatch(dtype) for pattern in _TIMES)), None)
+    return found and (found["unit"], found["zone"])
+
+
 def numpy_dtype(dtype: str) -> np.dtype:
-    """Return the numpy dtype of a numeric dtype of numpy, pandas or polars."""
-    return np.dtype(dtype.lower().replace("boolean", "bool"))
+    """Return the numpy dtype of a numeric dtype of numpy, pandas, polars or Arrow."""
+    name = _values_of(dtype).removesuffix(_ARROW).lower()
+    return np.dtype(
+        _ARROW_NUMBERS.get(name, name.replace("boolean", "bool")) if dtype.endswith(_ARROW) else name.replace("boolean", "bool")
+    )
+
+
+def _values_of(dtype: str) -> str:
+    """Return the dtype of what a dictionary of Arrow holds; of others, themselves."""
+    found = _DICTIONARY.fullmatch(dtype)
+    return f"{found['values']}{_ARROW}" if found else dtype
+
+
+def pandas_dtype(name: str) -> Any:
+    """Return the dtype of pandas that has this name; one of Arrow is not what pandas makes of its own name."""
+    import pandas as pd
+
+    if not name.endswith(_ARROW):
+        return pd.api.types.pandas_dtype(name)
+    import pyarrow as pa
+
+    name, found, time = name.removesuffix(_ARROW), _DICTIONARY.fullmatch(name), time_of(name)
+    if found:
+        return pd.ArrowDtype(pa.dictionary(pa.type_for_alias(found["indices"]), pa.type_for_alias(found["values"])))
+    return pd.ArrowDtype(pa.timestamp(*time) if time and name.startswith("timestamp") else pa.type_for_alias(name))
 
 
 def pandas_dtype_name(dtype: Any) -> str:
     """Name a dtype of pandas; a categorical one by the dtype of its categories."""
-    return f"{_CATEGORY}{dtype.categories.dtype}" if str(dtype) == "category" else plain_name(dtype)
+    return f"{_CATEGORY}{plain_name(dtype.categories.dtype)}" if str(dtype) == "category" else plain_name(dtype)
 
 
 def plain_name(dtype: Any) -> str:
     """Name a dtype without what may stem from rows: the categories of one of polars, what fills a sparse one of pandas."""
-    name = str(dtype).split("(")[0]
+    name = str(dtype)
+    if time_of(name) is not None:
+        return name
+    name = name.split("(")[0]
     return "Sparse" if name.startswith("Sparse") else name
 
 
@@ -105,15 +155,38 @@ def pandas_numbers(cells: np.ndarray, missing: np.ndarray, nullable: bool, targe
     return column
 
 
+def whole_dtype(dtype: str) -> str:
+    """Return the dtype in which whole numbers that may be missing come back to pandas, by public facts alone.
+
+    There a column of numpy's integers becomes one of floats as soon as a cell is missing, so these two dtypes tell of the rows. Both come
+    back as "Int64", whether or not cells are missing. Dtypes that hold missing cells as they are, and shorter floats, are the caller's
+    choice and stay.
+    """
+    return "Int64" if re.fullmatch(r"u?int\d+|float64|object|category", dtype) else dtype
+
+
 def other_numbers(cells: np.ndarray, missing: np.ndarray, dtype: np.dtype, backend: Any) -> Any:
-    """Return an array of numbers as a column of a library that is not pandas."""
+    """Return an array of numbers that are all floats too as a column of a library that is not pandas."""
+    if missing.any() and backend == "pyarrow":
+        import pyarrow as pa
+
+        return pa.array(cells, mask=missing)
+    if missing.any() and backend == "polars":
+        import polars as pl
+
+        return pl.Series(np.where(missing, np.nan, cells)).fill_nan(None).cast(pl.Series(cells[:0]).dtype)
+    import narwhals.stable.v2 as nw
+
+    told = [None if gone else cell for cell, gone in zip(cells.tolist(), missing.tolist(), strict=True)] if missing.any() else cells
+    return nw.new_series("", told, narwhals_dtype(dtype), backend=backend)
+
+
+def narwhals_dtype(dtype: np.dtype) -> Any:
+    """Return the dtype of narwhals for numbers of one of numpy."""
     import narwhals.stable.v2 as nw
 
     name = str(dtype).replace("uint", "UInt").replace("bool", "boolean")
-    told: Any = cells
-    if missing.any():
-        told = [None if gone else cell for cell, gone in zip(cells.tolist(), missing.tolist(), strict=True)]
-    return nw.new_series("", told, getattr(nw, name[0].upper() + name[1:])(), backend=backend)
+    return getattr(nw, name[0].upper() + name[1:])()
 
 
 def frame_of(columns: list[Any], names: tuple, backend: Any) -> Any:

@@ -1,14 +1,16 @@
 """The caller's kind of table of numbers: what it was called and made of, never what it held."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth._input import eager_frame
+from skdpsynth._input import eager_frame, native
 from skdpsynth.domain._box import BITS, Box
-from skdpsynth.domain._columns import cast, frame_of, holds_some
+from skdpsynth.domain._columns import cast, frame_of, holds_some, range_of
+from skdpsynth.domain._private_bounds import Unknown
 from skdpsynth.persistence import savable
 
 _NUMPY = {f"{kind}{bits}": np.dtype(f"{kind}{bits}".lower()) for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)}
@@ -37,6 +39,7 @@ class Container:
     @classmethod
     def of(cls, X: Any) -> "Container":
         """Describe an array-like or an eager data frame."""
+        X = native(X)
         frame = eager_frame(X)
         if frame is None:
             dtype = getattr(X, "dtype", np.dtype(float))
@@ -76,8 +79,16 @@ class Container:
                 )
         return box
 
-    def fill(self, rows: np.ndarray) -> Any:
-        """Return `rows`, floats of shape (n_samples, n_features), in the caller's kind of table.
+    def unknown(self, columns: Sequence[int], n_features: int) -> Unknown | None:
+        """Return what is public about columns whose bounds are to be bought; None if there are none."""
+        if not columns:
+            return None
+        dtypes = [_plain(dtype) for dtype in self.dtypes] * (n_features if self.backend == "numpy" else 1)
+        least, most = np.array([range_of(dtypes[column]) for column in columns]).T
+        return Unknown(tuple(columns), least, most, self.whole(n_features)[list(columns)])
+
+    def fill(self, rows: np.ndarray, start: int = 0, n_samples: int | None = None) -> Any:
+        """Return `rows`, floats of shape (n_samples, n_features), in the caller's kind of table; where they stand in a sample is ignored.
 
         Columns of integers and booleans get the nearest whole number that their dtype can hold.
         """
@@ -90,6 +101,10 @@ class Container:
             pairs = zip(columns, self.dtypes, strict=True)
             columns = [cells if isinstance(dtype, np.dtype) else pd.array(cells, dtype=dtype) for cells, dtype in pairs]
         return frame_of(columns, self.columns, self.backend)
+
+    def specimen(self, n_features: int, n_samples: int) -> Any:
+        """Return a table of one row, for the dtypes of what `fill` gives."""
+        return self.fill(np.zeros((1, n_features)))
 
 
 def _plain(dtype: Any) -> np.dtype:

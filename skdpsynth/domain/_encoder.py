@@ -1,6 +1,7 @@
 """Mixed tables as points of a cube, and back: public facts only."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._sklearn import check_names, check_points
 from skdpsynth.domain._kinds import Continuous, Nominal
-from skdpsynth.domain._rows import continue_table, start_table
+from skdpsynth.domain._opening import continue_table, gathered, start_table
 from skdpsynth.domain._schema import Schema
 from skdpsynth.persistence import savable
 
@@ -22,7 +23,8 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
 
     For tools that want numbers: distances between rows of mixed tables, classifiers trained on synthetic rows, principal components. A
     column of numbers is scaled by its bounds; ordinal levels are spread evenly; nominal levels get a column each (two: one column). Where
-    cells may be missing, a further column says whether one is (nominal: missing is a level more).
+    cells may be missing, a further column says whether one is (nominal: missing is a level more). Dates and times are numbers of their
+    resolution's units; an `Identifier` is left out.
 
     To synthesize a mixed table use `skdpsynth.LatentFactorSynthesizer`, which takes it as it is. Encoded, a table has many columns that
     depend on each other strictly, and mechanisms for rows in a box lose them in their noise: Census Income becomes 93 columns, and what
@@ -80,7 +82,8 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, data frame or any other table, of shape (n_samples, n_features)
+            See `skdpsynth.PrivateMeasureMechanism.fit`. Of a table that is not in memory no row is read.
         y : None
             Ignored.
 
@@ -97,7 +100,8 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+            Files and all else that is not in memory are encoded chunk by chunk; what comes of them must fit into 4 GiB.
 
         Returns
         -------
@@ -105,7 +109,7 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
             In [0, 1].
         """
         check_is_fitted(self)
-        return encode(continue_table(self, X), self.schema_)
+        return gathered(continue_table(self, X).map(partial(encode, schema=self.schema_), self._n_features_out))
 
     def inverse_transform(self, X: Any) -> Any:
         """Decode points, each to the nearest levels and whole numbers.
@@ -140,12 +144,12 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = check_names(self, input_features)
-        encoded = (_names_of(name, kind) for name, kind in zip(names, self.schema_.values(), strict=True))
-        return np.array([name for some in encoded for name in some], dtype=object)
+        kinds = zip(names, (kind.coded for kind in self.schema_.values()), strict=True)
+        return np.array([name for column, kind in kinds if kind is not None for name in _names_of(column, kind)], dtype=object)
 
     @property
     def _n_features_out(self) -> int:
-        return sum(map(_width, self.schema_.values()))
+        return sum(map(_width, self.schema_.coded.values()))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,6 +176,7 @@ def _names_of(name: str, kind: Any) -> list[str]:
 
 def encode(values: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
     """Return values as `read` gives them as an (n_samples, n_encoded) array in [0, 1]."""
+    schema = schema.coded
     n_samples, n_encoded = len(values[0]), sum(map(_width, schema.values()))
     if n_samples * n_encoded > _MOST_VALUES:
         raise ValueError(
@@ -210,7 +215,7 @@ def _last(kind: Any) -> int:
 def decode(X: np.ndarray, schema: Schema) -> list[np.ndarray]:
     """Return points of the cube as values of columns: the inverse of `encode` on its image, the nearest elsewhere."""
     values, start = [], 0
-    for kind in schema.values():
+    for kind in schema.coded.values():
         block = X[:, start : start + _width(kind)]
         start += _width(kind)
         values.append(block.argmax(axis=1) if _is_one_hot(kind) else _decode_numbers(block, kind))

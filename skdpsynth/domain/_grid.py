@@ -7,12 +7,14 @@ import numpy as np
 
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._schema import Schema
+from skdpsynth.persistence import savable
 
 _CELLS = 1 << 10  # of a range of real numbers, atoms included
 _CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
 _CELLS_OF_ALL = 1 << 22  # of all columns of whole numbers together, where those have more than _CELLS each
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class Grid:
     """Cells of about equal width over a `Continuous` column; the bounds, where clipped values pile up, and 0 have cells of their own.
@@ -59,6 +61,19 @@ class Grid:
         """Levels of halving: ``n_cells <= 2**depth``."""
         return (self.n_cells - 1).bit_length()
 
+    @property
+    def cuts(self) -> np.ndarray:
+        """The least number of the cells 1, 2, ... as a table may hold it, shape (n_cells - 1,): before it is rounded and clipped.
+
+        Reading a number never changes the order of two, so a raw number lies in the cell ``k`` if exactly k of the cuts are at most as
+        large. A whole number e is reached from e - 1/2 on, where a tie goes to an even e, else from the next float.
+        """
+        edges = self.edges[1:-1]
+        if not self.kind.integer:
+            return edges
+        halves = np.ceil(edges) - 0.5
+        return np.where(np.rint(halves) >= edges, halves, np.nextafter(halves, np.inf))
+
     def locate(self, x: np.ndarray) -> np.ndarray:
         """Return the cells of numbers within the bounds, and -1 for NaN: comparisons, exact for every number."""
         cells = np.searchsorted(self.edges, x, side="right") - 1
@@ -67,10 +82,16 @@ class Grid:
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return uniform numbers in cells."""
         left, right = self.edges[cells], self.edges[cells + 1]
-        x = rng.random(len(cells)) * (right - left)
-        # Rounding must not reach the next cell; that of an atom is one step of floating point wide.
-        x = left + np.floor(x) if self.kind.integer else np.minimum(left + x, np.nextafter(right, -np.inf))
-        return np.clip(x, self.kind.low, self.kind.high)
+        x = rng.random(len(cells))
+        x *= right - left
+        if self.kind.integer:
+            np.floor(x, out=x)
+            x += left
+        else:
+            # Rounding must not reach the next cell; that of an atom is one step of floating point wide.
+            x += left
+            np.minimum(x, np.nextafter(self.edges[1:], -np.inf)[cells], out=x)
+        return np.clip(x, self.kind.low, self.kind.high, out=x)
 
 
 def grids_of(schema: Schema) -> dict[Any, Grid]:

@@ -1,50 +1,18 @@
-"""Schemas from elsewhere: JSON, declared dtypes, metadata of SDV. Each gives a dict of column to kind."""
+"""Schemas from elsewhere: declared dtypes, metadata of SDV. Each gives a dict of column to kind."""
 
-import json
-import os
+import re
 from collections.abc import Iterable, Mapping
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from skdpsynth._checks import is_real, shown
-from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal, about, as_nullable, first_twice, kind_of, listed, shown_name
+from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._forms import kind_of
+from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal, about, as_nullable, listed, shown_name
+from skdpsynth.domain._left_out import Identifier
 
-_KINDS: dict[str, Any] = {"continuous": Continuous, "ordinal": Ordinal, "nominal": Nominal}
-_SYNTHESIZED = ("numerical", "categorical", "boolean")
+_SYNTHESIZED = ("numerical", "categorical", "boolean", "datetime")
+_HAS_TIME = re.compile(r"%[HIMSfpcXsTR]")  # in a format of times
 _WRONG_DOMAIN: dict[Any, type] = {"numerical": list, "categorical": tuple}  # what users mix up
-
-
-def schema_of_json(source: Any) -> dict[Any, Any]:
-    """Read the columns of a schema from a file, its text, or what it parses to."""
-    if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
-        source = Path(source).read_text(encoding="utf-8")
-    told = json.loads(source) if isinstance(source, str) else source
-    columns = told.get("columns") if isinstance(told, Mapping) else None
-    if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
-        raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
-    names = [tuple(column["name"]) if isinstance(column["name"], list) else column["name"] for column in columns]
-    if strange := [name for name in names if not _is_name(name)]:
-        raise ValueError(f"source must name columns by words or numbers, got {shown(strange[0])}.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"source must name each column once, but {shown_name(first_twice(names))} occurs twice.")
-    return {name: about(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
-
-
-def _is_name(name: Any) -> bool:
-    return all(map(_is_name, name)) if isinstance(name, tuple) else name is None or isinstance(name, str | int | float)
-
-
-def _from_keys(column: Mapping[str, Any]) -> Any:
-    kind, nullable = column.get("kind"), column.get("nullable", False)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {shown(kind)}.")
-    if kind != "continuous":
-        return _KINDS[kind](column.get("levels"), nullable=nullable)
-    bounds = column.get("bounds")
-    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        raise ValueError(f"bounds must be two numbers [low, high], got {shown(bounds)}; they are public facts, never learned from rows.")
-    return Continuous(*bounds, integer=column.get("integer"), nullable=nullable)
 
 
 def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
@@ -83,28 +51,34 @@ def _kind_of_dtype(dtype: Any) -> Any:
 
 def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
     """Read the kinds of columns from metadata of SDV; bounds and levels from `domains`."""
-    given = _by_column("domains", domains)
-    columns = {name: _from_sdtype(name, facts, given) for name, facts in _sdv_columns(metadata).items()}
+    leave_open = isinstance(domains, str) and domains == "open"
+    given, table = _by_column("domains", None if leave_open else domains), _sdv_table(metadata)
+    keys = {table.get("primary_key"), *table.get("alternate_keys", ())}
+    columns = {name: _from_sdtype(name, facts, given, name in keys) for name, facts in table["columns"].items()}
+    if leave_open:
+        columns = {name: _left_open(table["columns"][name]) if kind is None else kind for name, kind in columns.items()}
     return _complete(columns, given, nullable, "domains")
 
 
-def _sdv_columns(metadata: Any) -> Mapping[Any, Any]:
+def _sdv_table(metadata: Any) -> Mapping[Any, Any]:
     told = metadata.to_dict() if hasattr(metadata, "to_dict") else metadata
     if not isinstance(told, Mapping):
         raise ValueError(f"metadata must be SDV metadata or the dict of it, got {type(told).__name__}.")
     tables = list(told["tables"].values()) if "tables" in told else [told]
     if len(tables) != 1 or "columns" not in tables[0]:
         raise ValueError(f"metadata must describe the columns of one table, got {len(tables)} tables; give that of one.")
-    return tables[0]["columns"]
+    return tables[0]
 
 
-def _from_sdtype(name: Any, facts: Mapping[str, Any], given: dict[Any, Any]) -> Any:
-    """Return the domain of a column, taken out of those `given`."""
+def _from_sdtype(name: Any, facts: Mapping[str, Any], given: dict[Any, Any], is_key: bool) -> Any:
+    """Return the domain of a column, taken out of those `given`; None if there is none."""
     sdtype = facts.get("sdtype")
+    if name not in given and sdtype == "id":
+        return Identifier(labels=is_key)
     if name not in given and sdtype not in _SYNTHESIZED:
         raise ValueError(
-            f"column {shown_name(name)} has sdtype {shown(sdtype)}, which is not synthesized; leave it out of the table and of the "
-            "metadata, or give its domain."
+            f"column {shown_name(name)} has sdtype {shown(sdtype)}, which is not synthesized; give it the domain Identifier(), or leave it "
+            "out of the table and of the metadata."
         )
     domain, wrong = given.pop(name, [False, True] if sdtype == "boolean" else None), _WRONG_DOMAIN.get(sdtype)
     if wrong is not None and isinstance(domain, wrong):
@@ -113,9 +87,27 @@ def _from_sdtype(name: Any, facts: Mapping[str, Any], given: dict[Any, Any]) -> 
             "for levels, or a kind."
         )
     if sdtype == "numerical" and isinstance(domain, tuple) and len(domain) == 2 and "computer_representation" in facts:
-        whole = "int" in facts["computer_representation"].lower() and all(is_real(end) and float(end).is_integer() for end in domain)
+        whole = _is_whole(facts) and all(is_real(end) and float(end).is_integer() for end in domain)
         return about(name, lambda: Continuous(*domain, integer=whole))
+    if sdtype == "datetime" and isinstance(domain, tuple) and len(domain) == 2:
+        return about(name, lambda: (DateTime if _has_time(facts) else Date)(*domain))
     return domain
+
+
+def _left_open(facts: Mapping[str, Any]) -> Any:
+    """Return the kind of a column of which metadata tell no facts."""
+    sdtype = facts["sdtype"]
+    if sdtype == "datetime":
+        return (DateTime if _has_time(facts) else Date)(bounds="open")
+    return Nominal("open") if sdtype == "categorical" else Continuous(bounds="open", integer=_is_whole(facts))
+
+
+def _is_whole(facts: Mapping[str, Any]) -> bool:
+    return "int" in facts.get("computer_representation", "").lower()
+
+
+def _has_time(facts: Mapping[str, Any]) -> bool:
+    return facts.get("datetime_format") is None or _HAS_TIME.search(facts["datetime_format"]) is not None
 
 
 def _by_column(parameter: str, facts: Any) -> dict[Any, Any]:

@@ -2,31 +2,89 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from skdpsynth._checks import is_real, shown
+from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
 _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+UNSTATED = ("open", "private")  # what may stand in place of bounds or levels
+
+
+class Kind:
+    """What a schema says of a column. Mechanisms see `coded` kinds: numbers and levels alone."""
+
+    @property
+    def unstated(self) -> str | None:
+        """Say whether the bounds or levels are "open" (still to be written) or "private" (to be bought); None: they are stated."""
+        return None
+
+    @property
+    def coded(self) -> Any:
+        """The column as a mechanism sees it: `Continuous`, `Ordinal` or `Nominal`; None where it sees nothing of it."""
+        return self
+
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
+        raise NotImplementedError
+
+
+class Bounded(Kind):
+    """A kind with public bounds, or a word in their place."""
+
+    low: Any
+    high: Any
+    bounds: Any
+
+    @property
+    def unstated(self) -> str | None:
+        """Say whether the bounds are "open" or "private"; None: they are stated."""
+        return self.bounds
+
+    def _check_word(self) -> bool:
+        """Whether a word stands for the bounds."""
+        if self.bounds is None:
+            return False
+        if not isinstance(self.bounds, str) or self.bounds not in UNSTATED or self.low is not None or self.high is not None:
+            raise ValueError(
+                f"bounds must be 'private' or 'open', without low and high, got {shown(self.bounds)}; write bounds that are known as "
+                f"{type(self).__name__}(low, high)."
+            )
+        return True
+
+    def bounds_in_files(self) -> Any:
+        """Return the bounds as a file holds them."""
+        return self.bounds or [self.low, self.high]
+
+    def __repr__(self) -> str:
+        first = f"low={self._told(self.low)}, high={self._told(self.high)}" if self.bounds is None else f"bounds={self.bounds!r}"
+        others = (each.name for each in fields(self) if each.name not in ("low", "high", "bounds"))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join([first, *(f'{name}={getattr(self, name)!r}' for name in others)])})"
+
+    def _told(self, bound: Any) -> str:
+        return repr(bound)
 
 
 @savable
-@dataclass(frozen=True)
-class Continuous:
+@dataclass(frozen=True, repr=False)
+class Continuous(Bounded):
     """A column of numbers within public bounds.
 
     Parameters
     ----------
-    low, high : float
-        Public bounds, ``low < high``. Values outside are clipped.
+    low, high : float, default=None
+        Public bounds, ``low < high``. Values outside are clipped. None only where `bounds` is given.
     integer : bool, default=None
         Whether the numbers are whole. None: yes, if both bounds are ints.
     nullable : bool, default=False
         Whether cells may be missing. If not, a missing one counts as the midpoint.
+    bounds : {None, "private", "open"}, default=None
+        In place of `low` and `high`. "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they
+        are still to be written, as in `Schema.skeleton`; no fit takes that.
 
     Raises
     ------
@@ -40,20 +98,25 @@ class Continuous:
     Continuous(low=1, high=99, integer=True, nullable=True)
     """
 
-    low: Any
-    high: Any
+    low: Any = None
+    high: Any = None
     integer: Any = field(default=None, kw_only=True)
     nullable: bool = field(default=False, kw_only=True)
+    bounds: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        low, high = _checked_bounds(self.low, self.high)
-        if self.integer is not None and not _is_flag(self.integer):
+        if self.integer is not None and not is_flag(self.integer):
             raise ValueError(f"integer must be None, True or False, got {shown(self.integer)}.")
+        if self._check_word():
+            object.__setattr__(self, "integer", bool(self.integer))
+            object.__setattr__(self, "nullable", as_flag(self.nullable))
+            return
+        low, high = _checked_bounds(self.low, self.high)
         integer = isinstance(low, int) and isinstance(high, int) if self.integer is None else bool(self.integer)
         if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
-            raise ValueError(f"bounds of whole numbers must be whole and at most 2**53, got {_pair(low, high)}; or set integer=False.")
+            raise ValueError(f"bounds of whole numbers must be whole and at most 2**53, got {pair(low, high)}; or set integer=False.")
         low, high = (int(low), int(high)) if integer else (float(low), float(high))
-        for name, value in (("low", low), ("high", high), ("integer", integer), ("nullable", _flag(self.nullable))):
+        for name, value in (("low", low), ("high", high), ("integer", integer), ("nullable", as_flag(self.nullable))):
             object.__setattr__(self, name, value)
 
     @property
@@ -62,28 +125,36 @@ class Continuous:
         middle = self.low / 2 + self.high / 2
         return float(math.floor(middle)) if self.integer else middle
 
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
+        return {"kind": "continuous", "bounds": self.bounds_in_files(), "integer": self.integer, "nullable": self.nullable}
+
 
 def _checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Return bounds as plain numbers, finite and in order."""
     if not (is_real(low) and is_real(high)):
-        raise ValueError(f"bounds must be two numbers (low, high), got {_pair(low, high)}; they are public facts, never learned from rows.")
+        raise ValueError(f"bounds must be two numbers (low, high), got {pair(low, high)}; they are public facts, never learned from rows.")
     low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
     ends = _as_float(low), _as_float(high)
     if not (-math.inf < ends[0] < ends[1] < math.inf and ends[1] - ends[0] < math.inf):
-        raise ValueError(f"bounds must be finite with low < high, got {_pair(low, high)}; swap or correct them.")
+        raise ValueError(f"bounds must be finite with low < high, got {pair(low, high)}; swap or correct them.")
     return low, high
 
 
-def _pair(low: Any, high: Any) -> str:
+def pair(low: Any, high: Any) -> str:
+    """Return how a message shows bounds."""
     return f"({shown(low)}, {shown(high)})"
 
 
 @dataclass(frozen=True)
-class _Levels:
+class _Levels(Kind):
     levels: Any
     nullable: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "nullable", as_flag(self.nullable))
+        if self.unstated is not None:
+            return
         if isinstance(self.levels, str | bytes | Set | Mapping) or not hasattr(self.levels, "__iter__"):
             raise ValueError(f"levels must be a list, got {shown(self.levels)}; they are public facts, never learned from rows.")
         levels = tuple(level.item() if isinstance(level, np.generic) else level for level in self.levels)
@@ -97,36 +168,92 @@ class _Levels:
         if len(set(levels)) < len(levels):
             raise ValueError(f"levels must be distinct, but {shown(first_twice(levels))} occurs twice (1, 1.0 and True are equal).")
         object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "nullable", _flag(self.nullable))
+
+    @property
+    def unstated(self) -> str | None:
+        """Say whether the levels are "open" or "private"; None: they are stated."""
+        return self.levels if isinstance(self.levels, str) and self.levels in UNSTATED else None
 
     @property
     def n_codes(self) -> int:
         """Number of levels, with that of a missing cell."""
+        if self.unstated is not None:
+            raise ValueError(f"levels must be stated to be counted, got {self.levels!r}; write them as a list.")
         return len(self.levels) + self.nullable
+
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
+        levels = self.levels if self.unstated is not None else list(self.levels)
+        return {"kind": type(self).__name__.lower(), "levels": levels, "nullable": self.nullable}
 
 
 @savable
+@dataclass(frozen=True, repr=False)
 class Nominal(_Levels):
     """A column of categories without an order.
 
     Parameters
     ----------
-    levels : list of str, int, float or bool
+    levels : list of str, int, float or bool, or "private" or "open"
         All that can occur, at least two: public. A value that is not among them counts as missing, or as the first if not `nullable`.
+        "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they are still to be written, as in
+        `Schema.skeleton`; no fit takes that.
     nullable : bool, default=False
         Whether cells may be missing.
+    groups : int, dict or list, default=None
+        Which levels are alike, where there are very many (more than 64), so that a mechanism may merge those that are rare: a number k
+        (texts that begin with the same k characters, such as postcodes of a region), a dict from level to the name of its group, or a list
+        of names, one for each level. None: all are.
 
     Raises
     ------
     ValueError
-        If there are fewer than two levels, or equal ones.
+        If there are fewer than two levels, or equal ones, or `groups` does not fit them.
 
     Examples
     --------
     >>> from skdpsynth.domain import Nominal
     >>> Nominal(["red", "green"], nullable=True).n_codes
     3
+    >>> Nominal(["10115", "10117", "80331"], groups=2).group_numbers
+    array([0, 0, 1])
     """
+
+    groups: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        groups, levels = self.groups, self.levels
+        if groups is None or (is_whole(groups, 1) and (self.unstated or all(isinstance(level, str) for level in levels))):
+            return
+        if self.unstated or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
+            raise ValueError(
+                f"groups must be None or a number of first characters of levels that are text, or, of stated levels, a dict or a list, got "
+                f"{shown(groups)}; see Nominal."
+            )
+        if isinstance(groups, Mapping):
+            if missing := [level for level in levels if level not in groups]:
+                raise ValueError(f"groups must name the group of every level, but has none for {shown(missing[0])}; add it.")
+            groups = [groups[level] for level in levels]
+        if len(groups) != len(levels) or not all(isinstance(group, str | int) for group in groups):
+            raise ValueError(
+                f"groups must be {len(levels)} words or whole numbers, one for each level, got {len(groups)} names; complete them."
+            )
+        object.__setattr__(self, "groups", tuple(groups))
+
+    @property
+    def group_numbers(self) -> np.ndarray:
+        """The group of each level, as a number, in the order in which the groups come."""
+        if self.groups is None:
+            return np.zeros(len(self.levels), dtype=np.int64)
+        names = [level[: self.groups] for level in self.levels] if isinstance(self.groups, int) else self.groups
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        return np.array([numbers[name] for name in names], dtype=np.int64)
+
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
+        groups = list(self.groups) if isinstance(self.groups, tuple) else self.groups
+        return {**super().to_keys(), **({} if groups is None else {"groups": groups})}
 
 
 @savable
@@ -135,9 +262,9 @@ class Ordinal(_Levels):
 
     Parameters
     ----------
-    levels : list of str, int, float or bool
+    levels : list of str, int, float or bool, or "private" or "open"
         All that can occur, from the lowest to the highest, at least two: public. A value that is not among them counts as missing, or as
-        the first if not `nullable`.
+        the first if not `nullable`. "private" and "open" as in `Nominal`.
     nullable : bool, default=False
         Whether cells may be missing.
 
@@ -154,25 +281,6 @@ class Ordinal(_Levels):
     """
 
 
-def kind_of(name: Any, value: Any) -> Any:
-    """Return the kind that a value of a schema stands for."""
-    if isinstance(value, Continuous | Nominal | Ordinal):
-        return value
-    if isinstance(value, tuple) and len(value) == 2:
-        return about(name, lambda: Continuous(*value))
-    if not isinstance(value, list):
-        raise ValueError(
-            f"schema must give a tuple (low, high), a list of levels, Continuous, Ordinal or Nominal for column {shown_name(name)}, got "
-            f"{shown(value)}; bounds and levels are public facts, never learned from rows."
-        )
-    if len(value) == 2 and all(map(is_real, value)) and value[1] - value[0] != 1:
-        raise ValueError(
-            f"schema of column {shown_name(name)} is a list of two numbers: write a tuple for bounds, {_pair(*value)}, or "
-            f"Nominal([{shown(value[0])}, {shown(value[1])}]) for two levels."
-        )
-    return about(name, lambda: Nominal(value))
-
-
 def about(name: Any, make: Callable[[], _Made]) -> _Made:
     """Call `make`; say which column an error is about."""
     try:
@@ -182,8 +290,8 @@ def about(name: Any, make: Callable[[], _Made]) -> _Made:
 
 
 def as_nullable(kind: Any) -> Any:
-    """Return a kind whose cells may be missing."""
-    return replace(kind, nullable=True)
+    """Return a kind whose cells may be missing, if it has a place for that."""
+    return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
 def first_twice(values: Sequence[Any]) -> Any:
@@ -221,11 +329,13 @@ def _as_float(number: Any) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-def _is_flag(value: Any) -> bool:
+def is_flag(value: Any) -> bool:
+    """Whether this is True or False, or a number equal to one of them."""
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
 
 
-def _flag(value: Any) -> bool:
-    if not _is_flag(value):
+def as_flag(value: Any) -> bool:
+    """Return `nullable` as a bool, or refuse it."""
+    if not is_flag(value):
         raise ValueError(f"nullable must be True or False, got {shown(value)}.")
     return bool(value)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain._columns import is_pandas_column
+from skdpsynth.domain._dates import Times
 from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain._level_cells import level_cells
+from skdpsynth.domain._levels import read_levels
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._times import read_times
 
 _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
-_SHORT = ("float32", "float16", "f4", "f2")
-# Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
-_KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decimal", "fractions"}
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
@@ -36,18 +37,45 @@ def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str]) -> list[np.n
     Returns
     -------
     values : list of ndarray
+        Of the columns that mechanisms see, those of ``schema.coded``. Where bounds or levels are to be bought, numbers are not clipped,
+        and levels stand as they are: `Closing` does the rest.
     """
-    return [
-        _read_numbers(column, kind) if isinstance(kind, Continuous) else _read_levels(column, kind, dtype)
-        for kind, column, dtype in zip(schema.values(), raw, dtypes, strict=True)
-    ]
+    columns = zip(schema.values(), raw, dtypes, strict=True)
+    return [read_column(column, kind, dtype) for kind, column, dtype in columns if kind.coded is not None]
 
 
-def _read_numbers(column: Any, kind: Continuous) -> np.ndarray:
+def read_column(column: Any, kind: Any, dtype: str) -> np.ndarray:
+    """Return one column as `read` does."""
+    if kind.unstated is not None:
+        return _read_unstated(column, kind)
+    if isinstance(kind, Continuous):
+        return _read_numbers(column, kind)
+    if isinstance(kind, Times):
+        x = read_times(column, kind, dtype)
+        if not kind.nullable:
+            x[np.isnan(x)] = kind.coded.midpoint
+        return x
+    return read_levels(column, kind, dtype)
+
+
+def _read_unstated(column: Any, kind: Any) -> np.ndarray:
+    """Return numbers that nothing clips, NaN where there is none; or levels as they stand, None where there is none."""
+    if isinstance(kind, Continuous):
+        x = numbers_of(column)
+        return np.rint(x, out=x) if kind.integer else x
+    return level_cells(column.to_list() if hasattr(column, "to_list") else column.tolist())
+
+
+def numbers_of(column: Any) -> np.ndarray:
+    """Return a raw column as a new array of floats, NaN where there is no number."""
     array = _native(column)
     if array.dtype.kind not in "iufb":
         array = np.fromiter(map(_number, array.tolist()), dtype=float, count=len(array))
-    x = array.astype(float)  # a copy
+    return array.astype(float)
+
+
+def _read_numbers(column: Any, kind: Continuous) -> np.ndarray:
+    x = numbers_of(column)
     if kind.integer:
         np.rint(x, out=x)
     np.clip(x, kind.low, kind.high, out=x)
@@ -93,36 +121,3 @@ def _is_number(cell: Any) -> bool:
     if isinstance(cell, np.timedelta64):
         return False
     return isinstance(cell, _NUMBERS)
-
-
-def _read_levels(column: Any, kind: Any, dtype: str) -> np.ndarray:
-    """Return the number of each cell's level."""
-    is_category = is_pandas_column(column) and str(column.dtype) == "category"
-    dtype = str(column.cat.categories.dtype if is_category else dtype).lower().lstrip("<>")
-    fallback, codes = len(kind.levels) if kind.nullable else 0, {level: code for code, level in enumerate(kind.levels)}
-    if dtype in _SHORT:
-        # 0.1 stands in such a column as the nearest that it can hold.
-        codes |= {np.dtype(dtype).type(level).item(): code for level, code in codes.items() if not isinstance(level, str)}
-    if not is_category:
-        return _look_up(column.to_list() if hasattr(column, "to_list") else column.tolist(), codes, fallback)
-    # Its codes say which category; -1, the last here, is a missing cell.
-    found = np.append(_look_up(column.cat.categories.tolist(), codes, fallback), np.int32(fallback))
-    return found[column.cat.codes.to_numpy()]
-
-
-def _look_up(cells: list[Any], codes: dict[Any, int], fallback: int) -> np.ndarray:
-    types = set(map(type, cells))
-    known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
-    try:
-        if len(known) == len(types):
-            return np.array([codes.get(cell, fallback) for cell in cells], dtype=np.int32)
-    except Exception:  # a cell that cannot be looked up, such as a list
-        pass
-    return np.array([_code(cell, codes, fallback) if type(cell) in known else fallback for cell in cells], dtype=np.int32)
-
-
-def _code(cell: Any, codes: dict[Any, int], fallback: int) -> int:
-    try:
-        return codes.get(cell, fallback)
-    except Exception:
-        return fallback

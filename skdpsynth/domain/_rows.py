@@ -1,102 +1,260 @@
-"""The rows of one fit of an estimator for mixed tables, with what is public about them."""
+"""The checked rows of one fit, in chunks that can be read again."""
 
-from typing import Any
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import issparse
 
-from skdpsynth._sklearn import remember_columns, validate_rows
-from skdpsynth.domain._box import Box
-from skdpsynth.domain._container import Container
-from skdpsynth.domain._kinds import Continuous
-from skdpsynth.domain._reading import read
-from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._table import MixedTable, check_dtypes, check_room, read_table
+from skdpsynth._blas import one_blas_thread
+from skdpsynth.domain._remote import RemoteTable
 
-_Rows = tuple[MixedTable, list[np.ndarray]]
+_SLICES = 4  # of rows in memory, for each thread
+_LEAST_ROWS = 1 << 17  # in a slice: less is not worth a thread, and of more the maps would fill memory
+_MOST_KEPT = 1 << 30  # bytes
+
+State = TypeVar("State")
+Chunk = Any
+"""Rows: an array or sparse rows of shape (n_rows, n_features), cell numbers of shape (n_rows,), or a list of columns."""
 
 
-def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> _Rows:
-    """Read a table in ``fit``, and let the estimator remember its columns.
+@dataclass(frozen=True, eq=False, repr=False)  # no repr shows rows, or how many there are
+class Held:
+    """Rows in memory.
 
-    Parameters
+    Attributes
     ----------
-    estimator : estimator with ``schema`` and ``bounds``
-        NaN may stand in numbers without a schema where its tag ``allow_nan`` says so.
-    X : array-like or data frame of shape (n_samples, n_features)
-    ensure_min_samples : int, default=1
-
-    Returns
-    -------
-    table : MixedTable
-        With its schema, in the order of the columns.
-    values : list of ndarray
-        As `read` gives them.
+    table : array, sparse rows or list of columns
     """
-    if estimator.schema is None:
-        numbers = validate_rows(estimator, X, reset=True, ensure_min_samples=ensure_min_samples, allow_nan=_takes_nan(estimator))
-        return numbers_in_bounds(X, numbers, estimator.bounds)
-    table, raw = read_table(X)
-    table = table.match(estimator.schema if isinstance(estimator.schema, Schema) else Schema(estimator.schema))
-    check_room(table)
-    # They have no use beside a schema, but nonsense would pass unnoticed.
-    Box.from_bounds(estimator.bounds, len(table.columns), None if table.backend == "numpy" else table.columns)
-    remember_columns(estimator, X, reset=True)
-    _check_rows(raw, ensure_min_samples)
-    return table, read(raw, table.schema, table.dtypes)
+
+    table: Any
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return length_of(self.table)
+
+    def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
+        """Yield slices of `n_rows` rows, without a copy; None: all at once."""
+        n_samples = self.n_samples
+        for start in range(0, n_samples, n_rows or max(n_samples, 1)):
+            yield part_of(self.table, slice(start, start + n_rows if n_rows else None))
 
 
-def continue_table(estimator: Any, X: Any) -> list[np.ndarray]:
-    """Read a table after ``fit``, whose columns are known by their place; return its values as `read` gives them."""
-    schema = estimator.schema_
-    if estimator.schema is None:
-        numbers = validate_rows(estimator, X, reset=False, allow_nan=_takes_nan(estimator))
-        return read(list(numbers.T), schema, (numbers.dtype.str,) * numbers.shape[1])
-    table, raw = read_table(X)
-    remember_columns(estimator, X, reset=False)
-    if table.backend != "numpy" and table.columns != tuple(schema) and not any(isinstance(name, str) for name in table.columns):
-        # Names that are strings scikit-learn has compared.
-        raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
-    check_dtypes(schema, table.dtypes)
-    _check_rows(raw, 1)
-    return read(raw, schema, table.dtypes)
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """Rows of one fit: chunks that can be read again, and what becomes of each.
 
+    Nothing below a fit asks for all rows at once, so a table may be in memory, in files, in a database or spread over workers. How it is
+    cut into chunks, and in which order they come, has no bearing on a sum of whole numbers.
 
-def numbers_in_bounds(X: Any, numbers: np.ndarray, bounds: Any) -> _Rows:
-    """Return what `start_table` does for a table whose columns are all numbers within `bounds`.
-
-    Parameters
+    Attributes
     ----------
-    X : array-like or data frame
-        As the caller gave it.
-    numbers : ndarray of shape (n_samples, n_features)
-        Its cells.
-    bounds : tuple or dict
+    origin : Held, Source or RemoteTable
+        Where the chunks come from.
+    n_features : int
+        Public.
+    n_samples : int or None
+        The exact number of rows, **private** under "add_or_remove_one"; None until they are counted.
+    maps : tuple of callable
+        What happens to every chunk, in order. Each treats a row by itself, always in the same way, and can be pickled.
+    n_jobs : int or None
+        Threads that add up, as everywhere in scikit-learn.
+    dtype : dtype
+        Of rows of numbers: that in which the caller has them, and floats once they were mapped.
     """
-    container, n_features = Container.of(X), numbers.shape[1]
-    box = container.box(bounds, n_features)
-    if container.backend == "numpy":
-        table = MixedTable("numpy", tuple(range(n_features)), (container.dtypes[0].str,) * n_features)
-    else:
-        table, _ = read_table(X)
-    table = table.match(_schema_of(box, table.columns))
-    return table, read(list(numbers.T), table.schema, table.dtypes)
+
+    origin: Any
+    n_features: int
+    n_samples: int | None = None
+    maps: tuple[Callable[[Chunk], Chunk], ...] = ()
+    n_jobs: Any = None
+    dtype: np.dtype = np.dtype(float)  # noqa: RUF009  it cannot change
+
+    @classmethod
+    def held(cls, table: Any, n_features: int | None = None, n_jobs: Any = None) -> "Rows":
+        """Return rows that are in memory."""
+        width = n_features or (len(table) if isinstance(table, list) else table.shape[1])
+        return cls(Held(table), width, length_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
+
+    def __repr__(self) -> str:
+        return f"Rows(n_features={self.n_features})"
+
+    @property
+    def are_held(self) -> bool:
+        """Whether the rows are in memory."""
+        return isinstance(self.origin, Held)
+
+    @property
+    def are_remote(self) -> bool:
+        """Whether the rows can be summed, but not read."""
+        return isinstance(self.origin, RemoteTable)
+
+    @property
+    def lazy(self) -> Any:
+        """The query whose answer the rows are, where they are in a database; else None."""
+        return getattr(self.origin, "lazy", None)
+
+    @property
+    def are_spread(self) -> bool:
+        """Whether the rows lie with workers of Dask, where they stay."""
+        return not self.are_held and getattr(self.origin, "partitions", None) is not None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are in memory as a sparse matrix."""
+        return self.are_held and issparse(self.origin.table)
+
+    def map(self, change: Callable[[Chunk], Chunk], n_features: int | None = None) -> "Rows":
+        """Return these rows after a fixed map of one row each."""
+        return replace(self, maps=(*self.maps, change), n_features=n_features or self.n_features, dtype=np.dtype(float))
+
+    def mapped(self, chunk: Chunk) -> Chunk:
+        """Return what becomes of a chunk of the origin."""
+        for change in self.maps:
+            chunk = change(chunk)
+        return chunk
+
+    def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
+        """Yield all rows once, a chunk at a time.
+
+        Parameters
+        ----------
+        n_rows : int, default=None
+            The most in a chunk of rows that are in memory; None: all at once.
+        """
+        return map(self.mapped, self.raw_chunks(n_rows))
+
+    def raw_chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
+        """Yield the chunks of the origin, before the maps."""
+        return self.origin.chunks(n_rows) if self.are_held else self.origin.chunks()
+
+    def kept(self) -> "Rows":
+        """Return these rows with the maps done, where they are in memory anyway; else they are made anew at every reading."""
+        if not (self.are_held and self.maps):
+            return self
+        if effective_n_jobs(self.n_jobs) == 1:
+            return replace(self, origin=Held(self.mapped(self.origin.table)), maps=())
+        return self._filled()
+
+    def kept_if_small(self, row_bytes: int) -> "Rows":
+        """Return these rows, that maps have made arrays of `row_bytes` a row, in memory if they take little; else made at every reading.
+
+        It takes one reading of them.
+        """
+        is_small = self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT
+        return self._filled() if self.maps and is_small and not (self.are_remote or self.are_spread) else self
+
+    def _filled(self) -> "Rows":
+        """Return these rows with the maps done, in memory, written there chunk by chunk."""
+        columns: list[np.ndarray] = []
+        lock = threading.Lock()
+
+        def put(state: object, start: int, chunk: Chunk) -> object:
+            parts = chunk if isinstance(chunk, list) else [chunk]
+            with lock:
+                if not columns:
+                    columns.extend(np.empty((self.n_samples or 0, *part.shape[1:]), dtype=part.dtype) for part in parts)
+            for column, part in zip(columns, parts, strict=True):
+                if start + len(part) > len(column):
+                    raise ValueError("X must give the same rows whenever it is read, but gave another number of them; copy it first.")
+                column[start : start + len(part)] = part
+            return isinstance(chunk, list)
+
+        is_list = any(self.folded(lambda: False, put))
+        return replace(self, origin=Held(columns if is_list else columns[0]), maps=()) if columns else self
+
+    def counted(self, n_samples: int) -> "Rows":
+        """Return these rows, of which there are so many."""
+        return replace(self, n_samples=n_samples)
+
+    def collected(self) -> Chunk:
+        """Return all rows in memory, as one chunk."""
+        if self.are_held:
+            return self.mapped(self.origin.table)
+        return joined(list(self.chunks()), self.n_features)
+
+    def taken(self, positions: np.ndarray) -> Chunk:
+        """Return the rows at some positions, in that order: the others are passed over."""
+        order = np.argsort(positions)
+        taken, start, wanted = [], 0, np.asarray(positions)[order]
+        for chunk in self.chunks():
+            stop = start + length_of(chunk)
+            first, last = np.searchsorted(wanted, (start, stop))
+            taken.append(part_of(chunk, wanted[first:last] - start))
+            start = stop
+        return part_of(joined(taken, self.n_features), np.argsort(order))
+
+    def folded(self, begin: Callable[[], State], step: Callable[[State, int, Chunk], State]) -> list[State]:
+        """Read all rows once; each thread takes the next chunk, maps it and makes a step with it.
+
+        Parameters
+        ----------
+        begin : callable
+            It makes the state of a thread.
+        step : callable
+            From a state, the number of rows before a chunk and the chunk, to the next state.
+
+        Returns
+        -------
+        states : list
+            Of each thread.
+        """
+        n_jobs, taken, lock = effective_n_jobs(self.n_jobs), 0, threading.Lock()
+        chunks = iter(self.raw_chunks(self._rows_at_once(n_jobs)))
+
+        def fold() -> State:
+            nonlocal taken
+            state = begin()
+            while True:
+                with lock:
+                    chunk, start = next(chunks, None), taken
+                    taken += 0 if chunk is None else length_of(chunk)
+                if chunk is None:
+                    return state
+                state = step(state, start, self.mapped(chunk))
+
+        if n_jobs == 1:
+            states = [fold()]
+        else:
+            # BLAS has threads of its own. What numpy does about floating-point errors is known to a context, not to threads.
+            with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+                working = [pool.submit(contextvars.copy_context().run, fold) for _ in range(n_jobs)]
+                states = [each.result() for each in working]
+        return states
+
+    def _rows_at_once(self, n_jobs: int) -> int | None:
+        """How many rows that are in memory make a chunk; None: all."""
+        if n_jobs > 1 and self.n_samples is not None:
+            return max(_LEAST_ROWS, -(-self.n_samples // (_SLICES * n_jobs)))
+        return _LEAST_ROWS if self.maps else None
 
 
-def _takes_nan(estimator: Any) -> bool:
-    return estimator.__sklearn_tags__().input_tags.allow_nan
+def length_of(chunk: Chunk) -> int:
+    """Return the number of rows of a chunk."""
+    if isinstance(chunk, list):
+        return len(chunk[0]) if chunk else 0
+    return chunk.shape[0] if hasattr(chunk, "shape") else len(chunk)
 
 
-def _check_rows(raw: list[Any], least: int) -> None:
-    """Refuse a table of no columns, or of too few rows."""
-    n_samples = len(raw[0]) if raw else 0
-    if n_samples < least:
-        raise ValueError(f"Found array with {n_samples} sample(s) while a minimum of {least} is required.")
+def part_of(chunk: Chunk, rows: Any) -> Chunk:
+    """Return some rows of a chunk."""
+    return [column[rows] for column in chunk] if isinstance(chunk, list) else chunk[rows]
 
 
-def _schema_of(box: Box, names: tuple) -> Schema:
-    """The schema of numbers in a box."""
-    kinds = {}
-    for name, low, high, whole in zip(names, box.low.tolist(), box.high.tolist(), box.whole.tolist(), strict=True):
-        whole = whole and low.is_integer() and high.is_integer() and max(abs(low), abs(high)) <= 2**53
-        kinds[name] = Continuous(low, high, integer=whole)
-    return Schema(kinds)
+def joined(chunks: list[Chunk], n_features: int) -> Chunk:
+    """Return chunks as one."""
+    if not chunks:
+        return np.empty((0, n_features))
+    if isinstance(chunks[0], list):
+        return [np.concatenate(columns) for columns in zip(*chunks, strict=True)]
+    if issparse(chunks[0]):
+        from scipy.sparse import vstack
+
+        return vstack(chunks, format="csr")
+    return np.concatenate(chunks)

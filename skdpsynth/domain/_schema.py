@@ -1,13 +1,16 @@
 """Schemas: what is public about the columns of a mixed table, stated by the user and never inferred from rows."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from skdpsynth._checks import shown
-from skdpsynth.domain._importers import schema_of_dtypes, schema_of_json, schema_of_sdv
-from skdpsynth.domain._kinds import Continuous, kind_of, listed
+from skdpsynth.domain._forms import kind_of
+from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
+from skdpsynth.domain._kinds import listed
+from skdpsynth.domain._left_out import Identifier
+from skdpsynth.domain._schema_files import columns_of_json, columns_of_yaml, json_of, yaml_of
+from skdpsynth.domain._skeleton import skeleton_of
 from skdpsynth.persistence import savable
 
 
@@ -20,8 +23,9 @@ class Schema(Mapping):
     Parameters
     ----------
     columns : dict
-        Of each column (its name; its number for an array) a kind: `Continuous`, `Ordinal` or `Nominal`, or short
-        ``(low, high)`` (a tuple: numbers; whole if both are ints) or ``[level, ...]`` (a list: nominal).
+        Of each column (its name; its number for an array) a kind: `Continuous`, `Ordinal`, `Nominal`, `Date`, `DateTime`, `Identifier` or
+        `Text`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as text in ISO format) or
+        ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a MultiIndex of pandas, is a tuple.
 
     Raises
     ------
@@ -42,7 +46,7 @@ class Schema(Mapping):
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError(
                 f"schema must be a dict of column: (low, high) or [levels], got {shown(columns)}; it states public facts and is never "
-                "inferred from rows (Schema.from_json reads a file)."
+                "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
 
@@ -58,8 +62,27 @@ class Schema(Mapping):
     def __repr__(self) -> str:
         return f"Schema({self._columns!r})"
 
+    @property
+    def coded(self) -> "Schema":
+        """The columns that mechanisms see, as numbers and levels: dates count from their lower bound, identifiers and text are left out.
+
+        Returns
+        -------
+        schema : Schema
+            Of `Continuous`, `Ordinal` and `Nominal` alone; this one, if it has nothing else.
+        """
+        columns = {name: kind.coded for name, kind in self._columns.items()}
+        if all(columns[name] is kind for name, kind in self._columns.items()):
+            return self
+        columns = {name: kind for name, kind in columns.items() if kind is not None}
+        if not columns:
+            raise ValueError(f"schema must have a column that is synthesized, but all of {listed(list(self))} are left out; add another.")
+        return Schema(columns)
+
     def ordered(self, names: Iterable[Any]) -> "Schema":
         """Return the schema in the order of `names`, the columns of a table, which must be those of the schema.
+
+        Columns that are an `Identifier` may be lacking.
 
         Parameters
         ----------
@@ -72,7 +95,7 @@ class Schema(Mapping):
         names = list(names)
         present = set(names)
         missing = [name for name in names if name not in self._columns]
-        extra = [name for name in self._columns if name not in present]
+        extra = [name for name, kind in self._columns.items() if name not in present and not isinstance(kind, Identifier)]
         if missing or extra:
             raise ValueError(
                 "schema must name the columns of X, each once, but "
@@ -94,11 +117,7 @@ class Schema(Mapping):
         -------
         text : str or None
         """
-        text = json.dumps({"columns": [_to_keys(name, kind) for name, kind in self._columns.items()]}, indent=1, ensure_ascii=False)
-        if path is None:
-            return text
-        Path(path).write_text(text + "\n", encoding="utf-8")
-        return None
+        return _written(json_of(self), path)
 
     @classmethod
     def from_json(cls, source: Any) -> "Schema":
@@ -107,14 +126,100 @@ class Schema(Mapping):
         Parameters
         ----------
         source : path, str or dict
-            A file, its text, or what it parses to: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal" or "nominal",
-            "bounds": [low, high], "integer": ..., "levels": [...], "nullable": ...}, ...]}``. Other keys are left aside.
+            A file, its text, or what it parses to: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
+            "datetime", "identifier" or "text", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ..., "labels": ...,
+            "nullable": ...}, ...]}``. In place of bounds or levels may stand "open" or "private". Other keys are left aside.
 
         Returns
         -------
         schema : Schema
         """
-        return cls(schema_of_json(source))
+        return cls(columns_of_json(source))
+
+    def to_yaml(self, path: Any = None) -> str | None:
+        """Return the schema as YAML text, made to be edited, or write it to a file.
+
+        It holds what `to_json` does; beside what is still open stands a comment with TODO. Needs PyYAML
+        (``pip install 'skdpsynth[yaml]'``).
+
+        Parameters
+        ----------
+        path : str or path-like, default=None
+
+        Returns
+        -------
+        text : str or None
+        """
+        return _written(yaml_of(self), path)
+
+    @classmethod
+    def from_yaml(cls, source: Any) -> "Schema":
+        """Read a schema from YAML.
+
+        A level that is a word of YAML needs quotes: ``no`` and ``off`` without them are False, ``1`` is a number, ``2024-01-31`` a date.
+        Needs PyYAML (``pip install 'skdpsynth[yaml]'``).
+
+        Parameters
+        ----------
+        source : path or str
+            A file, or its text (of several lines). The keys are those of `from_json`.
+
+        Returns
+        -------
+        schema : Schema
+        """
+        return cls(columns_of_yaml(source))
+
+    @classmethod
+    def skeleton(cls, source: Any) -> "Schema":
+        """Write down the columns of a table, each with the kind that its dtype suggests, and every bound and level left open.
+
+        Write the result to a file (`to_yaml`), fill in what is public about each column, and read it again: `fit` refuses a schema with
+        something open, and names the column.
+
+        Parameters
+        ----------
+        source : path, data frame, schema of Arrow, dict of column to dtype, or any table that a fit takes
+            Of a data frame (in memory or lazy), a schema and a Parquet file, names and dtypes are read, and no cell. **Of a CSV file, the
+            header and the first 1000 rows** are read, to tell numbers, dates and words apart: an unprotected look, of which nothing but
+            the kind of each column is kept. Check the kinds before you show them to others.
+
+        Returns
+        -------
+        schema : Schema
+            Numbers are `Continuous`, times `Date` or `DateTime`, truth values ``Nominal([False, True])``, words `Nominal`; what has no kind
+            is `Text`. No column is nullable: a dtype does not tell, so say it where cells may be missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsynth.domain import Schema
+        >>> Schema.skeleton({"age": np.dtype("int64"), "smokes": "bool"})
+        Schema({'age': Continuous(bounds='open', integer=True, nullable=False), 'smokes': Nominal(levels=(False, True), nullable=False)})
+        """
+        return cls(skeleton_of(source))
+
+    def check(self, frame: Any) -> Any:
+        """Compare a table with the schema, for whoever holds the table: the result tells of its rows, and is **not private**.
+
+        A fit says nothing about cells, because that would tell of them: numbers outside the bounds are clipped, a level "yes" where the
+        schema says "Yes" counts as missing, all in silence. Call this before the fit, where you may see the rows, and keep what it says as
+        secret as them. If you change bounds after what you saw, they are no longer public facts: change what is misspelt, not what is
+        tight.
+
+        Parameters
+        ----------
+        frame : array-like, data frame, or any table that a fit takes, such as the path of a file
+            Of a table that is not in memory, chunk by chunk: levels that are told are those of the first chunk that has some.
+
+        Returns
+        -------
+        findings : Findings
+            Printed, a list of what stands out; ``findings.to_frame()`` gives a data frame of pandas.
+        """
+        from skdpsynth.domain._findings import findings_of
+
+        return findings_of(self, frame)
 
     @classmethod
     def from_dtypes(cls, dtypes: Any, public: bool = False, bounds: Any = None, nullable: Iterable[Any] = ()) -> "Schema":
@@ -143,11 +248,14 @@ class Schema(Mapping):
     def from_sdv(cls, metadata: Any, domains: Any = None, nullable: Iterable[Any] = ()) -> "Schema":
         """Read the kinds of columns from metadata of SDV, which know no bounds and no levels.
 
+        Columns of sdtype "id" become an `Identifier`; of primary and alternate keys, one with labels made anew.
+
         Parameters
         ----------
         metadata : SDV metadata of one table, or the dict of it
-        domains : dict, default=None
-            For every numerical column ``(low, high)``, for every categorical one ``[level, ...]``; or a kind.
+        domains : dict or "open", default=None
+            For every numerical column ``(low, high)``, for every datetime one two dates, for every categorical one ``[level, ...]``; or
+            a kind. "open": what is not known stays open, to be written in the file of the schema.
         nullable : list, default=()
             Columns in which cells may be missing.
 
@@ -158,6 +266,8 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def _to_keys(name: Any, kind: Any) -> dict[str, Any]:
-    facts = {"bounds": [kind.low, kind.high], "integer": kind.integer} if isinstance(kind, Continuous) else {"levels": list(kind.levels)}
-    return {"name": name, "kind": type(kind).__name__.lower(), **facts, "nullable": kind.nullable}
+def _written(text: str, path: Any) -> str | None:
+    if path is None:
+        return text
+    Path(path).write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    return None

@@ -1,7 +1,8 @@
 """Mixed tables: their columns, dtypes and schema.
 
-Read and written alike, a column is an array: floats with NaN for a missing cell (`Continuous`), or the numbers of its levels, where the
-number after the last stands for a missing cell (`Nominal`, `Ordinal`).
+Read and written alike, a column is an array: floats with NaN for a missing cell (`Continuous`; of `Date` and `DateTime`, units since the
+lower bound), or the numbers of its levels, where the number after the last stands for a missing cell (`Nominal`, `Ordinal`). Columns that
+mechanisms do not see are not read.
 """
 
 from collections.abc import Sequence
@@ -11,12 +12,25 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth._input import check_table, column_names, eager_frame, is_pandas
-from skdpsynth.domain._columns import family_of, frame_of, holds_some, numpy_dtype, pandas_dtype_name, plain_name, without_categories
-from skdpsynth.domain._kinds import Continuous, shown_name
+from skdpsynth._input import check_table, column_names, eager_frame, is_pandas, native
+from skdpsynth.domain._columns import (
+    family_of,
+    frame_of,
+    holds_some,
+    numpy_dtype,
+    pandas_dtype_name,
+    plain_name,
+    time_of,
+    without_categories,
+)
+from skdpsynth.domain._dates import Times
+from skdpsynth.domain._dtypes import check_dtypes
+from skdpsynth.domain._kinds import Continuous, Nominal, shown_name
+from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._reading import read
 from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._writing import array_out, column_out
+from skdpsynth.domain._times import holds_times
+from skdpsynth.domain._writing import array_out, column_out, dtype_of_labels
 from skdpsynth.persistence import savable
 
 
@@ -42,25 +56,54 @@ class MixedTable:
     dtypes: tuple
     schema: Any = None
 
-    def match(self, schema: Schema) -> "MixedTable":
-        """Return this with the schema in the order of the columns, or raise about names and dtypes."""
+    def match(self, schema: Schema, buys: bool = False) -> "MixedTable":
+        """Return this with the schema in the order of the columns, or raise about names and dtypes; `buys`: private facts may be bought."""
         if self.backend == "numpy" and any(isinstance(name, str) for name in schema):
             raise ValueError(
                 "schema names columns, but X is an array without names; pass a data frame, or make the keys of schema column numbers."
             )
         schema = schema.ordered(self.columns)
+        check_stated(schema, buys)
         check_dtypes(schema, self.dtypes)
         return replace(self, schema=schema, dtypes=tuple(map(without_categories, self.dtypes)))
 
-    def fill(self, values: Sequence[np.ndarray]) -> Any:
-        """Return arrays of columns, as `read` gives them, in the caller's kind of table."""
+    def fill(self, values: Sequence[np.ndarray], start: int = 0, n_samples: int | None = None) -> Any:
+        """Return arrays of columns, as `read` gives them, in the caller's kind of table; labels of identifiers are made anew.
+
+        Parameters
+        ----------
+        values : list of ndarray
+        start : int, default=0
+            Number of rows of the sample that came in batches before.
+        n_samples : int, default=None
+            Of all batches. None: these.
+        """
+        given, stop = iter(values), start + len(values[0])
+        known = {name: next(given) for name, kind in self.schema.items() if kind.coded is not None}
+        back = []
+        for (name, kind), dtype in zip(self.schema.items(), self.dtypes, strict=True):
+            if name in known:
+                back.append((name, known[name], kind, dtype))
+            elif isinstance(kind, Identifier) and kind.comes_back:
+                back.append((name, np.arange(start + 1, stop + 1), kind, dtype_of_labels(dtype, n_samples or stop)))
         if self.backend == "numpy":
-            return array_out(values, list(self.schema.values()), np.dtype(self.dtypes[0]))
-        columns = [
-            column_out(column, kind, self.backend, dtype)
-            for column, kind, dtype in zip(values, self.schema.values(), self.dtypes, strict=True)
-        ]
-        return frame_of(columns, self.columns, self.backend)
+            return array_out([column for _, column, _, _ in back], [kind for _, _, kind, _ in back], np.dtype(self.dtypes[0]))
+        columns = [column_out(column, kind, self.backend, dtype) for _, column, kind, dtype in back]
+        return frame_of(columns, tuple(name for name, *_ in back), self.backend)
+
+    def specimen(self, n_features: int, n_samples: int) -> Any:
+        """Return a table with all levels of all columns, and missing cells where there may be some: what `fill` gives has its dtypes."""
+        kinds = list(self.schema.coded.values())
+        n_rows = max(2, *(getattr(kind, "n_codes", 0) for kind in kinds))
+        return self.fill([_specimen(kind, n_rows) for kind in kinds], 0, n_samples)
+
+
+def _specimen(kind: Any, n_rows: int) -> np.ndarray:
+    if isinstance(kind, Continuous):
+        column = np.full(n_rows, float(kind.low))
+        column[-1] = np.nan if kind.nullable else kind.high
+        return column
+    return np.minimum(np.arange(n_rows), kind.n_codes - 1)
 
 
 def read_table(X: Any) -> tuple[MixedTable, list[Any]]:
@@ -76,6 +119,7 @@ def read_table(X: Any) -> tuple[MixedTable, list[Any]]:
     raw : list of columns
         As they are, for `read`.
     """
+    X = native(X)
     check_table(X)
     if is_pandas(X):
         names = column_names(X) or ()
@@ -86,7 +130,7 @@ def read_table(X: Any) -> tuple[MixedTable, list[Any]]:
         raw = [frame[name] for name in frame.columns]
         return MixedTable(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in raw)), raw
     X = _as_array(X)
-    dtype = "<U" if X.dtype.kind == "U" else X.dtype.str  # the longest string is a cell
+    dtype = f"<{X.dtype.kind}" if X.dtype.kind in "US" else X.dtype.str  # the longest string is a cell
     return MixedTable("numpy", tuple(range(X.shape[1])), (dtype,) * X.shape[1]), list(X.T)
 
 
@@ -121,51 +165,61 @@ def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
     Returns
     -------
     values : dict of column to ndarray
+        Of the columns that mechanisms see.
     """
     schema = schema if isinstance(schema, Schema) else Schema(schema)
+    table, raw = matched(X, schema, name)
+    if not len(raw[0]):
+        raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
+    values = dict(zip(table.schema.coded, read(raw, table.schema, table.dtypes), strict=True))
+    return {column: values[column] for column in schema if column in values}
+
+
+def matched(X: Any, schema: Schema, name: str) -> tuple[MixedTable, list[Any]]:
+    """Return what `read_table` does, with the schema in the order of the columns; messages say which table does not fit."""
     try:
         table, raw = read_table(X)
-        table = table.match(schema)
+        return table.match(schema), raw
     except (TypeError, ValueError) as error:
         # The messages say X; whoever gave two tables needs to know which.
         raise type(error)(str(error) if name == "X" else f"with {name} as X: {error}") from None
-    if not len(raw[0]):
-        raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-    values = dict(zip(table.columns, read(raw, table.schema, table.dtypes), strict=True))
-    return {column: values[column] for column in schema}
 
 
-def check_dtypes(schema: Schema, dtypes: Sequence[str]) -> None:
-    """Refuse dtypes, which are public, in which nothing of what the schema says would be found."""
-    for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        family = family_of(dtype)
-        if family == "other":
-            raise TypeError(
-                f"column {shown_name(name)} must hold numbers, strings or booleans, got dtype {dtype}; convert it, dates to numbers for "
-                "example."
+def check_stated(schema: Schema, buys: bool = False) -> None:
+    """Refuse bounds and levels that are not stated; but for numbers and nominal levels that are private, if those are bought."""
+    for name, kind in schema.items():
+        if kind.unstated is not None and not (buys and kind.unstated == "private" and isinstance(kind, Continuous | Nominal)):
+            fact, example = ("levels", "a list") if hasattr(kind, "levels") else ("bounds", "(low, high)")
+            raise ValueError(
+                f"schema of column {shown_name(name)} has {kind.unstated} {fact}, "
+                + (
+                    f"which are still to be written; give {example}: public facts, never learned from rows."
+                    if kind.unstated == "open"
+                    else f"which is not supported here; give {example} that are public."
+                )
             )
-        (_check_numbers if isinstance(kind, Continuous) else _check_levels)(name, kind, dtype, family)
 
 
-def _check_numbers(name: Any, kind: Continuous, dtype: str, family: str) -> None:
-    if family == "text":
-        raise TypeError(
-            f"column {shown_name(name)} is continuous in schema, but has dtype {dtype}; convert it to numbers, or give its levels."
-        )
-
-
-def _check_levels(name: Any, kind: Any, dtype: str, family: str) -> None:
-    if family != "any" and any(isinstance(level, str) != (family == "text") for level in kind.levels):
-        raise TypeError(
-            f"column {shown_name(name)} has dtype {dtype}, but its levels in schema are not all "
-            f"{'strings' if family == 'text' else 'numbers'}, so they would not be found; write them as they stand in the table."
-        )
+def check_synthesized(schema: Schema) -> None:
+    """Refuse columns that can only be left out, where nobody has said so."""
+    for name, kind in schema.items():
+        if isinstance(kind, Text):
+            raise ValueError(
+                f"schema of column {shown_name(name)} is Text, which is not synthesized; drop the column from X and from schema, or say "
+                "Identifier() to leave it out of samples."
+            )
 
 
 def check_room(table: MixedTable) -> None:
     """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds."""
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
-        if not isinstance(kind, Continuous) or dtype.startswith("category") or family_of(dtype) != "number":
+        time = time_of(dtype)
+        if isinstance(kind, Times) and time is not None and not holds_times(kind, time[0]):
+            raise TypeError(
+                f"column {shown_name(name)} has dtype {dtype}, which can hold no time within its bounds in schema; convert the column, or "
+                "correct the bounds."
+            )
+        if not isinstance(kind, Continuous) or kind.unstated or dtype.startswith("category") or family_of(dtype) != "number":
             continue
         if not holds_some(numpy_dtype(dtype), kind.low, kind.high):
             raise TypeError(

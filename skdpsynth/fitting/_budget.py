@@ -1,5 +1,6 @@
 """One fit's hand on the door."""
 
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from skdpsynth._change import Query
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
+from skdpsynth.privacy import Discovery, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
 from skdpsynth.statistics import RowCount
 
 COUNT_SHARE = Fraction(1, 20)  # of the budget, for the number of rows where it is private
@@ -16,25 +17,52 @@ COUNT_SHARE = Fraction(1, 20)  # of the budget, for the number of rows where it 
 class Budget:
     """What a mechanism asks its queries of: every answer is charged, and covered by noise.
 
-    Attributes
+    Parameters
     ----------
     accountant : PrivacyAccountant
         Of this fit.
     rng : RandomBits
         Where its noise comes from.
-    told : list of (str, type)
+    told : list of (str, type), default=None
         Warnings for the caller, issued when the fit is done.
+
+    Attributes
+    ----------
+    relation : str
+        Which tables are neighbours.
     """
 
     def __init__(self, accountant: PrivacyAccountant, rng: RandomBits, told: list | None = None) -> None:
-        self.accountant = accountant
+        self._account: Callable[[], PrivacyAccountant] | PrivacyAccountant = accountant
+        self.relation = accountant.neighboring
         self.rng = rng
         self.told: list = [] if told is None else told
 
+    @classmethod
+    def opened_late(cls, account: Callable[[], PrivacyAccountant], relation: str, rng: RandomBits, told: list) -> "Budget":
+        """Return a budget whose account is opened, and a shared budget charged, when it is first asked for: at the first answer.
+
+        So rows that cannot be read cost nothing.
+
+        Parameters
+        ----------
+        account : callable
+            It opens the account.
+        relation : str
+            Which tables are neighbours.
+        rng : RandomBits
+        told : list of (str, type)
+        """
+        budget = object.__new__(cls)
+        budget._account, budget.relation, budget.rng, budget.told = account, relation, rng, told
+        return budget
+
     @property
-    def relation(self) -> str:
-        """Which tables are neighbours."""
-        return self.accountant.neighboring
+    def accountant(self) -> PrivacyAccountant:
+        """The accountant of this fit."""
+        if not isinstance(self._account, PrivacyAccountant):
+            self._account = self._account()
+        return self._account
 
     def answer(self, query: Query, chosen: Mechanism, name: str) -> np.ndarray:
         """Charge the loss of a mechanism, and return the values of a query with its noise.
@@ -55,10 +83,24 @@ class Budget:
             raise ValueError(f"The noise of {name!r} was made for {chosen.change}, but the query has {query.change}; plan it anew.")
         return self.accountant.release(query.values, chosen.noise, self.rng.child(name), name=name, loss=chosen.loss, change=chosen.change)
 
-    def number_of_rows(self, n_samples: int) -> tuple[int, float, Any]:
+    def discover(self, tables: Sequence[Mapping[Any, int]], chosen: Discovery, name: str) -> list[list[Any]]:
+        """Charge the loss of a discovery, and return which levels enough rows have; their number alone is private before.
+
+        Parameters
+        ----------
+        tables : sequence of dict of level to int
+            Counts of the levels that occur.
+        chosen : Discovery
+            Made for so many tables.
+        name : str
+            Of the release, for the ledger.
+        """
+        return self.accountant.release_discovered(tables, chosen, self.rng.child(name), name=name)
+
+    def number_of_rows(self, count: RowCount) -> tuple[int, float, Any]:
         """Release the private number of rows; return it (at least 1), its expected error, and the epsilon that is left."""
         share, rest = split_exactly(self.accountant.remaining, [COUNT_SHARE, 1 - COUNT_SHARE])
-        query = RowCount(n_samples).query(self.relation)
+        query = count.query(self.relation)
         chosen = mechanism(query.change, PrivacyLoss(epsilon=share), ("laplace",))
         noisy = self.answer(query, chosen, "number of rows")
         return max(1, int(noisy[0])), float(chosen.noise.mean_absolute()), rest  # type: ignore[attr-defined]

@@ -33,6 +33,12 @@ class Facts:
         Public bounds of rows of numbers.
     schema : Schema or None
         Public facts about the columns of a mixed table.
+    unknown : Unknown or None
+        The columns whose bounds are still to be bought; until then `box` and `schema` are made up there.
+    unlisted : tuple of int
+        The columns whose levels are still to be bought.
+    rho : {None, "gaussian", "zcdp"}
+        What all that is released must be charged in, because a public fact was bought so; None: as the plan decides.
     count_error : float
         Expected absolute error of `n_samples`; 0 where it is public.
     told : list of (str, type)
@@ -46,8 +52,16 @@ class Facts:
     n_features: int
     box: Any = None
     schema: Any = None
+    unknown: Any = None
+    unlisted: tuple[int, ...] = ()
+    rho: str | None = None
     count_error: float = 0.0
     told: list = field(default_factory=list, compare=False)
+
+    @property
+    def lacks_facts(self) -> bool:
+        """Whether bounds or levels are still to be bought."""
+        return self.unknown is not None or bool(self.unlisted)
 
     @property
     def share(self) -> PrivacyLoss:
@@ -97,7 +111,7 @@ class Facts:
 
     def part(self, **changes: Any) -> "Facts":
         """Return the facts of an estimator inside this one; its warnings are its own."""
-        return replace(self, **changes, told=[])
+        return replace(self, **{"unknown": None, "unlisted": (), **changes}, told=[])
 
 
 @dataclass(frozen=True)
@@ -106,12 +120,16 @@ class Plan:
 
     Attributes
     ----------
+    rho : {None, "gaussian", "zcdp"}
+        Where all that is released is charged in rho, as what: then a public fact that is bought before may be too. A plan keeps to
+        `Facts.rho` where that is not None.
     spends_delta : bool
         Whether the delta of the budget is needed: `Mechanism.spends_delta` tells of one release. Where the number of rows is private
         the plan is made twice, and delta is charged with the first.
     """
 
     spends_delta: bool = False
+    rho: str | None = field(default=None, kw_only=True)
 
 
 def check_useful(epsilon: Any) -> Any:

@@ -1,20 +1,24 @@
 """The one `fit` of all private estimators."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpsynth._checks import warn
+from skdpsynth._checks import is_whole, shown, warn
 from skdpsynth._locks import lock_of
-from skdpsynth._sklearn import validate_rows
-from skdpsynth.domain import Container
+from skdpsynth.domain import Container, Rows, check_enough, has_private, made_up, open_numbers
 from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.fitting._bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
 from skdpsynth.fitting._facts import Facts, Plan, check_useful
+from skdpsynth.fitting._levels import without_levels_share
+from skdpsynth.fitting._set_aside import set_aside
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEEDED,
@@ -25,13 +29,14 @@ from skdpsynth.privacy import (
     check_neighboring,
     stream_of,
 )
+from skdpsynth.statistics import RowCount, pushed_sums, total
 
 
 @dataclass(frozen=True)
 class Hand:
     """What a containing estimator hands to its part: where to charge, noise, and the number of rows where that was bought already."""
 
-    accountant: PrivacyAccountant
+    budget: Budget
     rng: RandomBits
     name: str
     group: str | None = None
@@ -43,9 +48,9 @@ class PrivateEstimator(BaseEstimator):
     """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release`.
 
     The order of a fit: parameters and rows are checked; `_plan` decides by public facts alone, and refuses; warnings that are known by
-    then are issued; the budget is charged; `_release` asks its queries of it and sets the fitted attributes. It happens on a blank copy
-    of the estimator, whose state replaces that of the estimator in one step at the end: a fit that fails changes nothing, and a refit
-    leaves nothing of the fit before.
+    then are issued; `_release` asks its queries of the budget, which is charged when the first is answered, and sets the fitted
+    attributes. It happens on a blank copy of the estimator, whose state replaces that of the estimator in one step at the end: a fit that
+    fails changes nothing, and a refit leaves nothing of the fit before.
     """
 
     epsilon: Any
@@ -58,6 +63,7 @@ class PrivateEstimator(BaseEstimator):
     _container: Any
     _counts_rows = True  # whether a private number of rows is released before the plan is made
     _keeps_budget_open = False  # whether the budget is spent from after fit
+    _buys_facts = True  # whether bounds and levels may be bought
 
     @abstractmethod
     def _plan(self, facts: Facts) -> Plan:
@@ -73,8 +79,11 @@ class PrivateEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Finite numbers, or what a schema says. Values outside `bounds` are clipped.
+        X : array-like, data frame or any other table, of shape (n_samples, n_features)
+            Finite numbers, or what a schema says. Values outside `bounds` are clipped. A table that is not in memory is read in chunks, as
+            often as the method needs: the path, or paths, of Parquet or CSV files; a data set or stream of pyarrow; a lazy frame of
+            polars; a relation of DuckDB or table of Ibis; an array or data frame of Dask; a list of chunks, or a function that returns
+            an iterator of them.
         y : None
             Ignored.
 
@@ -105,31 +114,37 @@ class PrivateEstimator(BaseEstimator):
 
     def _run(self, X: Any, hand: Hand | None) -> list:
         self._check_promise()
-        rows, facts = self._read(X)
+        rows, facts = self._opened_rows(X)
         if hand is not None and facts.n_samples is None:
             facts = replace(facts, n_samples=hand.n_samples, count_error=hand.count_error)
         rng = stream_of(self.random_state) if hand is None else hand.rng
         is_private = facts.n_samples is None and self._counts_rows
-        # Where the number of rows is private, a plan for one row, at what its count will leave of epsilon, refuses what parameters forbid
+        # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
         # before anything is charged.
-        plan = self._plan(facts.part(n_samples=1, epsilon=facts.epsilon * (1 - COUNT_SHARE)) if is_private else facts)
+        plan = self._plan(_made_up(facts, is_private) if is_private or facts.lacks_facts else facts)
         _check_plan(plan, type(self).__name__)
         if hand is None:
             if rng.seeded:
                 facts.warn(SEEDED, InsecureRandomnessWarning)
             facts.warn_if_epsilon_is_large()
             facts.warn_if_delta_is_large()
+            if self.accountant is not None:
+                self.accountant.check_affordable(self.epsilon, self.delta if plan.spends_delta else 0, name=type(self).__name__)
             _issue(facts.told)
-        budget = Budget(self._opened(plan, hand), rng, facts.told)
+        budget = Budget.opened_late(partial(self._open_account, plan, hand), self.neighboring, rng, facts.told)
         if is_private:
-            n_samples, error, rest = budget.number_of_rows(_length(rows))
+            n_samples, error, rest = budget.number_of_rows(RowCount(rows.n_samples or 0))
             facts = replace(facts, n_samples=n_samples, count_error=error, epsilon=rest)
             facts.warn_if_delta_is_large()
-            # What was not charged cannot be spent, whatever kind of noise would be less for what is left of epsilon.
-            plan = self._plan(facts if plan.spends_delta else replace(facts, delta=Fraction(0)))
+        if facts.lacks_facts:
+            rows, facts = self._with_facts(rows, facts, plan, budget)
+            is_private = True
+        if is_private:
+            plan = self._planned_again(plan, facts)
         if facts.n_samples is not None:
             self.n_samples_ = facts.n_samples
-        self._release(rows, plan, budget)
+        with pushed_sums(rows):
+            self._release(rows, plan, budget)
         if facts.n_samples is None:
             replace(facts, n_samples=self.n_samples_).warn_if_delta_is_large()
         if not self._keeps_budget_open:
@@ -138,12 +153,55 @@ class PrivateEstimator(BaseEstimator):
         self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
         return facts.told
 
-    def _read(self, X: Any) -> tuple[Any, Facts]:
-        """Check rows, and tell what is public about them."""
-        container = Container.of(X)
-        X = validate_rows(self, X, reset=True, ensure_min_samples=self._least_rows)
-        self._container = container
-        return X, self._facts(*X.shape, box=container.box(self.bounds, X.shape[1]))
+    def _planned_again(self, first: Plan, facts: Facts) -> Plan:
+        """Return the plan by the facts that were bought."""
+        # What was not charged cannot be spent, whatever kind of noise would be less for what is left of epsilon.
+        facts = facts if first.spends_delta else replace(facts, delta=Fraction(0))
+        plan = self._plan(facts)
+        if facts.rho not in (None, plan.rho):
+            raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
+        return plan
+
+    def _opened_rows(self, X: Any) -> tuple[Rows, Facts]:
+        """Open and count the rows, and tell what is public about them.
+
+        Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
+        cannot be read is refused before the count is bought.
+        """
+        rows, more = self._read(X)
+        n_samples = rows.n_samples
+        if n_samples is None or not (rows.are_held or self.neighboring == "replace_one"):
+            n_samples = total(rows, RowCount.over()).n_samples
+        check_enough(n_samples, self._least_rows)
+        return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
+
+    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        """Open a table of numbers; return its rows, and what else is public about it."""
+        if isinstance(X, Rows):  # of a containing estimator, which has checked them
+            self.n_features_in_ = X.n_features
+            self._container, rows = Container("numpy", None, (X.dtype,)), X
+        else:
+            self._container, rows = open_numbers(self, X, self._least_rows)
+        if has_private(self.bounds) and not self._buys_facts:
+            raise ValueError(
+                f"bounds must be public for {type(self).__name__}, got 'private', because they must stand before the first row comes; give "
+                "(low, high)."
+            )
+        bounds, columns = made_up(self.bounds, rows.n_features, self._container.columns)
+        box = self._container.box(bounds, rows.n_features)
+        return rows, {"box": box, "unknown": self._container.unknown(columns, rows.n_features)}
+
+    def _with_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
+        """Buy the facts that nobody knows, here bounds; return the rows, and what is public by then."""
+        unknown = facts.unknown
+        aside = set_aside(facts, BOUNDS_SHARE, plan.rho)
+        bought = buy_bounds(partial(total, rows), unknown, aside.loss, budget, facts.n_samples)
+        low, high = facts.box.low.copy(), facts.box.high.copy()
+        low[list(unknown.columns)], high[list(unknown.columns)] = bought.low, bought.high
+        self.bounds_ = low, high
+        names = self._container.columns or range(facts.n_features)
+        warn_of_unseen([names[column] for column in np.array(unknown.columns)[~bought.is_seen]], budget)
+        return rows, aside.left_of(replace(facts, box=self._container.box((low, high), facts.n_features), unknown=None))
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
         is_public = self.neighboring == "replace_one"
@@ -161,17 +219,20 @@ class PrivateEstimator(BaseEstimator):
         check_delta(self.delta)
         check_neighboring(self.neighboring)
         check_accountant(self.accountant)
+        n_jobs = getattr(self, "n_jobs", None)
+        if n_jobs is not None and (n_jobs == 0 or not is_whole(n_jobs, -math.inf)):
+            raise ValueError(f"n_jobs must be None or an integer that is not 0, got {shown(n_jobs)}; -1 takes all processors.")
         if self.accountant is not None and self.accountant.neighboring != self.neighboring:
             raise ValueError(
                 f"accountant counts under {self.accountant.neighboring!r}, but neighboring is {self.neighboring!r}; "
                 "use one relation for both."
             )
 
-    def _opened(self, plan: Plan, hand: Hand | None) -> PrivacyAccountant:
+    def _open_account(self, plan: Plan, hand: Hand | None) -> PrivacyAccountant:
         """Return the accountant of this fit: its own, or a child that charges the shared one at once."""
         delta = self.delta if plan.spends_delta else 0
         if hand is not None:
-            return hand.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group)
+            return hand.budget.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group)
         if self.accountant is None:
             return PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring)
         return self.accountant.child(self.epsilon, delta, name=type(self).__name__)
@@ -199,10 +260,14 @@ def _check_plan(plan: Any, name: str) -> None:
         raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")
 
 
+def _made_up(facts: Facts, is_private: bool) -> Facts:
+    """Return facts of one row in a made-up box, with what is left of the budget once the true ones are bought."""
+    facts = facts.part(unknown=facts.unknown, unlisted=facts.unlisted, **{"n_samples": 1} if is_private else {})
+    for share in [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None):
+        facts = replace(facts, epsilon=facts.epsilon * (1 - share))
+    return without_levels_share(facts) if facts.unlisted else facts
+
+
 def _issue(told: list) -> None:
     while told:
         warn(*told.pop(0))
-
-
-def _length(rows: Any) -> int:
-    return len(rows[0]) if isinstance(rows, tuple) else rows.shape[0]

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import shown
+from skdpsynth.domain import Rows
 from skdpsynth.fitting._budget import Budget
 from skdpsynth.fitting._facts import Facts
 from skdpsynth.fitting._fit import Hand, PrivateEstimator
@@ -54,13 +55,19 @@ def _settings(facts: Facts) -> dict[str, Any]:
     return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **bounds}
 
 
-def fit_part(part: Any, X: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:
+def check_rows_of_part(part: Any, rows: Rows) -> None:
+    """Refuse a part that needs the rows themselves where they can only be summed: before any budget is spent."""
+    if rows.are_remote and not isinstance(part, PrivateEstimator):
+        rows.origin.chunks()
+
+
+def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:
     """Fit a part within the budget of the whole, and return it; what it warns of is left to the whole.
 
     Parameters
     ----------
     part : unfitted estimator
-    X : array or data frame
+    rows : Rows, array or data frame
         Its rows.
     budget : Budget
         Of the containing estimator.
@@ -76,12 +83,16 @@ def fit_part(part: Any, X: Any, budget: Budget, facts: Facts, *, name: str | Non
     name = type(part).__name__ if name is None else name
     rng = budget.rng.child(name)
     if isinstance(part, PrivateEstimator):
-        part._fit(X, Hand(budget.accountant, rng, name, group, facts.n_samples, facts.count_error))
+        part._fit(rows, Hand(budget, rng, name, group, facts.n_samples, facts.count_error))
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
-        part.set_params(accountant=child, random_state=rng.random_state()).fit(X)
+        part.set_params(accountant=child, random_state=rng.random_state()).fit(_clipped(rows, facts) if isinstance(rows, Rows) else rows)
         child.close()
     return part.set_params(accountant=None, random_state=None)  # no derived seed stays behind
+
+
+def _clipped(rows: Rows, facts: Facts) -> np.ndarray:
+    return np.clip(rows.collected(), facts.box.low, facts.box.high)
 
 
 def seed_from(rng: np.random.Generator) -> np.random.RandomState:

@@ -14,6 +14,8 @@ import numpy as np
 from skdpsynth.measures._consistency import mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
 
+_PARTS = 1 << 18  # whose sums are made at a time
+
 
 def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
     """Return the sums of the levels 0, ..., `depth` of a complete binary tree, from the values of its leaves."""
@@ -154,7 +156,7 @@ class TwoStages:
     refinement : ndarray of shape (2**coarse_depth,), int64
         How often each coarse cell was halved for the second stage.
     fine : ndarray of shape (sum(2**refinement),), int
-        Noisy counts of the second stage, in the order of `Histogram.of_refined`.
+        Noisy counts of the second stage, in the order of `Histogram.over_refined`.
     first_variance, second_variance : float
         Noise variance of a count of each stage. Without noise: weights for joining.
     noise_free : bool, default=False
@@ -174,21 +176,22 @@ class TwoStages:
         """Level of the coarse cells."""
         return len(self.coarse).bit_length() - 1
 
-    @cached_property
-    def _groups(self) -> list[_Group]:
-        groups, start = [], 0
+    def _groups(self) -> Iterator[_Group]:
+        """Yield coarse cells in the order of `fine`, some at a time: their sums take twice the memory of their parts."""
+        start = 0
         for halvings in np.unique(self.refinement).tolist():
-            members = np.flatnonzero(self.refinement == halvings)
-            parts = self.fine[start : start + (len(members) << halvings)].reshape(len(members), -1).astype(float)
-            start += parts.size
-            groups.append(_Group(halvings, members, level_sums(parts, halvings)))
-        return groups
+            alike = np.flatnonzero(self.refinement == halvings)
+            at_once = max(1, _PARTS >> halvings)
+            for members in (alike[first : first + at_once] for first in range(0, len(alike), at_once)):
+                parts = self.fine[start : start + (len(members) << halvings)].reshape(len(members), -1).astype(float)
+                start += parts.size
+                yield _Group(halvings, members, level_sums(parts, halvings))
 
     @cached_property
     def _fine_sums(self) -> np.ndarray:
         """Count of each coarse cell by the second stage."""
         sums = np.empty(len(self.coarse))
-        for group in self._groups:
+        for group in self._groups():
             sums[group.members] = group.below[0][:, 0]
         return sums
 
@@ -219,13 +222,18 @@ class TwoStages:
 
     def measure(self) -> DiscreteMeasure:
         """Return the measure on the cells of the second stage."""
-        mass = self.coarse_mass()
-        listed, levels, masses = [], [], []
-        for halvings, members, below in self._groups:
-            listed.append(((members[:, None] << halvings) + np.arange(1 << halvings)).ravel())
-            levels.append(np.full(len(members) << halvings, self.coarse_depth + halvings, dtype=np.int8))
-            masses.append(mass_from_root(below[1:], mass[members]).ravel())
-        return DiscreteMeasure.from_mass(self.partition, np.concatenate(listed), np.concatenate(levels), np.concatenate(masses))
+        coarse_mass, n_kept = self.coarse_mass(), 0
+        # Room for all, of which those with mass are kept: to join lists of them would take twice the memory.
+        cells, levels, mass = (np.empty(len(self.fine), dtype=dtype) for dtype in (np.int64, np.int8, float))
+        for halvings, members, below in self._groups():
+            shared = mass_from_root(below[1:], coarse_mass[members]).ravel()
+            keep = np.flatnonzero(shared > 0)
+            some = slice(n_kept, n_kept := n_kept + len(keep))
+            cells[some] = ((members[:, None] << halvings) + np.arange(1 << halvings)).ravel()[keep]
+            levels[some], mass[some] = self.coarse_depth + halvings, shared[keep]
+        for array in (cells, levels, mass):
+            array.resize(n_kept, refcheck=False)
+        return DiscreteMeasure.from_mass(self.partition, cells, levels, mass)
 
     def bound(self, measure: DiscreteMeasure) -> float:
         """Return a number whose expectation bounds E W1 between the rows and n rows sampled from `measure`.

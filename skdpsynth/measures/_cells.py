@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.measures._placement import PackedCells, place_points, points_of
+from skdpsynth.measures._placement import Placement, packed
 from skdpsynth.persistence import savable
 
 NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # metrics by the order of their norm
@@ -127,29 +127,24 @@ class Lattice:
         X : ndarray of shape (n_samples, n_features)
         """
         cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
-        return self.place(cells, np.zeros(len(cells)), points_of(which), rng)
+        return self.placement(cells, np.zeros(len(cells), dtype=np.int8)).rows(which, rng)
 
-    def place(self, cells: np.ndarray, levels: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Place points in cells.
+    def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
+        """Return what places points in cells.
 
         Parameters
         ----------
         cells : ndarray of shape (n_cells,), int
-            Distinct cells.
         levels : ndarray of shape (n_cells,), int
             Ignored: there is one level.
-        points : ndarray of shape (n_samples,), int64
-            From `numbered_points`, in any order: those of one cell are spread evenly.
-        rng : numpy.random.Generator
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
+        placement : Placement
         """
         bits = [(parts - 1).bit_length() for parts in self.shape]
-        one_level = np.zeros(len(cells), dtype=np.int64)
-        packed = PackedCells.of(self.coordinates[cells].T, bits, self.sides, one_level, np.ones((len(bits), 1)))
-        return place_points(self.box, packed, points, rng, spread=True)
+        codes = packed(self.coordinates[cells].T, bits, len(cells))
+        return Placement.of(self.box, codes, bits, self.sides, np.zeros(len(cells), dtype=np.int8), np.ones((len(bits), 1)), spread=True)
 
 
 @savable

@@ -1,11 +1,12 @@
 """Probability measures on the cells of a partition, and samples of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.measures._placement import numbered_points
+from skdpsynth.measures._deal import Deal
 from skdpsynth.persistence import savable
 
 
@@ -60,10 +61,13 @@ class DiscreteMeasure:
         mass : array-like of shape (n_cells,)
         """
         mass = np.asarray(mass, dtype=float)
-        keep = np.flatnonzero(mass > 0)
-        if not len(keep):
+        n_kept = np.count_nonzero(mass > 0)
+        if not n_kept:
             return cls(partition, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int8), np.ones(1))
-        cells, levels, mass = np.asarray(cells)[keep], np.asarray(levels)[keep], mass[keep]
+        cells, levels = np.asarray(cells), np.asarray(levels)
+        if n_kept < len(mass):
+            keep = np.flatnonzero(mass > 0)
+            cells, levels, mass = cells[keep], levels[keep], mass[keep]
         return cls(partition, cells.astype(np.int64, copy=False), levels.astype(np.int8, copy=False), mass / mass.sum())
 
     @property
@@ -76,19 +80,29 @@ class DiscreteMeasure:
 
         Every run of cells along the curve, so every ancestor too, gets its weight times `n_samples` up to less than one point.
         """
+        order = self._along_curve()
+        counts = np.empty(self.n_cells, dtype=np.int64)
+        counts[order] = self._counts_along(order, n_samples, rng)
+        return counts
+
+    def _along_curve(self) -> np.ndarray:
+        """Return the order of the cells along the curve, whatever their levels."""
         depth = int(self.levels.max(initial=0))
-        order = np.argsort(self.cells << (depth - self.levels.astype(np.int64)), kind="stable")
+        return np.argsort(self.cells << (depth - self.levels.astype(np.int64)), kind="stable")
+
+    def _counts_along(self, order: np.ndarray, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         edges = np.cumsum(self.weights[order])
         edges *= n_samples / edges[-1]
         edges -= rng.random()
         # Points sit at the whole numbers 0, ..., n_samples - 1 after a common random shift.
-        upto = np.clip(np.floor(edges).astype(np.int64) + 1, 0, n_samples)
+        np.floor(edges, out=edges)
+        upto = edges.astype(np.int64)
+        upto += 1
+        np.clip(upto, 0, n_samples, out=upto)
         upto[-1] = n_samples
-        counts = np.empty(len(upto), dtype=np.int64)
-        counts[order] = np.diff(upto, prepend=0)
-        return counts
+        return np.diff(upto, prepend=0)
 
-    def sample(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> np.ndarray:
         """Draw exactly `n_samples` rows, in random order.
 
         Parameters
@@ -96,19 +110,34 @@ class DiscreteMeasure:
         n_samples : int
         rng : numpy.random.Generator
             Public randomness: sampling a released measure costs no privacy.
+        n_jobs : int, default=None
+            Threads; the rows do not depend on it. None: 1, or what ``joblib.parallel_config`` says.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        counts = self.counts(n_samples, rng)
-        if hasattr(self.partition, "place"):
-            some = np.flatnonzero(counts)
-            points = numbered_points(counts[some])
-            rng.shuffle(points)
-            return self.partition.place(self.cells[some], self.levels[some], points, rng)
-        blocks = []
-        for level in np.unique(self.levels[counts > 0]).tolist():
-            here = self.levels == level
-            blocks.append(self.partition.sample(np.repeat(self.cells[here], counts[here]), level, rng))
-        return np.take(np.concatenate(blocks), rng.permutation(n_samples), axis=0)
+        return self._deal(n_samples, rng).rows(n_jobs)
+
+    def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Draw the rows of `sample` a block at a time, in memory that does not grow with `n_samples`.
+
+        Parameters
+        ----------
+        n_samples : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        blocks : iterator of ndarray of shape (n_rows, n_features)
+            One after the other they are what `sample` returns under the same generator. How many points a cell gets is decided for all
+            blocks together, and each block has an even share of each run of cells.
+        """
+        return self._deal(n_samples, rng).blocks()
+
+    def _deal(self, n_samples: int, rng: np.random.Generator) -> Deal:
+        order = self._along_curve()
+        counts = self._counts_along(order, n_samples, rng)
+        some = np.flatnonzero(counts)
+        order = order[some]
+        return Deal(self.partition, self.cells[order], self.levels[order], counts[some], rng)

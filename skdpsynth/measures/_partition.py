@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.measures._placement import PackedCells, place_points, points_of
+from skdpsynth.measures._placement import Placement
 from skdpsynth.persistence import savable
 
 _ROWS_LOCATED = 1 << 14  # rows located at a time: the scratch stays in cache
@@ -77,13 +77,15 @@ class BinaryPartition:
             raise ValueError(f"level must be an integer from 0 to {self.depth}, the depth of the partition, got {shown(level)}.")
         return float(np.max(self.box.width / 2.0 ** self.cuts(level)))
 
-    def locate(self, X: np.ndarray) -> np.ndarray:
+    def locate(self, X: np.ndarray, *, finite: bool = False) -> np.ndarray:
         """Return the leaf of each row.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
             Rows outside the box count as clipped to it.
+        finite : bool, default=False
+            Whether all are known to be finite, so that nobody looks for NaN.
 
         Returns
         -------
@@ -93,7 +95,7 @@ class BinaryPartition:
         X = np.asarray(X)
         groups = _groups_of(self.box.n_features, self.depth)
         if len(groups) == 1 and len(groups[0].axes) == self.box.n_features > 2:
-            return self._locate_at_once(X, groups[0])
+            return self._locate_at_once(X, groups[0], finite)
         cells = np.zeros(len(X), dtype=np.int64)
         size = min(_ROWS_LOCATED, len(X))
         floats, integers = np.empty((2, size)), np.empty((2, size), dtype=np.int64)
@@ -104,7 +106,7 @@ class BinaryPartition:
             number, spread = integers[:, : len(rows)]
             for group in groups:
                 self._join(rows, group, joined, one)
-                if np.isnan(np.min(joined)):
+                if not finite and np.isnan(np.min(joined)):
                     self._join(rows, group, joined, one, settle=True)
                 number[:] = joined
                 for shift, table in group.tables:
@@ -113,14 +115,14 @@ class BinaryPartition:
                     out |= np.take(table, part, out=spread, mode="wrap")
         return cells
 
-    def _locate_at_once(self, X: np.ndarray, group: _Group) -> np.ndarray:
+    def _locate_at_once(self, X: np.ndarray, group: _Group, finite: bool) -> np.ndarray:
         """Locate rows whose axes are all joined into one number: one pass over the rows as they lie, and one look-up."""
         cells = np.empty(len(X), dtype=np.int64)
         size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.steps` works on tiles of 64 rows
         scratch, bits, places = np.zeros((size, len(group.axes))), np.array(group.bits), np.array(group.places)
         ((_, table),) = group.tables
         for start in range(0, len(X), _ROWS_AT_ONCE):
-            steps = self.box.steps(X[start : start + _ROWS_AT_ONCE], bits, scratch)
+            steps = self.box.steps(X[start : start + _ROWS_AT_ONCE], bits, scratch, finite)
             # Whole numbers below 2**15: exact, in whatever order BLAS adds them.
             number = (steps @ places).astype(np.int64)
             np.take(table, number, out=cells[start : start + len(number)], mode="wrap")
@@ -183,22 +185,18 @@ class BinaryPartition:
         cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
         if len(cells) and not 0 <= cells[0] <= cells[-1] < 2**level:
             raise ValueError(f"cells must be cell numbers of level {level}, integers from 0 to {2**level - 1}, but some are not.")
-        return self.place(cells, np.full(len(cells), level), points_of(which), rng)
+        return self.placement(cells, np.full(len(cells), level)).rows(which, rng)
 
-    def place(self, cells: np.ndarray, levels: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Place points in cells of several levels at once.
+    def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
+        """Return what places points in cells of several levels at once.
 
         Parameters
         ----------
         cells, levels : ndarray of shape (n_cells,), int
-            Distinct cells.
-        points : ndarray of shape (n_samples,), int64
-            From `numbered_points`, in any order: those of one cell are spread evenly.
-        rng : numpy.random.Generator
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
+        placement : Placement
         """
         levels = np.asarray(levels, dtype=np.int64)
         finest = int(levels.max(initial=0))
@@ -206,8 +204,7 @@ class BinaryPartition:
         sides = 2.0 ** (cuts[:, None] - np.array([self.cuts(level) for level in range(finest + 1)]).T)
         # Cells stand at their first descendant of the finest level, so that one grid serves all.
         codes = self._by_axis(np.asarray(cells, dtype=np.int64) << (finest - levels), finest)
-        packed = PackedCells(codes, cuts.tolist(), self.box.width / 2.0**cuts, levels, sides)
-        return place_points(self.box, packed, points, rng, self.spread)
+        return Placement.of(self.box, codes, cuts.tolist(), self.box.width / 2.0**cuts, levels, sides, self.spread)
 
     def _by_axis(self, cells: np.ndarray, level: int) -> np.ndarray:
         """Sort the bits of the cells of a level by axis: the coordinates of the lower corner, axis after axis, the first one highest."""

@@ -1,6 +1,6 @@
 """Points inside rectangular cells."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -8,101 +8,123 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _ROWS = 1 << 13  # rows placed at a time: the scratch stays in a small cache, and is made once
-_NUMBER = 32  # bits of a point that hold its number; its cell stands above them
+_PART = 2.0**-32  # of an offset: a power of two, so that multiplying by it rounds nothing
 
 
 @dataclass(frozen=True, eq=False)
-class PackedCells:
-    """Where cells lie in a box: lower corners on one grid, packed into a whole number a cell.
+class Placement:
+    """Where points go that fall into rectangular cells of a box; whole-number features get whole numbers.
 
-    Shuffled points then cost one far look-up each, in a table that fits into most caches, instead of one an axis.
+    The lower corners of the cells lie on one grid, packed into a whole number a cell: a point costs one look-up, instead of one an axis.
 
     Attributes
     ----------
+    box : Box
     codes : ndarray of shape (n_cells,), int64
-        Coordinates of the lower corner, axis after axis.
-    bits : sequence of int
-        How many bits of a code each axis has, 62 in all at most; the last axis has the lowest.
-    steps : ndarray of shape (n_features,)
-        Side lengths of the grid.
-    levels : ndarray of shape (n_cells,), int64
-    sides : ndarray of shape (n_features, n_levels)
-        Side lengths of the cells of each level, in steps.
+        Coordinates of the lower corner, axis after axis; 62 bits in all at most, the last axis has the lowest.
+    levels : ndarray of shape (n_cells,), int8
+    axes : list
+    spread : bool
+        Whether points are spread evenly, or at random.
     """
 
+    box: Any
     codes: np.ndarray
-    bits: Sequence[int]
-    steps: np.ndarray
     levels: np.ndarray
-    sides: np.ndarray
+    axes: "list[_Axis | _WholeAxis]"
+    spread: bool
 
     @classmethod
     def of(
-        cls, coordinates: Iterable[np.ndarray], bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray
-    ) -> "PackedCells":
-        """Pack the coordinates of each axis, which are below ``2**bits``."""
-        codes = np.zeros(len(levels), dtype=np.int64)
-        for coordinate, width in zip(coordinates, bits, strict=True):
-            codes <<= width
-            codes |= coordinate
-        return cls(codes, bits, steps, np.asarray(levels, dtype=np.int64), sides)
+        cls, box: Any, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray, spread: bool
+    ) -> "Placement":
+        """Prepare cells.
+
+        Parameters
+        ----------
+        box : Box
+        codes : ndarray of shape (n_cells,), int64
+        bits : sequence of int
+            How many bits of a code each axis has.
+        steps : ndarray of shape (n_features,)
+            Side lengths of the grid.
+        levels : ndarray of shape (n_cells,), int
+        sides : ndarray of shape (n_features, n_levels)
+            Side lengths of the cells of each level, in steps.
+        spread : bool
+        """
+        return cls(box, codes, np.asarray(levels, dtype=np.int8), _axes(box, codes, bits, steps, levels, sides), spread)
+
+    def rows(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a point for each of a list of cells, whatever their order, shape (n_samples, n_features)."""
+        numbers = np.empty(len(which), dtype=np.uint32)  # those of a cell follow each other
+        numbers[np.argsort(which, kind="stable")] = np.arange(len(which)).astype(np.uint32)
+        X = np.empty((len(which), self.box.n_features))
+        self.near(which[:, None])[0].write(X, np.arange(len(which)), numbers, self.offsets(rng))
+        return X
+
+    def offsets(self, rng: np.random.Generator) -> "_Kronecker | _Independent":
+        """Return the random part: points of one sequence are even together."""
+        return _Kronecker(self.box.n_features, rng) if self.spread else _Independent(rng)
+
+    def near(self, which: np.ndarray) -> "list[Near]":
+        """Look up lists of cells that stand side by side, shape (n_samples, n_lists); return what is known of each.
+
+        In the order of memory that is one pass; afterwards points of a list may come in any order, and find their cell in a cache.
+        """
+        which = which.astype(np.int64)
+
+        def looked_up(table: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(np.take(table, which, mode="wrap").T)  # in range, "wrap" only skips the check
+
+        codes, levels, axes = looked_up(self.codes), looked_up(self.levels), [axis.near(looked_up) for axis in self.axes]
+        return [Near(codes[i], levels[i].astype(np.int64), [axis.of_list(i) for axis in axes]) for i in range(which.shape[1])]
 
 
-def numbered_points(counts: np.ndarray) -> np.ndarray:
-    """Return one whole number a point, cell after cell: its cell, and below that its own number. They stay together when shuffled.
+class Near(NamedTuple):
+    """A list of cells, in memory of its own."""
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_cells,), int64
-        How many points each cell gets.
-    """
-    points = np.repeat(np.arange(len(counts)) << _NUMBER, counts)
-    numbers = np.arange(len(points))
-    points |= numbers if len(points) <= 1 << _NUMBER else numbers & (1 << _NUMBER) - 1
-    return points
+    codes: np.ndarray
+    levels: np.ndarray
+    axes: "list[_Axis | _WholeAxis]"
+
+    def write(self, out: np.ndarray, order: np.ndarray, numbers: np.ndarray, offsets: "_Kronecker | _Independent") -> None:
+        """Write points.
+
+        Parameters
+        ----------
+        out : ndarray of shape (n_samples, n_features)
+        order : ndarray of shape (n_samples,), int64
+            Which cell of the list each row lies in.
+        numbers : ndarray of shape (n_samples,), uint32
+            Of rows: those whose numbers follow each other are spread evenly.
+        offsets : object
+            As `Placement.offsets` makes them.
+        """
+        scratch = _Scratch.of(min(_ROWS, len(out)))
+        for start in range(0, len(out), _ROWS):
+            some = slice(start, start + _ROWS)
+            block = scratch.filled(order[some], numbers[some], self)
+            for i, axis in enumerate(self.axes):
+                offsets.write(i, block)
+                axis.place(block, out[some, i])
 
 
-def points_of(which: np.ndarray) -> np.ndarray:
-    """Return `numbered_points` in the order of a list of cells."""
-    points = np.empty(len(which), dtype=np.int64)
-    points[np.argsort(which, kind="stable")] = numbered_points(np.bincount(which))
-    return points
-
-
-def place_points(box: Any, cells: PackedCells, points: np.ndarray, rng: np.random.Generator, spread: bool) -> np.ndarray:
-    """Place points in cells of a box, evenly spread or at random; whole-number features get whole numbers.
-
-    Parameters
-    ----------
-    box : Box
-    cells : PackedCells
-    points : ndarray of shape (n_samples,), int64
-        From `numbered_points`, in any order: points whose numbers follow each other are spread evenly.
-    rng : numpy.random.Generator
-    spread : bool
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features)
-    """
-    X = np.empty((len(points), box.n_features))
-    axes = _axes(box, cells)
-    unit_cube = _Kronecker(box.n_features, rng) if spread else _Independent(rng)
-    scratch = _Scratch.of(min(_ROWS, len(points)))
-    for start in range(0, len(X), _ROWS):
-        block = scratch.filled(points[start : start + _ROWS], cells)
-        for i, axis in enumerate(axes):
-            unit_cube.offsets(i, block)
-            axis.place(block, X[start : start + _ROWS, i])
-    return X
+def packed(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
+    """Return the codes of cells: the coordinates of each axis, which are below ``2**bits``, in one whole number."""
+    codes = np.zeros(n_cells, dtype=np.int64)
+    for coordinate, width in zip(coordinates, bits, strict=True):
+        codes <<= width
+        codes |= coordinate
+    return codes
 
 
 class _Scratch(NamedTuple):
     """What is known of a block of points, and room to work in: nothing is allocated along the way."""
 
     number: np.ndarray
-    product: np.ndarray
     which: np.ndarray
+    product: np.ndarray
     code: np.ndarray
     level: np.ndarray
     coordinate: np.ndarray
@@ -111,16 +133,14 @@ class _Scratch(NamedTuple):
 
     @classmethod
     def of(cls, size: int) -> "_Scratch":
-        return cls(*np.empty((2, size), dtype=np.uint32), *np.empty((4, size), dtype=np.int64), *np.empty((2, size)))
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, np.empty(size, dtype=np.uint32), *np.empty((3, size), dtype=np.int64), *np.empty((2, size)))
 
-    def filled(self, points: np.ndarray, cells: PackedCells) -> "_Scratch":
+    def filled(self, which: np.ndarray, numbers: np.ndarray, cells: Near) -> "_Scratch":
         """Return the part of it that some points need, with all that is known of them."""
-        block = _Scratch(*(values[: len(points)] for values in self))
-        np.bitwise_and(points, (1 << _NUMBER) - 1, out=block.number, casting="unsafe")
-        np.right_shift(points, _NUMBER, out=block.which)
-        # in range by construction, so "wrap" only skips the check
-        np.take(cells.codes, block.which, out=block.code, mode="wrap")
-        np.take(cells.levels, block.which, out=block.level, mode="wrap")
+        block = _Scratch(numbers, which, *(values[: len(which)] for values in self[2:]))
+        np.take(cells.codes, which, out=block.code, mode="wrap")
+        np.take(cells.levels, which, out=block.level, mode="wrap")
         return block
 
 
@@ -130,11 +150,10 @@ class _Kronecker:
     def __init__(self, n_axes: int, rng: np.random.Generator) -> None:
         self.steps, self.shifts = _kronecker_steps(n_axes), rng.integers(2**32, size=n_axes, dtype=np.uint32)
 
-    def offsets(self, axis: int, block: _Scratch) -> None:
-        """Write an offset in [0, 1) a point."""
+    def write(self, axis: int, block: _Scratch) -> None:
+        """Write an offset a point, in parts of 2**-32."""
         np.multiply(block.number, self.steps[axis], out=block.product)
         np.add(block.product, self.shifts[axis], out=block.product)
-        np.multiply(block.product, 2.0**-32, out=block.offset)
 
 
 class _Independent:
@@ -143,13 +162,13 @@ class _Independent:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def offsets(self, axis: int, block: _Scratch) -> None:
-        """Write an offset in [0, 1) a point."""
-        block.offset[:] = self.rng.random(len(block.offset))
+    def write(self, axis: int, block: _Scratch) -> None:
+        """Write an offset a point, in parts of 2**-32."""
+        block.product[:] = self.rng.integers(2**32, size=len(block.product), dtype=np.uint32)
 
 
 class _Axis(NamedTuple):
-    """An axis of real numbers."""
+    """An axis of real numbers; `sides` of the cells of each level are in parts of an offset."""
 
     low: float
     high: float
@@ -158,10 +177,18 @@ class _Axis(NamedTuple):
     mask: int
     sides: np.ndarray
 
+    def near(self, looked_up: Callable[[np.ndarray], np.ndarray]) -> "_Axis":
+        """It is the same for all cells."""
+        return self
+
+    def of_list(self, i: int) -> "_Axis":
+        """And for all lists of them."""
+        return self
+
     def place(self, block: _Scratch, out: np.ndarray) -> None:
         """Map offsets into the cells."""
         np.take(self.sides, block.level, out=block.side, mode="wrap")
-        np.multiply(block.offset, block.side, out=block.offset)
+        np.multiply(block.product, block.side, out=block.offset)
         np.right_shift(block.code, self.shift, out=block.coordinate)
         np.bitwise_and(block.coordinate, self.mask, out=block.coordinate)
         np.add(block.offset, block.coordinate, out=block.offset)
@@ -171,32 +198,43 @@ class _Axis(NamedTuple):
 
 
 class _WholeAxis(NamedTuple):
-    """An axis of whole numbers: the first of each cell, and how many it has."""
+    """An axis of whole numbers: the first of each cell, and how many it has, in parts of an offset."""
 
     high: float
     first: np.ndarray
     choices: np.ndarray
 
+    def near(self, looked_up: Callable[[np.ndarray], np.ndarray]) -> "_WholeAxis":
+        """Return this for lists of cells."""
+        return _WholeAxis(self.high, looked_up(self.first), looked_up(self.choices))
+
+    def of_list(self, i: int) -> "_WholeAxis":
+        """Return this for one of them."""
+        return _WholeAxis(self.high, self.first[i], self.choices[i])
+
     def place(self, block: _Scratch, out: np.ndarray) -> None:
         """Choose one of the whole numbers of the cells."""
         np.take(self.choices, block.which, out=block.side, mode="wrap")
-        np.multiply(block.offset, block.side, out=block.offset)
+        np.multiply(block.product, block.side, out=block.offset)
         np.floor(block.offset, out=block.offset)
         np.take(self.first, block.which, out=block.side, mode="wrap")
         np.add(block.offset, block.side, out=block.offset)
         np.minimum(block.offset, self.high, out=out)
 
 
-def _axes(box: Any, cells: PackedCells) -> list[_Axis | _WholeAxis]:
+def _axes(
+    box: Any, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray
+) -> list[_Axis | _WholeAxis]:
     axes: list[_Axis | _WholeAxis] = []
-    total = sum(cells.bits)
-    for i, (bits, upto) in enumerate(zip(cells.bits, accumulate(cells.bits), strict=True)):
-        shift, mask = total - upto, (1 << bits) - 1
+    total = sum(bits)
+    for i, (width, upto) in enumerate(zip(bits, accumulate(bits), strict=True)):
+        shift, mask = total - upto, (1 << width) - 1
         if box.whole[i]:
-            side = np.take(cells.sides[i], cells.levels)
-            axes.append(_WholeAxis(box.high[i], *_whole_numbers(box, i, (cells.codes >> shift & mask) / side, side * cells.steps[i])))
+            side = np.take(sides[i], levels)
+            first, choices = _whole_numbers(box, i, (codes >> shift & mask) / side, side * steps[i])
+            axes.append(_WholeAxis(box.high[i], first, choices * _PART))
         else:
-            axes.append(_Axis(box.low[i], box.high[i], cells.steps[i], shift, mask, cells.sides[i]))
+            axes.append(_Axis(box.low[i], box.high[i], steps[i], shift, mask, sides[i] * _PART))
     return axes
 
 

@@ -1,14 +1,14 @@
 """What a model learned from synthetic rows is worth on real ones."""
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Schema, columns_of, encode
+from skdpsynth.domain import Continuous, Schema, as_nullable, encode
+from skdpsynth.metrics._tables import columns_in
 
 
 def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, target: Any, schema: Any, scoring: Any = None) -> float:
@@ -22,9 +22,9 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     ----------
     estimator : classifier or regressor of scikit-learn
         Cloned, not fitted itself.
-    X_synthetic, X_real : array-like or data frame of shape (n_samples, n_features) and (m_samples, n_features)
-        Tables with the columns of `schema`, the target among them. `X_real` is read unprotected, without noise: a score on private rows is
-        not private. Take rows that the synthesizer has not seen.
+    X_synthetic, X_real : array-like, data frame or other table that `fit` takes, (n_samples, n_features) and (m_samples, n_features)
+        Tables with the columns of `schema`, the target among them; those that are not in memory are read into it. `X_real` is read
+        unprotected, without noise: a score on private rows is not private. Take rows that the synthesizer has not seen.
     target : column of `schema`
         What to predict: a name, or a number in an array.
     schema : dict or Schema
@@ -63,13 +63,21 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
         raise ValueError(f"target must be a column of schema, got {shown(target)}; add it there, or name another.")
     if len(schema) < 2:
         raise ValueError(f"schema must have columns besides the target, got {shown(target)} alone; add those to predict from.")
-    kind = schema[target]
+    kind = _kind_of_target(schema, target)
     scorer = _scorer(estimator, scoring, target, kind)
     X_train, y_train = _rows_with_target(X_synthetic, target, schema, "X_synthetic")
     X_test, y_test = _rows_with_target(X_real, target, schema, "X_real")
     if not isinstance(kind, Continuous) and len(np.unique(y_train)) == 1:
         return float(scorer(_constant(y_train[0], len(kind.levels), X_train.shape[1]), X_test, y_test))
     return float(scorer(clone(estimator).fit(X_train, y_train), X_test, y_test))
+
+
+def _kind_of_target(schema: Schema, target: Any) -> Any:
+    """Return the target as numbers or levels."""
+    kind = schema[target].coded
+    if kind is None:
+        raise ValueError(f"target must be a column that is synthesized, but {shown(target)} is {type(schema[target]).__name__} in schema.")
+    return kind
 
 
 def _scorer(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
@@ -95,10 +103,10 @@ def _default_scoring(estimator: Any, target: Any, kind: Any) -> str:
 
 def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return (encoded columns, target) of the rows that have one."""
-    kind = schema[target]
     # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
-    values = columns_of(X, Schema({**schema, target: replace(kind, nullable=True)}), name)
-    y = values.pop(target)
+    schema_of_rows = Schema({**schema, target: as_nullable(schema[target])})
+    values = dict(zip(schema_of_rows.coded, columns_in(X, schema_of_rows, name).collected(), strict=True))
+    y, kind = values.pop(target), schema[target].coded
     known = ~np.isnan(y) if isinstance(kind, Continuous) else y < len(kind.levels)
     if not known.any():
         raise ValueError(f"{name} must have rows with a target, but column {shown(target)} has no number or level of schema in any.")

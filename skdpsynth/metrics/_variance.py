@@ -1,11 +1,28 @@
 """How much of the variance a set of directions keeps."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._input import matrix
-from skdpsynth.metrics._wasserstein import NUMBERS
+from skdpsynth.metrics._tables import NUMBERS, numbers_of
+from skdpsynth.statistics import Aggregator, total
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest absolute value.
+
+    Attributes
+    ----------
+    value : float
+    """
+
+    value: float
+
+    def __add__(self, other: "Largest") -> "Largest":
+        return Largest(max(self.value, other.value))
 
 
 def captured_variance_ratio(X: Any, components: Any) -> float:
@@ -13,8 +30,9 @@ def captured_variance_ratio(X: Any, components: Any) -> float:
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Read unprotected.
+    X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+        Read unprotected. Files and all else that is not in memory are summed up in chunks, in two readings: the ratio is that in memory up
+        to rounding.
     components : array-like of shape (n_components, n_features)
         Linearly independent rows, such as ``PrivatePCA.components_``.
 
@@ -29,24 +47,90 @@ def captured_variance_ratio(X: Any, components: Any) -> float:
     >>> captured_variance_ratio([[0.0, 0.0], [1.0, 1.0]], [[1.0, 0.0]])
     0.5
     """
-    X, components = matrix(X, "X", NUMBERS), np.atleast_2d(matrix(components, "components", NUMBERS))
-    if X.ndim != 2 or not len(X) or components.ndim != 2 or components.shape[1] != X.shape[1]:
-        raise ValueError(f"components must have the columns of a non-empty X, got shapes {components.shape} and {X.shape}.")
-    if not (np.isfinite(X).all() and np.isfinite(components).all()):
-        raise ValueError("X and components must be finite; impute or drop missing values first.")
-    return _ratio(_in_units(X), _in_units(components))
+    rows, components = numbers_of(X, "X"), np.atleast_2d(matrix(components, "components", NUMBERS))
+    if not rows.n_features or not rows.n_samples or components.ndim != 2 or components.shape[1] != rows.n_features:
+        raise ValueError(
+            f"components must have the columns of a non-empty X, got shapes {components.shape} and {(rows.n_samples, rows.n_features)}."
+        )
+    if not np.isfinite(components).all():
+        raise ValueError("components must be finite; leave out those that are not.")
+    scatter = total(rows, SumScatter(rows.n_features, _exponent_of(total(rows, FindLargest()).value)))
+    return _ratio(scatter.products, np.ldexp(components, -_exponent_of(np.abs(components).max(initial=0))))
 
 
-def _in_units(rows: np.ndarray) -> np.ndarray:
-    """Return rows times a power of two, so that neither sums nor squares of them overflow or vanish: ratios stay as they are."""
-    return np.ldexp(rows, -np.frexp(np.abs(rows).max(initial=0))[1])
+def _exponent_of(largest: Any) -> int:
+    """Return the power of two in which numbers are counted, so that neither sums nor squares overflow or vanish: ratios stay the same."""
+    return int(np.frexp(largest)[1])
 
 
-def _ratio(X: np.ndarray, components: np.ndarray) -> float:
-    # About the first row, so that constant columns give exact zeros.
-    centred = X - X[0]
-    centred -= centred.mean(axis=0)
-    covariance = centred.T @ centred
+def _ratio(covariance: np.ndarray, components: np.ndarray) -> float:
     basis, _ = np.linalg.qr(components.T)
     best = np.linalg.eigvalsh(covariance)[::-1][: basis.shape[1]].sum()
     return float(np.clip(np.trace(basis.T @ covariance @ basis) / best, 0, 1)) if best > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class FindLargest(Aggregator):
+    """Finds the largest absolute value."""
+
+    def zero(self) -> Largest:
+        """Return that of no rows."""
+        return Largest(0.0)
+
+    def add(self, statistic: Largest, chunk: np.ndarray) -> Largest:
+        """Return the larger of one and that of a chunk."""
+        return statistic + Largest(float(np.abs(chunk).max(initial=0)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # its sums are private: no repr shows them
+class Scatter:
+    """Mean of rows, and the sum of their products about it.
+
+    Attributes
+    ----------
+    n_samples : int
+    mean : ndarray of shape (n_features,)
+    products : ndarray of shape (n_features, n_features)
+    """
+
+    n_samples: int
+    mean: np.ndarray
+    products: np.ndarray
+
+    def __add__(self, other: "Scatter") -> "Scatter":
+        """Return that of the rows of both, by the formula of Chan, Golub and LeVeque (1979), which cancels no digits."""
+        if not self.n_samples or not other.n_samples:
+            return self if self.n_samples else other
+        n, apart = self.n_samples + other.n_samples, other.mean - self.mean
+        between = np.outer(apart, apart) * (self.n_samples / n * other.n_samples)
+        return Scatter(n, self.mean + apart * (other.n_samples / n), self.products + other.products + between)
+
+
+@dataclass(frozen=True)
+class SumScatter(Aggregator):
+    """Sums products about the mean, in units of a power of two: the sums are floats, so they agree up to rounding however rows are cut.
+
+    Attributes
+    ----------
+    n_features : int
+    exponent : int
+    """
+
+    n_features: int
+    exponent: int
+
+    def zero(self) -> Scatter:
+        """Return the scatter of no rows."""
+        return Scatter(0, np.zeros(self.n_features), np.zeros((self.n_features, self.n_features)))
+
+    def add(self, statistic: Scatter, chunk: np.ndarray) -> Scatter:
+        """Return the scatter with the rows of a chunk."""
+        if not len(chunk):
+            return statistic
+        rows = np.ldexp(chunk, -self.exponent)
+        # About the first row, so that constant columns give exact zeros.
+        first = rows[0].copy()
+        rows -= first
+        mean = rows.mean(axis=0)
+        rows -= mean
+        return statistic + Scatter(len(rows), first + mean, rows.T @ rows)

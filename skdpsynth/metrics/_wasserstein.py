@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth._input import matrix
+from skdpsynth.metrics._tables import check_subsample, numbers_of, some_of
 
-NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 METRICS = ("chebyshev", "cityblock", "euclidean")
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB
 _ITERATIONS = 10_000_000
@@ -15,7 +14,7 @@ _MOST_PROJECTIONS = 10**6
 _LARGE = 2.0**1000  # beyond it sums of cells may overflow
 
 
-def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev") -> float:
+def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev", *, max_samples: int = 2000, random_state: int | None = 0) -> float:
     """Return the exact 1-Wasserstein distance between two samples with equal weights.
 
     One dimension: the closed form, any size. Otherwise the optimal transport program: by POT where it is installed, else,
@@ -23,10 +22,15 @@ def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev") -> float:
 
     Parameters
     ----------
-    X, Y : array-like of shape (n_samples, n_features) and (m_samples, n_features)
-        Read unprotected: the distance to private data is not private.
+    X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
+        Read unprotected: the distance to private data is not private. Arrays and frames in memory are compared row by row.
     metric : {"chebyshev", "cityblock", "euclidean"}, default="chebyshev"
         The distance between two rows.
+    max_samples : int, default=2000
+        How many rows are drawn, without replacement, of a file or another table that is not in memory and has more. The distance is
+        then that of the drawn rows, which is larger than that of all: compare with the distance between two halves of the real rows.
+    random_state : int or None, default=0
+        Seed of the rows that are drawn. None: other ones at each call.
 
     Returns
     -------
@@ -36,7 +40,7 @@ def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev") -> float:
     Raises
     ------
     ValueError
-        If the shapes do not fit, or a sample of two or more features has more than 6000 rows.
+        If a parameter is out of its domain, the shapes do not fit, or a sample of two or more features has more than 6000 rows.
     ImportError
         If the sizes differ and POT (the extra ``transport``) is not installed.
 
@@ -46,8 +50,9 @@ def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev") -> float:
     >>> wasserstein_distance([[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.5], [1.0, 0.5]])
     0.5
     """
-    X, Y, unit = _samples(X, Y)
     check_choice("metric", metric, METRICS)
+    check_subsample(max_samples, random_state)
+    X, Y, unit = _samples(X, Y, max_samples, random_state)
     if X.shape[1] == 1:
         return unit * _one_dimension(X[:, 0], Y[:, 0])
     if max(len(X), len(Y)) > _LARGEST:
@@ -73,17 +78,21 @@ def _transport(cost: np.ndarray) -> float:
     return float(value)
 
 
-def sliced_wasserstein_distance(X: Any, Y: Any, n_projections: int = 100, random_state: int | None = 0) -> float:
+def sliced_wasserstein_distance(
+    X: Any, Y: Any, n_projections: int = 100, random_state: int | None = 0, *, max_samples: int = 100_000
+) -> float:
     """Return the mean 1-Wasserstein distance of two samples over random directions.
 
     Parameters
     ----------
-    X, Y : array-like of shape (n_samples, n_features) and (m_samples, n_features)
-        Read unprotected.
+    X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
+        Read unprotected. Of arrays and frames in memory all rows count.
     n_projections : int, default=100
         Number of directions, uniform on the sphere: 1 to 1,000,000.
     random_state : int or None, default=0
-        Seed of the directions. None: other ones at each call.
+        Seed of the directions, and of the rows that are drawn. None: other ones at each call.
+    max_samples : int, default=100000
+        How many rows are drawn, without replacement, of a file or another table that is not in memory and has more.
 
     Returns
     -------
@@ -100,9 +109,8 @@ def sliced_wasserstein_distance(X: Any, Y: Any, n_projections: int = 100, random
 
     if not is_whole(n_projections, 1, _MOST_PROJECTIONS):
         raise ValueError(f"n_projections must be an integer from 1 to {_MOST_PROJECTIONS}, got {shown(n_projections)}; 100 is the default.")
-    if random_state is not None and not is_whole(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
-    X, Y, unit = _samples(X, Y)
+    check_subsample(max_samples, random_state)
+    X, Y, unit = _samples(X, Y, max_samples, random_state)
     directions = uniform_direction(X.shape[1]).rvs(int(n_projections), random_state=np.random.default_rng(random_state))
     return unit * float(np.mean([_one_dimension(X @ direction, Y @ direction) for direction in directions]))
 
@@ -128,12 +136,10 @@ def _assignment(cost: np.ndarray) -> float:
     return float(cost[rows, columns].mean())
 
 
-def _samples(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray, float]:
+def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Return two tables of numbers, and the unit they are in: more than 1 where cells are so large that sums would overflow."""
-    X, Y = matrix(X, "X", NUMBERS), matrix(Y, "Y", NUMBERS)
-    if X.ndim != 2 or Y.ndim != 2 or X.shape[1] != Y.shape[1] or not X.size or not Y.size:
+    X, Y = (some_of(numbers_of(table, name), max_samples, seed) for table, name in ((X, "X"), (Y, "Y")))
+    if X.shape[1] != Y.shape[1] or not X.size or not Y.size:
         raise ValueError(f"X and Y must be non-empty tables with the same columns, got shapes {X.shape} and {Y.shape}.")
-    if not (np.isfinite(X).all() and np.isfinite(Y).all()):
-        raise ValueError("X and Y must be finite; impute or drop missing values first.")
     unit = 2.0**40 if max(np.abs(X).max(), np.abs(Y).max()) > _LARGE else 1.0
     return (X / unit, Y / unit, unit) if unit > 1 else (X, Y, unit)

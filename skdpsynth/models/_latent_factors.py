@@ -1,12 +1,13 @@
 """Latent factor models with softmax links, fitted to noisy counts of one and of two columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.models._threads import one_blas_thread
+from skdpsynth._blas import one_blas_thread
+from skdpsynth.models._systematic import CODES, NODES, points_below, shifts_of, shuffled_within
 from skdpsynth.persistence import savable
 
 _NODES = 256  # quasi-random points of the factors: a power of two
@@ -18,6 +19,7 @@ _LEAST_STEPS = 100  # what is far below the noise of a cell may still show in ma
 _OWN = 0.2  # rate of the loadings that a class has of its own, against the shared ones
 _RATE = 0.05
 _SMALL = 800  # codes
+_NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
 
 
 @savable
@@ -97,10 +99,7 @@ class LatentFactors:
         return _softmax(np.hstack(logits), _starts(self.sizes), self.sizes)
 
     def sample(self, n_samples: int, rng: np.random.Generator, label: int = 0) -> np.ndarray:
-        """Draw codes of a class, shape (n_columns, n_samples).
-
-        Nodes, and levels within a node, are drawn by systematic sampling in random order: each row has the law of the model, and
-        the frequencies of a sample come closer to it than those of independent rows.
+        """Draw codes of a class, shape (n_columns, n_samples); `draw` does it in blocks.
 
         Parameters
         ----------
@@ -109,22 +108,82 @@ class LatentFactors:
         label : int, default=0
             Which class.
         """
-        probabilities = self.probabilities(label)
-        n_nodes = probabilities.shape[1]
-        counts = np.diff(np.floor(np.arange(n_nodes + 1) * (n_samples / n_nodes) + rng.random()).astype(np.int64))
-        node = np.repeat(np.arange(n_nodes), counts)
-        part = np.arange(n_samples) - np.repeat(np.cumsum(counts) - counts, counts)  # which of a node's equal parts of [0, 1]
-        parts = np.repeat(counts, counts)
-        codes = np.empty((len(self.sizes), n_samples), dtype=np.int64)
-        for j, (start, size) in enumerate(zip(_starts(self.sizes), self.sizes, strict=True)):
-            cumulative = np.cumsum(probabilities[start : start + size], axis=0)
-            cumulative /= cumulative[-1]
-            # Adding the node makes one increasing sequence of all its distribution functions.
-            steps = (cumulative + np.arange(n_nodes)).T.ravel()
-            drawn = np.searchsorted(steps, (part + rng.random(n_samples)) / parts + node, side="right") - node * size
+        return np.array(list(self.draw(label, rng).codes(n_samples, 0, rng)), dtype=np.int64)
+
+    def draw(self, label: int, rng: np.random.Generator) -> "FactorDraw":
+        """Return what draws codes of a class.
+
+        Parameters
+        ----------
+        label : int
+        rng : numpy.random.Generator
+        """
+        return FactorDraw(self.sizes, self.probabilities(label), rng)
+
+
+class FactorDraw:
+    """Codes of one class, in blocks of rows.
+
+    Nodes, and levels within a node, are drawn by systematic sampling in random order: each row has the law of the model, and the
+    frequencies of a sample come closer to it than those of independent rows.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_columns,), int64
+    probabilities : ndarray of shape (n_codes, n_nodes)
+        P(code | node) of all columns, one after the other.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, sizes: np.ndarray, probabilities: np.ndarray, rng: np.random.Generator) -> None:
+        self.n_nodes = probabilities.shape[1]
+        self.upto = [_distributions(probabilities[start : start + size]) for start, size in zip(_starts(sizes), sizes, strict=True)]
+        self.of_nodes = rng.random(1)
+        self.of_codes = rng.random((len(sizes), self.n_nodes), dtype=np.float32)
+
+    def codes(self, n_rows: int, block: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield the codes of a block of rows, column after column.
+
+        Parameters
+        ----------
+        n_rows : int
+        block : int
+            Which: those of all blocks together are even.
+        rng : numpy.random.Generator
+            The block's own.
+        """
+        upto = points_below(np.arange(self.n_nodes + 1) / self.n_nodes, n_rows, shifts_of(self.of_nodes, block, NODES))
+        counts = np.diff(upto.astype(np.int64))
+        nodes = np.flatnonzero(counts)
+        counts = counts[nodes]
+        order = rng.permutation(n_rows)
+        for upto, start in zip(self.upto, self.of_codes, strict=True):
+            codes = _codes_of_nodes(upto, nodes, counts, shifts_of(start[nodes], block, CODES))
             # Shuffled within each node, so that columns are independent given the node.
-            codes[j] = np.minimum(drawn, size - 1)[np.argsort(node + rng.random(n_samples))]
-        return codes[:, rng.permutation(n_samples)]
+            yield np.take(shuffled_within(codes, upto.shape[1], counts, rng), order)
+
+
+def _distributions(probabilities: np.ndarray) -> np.ndarray:
+    """Return P(code <= m | node), shape (n_nodes, n_codes)."""
+    upto = np.cumsum(probabilities, axis=0)
+    upto /= upto[-1]
+    return np.ascontiguousarray(upto.T, dtype=np.float32 if len(upto) <= _NARROW else float)
+
+
+def _codes_of_nodes(upto: np.ndarray, nodes: np.ndarray, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Return the codes of a systematic sample of each node, node after node, in order."""
+    n_codes = upto.shape[1]
+    if n_codes > _NARROW:
+        return np.concatenate(
+            [
+                np.searchsorted(upto[node], (np.arange(count) + shift) / count, side="right")
+                for node, count, shift in zip(nodes.tolist(), counts.tolist(), shifts.tolist(), strict=True)
+            ]
+        ).astype(np.uint32)
+    below = points_below(upto if len(nodes) == len(upto) else upto[nodes], counts[:, None].astype(np.float32), shifts[:, None])
+    below += (np.cumsum(counts) - counts)[:, None].astype(np.float32)  # whole numbers below 2**24
+    ends = below.astype(np.int32).ravel()
+    return np.repeat(np.tile(np.arange(n_codes, dtype=np.uint8), len(nodes)), np.diff(ends, prepend=np.int32(0)))
 
 
 def quasi_normal(n_points: int, n_dimensions: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpsynth.measures import least_squares, mass_from_root
+from skdpsynth.models._systematic import points_below
 from skdpsynth.persistence import savable
 
 
@@ -58,16 +59,53 @@ class Link:
         """Number of bins."""
         return len(self.edges) - 1
 
+    @property
+    def codes(self) -> np.ndarray:
+        """The bin of each cell, shape (n_cells,)."""
+        return self.bins_of(np.arange(len(self.mass)))
+
     def bins_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the bins of cells; -1 stays -1."""
         return np.searchsorted(self.edges, cells, side="right") - 1
 
-    def cells_of(self, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a cell in each bin, by mass; uniformly where a bin has none."""
-        first, last = self.edges[bins], self.edges[bins + 1] - 1
-        upto = np.concatenate([[0.0], np.cumsum(self.mass)])
-        u = rng.random(len(bins))
-        mass = upto[last + 1] - upto[first]
-        cells = np.searchsorted(upto, upto[first] + u * mass, side="right") - 1
-        uniform = first + np.floor(u * (last + 1 - first)).astype(np.int64)
-        return np.clip(np.where(mass > 0, cells, uniform), first, last)
+
+@dataclass(frozen=True, eq=False)
+class InBins:
+    """Cells drawn within the bins of a `Link`.
+
+    Attributes
+    ----------
+    bins : ndarray of shape (n_cells,), int64
+        The bin of each cell.
+    upto : ndarray of shape (n_cells,)
+        The share of its bin's mass up to the end of each cell; cells count alike where a bin has no mass.
+    """
+
+    bins: np.ndarray
+    upto: np.ndarray
+
+    @classmethod
+    def of(cls, link: Link) -> "InBins":
+        """Prepare the bins of a link."""
+        widths = np.diff(link.edges)
+        bins = np.repeat(np.arange(link.n_bins), widths)
+        whole = np.add.reduceat(link.mass, link.edges[:-1])[bins]
+        # In parts of the bin first: in a sum over all bins, one of very little mass would be nothing.
+        part = np.where(whole > 0, link.mass, 1.0) / np.where(whole > 0, whole, widths[bins])
+        upto = np.cumsum(part)
+        upto -= np.concatenate([[0.0], upto[link.edges[1:-1] - 1]])[bins]
+        # A cell without mass adds nothing to the sum, so behind the last one with mass it is 1 exactly.
+        return cls(bins, upto / upto[link.edges[1:] - 1][bins])
+
+    def cells(self, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+        """Return so many cells of each bin by systematic sampling, bin after bin, in order.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_bins,), int64
+        shifts : ndarray of shape (n_bins,)
+            In [0, 1).
+        """
+        upto = points_below(self.upto, counts[self.bins], shifts[self.bins]).astype(np.int64)
+        upto += (np.cumsum(counts) - counts)[self.bins]
+        return np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))

@@ -1,15 +1,17 @@
 """What strategy "marginals" keeps of a table: latent factors in blocks of columns, and the links of continuous columns."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from skdpsynth.domain import Grid, Schema, grids_of
+from skdpsynth.domain import Schema, grids_of
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._latent_factors import LatentFactors
+from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
+from skdpsynth.models._marginal_draw import MarginalDraw
 from skdpsynth.persistence import savable
 
 _LEAST_ROWS = 10.0  # of a class: fewer make frequencies of noise
@@ -30,7 +32,7 @@ class MarginalModel:
     factors : tuple of LatentFactors
         Of each block; their classes are the strata.
     links : dict
-        Of each continuous column.
+        Of each continuous column, and of each nominal one of very many levels.
     """
 
     schema: Schema
@@ -38,14 +40,14 @@ class MarginalModel:
     weights: np.ndarray
     blocks: tuple[Block, ...]
     factors: tuple[LatentFactors, ...]
-    links: Mapping[Hashable, Link]
+    links: Mapping[Hashable, Link | LevelGroups]
 
     @classmethod
     def of(
         cls,
         schema: Schema,
         stratum: Hashable,
-        links: Mapping[Hashable, Link],
+        links: Mapping[Hashable, Link | LevelGroups],
         blocks: Sequence[Block],
         one_way: NoisyTables,
         two_way: NoisyTables,
@@ -65,29 +67,15 @@ class MarginalModel:
         )
         return cls(schema, stratum, shares_of(totals), tuple(blocks), factors, links)
 
-    def sample(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.domain.read` gives them."""
-        upto = np.concatenate([[0.0], np.cumsum(self.weights)]) * n_samples
-        counts: np.ndarray = np.diff(np.floor(upto + rng.random()).astype(np.int64))
-        counts[-1] += n_samples - counts.sum()
-        codes = np.empty((sum(map(len, self.blocks)), n_samples), dtype=np.int64)
-        stops = np.cumsum(counts)
-        for label, (start, stop) in enumerate(zip(stops - counts, stops, strict=True)):
-            for model, block in zip(self.factors, self.blocks, strict=True):
-                codes[list(block), start:stop] = model.sample(int(stop - start), rng, label)
-        order = rng.permutation(n_samples)
-        strata = np.repeat(np.arange(len(counts)), counts)[order]
-        coded, grids = iter(codes[:, order]), grids_of(self.schema)
-        return [strata if name == self.stratum else self._decoded(next(coded), name, grids.get(name), rng) for name in self.schema]
+    def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
+        """Return values of columns, as `skdpsynth.domain.read` gives them, made by so many threads."""
+        return MarginalDraw(self, n_samples, rng).values(n_jobs)
+
+    def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+        """Yield the same, a block of rows at a time."""
+        return MarginalDraw(self, n_samples, rng).blocks()
 
     def bins(self) -> dict[Hashable, np.ndarray]:
-        """Return the edges of the bins of each continuous column, in its units."""
+        """Return the edges of the bins of each continuous column, in its units; the code of each level of a column of very many."""
         grids = grids_of(self.schema)
-        return {name: grids[name].edges[link.edges] for name, link in self.links.items()}
-
-    def _decoded(self, codes: np.ndarray, name: Hashable, grid: Grid | None, rng: np.random.Generator) -> np.ndarray:
-        if grid is None:
-            return codes
-        link = self.links[name]
-        missing = codes == link.n_bins
-        return np.where(missing, np.nan, grid.place(link.cells_of(np.where(missing, 0, codes), rng), rng))
+        return {name: grids[name].edges[link.edges] if isinstance(link, Link) else link.codes for name, link in self.links.items()}

@@ -1,16 +1,19 @@
 """What strategy "scores" keeps of a table: latent normal columns, and how they become cells."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from skdpsynth.domain import joined
 from skdpsynth.models._blocks import shares_of
 from skdpsynth.models._latent_links import LatentLinks
 from skdpsynth.persistence import savable
 
 _EXPLAINED = 0.8  # of the noisy variance, by the factors: c of equation (3)
+_ROWS = 1 << 16  # of a block
 
 
 @savable
@@ -62,13 +65,20 @@ class ScoreModel:
         none = np.zeros(0)
         return cls(links, none, np.zeros((0, 0)), none, synthesizer)
 
-    def sample(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.domain.read` gives them."""
+    def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
+        """Return values of columns, as `skdpsynth.domain.read` gives them; `n_jobs` is ignored."""
+        return joined(self.sample_blocks(n_samples, rng))
+
+    def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+        """Yield the same, a block of rows at a time."""
         if self.synthesizer is not None:
             seed = np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32))
-            latent = self.synthesizer.sample(n_samples, random_state=seed)
-            return self.links.values(latent, np.ones(latent.shape[1]), np.zeros(latent.shape[1]))
-        scores, noise = (ndtri(rng.random((n_samples, k))) for k in (self.loadings.shape[1], len(self.mean)))
+            for latent in self.synthesizer.sample_batches(n_samples, _ROWS, random_state=seed):
+                yield self.links.values(latent, np.ones(latent.shape[1]), np.zeros(latent.shape[1]))
+            return
         scale = np.sqrt((self.loadings**2).sum(axis=1) + self.residual**2)
-        latent = self.mean + scores @ self.loadings.T + noise * self.residual
-        return self.links.values(latent, np.where(scale > 0, scale, 1.0), self.mean)
+        scale = np.where(scale > 0, scale, 1.0)
+        for start in range(0, n_samples, _ROWS):
+            n_rows = min(_ROWS, n_samples - start)
+            scores, noise = (ndtri(rng.random((n_rows, k))) for k in (self.loadings.shape[1], len(self.mean)))
+            yield self.links.values(self.mean + scores @ self.loadings.T + noise * self.residual, scale, self.mean)

@@ -2,6 +2,7 @@
 
 from skdpsynth.privacy._accountant import PrivacyAccountant, check_accountant
 from skdpsynth.privacy._composition import epsilon_of_rho, rho_of_epsilon
+from skdpsynth.privacy._discovery import Discovery, discovery
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._ledger import LedgerEntry
@@ -13,6 +14,7 @@ from skdpsynth.privacy._standing import StandingRelease
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 
 __all__ = [
+    "Discovery",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "DiscreteMatrixLaplace",
@@ -22,6 +24,7 @@ __all__ = [
     "PrivacyAccountant",
     "PrivacyLoss",
     "check_rng",
+    "discovery",
     "epsilon_of_rho",
     "mechanism",
     "rho_of_epsilon",

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change
+from skdpsynth._change import Change, units
 from skdpsynth._checks import shown
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
+from skdpsynth.privacy._discovery import Discovery, checked_tables
 from skdpsynth.privacy._ledger import Ledger, LedgerEntry, Refused
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, as_loss, check_delta, check_epsilon, check_neighboring, split_exactly
 from skdpsynth.privacy._mechanism import check_covered
@@ -178,6 +179,29 @@ class PrivacyAccountant:
         noise.check_shape(values.shape)
         self._charge(self._entry(name, loss, noise, rng, change=change, n_values=values.size))
         return values + noise.sample(values.shape, rng)
+
+    def release_discovered(self, tables: Any, chosen: Discovery, rng: RandomBits, *, name: str) -> list[list[Any]]:
+        """Charge the loss of a discovery, then return the levels of tables that enough rows have; their number alone is private.
+
+        Parameters
+        ----------
+        tables : sequence of dict of level to int
+            Exact counts of the levels that occur: strings or whole numbers. Each row has at most one level of each table.
+        chosen : Discovery
+            From `skdpsynth.privacy.discovery`.
+        rng : SecureBits or SeededBits
+        name : str
+            What is released, for the ledger, which tells of no number of levels.
+
+        Returns
+        -------
+        levels : list of list
+            Of each table, in their own order.
+        """
+        tables = checked_tables(tables)
+        chosen.check(self.neighboring, len(tables), rng, name)
+        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, change=units(self.neighboring, len(tables))))
+        return [chosen.shown_levels(table, rng) for table in tables]
 
     def standing(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, change: Change | None = None) -> StandingRelease:
         """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
@@ -356,7 +380,19 @@ class PrivacyAccountant:
             more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
         return LedgerEntry(name, loss, self.neighboring, part_of=self._account, **more)
 
-    def _charge(self, entry: LedgerEntry) -> LedgerEntry:
+    def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str) -> None:
+        """Raise what `child` would raise now; nothing is charged.
+
+        Parameters
+        ----------
+        epsilon, delta : numbers
+            What a child would get.
+        name : str
+            What it would be for.
+        """
+        self._charge(self._entry(name, PrivacyLoss(epsilon=check_epsilon(epsilon), delta=check_delta(delta))), self._entries.check_room)
+
+    def _charge(self, entry: LedgerEntry, write: Any = None) -> Any:
         """Refuse or write the entry; nothing else changes."""
         self.check_open(entry.name)
         if entry.loss.rho is not None and not self.delta and not entry.loss.is_infinite:
@@ -364,7 +400,7 @@ class PrivacyAccountant:
         try:
             with lock_of(self):
                 self.check_open(entry.name)
-                return self._entries.append(entry, self.epsilon, self.delta)
+                return (write or self._entries.append)(entry, self.epsilon, self.delta)
         except Refused as refused:
             spent, needed = refused.spent, refused.needed
         raise refusal(entry, spent, needed, (self.epsilon, self.delta))

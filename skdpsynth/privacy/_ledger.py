@@ -160,6 +160,14 @@ class Ledger:
             If its account was folded away.
         """
         with lock_of(self):
+            self.check_room(entry, epsilon, delta)
+            entry = replace(entry, id=self._last + 1)
+            self._write(entry)
+            return entry
+
+    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction) -> None:
+        """Raise what `append` would, and write nothing."""
+        with lock_of(self):
             if entry.part_of != self._root and entry.part_of not in self._entries:
                 raise BudgetExceededError(
                     f"{shown(entry.name)} cannot be charged to what was folded into a sum, because its rows never come again; "
@@ -170,9 +178,6 @@ class Ledger:
             needed = self._after(entry).total(delta)
             if needed[0] > epsilon or needed[1] > delta:
                 raise Refused(self.total(entry.part_of, delta), needed)
-            entry = replace(entry, id=self._last + 1)
-            self._write(entry)
-            return entry
 
     def _after(self, entry: LedgerEntry) -> _Sums:
         sums = self._sums.get(entry.part_of, _Sums())

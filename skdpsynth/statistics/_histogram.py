@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change, Query, units
+from skdpsynth.persistence import savable
+from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._statistic import Statistic
 
 _ROWS = 1 << 17  # rows at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
-class Histogram:
+class Histogram(Statistic):
     """Number of rows in each cell.
 
     Attributes
@@ -23,54 +26,34 @@ class Histogram:
 
     @classmethod
     def of(cls, X: np.ndarray, partition: Any) -> "Histogram":
-        """Count the leaves of a binary partition, or the cells of a plain one, a chunk of rows at a time."""
+        """Count the rows of an array in the leaves of a binary partition, or the cells of a plain one."""
+        return cls.over(partition).of(X)
+
+    @staticmethod
+    def over(partition: Any, shift: int = 0) -> "CountRowsInCells":
+        """Return the rule that counts rows in the cells of a partition, or in their ancestors `shift` levels up."""
         n_cells = 1 << partition.depth if hasattr(partition, "depth") else partition.n_cells
-        counts = np.zeros(n_cells, dtype=np.int64)
-        rows = max(_ROWS, len(counts))
-        for start in range(0, len(X), rows):
-            counts += np.bincount(partition.locate(X[start : start + rows]), minlength=len(counts))
-        return cls(counts)
+        return CountRowsInCells(n_cells >> shift, shift, partition)
 
-    @classmethod
-    def of_cells(cls, cells: np.ndarray, n_cells: int, shift: int = 0) -> "Histogram":
-        """Count cell numbers, or those of their ancestors.
+    @staticmethod
+    def over_cells(n_cells: int, shift: int = 0) -> "CountCells":
+        """Return the rule that counts cell numbers, or those of their ancestors `shift` levels up, of which there are `n_cells`."""
+        return CountCells(n_cells, shift)
 
-        Parameters
-        ----------
-        cells : int64 ndarray
-            Cell numbers of the rows.
-        n_cells : int
-            How many cells there are, or ancestors.
-        shift : int, default=0
-            How many levels up the ancestors are.
-
-        Returns
-        -------
-        histogram : Histogram
-        """
-        counts = np.zeros(n_cells, dtype=np.int64)
-        rows = max(_ROWS, n_cells)
-        for start in range(0, len(cells), rows):
-            block = cells[start : start + rows]
-            counts += np.bincount(block >> shift if shift else block, minlength=n_cells)
-        return cls(counts)
-
-    @classmethod
-    def of_refined(cls, cells: np.ndarray, coarse_shift: int, refinement: np.ndarray) -> "Histogram":
-        """Count the cells of an irregular partition: coarse cell c is split into ``2**refinement[c]`` parts.
+    @staticmethod
+    def over_refined(coarse_shift: int, refinement: np.ndarray) -> "CountRefinedCells":
+        """Return the rule that counts the cells of an irregular partition: coarse cell c is split into ``2**refinement[c]`` parts.
 
         Parameters
         ----------
-        cells : int64 ndarray
-            Leaf numbers of the rows. **Overwritten**: this is scratch, so that a second copy is not needed.
         coarse_shift : int
             ``cells >> coarse_shift`` are the coarse cells; at least ``refinement.max()``.
         refinement : ndarray of shape (n_coarse,), int
 
         Returns
         -------
-        histogram : Histogram
-            Parts of the coarse cells of refinement 0 first, then of refinement 1, ...; in each group by coarse cell, then
+        rule : CountRefinedCells
+            It counts the parts of the coarse cells of refinement 0 first, then of refinement 1, ...; in each group by coarse cell, then
             along the curve.
         """
         refinement = np.asarray(refinement, dtype=np.int64)
@@ -78,18 +61,8 @@ class Histogram:
         order = np.argsort(refinement, kind="stable")
         first = np.empty_like(sizes)
         first[order] = np.cumsum(sizes[order]) - sizes[order]
-        shift = coarse_shift - refinement
         offset = first - (np.arange(len(sizes)) << refinement)  # part number = offset + (leaf >> shift)
-        for start in range(0, len(cells), _ROWS):
-            block = cells[start : start + _ROWS]
-            coarse = block >> coarse_shift
-            block >>= np.take(shift, coarse, mode="wrap")
-            block += np.take(offset, coarse, mode="wrap")
-        return cls.of_cells(cells, int(sizes.sum()))
-
-    def coarsen(self, levels: int) -> "Histogram":
-        """Return the counts `levels` levels up: sums of 2**levels neighbours along the curve."""
-        return Histogram(self.counts.reshape(-1, 1 << levels).sum(axis=1)) if levels else self
+        return CountRefinedCells(int(sizes.sum()), coarse_shift, coarse_shift - refinement, offset)
 
     @staticmethod
     def change(relation: str) -> Change:
@@ -112,5 +85,85 @@ class Histogram:
         """Return the count of the first cell: of two cells it tells both, where the number of rows is public."""
         return Query(self.counts[:1], self.change_of_first(relation))
 
-    def __add__(self, other: "Histogram") -> "Histogram":
-        return Histogram(self.counts + other.counts)
+
+class _Counting(Aggregator):
+    """Adds ones to the counts of cells, some rows at a time: what is made of them stays in the cache."""
+
+    n_cells: int
+
+    def __str__(self) -> str:
+        return f"counts of {self.n_cells} cells"
+
+    @property
+    def n_values(self) -> int:
+        """Number of cells."""
+        return self.n_cells
+
+    def zero(self) -> Histogram:
+        """Return the counts of no rows."""
+        return Histogram(np.zeros(self.n_cells, dtype=np.int64))
+
+    def add(self, statistic: Histogram, chunk: np.ndarray) -> Histogram:
+        """Count the rows of a chunk, in place."""
+        for start in range(0, len(chunk), _ROWS):
+            np.add.at(statistic.counts, self.cells_of(chunk[start : start + _ROWS]), 1)
+        return statistic
+
+    def cells_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the number of the cell that each row is counted in."""
+        raise NotImplementedError
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class CountRowsInCells(_Counting):
+    """Counts rows in the cells of a partition, or in their ancestors.
+
+    Attributes
+    ----------
+    n_cells : int
+        Whose rows are counted.
+    shift : int
+        How many levels above those of `locate` they are.
+    partition : object with ``locate``
+    """
+
+    n_cells: int
+    shift: int
+    partition: Any
+
+    def cells_of(self, rows: np.ndarray) -> np.ndarray:
+        """Locate rows."""
+        cells = self.partition.locate(rows)
+        return cells >> self.shift if self.shift else cells
+
+
+@savable
+@dataclass(frozen=True)
+class CountCells(_Counting):
+    """Counts cell numbers, or those of their ancestors."""
+
+    n_cells: int
+    shift: int = 0
+
+    def cells_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the ancestors of cells."""
+        return rows >> self.shift if self.shift else rows
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class CountRefinedCells(_Counting):
+    """Counts the parts of coarse cells, of which leaf c of coarse cell k is number ``offset[k] + (c >> shift[k])``."""
+
+    n_cells: int
+    coarse_shift: int
+    shift: np.ndarray
+    offset: np.ndarray
+
+    def cells_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the parts that leaves are in."""
+        coarse = rows >> self.coarse_shift
+        parts = rows >> np.take(self.shift, coarse, mode="wrap")
+        parts += np.take(self.offset, coarse, mode="wrap")
+        return parts

@@ -24,14 +24,14 @@ class LevelCounts:
 
     @classmethod
     def of(cls, X: np.ndarray, partition: Any, depth: int) -> "LevelCounts":
-        """Count the rows in the cells of level `depth`, and sum neighbours up to the root."""
-        shift = partition.depth - depth
-        if partition.depth <= _MOST_LEAVES:
-            leaves = Histogram.of(X, partition).coarsen(shift)
-        else:
-            leaves = Histogram.of_cells(partition.locate(X), 1 << depth, shift)
+        """Count the rows of an array in the cells of level `depth` and above."""
+        return cls.above(Histogram.over(partition, partition.depth - depth).of(X))
+
+    @classmethod
+    def above(cls, leaves: Histogram) -> "LevelCounts":
+        """Sum the counts of the cells of one level up to the root, neighbours along the curve."""
         levels = [leaves.counts]
-        for _ in range(depth):
+        while len(levels[-1]) > 1:
             levels.append(pair_sums(levels[-1]))
         return cls(tuple(levels[::-1]))
 
@@ -49,6 +49,3 @@ class LevelCounts:
 
     def __add__(self, other: "LevelCounts") -> "LevelCounts":
         return LevelCounts(tuple(a + b for a, b in zip(self.levels, other.levels, strict=True)))
-
-
-_MOST_LEAVES = 26  # levels whose leaves are counted at once

@@ -3,16 +3,20 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from skdpsynth._change import Change, Query, units
+from skdpsynth.persistence import savable
+from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._statistic import Statistic
 
 _ROWS = 1 << 15  # rows at a time: codes stay in the cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
-class Marginals:
+class Marginals(Statistic):
     """How many rows have each combination of codes, in tables over some of the columns.
 
     Attributes
@@ -28,29 +32,28 @@ class Marginals:
 
     @classmethod
     def of(cls, codes: Sequence[np.ndarray], sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "Marginals":
-        """Count rows.
+        """Count the rows of columns of codes.
 
         Parameters
         ----------
         codes : list of int arrays of shape (n_samples,)
-            A column each, in ``[0, size)``.
+        sizes, attributes : sequences
+            As for `over`.
+        """
+        return cls.over(sizes, attributes).of(list(codes))
+
+    @staticmethod
+    def over(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "CountCombinations":
+        """Return the rule that counts the combinations of codes in some tables.
+
+        Parameters
+        ----------
         sizes : sequence of int
-            Number of codes of each column.
+            Number of codes of each column: those of a chunk lie in ``[0, size)``.
         attributes : list of tuple of int
             Columns of each table.
         """
-        shapes = tuple(tuple(sizes[column] for column in columns) for columns in attributes)
-        cells = np.array([math.prod(shape) for shape in shapes], dtype=np.int64)
-        stops = np.cumsum(cells)
-        counts = np.zeros(int(stops[-1]) if len(stops) else 0, dtype=np.int64)
-        for start in range(0, len(codes[0]) if codes else 0, _ROWS):
-            block = [column[start : start + _ROWS] for column in codes]
-            for columns, shape, stop, n_cells in zip(attributes, shapes, stops.tolist(), cells.tolist(), strict=True):
-                cell = block[columns[0]]
-                for column, size in zip(columns[1:], shape[1:], strict=True):
-                    cell = cell * size + block[column]
-                counts[stop - n_cells : stop] += np.bincount(cell, minlength=n_cells)
-        return cls(shapes, counts)
+        return CountCombinations(tuple(sizes), tuple(map(tuple, attributes)))
 
     @staticmethod
     def change(relation: str, n_tables: int) -> Change:
@@ -71,5 +74,49 @@ class Marginals:
         stops = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(values, stops), self.shapes, strict=True)]
 
-    def __add__(self, other: "Marginals") -> "Marginals":
-        return Marginals(self.shapes, self.counts + other.counts)
+
+@savable
+@dataclass(frozen=True)
+class CountCombinations(Aggregator):
+    """Counts the combinations of codes in tables over some columns.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of codes of each column.
+    attributes : tuple of tuple of int
+        Columns of each table.
+    """
+
+    sizes: tuple[int, ...]
+    attributes: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        return f"counts of {self.n_values} combinations of codes in {len(self.attributes)} tables"
+
+    @property
+    def n_values(self) -> int:
+        """Number of combinations."""
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the tables."""
+        return tuple(tuple(self.sizes[column] for column in columns) for columns in self.attributes)
+
+    def zero(self) -> Marginals:
+        """Return the tables of no rows."""
+        return Marginals(self.shapes, np.zeros(self.n_values, dtype=np.int64))
+
+    def add(self, statistic: Marginals, chunk: Sequence[np.ndarray]) -> Marginals:
+        """Count the rows of a chunk, in place."""
+        stops = np.cumsum([math.prod(shape) for shape in statistic.shapes], dtype=np.int64).tolist()
+        tables = [statistic.counts[start:stop] for start, stop in pairwise([0, *stops])]
+        for start in range(0, len(chunk[0]) if chunk else 0, _ROWS):
+            block = [column[start : start + _ROWS] for column in chunk]
+            for columns, shape, counts in zip(self.attributes, statistic.shapes, tables, strict=True):
+                cell = block[columns[0]].astype(np.int64, copy=False)
+                for column, size in zip(columns[1:], shape[1:], strict=True):
+                    cell = cell * size + block[column]
+                counts += np.bincount(cell, minlength=len(counts))
+        return statistic

@@ -1,14 +1,19 @@
 """The exact number of rows."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from skdpsynth._change import Change, Query
+from skdpsynth.domain import Chunk, length_of
+from skdpsynth.persistence import savable
+from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._statistic import Statistic
 
 
 @dataclass(frozen=True, repr=False)  # its counts are private: no repr shows them
-class RowCount:
+class RowCount(Statistic):
     """Number of rows: public under "replace_one", private under "add_or_remove_one".
 
     Attributes
@@ -17,6 +22,13 @@ class RowCount:
     """
 
     n_samples: int
+
+    _summed: ClassVar[tuple[str, ...]] = ("n_samples",)
+
+    @staticmethod
+    def over() -> "CountRows":
+        """Return the rule that counts rows."""
+        return CountRows()
 
     @staticmethod
     def change(relation: str) -> Change:
@@ -28,5 +40,24 @@ class RowCount:
         """Return the number, and how far one row moves it."""
         return Query(np.array([self.n_samples], dtype=np.int64), self.change(relation))
 
-    def __add__(self, other: "RowCount") -> "RowCount":
-        return RowCount(self.n_samples + other.n_samples)
+
+@savable
+@dataclass(frozen=True)
+class CountRows(Aggregator):
+    """Counts rows."""
+
+    def __str__(self) -> str:
+        return "the number of rows"
+
+    @property
+    def n_values(self) -> int:
+        """One."""
+        return 1
+
+    def zero(self) -> RowCount:
+        """Return the count of no rows."""
+        return RowCount(0)
+
+    def add(self, statistic: RowCount, chunk: Chunk) -> RowCount:
+        """Return the count with the rows of a chunk."""
+        return RowCount(statistic.n_samples + length_of(chunk))

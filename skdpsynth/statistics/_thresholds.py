@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 
 from skdpsynth._change import Change, Query
+from skdpsynth.statistics._statistic import Statistic
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
-class Thresholds:
+class Thresholds(Statistic):
     """How many rows have each level of each column, where the number of rows is public.
 
     Attributes
@@ -63,9 +64,6 @@ class Thresholds:
         """Return the counts, or others in their place, as one array a column."""
         values = self.counts if values is None else values
         return np.split(values, np.cumsum([_kept(size) for size in self.sizes])[:-1]) if self.sizes else []
-
-    def __add__(self, other: "Thresholds") -> "Thresholds":
-        return Thresholds(self.sizes, self.counts + other.counts)
 
 
 def _kept(size: int) -> int:

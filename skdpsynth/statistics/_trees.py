@@ -6,13 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpsynth._change import Change, Query, units
+from skdpsynth._checks import shown
+from skdpsynth.persistence import savable
+from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._statistic import Statistic
 
 _FAN_OUT = 2  # halvings from one counted level to the next
 _ROWS = 1 << 17  # rows at a time
+_DEEPEST = 62  # of cells that are numbered by int64
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
-class Trees:
+class Trees(Statistic):
     """How many rows lie in each node of every second level of a tree of cells, a tree for each column.
 
     Attributes
@@ -28,16 +33,21 @@ class Trees:
 
     @classmethod
     def of(cls, cells: Sequence[np.ndarray], depths: Sequence[int]) -> "Trees":
-        """Count rows.
+        """Count the rows of columns of cells."""
+        return cls.over(depths).of(list(cells))
+
+    @staticmethod
+    def over(depths: Sequence[int], columns: Sequence[int] | None = None) -> "CountNodes":
+        """Return the rule that counts cells, and the nodes above them.
 
         Parameters
         ----------
-        cells : list of int arrays of shape (n_samples,)
-            Of each column, in ``[0, 2**depth)``; -1 for a missing number, which is counted nowhere.
         depths : sequence of int
+            Of each tree: cells lie in ``[0, 2**depth)``; -1 for a missing number, which is counted nowhere.
+        columns : sequence of int, default=None
+            Where the cells of each tree stand in a chunk; None: in order.
         """
-        parts = [_levels_of_tree(column, depth) for column, depth in zip(cells, depths, strict=True)]
-        return cls(tuple(depths), np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+        return CountNodes(tuple(depths), tuple(range(len(depths)) if columns is None else columns))
 
     @staticmethod
     def change(relation: str, depths: Sequence[int]) -> Change:
@@ -67,13 +77,48 @@ class Trees:
         stops = np.cumsum([sum(1 << level for level in levels_of(depth)) for depth in self.depths], dtype=np.int64)
         return np.split(values, stops[:-1]) if self.depths else []
 
-    def __add__(self, other: "Trees") -> "Trees":
-        return Trees(self.depths, self.counts + other.counts)
-
 
 def levels_of(depth: int) -> list[int]:
     """Return the levels of a tree that are counted: the cells, and every second one above them, but never the root."""
     return sorted(range(depth, 0, -_FAN_OUT))
+
+
+@savable
+@dataclass(frozen=True)
+class CountNodes(Aggregator):
+    """Counts the cells of columns, and the nodes of every second level above them.
+
+    Attributes
+    ----------
+    depths : tuple of int
+        Of each tree.
+    columns : tuple of int
+        Where its cells stand in a chunk.
+    """
+
+    depths: tuple[int, ...]
+    columns: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"counts of {self.n_values} nodes in {len(self.depths)} trees of cells"
+
+    @property
+    def n_values(self) -> int:
+        """Number of nodes."""
+        if max(self.depths, default=0) > _DEEPEST:
+            raise ValueError(f"depths must be at most {_DEEPEST}, got {shown(max(self.depths))}.")
+        return sum(1 << level for depth in self.depths for level in levels_of(depth))
+
+    def zero(self) -> Trees:
+        """Return the counts of no rows."""
+        return Trees(self.depths, np.zeros(self.n_values, dtype=np.int64))
+
+    def add(self, statistic: Trees, chunk: Sequence[np.ndarray]) -> Trees:
+        """Count the rows of a chunk, in place."""
+        for tree, depth, column in zip(statistic.columns(), self.depths, self.columns, strict=True):
+            counts = _levels_of_tree(chunk[column], depth)
+            tree += counts
+        return statistic
 
 
 def _levels_of_tree(cells: np.ndarray, depth: int) -> np.ndarray:
@@ -81,4 +126,9 @@ def _levels_of_tree(cells: np.ndarray, depth: int) -> np.ndarray:
     rows = max(_ROWS, len(leaves))
     for start in range(0, len(cells), rows):
         leaves += np.bincount(cells[start : start + rows] + 1, minlength=len(leaves))
-    return np.concatenate([leaves[1:].reshape(1 << level, -1).sum(axis=1) for level in levels_of(depth)])
+    return nodes_of(leaves[1:], depth)
+
+
+def nodes_of(cells: np.ndarray, depth: int) -> np.ndarray:
+    """Return the counts of the nodes of a tree, the coarsest level first, from those of its cells."""
+    return np.concatenate([cells.reshape(1 << level, -1).sum(axis=1) for level in levels_of(depth)])

@@ -1,16 +1,17 @@
 """What all synthesizers share: sampling and its container, and the score."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import is_whole, shown
-from skdpsynth._sklearn import validate_rows
+from skdpsynth.domain import Rows, continue_numbers
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.metrics import wasserstein_distance
+from skdpsynth.statistics import RowCount, total
+from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number
 
 _SCORE_ROWS = 2000
 _SCORE_SEED = 20
@@ -27,7 +28,16 @@ class PrivateSynthesizer(PrivateEstimator):
         """Return this, unfitted, for rows that were projected; ``lattice_of(n_cells)`` gives cells that cover just their image."""
         return self
 
-    def sample(self, n_samples: Any = None, random_state: Any = None) -> Any:
+    def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
+        """Return an iterator of the rows of a sample in parts, each small enough for memory.
+
+        Each part is a sample by itself. A mechanism that can decides for all of them together, and its parts are the rows of
+        `_sample_rows`.
+        """
+        for start in range(0, n_samples, BATCH):
+            yield self._sample_rows(min(BATCH, n_samples - start), rng)
+
+    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows; this is post-processing and costs no privacy.
 
         Parameters
@@ -36,26 +46,50 @@ class PrivateSynthesizer(PrivateEstimator):
             None: as many as the data had (under "add_or_remove_one": the noisy count).
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of `fit`.
+        out : str or path-like, default=None
+            A file that ends in ".parquet" (which needs pyarrow) or ".csv". The same rows are written there, a batch at a time, so memory
+            does not grow with their number. Columns of an array are named x0, x1, ... The file is complete or not there: after an error
+            or an interrupt the one that was there before stays.
 
         Returns
         -------
         X : array or data frame of shape (n_samples, n_features)
-            In the kind of table that `fit` got, with its columns and dtypes.
+            In the kind of table that `fit` got, with its columns and dtypes; or `out`, where it was given.
         """
         check_is_fitted(self)
-        return self._filled(self.n_samples_ if n_samples is None else n_samples, random_state, self._sample_rows)
+        return self._drawing(n_samples, random_state).to(out)
 
-    def _filled(self, n_samples: Any, random_state: Any, rows: Callable[[int, np.random.Generator], Any]) -> Any:
-        """Return ``rows(n_samples, generator)`` in the caller's kind of table."""
-        if not is_whole(n_samples, 1):
-            raise ValueError(f"n_samples must be a positive integer or None, got {shown(n_samples)}.")
-        if random_state is None:
-            rng = np.random.default_rng()
-        else:
-            _check_seed(random_state)
-            rng = np.random.default_rng(np.frombuffer(check_random_state(random_state).bytes(32), dtype=np.uint32))
-        with np.errstate(all="ignore"):  # underflow is expected, and no error to a caller who asks for errors
-            return self._container.fill(rows(int(n_samples), rng))
+    def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None) -> Iterator[Any]:
+        """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
+
+        The batches together are the rows of ``sample(n_samples, random_state)``, in the same order, whatever `batch_size` is. So they
+        are as accurate together as one sample, and not as many independent ones. (Of a synthesizer that defines no more than
+        `_sample_rows`, or is built on one: up to 65,536 rows; beyond, batches are independent of each other.)
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Of all batches together. None: as many as the data had (under "add_or_remove_one": the noisy count).
+        batch_size : int, default=65536
+            Rows of a batch; the last has what is left.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of `fit`.
+
+        Returns
+        -------
+        batches : iterator of arrays or data frames
+            In the kind of table that `fit` got, with its columns and dtypes. It goes on as it began if the estimator is fitted again.
+        """
+        check_is_fitted(self)
+        return self._drawing(n_samples, random_state).batches(batch_size)
+
+    def _drawing(self, n_samples: Any, random_state: Any) -> Drawing:
+        n_samples = checked_number(self.n_samples_ if n_samples is None else n_samples)
+        fitted: Any = object.__new__(type(self))  # a refit in between changes nothing
+        vars(fitted).update(vars(self))
+        return Drawing(
+            self._container, self.n_features_in_, n_samples, checked_generator(random_state), fitted._sample_rows, fitted._sample_blocks
+        )
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the 1-Wasserstein distance (chebyshev, in units of the data) between `X` and a sample of its size.
@@ -65,7 +99,7 @@ class PrivateSynthesizer(PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
         y : None
             Ignored.
 
@@ -74,15 +108,14 @@ class PrivateSynthesizer(PrivateEstimator):
         score : float
         """
         check_is_fitted(self)
-        X = self._points(X)
-        rng = np.random.default_rng(_SCORE_SEED)
-        if len(X) > _SCORE_ROWS:
-            X = X[rng.choice(len(X), _SCORE_ROWS, replace=False)]
-        return -wasserstein_distance(X, self._sample_points(len(X), rng))
+        rows, rng = self._points(X), np.random.default_rng(_SCORE_SEED)
+        n_samples = total(rows, RowCount.over()).n_samples
+        few = rows.taken(rng.choice(n_samples, _SCORE_ROWS, replace=False)) if n_samples > _SCORE_ROWS else rows.collected()
+        return -wasserstein_distance(few, self._sample_points(len(few), rng))
 
-    def _points(self, X: Any) -> np.ndarray:
-        """Return the rows that `score` compares as points."""
-        return validate_rows(self, X, reset=False)
+    def _points(self, X: Any) -> Rows:
+        """Return the rows that `score` compares, as points."""
+        return continue_numbers(self, X)
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return self._sample_rows(n_samples, rng)
@@ -91,11 +124,3 @@ class PrivateSynthesizer(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "density_estimator"
         return tags
-
-
-def _check_seed(random_state: Any) -> None:
-    """Refuse what is no seed; scikit-learn's own message would print a table given by mistake."""
-    if not (is_whole(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
-        raise ValueError(
-            f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {shown(random_state)}; None is fresh."
-        )

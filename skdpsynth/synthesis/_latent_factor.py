@@ -1,16 +1,34 @@
 """Synthetic data of mixed tables."""
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth.domain import Box, Continuous, Nominal, Schema, continue_table, encode, start_table
+from skdpsynth.domain import (
+    Box,
+    Continuous,
+    Nominal,
+    Rows,
+    Schema,
+    continue_table,
+    encode,
+    listed,
+    made_up_kinds,
+    start_table,
+    unknown_of,
+    unlisted_in,
+)
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_scores
 from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._closed import close
+from skdpsynth.synthesis._latent_marginals import MOST_CODES
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
 _MOST_STRATA = 10
@@ -23,7 +41,8 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
     columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about a second; the time grows with the
-    square of the number of levels and bins of all columns together, so merge levels where there are thousands.
+    square of the number of levels and bins of all columns together. Of a nominal column it counts 64 at most: where there are more levels,
+    say by ``Nominal(levels, groups=...)`` which are alike.
 
     For more than a few columns set ``delta`` (1e-6 is common). If you will train a classifier on the synthetic rows, name its target in
     `stratify`.
@@ -32,8 +51,9 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     ----------
     schema : dict or Schema, default=None
         What is public about each column: ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. The keys are
-        column names, or column numbers for an array. It is never inferred from rows. None: every column is a number within `bounds`,
-        and no cell is missing.
+        column names, or column numbers for an array. It is never inferred from rows. What nobody knows is bought first:
+        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. None: every
+        column is a number within `bounds`, and no cell is missing.
     stratify : column, default=None
         A nominal column of at most 10 levels, such as the target of a prediction. Everything is counted separately for each of its
         levels, and each level gets its own model, which shows better how the other columns predict it. It costs no extra budget.
@@ -50,9 +70,9 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Above 0 the noise is Gaussian, and much smaller if there are many columns. 0: pure differential privacy.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=(0.0, 1.0)
         Public bounds of all columns, used where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or
-        ``{column: (low, high)}``.
+        ``{column: (low, high)}``. "private": nobody knows them, so a tenth of the budget buys them first, into `schema_`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the noisy counts (strategy
         "marginals" only).
@@ -60,6 +80,9 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         A shared budget, charged the whole ``epsilon`` and ``delta`` before the first draw. None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
+    n_jobs : int, default=None
+        Threads that add up the rows, and that make the rows of `sample`, as everywhere in scikit-learn: neither the model nor a sample
+        depends on it. None: 1, or what ``joblib.parallel_config`` says.
 
     Attributes
     ----------
@@ -71,11 +94,13 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         not be missing (of two levels, the count of the first).
     bins_ : dict of column to ndarray
         Of each continuous column, where its bins begin and the last ends: code k stands for numbers from ``bins_[column][k]`` up to, not
-        with, ``bins_[column][k + 1]``. Codes of other columns are their levels in the order of the schema. The last code is a missing
-        cell where the column is nullable. Not with strategy "scores".
+        with, ``bins_[column][k + 1]``. Of each nominal column of more than 64 levels, the code of each level. Codes of other columns are
+        their levels in the order of the schema. The last code is a missing cell where the column is nullable. Of dates and times the edges
+        are units since the lower bound. Not with strategy "scores".
     cells_ : dict of column to int64 ndarray
         The noisy counts of the cells of each continuous column, as released: the measured levels of its tree one after the other, the
-        coarsest first, the last with a count for each cell (and unused ones up to a power of two). Not with strategy "scores".
+        coarsest first, the last with a count for each cell (and unused ones up to a power of two). Of each nominal column of more than 64
+        levels, the counts of its levels. Not with strategy "scores".
     factors_ : tuple of LatentFactors
         Of each block of columns (one block, up to 40 columns), in all classes of `stratify`. Strategy "scores": the fitted `PrivatePCA`
         or `LowDimSynthesizer` of the latent columns.
@@ -122,6 +147,10 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
        private quantiles into 16 bins, or more where single cells are heavy.
     2. The counts of the codes of each column: bins, levels, and missing as one more.
     3. The counts of pairs of columns.
+
+    Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
+    into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
+    given the noisy ones.
 
     With more than 40 columns there are four, with .2, .3, .2 and .3. Before the last step the tables of all pairs are released with codes
     merged into two groups (nominal: three). Columns whose table is farther from independence than its noise explains are joined into
@@ -173,6 +202,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         neighboring: str = "replace_one",
         accountant: Any = None,
         random_state: Any = None,
+        n_jobs: Any = None,
     ) -> None:
         self.schema = schema
         self.stratify = stratify
@@ -185,10 +215,35 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         self.neighboring = neighboring
         self.accountant = accountant
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
-    def _read(self, X: Any) -> tuple[Any, Facts]:
-        self._container, values = start_table(self, X, self._least_rows)
-        return values, self._facts(len(values[0]), len(values), schema=self._container.schema)
+    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        self._container, rows = start_table(self, X, self._least_rows)
+        schema, dtypes = self._container.schema, self._container.dtypes
+        coded, seen = schema.coded, [dtype for kind, dtype in zip(schema.values(), dtypes, strict=True) if kind.coded is not None]
+        unknown, unlisted = unknown_of(coded, seen), unlisted_in(coded)
+        self._check_purchases(unknown is not None or bool(unlisted), coded, unlisted)
+        if unlisted and rows.are_remote:
+            raise ValueError(
+                "schema must list all levels where rows lie elsewhere, got 'private', because which levels occur is no sum; list them."
+            )
+        # A column has no more codes than these, however many levels are found.
+        return rows, {"schema": made_up_kinds(coded, MOST_CODES + 1), "unknown": unknown, "unlisted": unlisted}
+
+    def _check_purchases(self, buys: bool, schema: Schema, unlisted: tuple[int, ...]) -> None:
+        """Refuse what cannot be bought, or not be used."""
+        if buys and self.strategy == "scores":
+            raise ValueError("schema and bounds must be public for strategy='scores', got 'private'; use strategy='marginals'.")
+        names = [name for place, name in enumerate(schema) if place in unlisted]
+        if names and not self.delta and self.epsilon != math.inf:
+            raise ValueError(f"delta must be greater than 0 to buy the levels of {listed(names)}, got 0; use 1e-6, or list the levels.")
+        if isinstance(self.stratify, Hashable) and self.stratify in names:
+            raise ValueError(f"stratify must have public levels, but those of {listed([self.stratify])} are private; list them.")
+
+    def _with_facts(self, rows: Rows, facts: Facts, plan: Any, budget: Budget) -> tuple[Rows, Facts]:
+        closed = close(self._container.schema, self._container.dtypes, rows, facts, plan.rho, budget)
+        self._container = replace(self._container, schema=closed.schema)
+        return closed.rows, closed.facts
 
     def _plan(self, facts: Facts) -> Any:
         schema = facts.schema or _schema_of(facts.box)
@@ -197,8 +252,8 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
             return _latent_marginals.plan(facts, schema, self.stratify, self.n_factors)
         return _latent_scores.plan(facts, schema, self.synthesizer, self.n_factors)
 
-    def _release(self, rows: Any, plan: Any, budget: Budget) -> None:
-        self.schema_ = plan.schema
+    def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
+        self.schema_ = self._container.schema
         for name, value in _STRATEGIES[self.strategy].fitted_attributes(rows, plan, budget).items():
             setattr(self, name, value)
 
@@ -211,7 +266,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
         y : None
             Ignored.
 
@@ -223,10 +278,13 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
     @np.errstate(all="ignore")  # a step beside 0 is below what floats are exact for
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        return self._model.sample(n_samples, rng)
+        return self._model.sample(n_samples, rng, self.n_jobs)
 
-    def _points(self, X: Any) -> np.ndarray:
-        return encode(continue_table(self, X), self.schema_)
+    def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
+        return self._model.sample_blocks(n_samples, rng)
+
+    def _points(self, X: Any) -> Rows:
+        return continue_table(self, X).map(partial(encode, schema=self.schema_))
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return encode(self._sample_rows(n_samples, rng), self.schema_)

@@ -4,13 +4,15 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Grid, Nominal, Schema, grids_of
+from skdpsynth.domain import Continuous, Grid, Nominal, Rows, Schema, grids_of
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.models import (
+    LevelGroups,
     Link,
     MarginalModel,
     NoisyTables,
@@ -21,13 +23,16 @@ from skdpsynth.models import (
     totals_of,
 )
 from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
-from skdpsynth.statistics import Marginals, Trees
+from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
 
 # Of the budget, in proportion for the steps that there are. Up to _ONE_BLOCK columns, others do about as well.
-_SHARES = {"counts of cells": 0.1, "counts of columns": 0.1, "counts of pairs": 0.8}
-_SHARES_OF_BLOCKS = {"counts of cells": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3}
+_SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.1, "counts of pairs": 0.8}
+_SHARES_OF_BLOCKS = {
+    **{"counts of cells": 0.2, "counts of levels": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3},
+}
 _ONE_BLOCK = 40  # columns up to which every pair is counted
 _BINS = 16  # of a continuous column
+MOST_CODES = 64  # of a nominal column: more levels are merged
 _MOST_COUNTS = 1 << 25  # of pairs of codes, in all classes: a model of so many takes about a minute
 
 
@@ -57,7 +62,7 @@ class MarginalsPlan(Plan):
 class _Coded:
     """The rows as codes of columns without the stratum, and at last that of the stratum: private."""
 
-    codes: list[np.ndarray]
+    rows: Rows
     sizes: list[int]
 
 
@@ -68,6 +73,7 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int) -> Mar
     has_blocks = n_columns > _ONE_BLOCK
     has_step = {
         "counts of cells": any(isinstance(kind, Continuous) for kind in schema.values()),
+        "counts of levels": bool(_of_many_levels(schema)),
         "counts of columns": True,
         "counts of pairs, merged": has_blocks,
         "counts of pairs": n_columns > 1,
@@ -81,6 +87,7 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int) -> Mar
             n_factors,
             facts.n_samples,
             dict(zip(weights, budget.split(list(weights.values())), strict=True)),
+            rho=None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp",
         )
         for budget in _budgets(facts)
     ]
@@ -93,15 +100,17 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int) -> Mar
     return made
 
 
-def fitted_attributes(values: Sequence[np.ndarray], plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
     """Release the tree counts of continuous columns, the counts of columns and of pairs; return the fitted attributes."""
     schema, stratum = plan.schema, plan.stratum
     assert schema is not None
-    columns, grids = dict(zip(schema, values, strict=True)), grids_of(schema)
-    names = [name for name in schema if name != stratum]
-    cells = {name: grid.locate(columns[name]) for name, grid in grids.items()}
-    links, noisy_cells = _links(cells, grids, plan, budget)
-    coded = _coded(columns, schema, stratum, cells, links)
+    grids, names = grids_of(schema), [name for name in schema if name != stratum]
+    places = {name: place for place, name in enumerate(schema)}
+    located = rows.map(CellsOf({places[name]: grid for name, grid in grids.items()})).kept() if grids else rows
+    links, noisy_cells = _links(located, places, grids, plan, budget)
+    groups, noisy_levels = _level_groups(located, places, schema, plan, budget)
+    links |= groups
+    coded = _coded(located, places, schema, stratum, links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
     blocks = _blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget)
     pairs = pairs_within(blocks)
@@ -114,7 +123,7 @@ def fitted_attributes(values: Sequence[np.ndarray], plan: MarginalsPlan, budget:
     model = MarginalModel.of(schema, stratum, links, blocks, one_way, two_way, totals, plan.n_factors)
     return {
         "marginals_": _by_columns({**one_way.tables, **two_way.tables}, names, stratum),
-        "cells_": noisy_cells,
+        "cells_": noisy_cells | noisy_levels,
         "bins_": model.bins(),
         "factors_": model.factors,
         "n_samples_": n_samples,
@@ -127,7 +136,7 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
     if not facts.delta or facts.share.is_infinite:
         return [PrivacyLoss(epsilon=facts.epsilon)]
     try:
-        return losses_of_kind("gaussian", facts.share)
+        return [loss for loss in losses_of_kind("gaussian", facts.share) if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
     except (ArithmeticError, ValueError):
         raise ValueError(
             f"epsilon is too large to go with delta={float(facts.delta):g}, got {shown(facts.epsilon)}; use delta=0."
@@ -135,25 +144,49 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
 
 
 def _links(
-    cells: Mapping[Hashable, np.ndarray], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
-) -> tuple[dict[Hashable, Link], dict[Hashable, np.ndarray]]:
+    located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
+) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray]]:
     """Release the trees of all continuous columns at once; return (links, counts by column)."""
     if not grids or plan.shares is None:
         return {}, {}
-    trees = Trees.of(list(cells.values()), [grid.depth for grid in grids.values()])
+    trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids]))
     query = trees.query(budget.relation)
     noise = mechanism(query.change, plan.shares["counts of cells"], n_values=len(query.values))
     noisy = budget.answer(query, noise, "counts of cells")
-    links = {}
+    links: dict[Hashable, Link | LevelGroups] = {}
     for (name, grid), levels in zip(grids.items(), trees.levels(noisy), strict=True):
         links[name] = Link.of([levels.get(j) for j in range(1, grid.depth + 1)], noise.variance, grid.n_cells, _BINS)
     return links, dict(zip(grids, trees.columns(noisy), strict=True))
 
 
+def _of_many_levels(schema: Schema) -> list[Hashable]:
+    """Return the nominal columns whose levels are merged for the tables of pairs."""
+    return [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MOST_CODES]
+
+
+def _level_groups(
+    rows: Rows, places: Mapping[Hashable, int], schema: Schema, plan: MarginalsPlan, budget: Budget
+) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray]]:
+    """Release the counts of all levels of the columns of very many, a table each; return (their codes, counts by column)."""
+    names = _of_many_levels(schema)
+    if not names or plan.shares is None:
+        return {}, {}
+    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
+    exact = total(rows, Marginals.over(sizes, [(places[name],) for name in names]))
+    query = exact.query(budget.relation)
+    noise = mechanism(query.change, plan.shares["counts of levels"], n_values=len(query.values))
+    noisy = dict(zip(names, exact.tables(budget.answer(query, noise, "counts of levels")), strict=True))
+    groups: dict[Hashable, Link | LevelGroups] = {
+        name: LevelGroups.of(counts[: len(schema[name].levels)], noise.deviation, schema[name].group_numbers, MOST_CODES)
+        for name, counts in noisy.items()
+    }
+    return groups, noisy
+
+
 def _tables(coded: _Coded, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
     """Release a table for each tuple of columns, in each class."""
     assert plan.shares is not None
-    exact = Marginals.of(coded.codes, coded.sizes, [(len(coded.sizes) - 1, *place) for place in places])
+    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1, *place) for place in places]))
     query = exact.query(budget.relation)
     noise = mechanism(query.change, plan.shares[name], n_values=len(query.values))
     noisy = budget.answer(query, noise, name)
@@ -166,30 +199,20 @@ def _blocks(coded: _Coded, one_way: NoisyTables, is_nominal: Sequence[bool], pla
     if n_columns <= _ONE_BLOCK:
         return [tuple(range(n_columns))]
     groups = merged_groups(one_way, is_nominal)
-    codes = [group[column] for group, column in zip(groups, coded.codes[:-1], strict=True)]
-    merged = _Coded([*codes, np.zeros_like(coded.codes[-1])], [*(int(group.max()) + 1 for group in groups), 1])
+    whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
+    merged = _Coded(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
     tables = _tables(merged, list(combinations(range(n_columns), 2)), "counts of pairs, merged", plan, budget)
     return blocks_of(one_way, tables, groups)
 
 
 def _coded(
-    columns: Mapping[Hashable, np.ndarray],
-    schema: Schema,
-    stratum: Hashable,
-    cells: Mapping[Hashable, np.ndarray],
-    links: Mapping[Hashable, Link],
+    located: Rows, places: Mapping[Hashable, int], schema: Schema, stratum: Hashable, links: Mapping[Hashable, Link | LevelGroups]
 ) -> _Coded:
-    codes, sizes = [], []
-    for name in columns:
-        if name in links:
-            codes.append(np.where(cells[name] < 0, links[name].n_bins, links[name].bins_of(cells[name])).astype(np.int32))
-            sizes.append(links[name].n_bins + schema[name].nullable)
-        elif name != stratum:
-            codes.append(columns[name])
-            sizes.append(schema[name].n_codes)
-    one_class = stratum is None
-    codes.append(np.zeros(len(codes[0]), dtype=np.int32) if one_class else columns[stratum])
-    return _Coded(codes, [*sizes, 1 if one_class else schema[stratum].n_codes])
+    names = [name for name in schema if name != stratum]
+    bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in links.items()}
+    sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
+    coding = Coding((*(places[name] for name in names), None if stratum is None else places[stratum]), bins)
+    return _Coded(located.map(coding).kept(), [*sizes, 1 if stratum is None else schema[stratum].n_codes])
 
 
 def _by_columns(
@@ -234,11 +257,16 @@ def _noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     )
 
 
+def _most_codes(kind: Any) -> int:
+    """The most codes that a column may have in tables of pairs."""
+    if isinstance(kind, Continuous):
+        return 2 * _BINS + kind.nullable
+    return min(kind.n_codes, MOST_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
+
+
 def _check_size(schema: Schema, stratum: Hashable) -> None:
     """Refuse what would take too long or too much memory, by public numbers."""
-    sizes = [
-        2 * _BINS + kind.nullable if isinstance(kind, Continuous) else kind.n_codes for name, kind in schema.items() if name != stratum
-    ]
+    sizes = [_most_codes(kind) for name, kind in schema.items() if name != stratum]
     strata = 1 if stratum is None else schema[stratum].n_codes
     if most_counts_of_pairs(sizes, len(sizes) > _ONE_BLOCK) * strata > _MOST_COUNTS:
         raise ValueError(

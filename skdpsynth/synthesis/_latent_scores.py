@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.domain import Box, Ordinal, Schema
+from skdpsynth.domain import Box, Ordinal, Rows, Schema
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, fit_part
 from skdpsynth.models import LatentLinks, ScoreModel
 from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
@@ -62,9 +62,10 @@ def plan(facts: Facts, schema: Schema, synthesizer: str | None, n_factors: int) 
     return ScoresPlan(spends_delta, schema, n_factors, n_samples, noise, part, part_facts)
 
 
-def fitted_attributes(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> dict[str, object]:
+def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
     """Algorithms 1 to 3 with what they release made private; return the fitted attributes."""
     assert plan.schema is not None
+    values = rows.collected()  # each gets a latent row at random, once
     counts = _counts(values, plan, budget)
     links = LatentLinks.of(plan.schema, counts, plan.n_samples)
     part = fit_part(clone(plan.part), links.latent(values, budget.generator()), budget, plan.part_facts)

@@ -1,5 +1,6 @@
 """Synthetic data that lie near a low-dimensional affine subspace."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -9,19 +10,19 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_inside, is_whole, shown
-from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.domain import Box
-from skdpsynth.fitting import Budget, Facts, Plan, check_part, check_useful, clone_part, fit_part, seed_from
+from skdpsynth.decomposition import MOST_AUTO, PrivatePCA, keep_first
+from skdpsynth.domain import Box, Rows, joined
+from skdpsynth.fitting import Budget, Facts, Plan, check_part, check_rows_of_part, check_useful, clone_part, fit_part, seed_from
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import split_exactly
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._dimension import n_directions, needs_distance
+from skdpsynth.synthesis._drawing import BATCH, batches_of
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._ranges import noise_of_ranges, released_ranges, scales_of, usual_ranges
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 from skdpsynth.synthesis._subspace import Subspace
 
-_MOST_AUTO = 10  # directions that "auto" chooses at most
 _RANGES_SHARE = Fraction(1, 10)  # of what the reducer leaves
 
 
@@ -53,8 +54,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         an estimator, which is cloned and gets its ``epsilon``, ``delta``, ``bounds``, ``neighboring``, ``accountant`` and
         ``random_state`` set. "auto" is "pmm" on one axis or two, without a reducer, and beyond unless rows are few; see Notes.
     reducer_share : float, default=0.5
-        Share of epsilon for the private PCA. Over twelve sets of rows (2 to 5 directions of 10 to 200 columns) half of it came closest,
-        and W1 was within 3 % of that, on average, from .3 to .6; more serves some rows of many columns.
+        Share of epsilon for the private PCA. Little depends on it about one half; more serves some rows of many columns.
     center : {"public", "private"} or array-like of shape (n_features,), default="public"
         Where the subspace passes: the midpoint of the box, at no cost, a private mean, or a public point. Use "private" for data far
         from the midpoint.
@@ -62,15 +62,19 @@ class LowDimSynthesizer(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Above 0, the moments of the PCA get Gaussian noise where that is smaller; the counts keep Laplace noise.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=(0.0, 1.0)
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data.
+        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget, once.
     accountant : PrivacyAccountant, default=None
         A shared budget, charged the whole ``epsilon`` before the first draw. None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
+    n_jobs : int, default=None
+        Threads that add up the rows, as everywhere in scikit-learn: the model does not depend on it. None: 1, or what
+        ``joblib.parallel_config`` says.
 
     Attributes
     ----------
@@ -81,6 +85,8 @@ class LowDimSynthesizer(PrivateSynthesizer):
         are its last axis.
     n_components_ : int
         Number of directions.
+    bounds_ : tuple of ndarray of shape (n_features,)
+        Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
         What was spent, as a record.
     n_samples_ : int
@@ -118,16 +124,17 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     *Distances.* Rows lie near the subspace, not in it. Where the released covariance says that they lie so far from it that their
     distances are worth an axis, the measure has one more, and a synthetic row stands at its distance from the subspace, in a direction
-    drawn from what the covariance says of all other directions. Small patches of a photograph (64 columns, d' = 3) came five
-    times closer by this, in the sliced distance.
+    drawn from what the covariance says of all other directions. Without noise, the projections of small patches of a photograph
+    (64 columns) on ten directions are 3.1 grey levels from them in the sliced distance; three directions and the distance come within
+    0.7 (``benchmarks/accuracy_pca.py``).
 
     *n_components="auto"* takes the least of an estimate: the part of the released covariance that is left out, as the largest coordinate
     of a vector in random direction, and 0.3 widths of the widest axis over the d'-th root of rows times epsilon for what the measure errs.
 
     *synthesizer="auto".* With m the number of rows times the epsilon of the measure, "psmm" is taken on three or four axes up to
     m = 1000, and on more up to 3000. W1 of "psmm" over that of "pmm" near d' directions of ten columns, for m = 100, 300, 1000, 3000,
-    10,000: d' = 2: 0.93, 1.02, 0.94, 1.02, 1.00; d' = 3: 0.84, 0.94, 0.95, 1.09, 1.07; d' = 4: 0.93, 0.93, 0.97, 1.08, 1.03; d' = 5: 0.96,
-    0.82, 0.89, 0.92, 1.00 (standard errors 0.01 to 0.05, at m = 300 up to 0.1; ``benchmarks/accuracy_signed.py``).
+    10,000: d' = 2: 0.91, 0.94, 1.00, 1.04, 1.01; d' = 3: 0.85, 1.00, 1.03, 1.09, 1.04; d' = 4: 0.91, 0.98, 0.98, 1.07, 1.05; d' = 5: 0.96,
+    0.89, 0.90, 0.94, 1.02 (standard errors 0.01 to 0.05, once 0.07; ``benchmarks/accuracy_signed.py``).
 
     References
     ----------
@@ -158,6 +165,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         neighboring: str = "replace_one",
         accountant: Any = None,
         random_state: Any = None,
+        n_jobs: Any = None,
     ) -> None:
         self.n_components = n_components
         self.synthesizer = synthesizer
@@ -169,6 +177,13 @@ class LowDimSynthesizer(PrivateSynthesizer):
         self.neighboring = neighboring
         self.accountant = accountant
         self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        rows, more = super()._read(X)
+        if not isinstance(self.synthesizer, str):
+            check_rows_of_part(self.synthesizer, rows)
+        return rows, more
 
     def _plan(self, facts: Facts) -> _Parts:
         inner, box = self._check_parameters(facts.n_features), facts.box
@@ -180,7 +195,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         first, rest = split_exactly(facts.epsilon, [self.reducer_share, 1 - self.reducer_share])
         reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
         spends_delta = check_part(reducer, reducer_facts).spends_delta
-        most = min(_MOST_AUTO, facts.n_features) if self.n_components == "auto" else self.n_components
+        most = min(MOST_AUTO, facts.n_features) if self.n_components == "auto" else self.n_components
         # What the part refuses on any number of axes that may come, one more for distances among them, it refuses before the charge.
         may_come: dict[int, Any] = dict.fromkeys(
             [most, *range(1 if self.n_components == "auto" else most, most + 1 + self._may_have_distance)]
@@ -193,24 +208,24 @@ class LowDimSynthesizer(PrivateSynthesizer):
         facts.told.extend([*reducer_facts.told, *inner_facts.told])
         return _Parts(spends_delta, inner, inner_facts, reducer, reducer_facts, box)
 
-    def _release(self, X: np.ndarray, plan: _Parts, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _Parts, budget: Budget) -> None:
         self.reducer_, self._box, inner, facts = None, plan.box, clone(plan.inner), plan.inner_facts
         if plan.reducer is not None:
-            self.reducer_ = fit_part(clone(plan.reducer), X, budget, plan.reducer_facts)
+            self.reducer_ = fit_part(clone(plan.reducer), rows, budget, plan.reducer_facts)
             self._choose_axes(facts.size)
-            X, facts = self._on_axes(X, facts, budget)
+            rows, facts = self._on_axes(rows, facts, budget)
             if self._wants_auto and _signed_is_better(facts):
                 inner = SignedMeasureMechanism()
             if isinstance(inner, PrivateSynthesizer):
                 inner = inner._placed(partial(self._subspace.lattice, (facts.box.low, facts.box.high)), facts)
-        self.synthesizer_ = fit_part(inner, X, budget, facts)
+        self.synthesizer_ = fit_part(inner, rows, budget, facts)
         self.n_components_ = facts.n_features if self.reducer_ is None else self.reducer_.n_components_
 
     def _choose_axes(self, size: float) -> None:
         """Keep the directions that are worth their cost, if their number is free, and tell whether the distance from them is."""
         self._has_distance = False
         if self.n_components == "auto":
-            self._subspace.reducer._keep(n_directions(self._subspace, size))
+            keep_first(self._subspace.reducer, n_directions(self._subspace, size))
         self._has_distance = self._may_have_distance and needs_distance(self._subspace, size)
 
     @property
@@ -222,23 +237,27 @@ class LowDimSynthesizer(PrivateSynthesizer):
     def _subspace(self) -> Subspace:
         return Subspace(self.reducer_, self._box, self._has_distance)
 
-    def _on_axes(self, X: np.ndarray, facts: Facts, budget: Budget) -> tuple[np.ndarray, Facts]:
+    def _on_axes(self, rows: Rows, facts: Facts, budget: Budget) -> tuple[Rows, Facts]:
         """Return rows on the axes, cut to the ranges where they lie, and what is public about them."""
         subspace = self._subspace
         facts, scales = facts.part(n_features=subspace.n_axes), scales_of(subspace.reach, subspace.variances)
-        T = subspace.project(X)
+        rows = rows.map(subspace.project, subspace.n_axes).kept()
         for_ranges, rest = split_exactly(facts.epsilon, [_RANGES_SHARE, 1 - _RANGES_SHARE])
         noise = noise_of_ranges(facts, for_ranges)
         if noise is None:
             low, high = usual_ranges(subspace.reach, scales)
         else:
-            low, high = released_ranges(T, subspace.reach, scales, noise, budget, self.n_samples_)
+            low, high = released_ranges(rows, subspace.reach, scales, noise, budget, self.n_samples_)
             facts = facts.part(epsilon=rest)
-        return np.clip(T, low, high, out=T), facts.part(box=Box(low, high))
+        return rows, facts.part(box=Box(low, high))
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        rows = self.synthesizer_.sample(n_samples, random_state=seed_from(rng))
-        return rows if self.reducer_ is None else self._subspace.lift(rows, rng)
+        return joined(self._sample_blocks(n_samples, rng))
+
+    def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        subspace = None if self.reducer_ is None else self._subspace
+        for rows in batches_of(self.synthesizer_, n_samples, BATCH, lambda: seed_from(rng)):
+            yield rows if subspace is None else subspace.lift(rows, rng)
 
     @property
     def _wants_auto(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth.domain import Rows
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import (
     DiscreteMeasure,
@@ -24,7 +25,7 @@ from skdpsynth.measures import (
     uniform_consistency,
 )
 from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
-from skdpsynth.statistics import Histogram, LevelCounts
+from skdpsynth.statistics import Histogram, LeavesOf, LevelCounts, total
 
 MOST_HELD = 24  # levels whose cells are all held: a gigabyte
 _FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptive stages
@@ -71,10 +72,10 @@ class OneStage(Plan):
         variances = tuple(math.inf if noise is None else _weight(noise, shares[j]) for j, noise in enumerate(noises))
         return cls(False, partition, noises, variances)
 
-    def measure_of(self, X: np.ndarray, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         """Release the levels that are measured."""
         depth = self.finest
-        counts = LevelCounts.of(X, self.partition, depth)
+        counts = LevelCounts.above(total(rows, Histogram.over(self.partition, self.partition.depth - depth)))
         noisy = [
             None if noise is None else budget.answer(counts.query(budget.relation, level), noise, f"counts of level {level}")
             for level, noise in enumerate(self.noises)
@@ -106,10 +107,10 @@ class PublishedLevels(Plan):
         shares = facts.share.split(paper_shares(total_diameters(partition, depth)))
         return cls(False, partition, tuple(_noise(share, facts.neighboring) for share in shares))
 
-    def measure_of(self, X: np.ndarray, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         """Release every level."""
         depth = self.finest
-        counts = LevelCounts.of(X, self.partition, depth)
+        counts = LevelCounts.above(total(rows, Histogram.over(self.partition, self.partition.depth - depth)))
         noisy = [
             budget.answer(counts.query(budget.relation, level), noise, f"counts of level {level}")
             for level, noise in enumerate(self.noises)
@@ -143,16 +144,17 @@ class Adaptive(Plan):
         noises = tuple(_noise(share, facts.neighboring) for share in shares)
         return cls(False, partition, min(coarse_depth, finest), finest, cells_a_row, noises)
 
-    def measure_of(self, X: np.ndarray, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         """Release the coarse cells; then the parts of each, as many as the noisy count of the first stage says."""
         first, second = self.noises
-        cells, shift = self.partition.locate(X), self.partition.depth - self.coarse_depth
+        cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - self.coarse_depth
 
-        counts = Histogram.of_cells(cells, 1 << self.coarse_depth, shift)
+        counts = total(cells, Histogram.over_cells(1 << self.coarse_depth, shift))
         coarse = budget.answer(counts.query(budget.relation), first, f"counts of level {self.coarse_depth}")
         refinement = refinement_of(coarse, n, self.cells_a_row, self.finest - self.coarse_depth)
-        counts = Histogram.of_refined(cells, shift, refinement)
+        counts = total(cells, Histogram.over_refined(shift, refinement))
         fine = budget.answer(counts.query(budget.relation), second, "counts of the refined cells")
+        del counts  # they may be many
 
         variances = _weight(first, _FIRST_SHARE), _weight(second, 1 - _FIRST_SHARE)
         stages = TwoStages(self.partition, n, coarse, refinement, fine, *variances, noise_free=first.loss.is_infinite)

@@ -3,6 +3,7 @@
 import copy
 import math
 import numbers
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import check_choice, is_real, is_whole, shown, warn
 from skdpsynth._locks import lock_of
-from skdpsynth._sklearn import validate_rows
+from skdpsynth.domain import Rows, continue_numbers
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_rng
+from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number
 from skdpsynth.synthesis._online_blocks import Blocks
 from skdpsynth.synthesis._online_tree import GrowingTree, depth_of
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
@@ -154,6 +157,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     """
 
     _keeps_budget_open = True
+    _buys_facts = False
     _stream: Any  # Blocks or GrowingTree
     _rng: Any
     _settings: dict  # parameters as they were when the last rows came
@@ -202,7 +206,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         facts.told.extend(part.told)
         return _Stream(given, facts.box, inner)
 
-    def _release(self, X: np.ndarray, plan: _Stream, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _Stream, budget: Budget) -> None:
         self._rng, self._charged_to = budget.rng, self.accountant
         self._said = ""  # the last warning
         epsilon, delta = budget.accountant.epsilon, budget.accountant.delta
@@ -211,16 +215,18 @@ class OnlineSynthesizer(PrivateSynthesizer):
         else:
             stream = GrowingTree(plan.box, epsilon, self.counter)
         self._follow(stream, self._present_settings())
-        self._follow(stream.extended(X, self, budget), self._settings)
+        for chunk in rows.chunks():
+            self._follow(self._stream.extended(chunk, self, budget), self._settings)
 
     def partial_fit(self, X: Any, y: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
-        All of them are taken in, or none. Threads may call it at once: their rows come one call after the other.
+        All of them are taken in, or none; of a table that is not in memory, all of a chunk. Threads may call it at once: their rows come
+        one call after the other.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
             Finite numbers; values outside `bounds` are clipped.
         y : None
             Ignored.
@@ -237,8 +243,16 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if not hasattr(self, "_stream"):
             return self.fit(X)
         settings = self._checked_settings()
-        X = validate_rows(self, X, reset=False)
-        self._check_horizon(self._stream.n_seen, len(X))
+        rows = continue_numbers(self, X)
+        n_samples = total(rows, RowCount.over()).n_samples if rows.n_samples is None else rows.n_samples
+        self._check_horizon(self._stream.n_seen, n_samples)
+        if rows.are_held:
+            return self._extend(rows.collected(), settings)
+        for chunk in rows.chunks():
+            self._extend(chunk, settings)
+
+    def _extend(self, X: np.ndarray, settings: dict) -> Any:
+        """Take in checked rows: all of them, or none."""
         with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
             stream = self._stream.extended(X, self, self._budget())
         self._follow(stream, settings)
@@ -287,7 +301,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 f"horizon is {self.horizon} rows, {seen} have come, and {more} more would pass it; raise horizon, or fit a new stream."
             )
 
-    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None) -> Any:
+    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
 
         Parameters
@@ -299,19 +313,60 @@ class OnlineSynthesizer(PrivateSynthesizer):
         since : int, default=None
             Leave out what came before this row of the stream, counted from 0; whole blocks are weighed by how much of them is
             left. Strategy "blocks" only.
+        out : str or path-like, default=None
+            A file that ends in ".parquet" (which needs pyarrow) or ".csv". The same rows are written there, a batch at a time.
 
         Returns
         -------
         X : array or data frame of shape (n_samples, n_features)
-            In the kind of table that came first, with its columns and dtypes.
+            In the kind of table that came first, with its columns and dtypes; or `out`, where it was given.
         """
         check_is_fitted(self, "_stream")
+        return self._drawing_since(n_samples, random_state, since).to(out)
+
+    def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None) -> Iterator[Any]:
+        """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
+
+        The batches together are the rows of ``sample(n_samples, random_state, since)``, in the same order. Rows of the stream that come
+        meanwhile change nothing of them.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Of all batches together. None: as many as there were rows (in the window, or since `since`).
+        batch_size : int, default=65536
+            Rows of a batch; the last has what is left.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of the stream.
+        since : int, default=None
+            As in `sample`.
+
+        Returns
+        -------
+        batches : iterator of arrays or data frames
+        """
+        check_is_fitted(self, "_stream")
+        return self._drawing_since(n_samples, random_state, since).batches(batch_size)
+
+    def _drawing_since(self, n_samples: Any, random_state: Any, since: Any) -> Drawing:
         with lock_of(self):
             first = self.n_samples_seen_ - self.n_samples_
             if since is not None:
                 first = self._checked_since(since, first)
-            n_samples = self.n_samples_seen_ - first if n_samples is None else n_samples
-            return self._filled(n_samples, random_state, lambda n, rng: self._rows_since(first, n, rng))
+            number = checked_number(self.n_samples_seen_ - first if n_samples is None else n_samples)
+            stream = self._readable()  # more rows make a new state of blocks
+            return Drawing(
+                self._container,
+                self.n_features_in_,
+                number,
+                checked_generator(random_state),
+                lambda n, rng: self._locked(stream.sample, n, first, rng),
+                lambda n, rng: self._locked(stream.sample_blocks, n, first, rng),
+            )
+
+    def _locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
+        with lock_of(self):
+            return draw(*arguments)
 
     def _checked_since(self, since: Any, first: int) -> int:
         if self.strategy != "blocks":
@@ -322,12 +377,12 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         with lock_of(self):
-            return self._rows_since(self.n_samples_seen_ - self.n_samples_, n_samples, rng)
+            return self._readable().sample(n_samples, self.n_samples_seen_ - self.n_samples_, rng)
 
-    def _rows_since(self, first: int, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+    def _readable(self) -> Any:
         if self.strategy == "paper":
             self._budget()  # reading a counter may draw noise
-        return self._stream.sample(n_samples, first, rng)
+        return self._stream
 
     def _check_parameters(self) -> None:
         check_choice("strategy", self.strategy, ("blocks", "paper"))

@@ -1,15 +1,17 @@
 """A stream in disjoint blocks of consecutive rows."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth.domain import Box
+from skdpsynth.domain import Box, joined
 from skdpsynth.fitting import Budget, Facts, fit_part, seed_from
 from skdpsynth.persistence import savable
+from skdpsynth.synthesis._drawing import BATCH, batches_of
 
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
 _BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
@@ -189,20 +191,27 @@ class Blocks:
         first : int
         rng : numpy.random.Generator
         """
+        return joined(self.sample_blocks(n_samples, first, rng))
+
+    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield the same, a part at a time, to which each block of the stream gives its share."""
+        n_parts = -(-n_samples // BATCH)
         if not self.blocks:
-            return self.box.low + self.box.width * rng.random((n_samples, self.box.n_features))
+            for part in range(n_parts):
+                n_rows = min(BATCH, n_samples - part * BATCH)
+                yield self.box.low + self.box.width * rng.random((n_rows, self.box.n_features))
+            return
         *past, (start, _, model) = self.blocks
         blocks = [block for block in (*past, (start, self.n_seen, model)) if block[1] > first]
         upto = np.cumsum([stop - max(start, first) for start, stop, _ in blocks])
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
         edges[-1] = n_samples
         counts = np.diff(np.minimum(edges, n_samples), prepend=0)
-        parts = [
-            np.asarray(model.sample(int(count), random_state=seed_from(rng)), dtype=float)
-            for (_, _, model), count in zip(blocks, counts, strict=True)
-            if count
-        ]
-        return rng.permutation(np.concatenate(parts))
+        shares = [_Share(model, int(count), n_parts, rng) for (_, _, model), count in zip(blocks, counts, strict=True) if count]
+        for part in range(n_parts):
+            rows = [share.rows(part) for share in shares]
+            if any(map(len, rows)):
+                yield rng.permutation(np.concatenate(rows))
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows leave memory without their order: a histogram of the grid, as the synthesizers count it.
@@ -212,6 +221,39 @@ class Blocks:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
+
+
+class _Share:
+    """The rows that a block of the stream gives to a sample, in about equal parts.
+
+    Parameters
+    ----------
+    model : fitted synthesizer
+    count : int
+        In all parts.
+    n_parts : int
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, model: Any, count: int, n_parts: int, rng: np.random.Generator) -> None:
+        self.count, self.n_parts, self.shift = count, n_parts, rng.random()
+        self.batches = batches_of(model, count, -(-count // n_parts), lambda: seed_from(rng))
+        self.left: Any = None
+
+    def rows(self, part: int) -> np.ndarray:
+        """Return those of a part; parts are asked for one after the other."""
+        wanted = self._upto(part + 1) - self._upto(part)
+        held = [] if self.left is None else [self.left]
+        n_held = sum(map(len, held))
+        while not held or n_held < wanted:
+            held.append(np.asarray(next(self.batches), dtype=float))
+            n_held += len(held[-1])
+        rows = np.concatenate(held)
+        self.left = rows[wanted:].copy()
+        return rows[:wanted]
+
+    def _upto(self, part: int) -> int:
+        return self.count if part == self.n_parts else int(part * self.count / self.n_parts + self.shift)
 
 
 def _name(start: int, stop: int) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -148,14 +149,21 @@ class GrowingTree:
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of the measure of this time; uniform ones before there are cells."""
+        return self._measure(rng).sample(n_samples, rng)
+
+    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Return the same a block at a time: those of this time, also if more rows come meanwhile."""
+        return self._measure(rng).sample_blocks(n_samples, rng)
+
+    def _measure(self, rng: np.random.Generator) -> DiscreteMeasure:
         counts = [np.array([self.n_seen]), *(np.maximum(counter.value, 0) for counter in self.counters)]
         depth = len(counts) - 1
         if not depth:
-            return self.box.low + self.box.width * rng.random((n_samples, self.box.n_features))
+            whole = BinaryPartition(self.box, 0, spread=False)
+            return DiscreteMeasure.from_mass(whole, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int8), np.ones(1))
         leaves = uniform_consistency(counts, rng)
         everywhere = np.arange(2**depth)
-        measure = DiscreteMeasure.from_mass(self._partition, everywhere, np.full(2**depth, depth, dtype=np.int8), leaves)
-        return measure.sample(n_samples, rng)
+        return DiscreteMeasure.from_mass(self._partition, everywhere, np.full(2**depth, depth, dtype=np.int8), leaves)
 
 
 def depth_of(size: float) -> int:

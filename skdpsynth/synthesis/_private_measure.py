@@ -1,12 +1,13 @@
 """The private measure mechanism (PMM)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth.domain import Box
+from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition
 from skdpsynth.persistence import savable
@@ -50,15 +51,19 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Accepted for symmetry; with few levels the Laplace noise of pure differential privacy wins, so no delta is spent.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=(0.0, 1.0)
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data.
+        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
     accountant : PrivacyAccountant, default=None
         A shared budget, charged the whole ``epsilon`` (and no delta) before the first draw. None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
+    n_jobs : int, default=None
+        Threads that add up the rows, and that make the rows of `sample`, as everywhere in scikit-learn: neither the model nor a sample
+        depends on it. None: 1, or what ``joblib.parallel_config`` says.
 
     Attributes
     ----------
@@ -69,6 +74,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     error_bound_ : float
         A proved bound on the expected W1 distance (chebyshev, in units of the data) between the data and ``n_samples_`` sampled
         rows; see Notes.
+    bounds_ : tuple of ndarray of shape (n_features,)
+        Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
         What was spent, as a record.
     n_samples_ : int
@@ -134,6 +141,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         neighboring: str = "replace_one",
         accountant: Any = None,
         random_state: Any = None,
+        n_jobs: Any = None,
     ) -> None:
         self.strategy = strategy
         self.depth = depth
@@ -144,6 +152,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         self.neighboring = neighboring
         self.accountant = accountant
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _plan(self, facts: Facts) -> _Measured:
         # One axis alone may be cut more often than 16 times.
@@ -162,20 +171,25 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         warn_if_small(facts, planned.finest if depth is None and self.partition is None else facts.n_features)
         return _Measured(False, planned, facts.count_error)
 
-    def _release(self, X: np.ndarray, plan: _Measured, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _Measured, budget: Budget) -> None:
         n = self.n_samples_
-        self.measure_, bound = plan.strategy.measure_of(X, n, budget)
+        self.measure_, bound = plan.strategy.measure_of(rows, n, budget)
         # A noisy number of rows stood for n, from which it differs by E|Z| on average: twice that, against dividing by a noisy number.
         widest = float(np.max(self.measure_.partition.diameters(0)))
         self.error_bound_ = min(bound + widest * 2 * plan.count_error / n, widest) if plan.count_error else bound
         self.partition_ = self.measure_.partition if self.partition is None else self.partition
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        return self.measure_.sample(n_samples, rng)
+        return self.measure_.sample(n_samples, rng, self.n_jobs)
+
+    def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        return self.measure_.sample_blocks(n_samples, rng)
 
     def _check_parameters(self, box: Box) -> int | None:
         """Return the depth asked for (None: "auto"), or raise."""
         check_choice("strategy", self.strategy, ("auto", "adaptive", "optimal", "paper"))
+        if self.partition is not None and has_private(self.bounds):
+            raise ValueError("partition must be None for bounds='private', because it has bounds of its own; give bounds=(low, high).")
         if self.partition is not None:
             _rehearse(self.partition, box)
         most = self._deepest(box) if self.partition is None else self.partition.depth
@@ -230,11 +244,18 @@ def _rehearse(partition: Any, box: Box) -> None:
         )
 
 
+@savable
 class _Guarded:
     """A caller's partition, whose cell numbers are copied and clipped: no row can fail or change after the charge."""
 
     def __init__(self, partition: Any) -> None:
-        self.partition = partition
+        self.__setstate__({"partition": partition})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"partition": self.partition}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.partition = partition = state["partition"]
         self.depth, self.diameters, self.sample = int(partition.depth), partition.diameters, partition.sample
 
     def locate(self, X: np.ndarray) -> np.ndarray:

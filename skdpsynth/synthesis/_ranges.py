@@ -1,17 +1,17 @@
 """Where rows lie along each axis of a subspace: noisy counts over a public grid, and an interval from each."""
 
 import math
-from functools import reduce
-from operator import add
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from skdpsynth.domain import Rows
 from skdpsynth.fitting import Budget, Facts
+from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
-from skdpsynth.statistics import Marginals
+from skdpsynth.statistics import Marginals, total
 
-_ROWS = 1 << 17  # at a time
 _USUAL = 3.0  # noisy deviations that an axis keeps where counts tell nothing
 _NARROWEST = 300  # an axis reaches so many times its deviation at most
 _STEPS = np.sqrt(2.0) ** np.arange(-5, 2 * math.ceil(math.log2(_NARROWEST)))  # of the grid, in usual half-widths
@@ -50,13 +50,13 @@ def usual_ranges(reach: Bounds, scales: np.ndarray) -> Bounds:
     return np.maximum(low, middle - _USUAL * scales), np.minimum(high, middle + _USUAL * scales)
 
 
-def released_ranges(T: np.ndarray, reach: Bounds, scales: np.ndarray, noise: Mechanism, budget: Budget, n_samples: int) -> Bounds:
+def released_ranges(rows: Rows, reach: Bounds, scales: np.ndarray, noise: Mechanism, budget: Budget, n_samples: int) -> Bounds:
     """Release the counts of a grid along each axis, and return the interval of each in which the rows were seen.
 
     Parameters
     ----------
-    T : ndarray of shape (n_samples, n_axes)
-        Rows on the axes, within `reach`.
+    rows : Rows
+        On the axes, within `reach`.
     reach : (low, high)
         Public, or released.
     scales : ndarray of shape (n_axes,)
@@ -66,7 +66,7 @@ def released_ranges(T: np.ndarray, reach: Bounds, scales: np.ndarray, noise: Mec
         Public, or noisy.
     """
     grids = [grid(*ends) for ends in zip(*reach, scales, strict=True)]
-    counts = counts_of(T, grids)
+    counts = counts_of(rows, grids)
     noisy = counts.tables(budget.answer(counts.query(budget.relation), noise, "ranges"))
     usual = usual_ranges(reach, scales)
     n_beyond = sum(len(edges) - 1 - np.sum((edges[1:] > low) & (edges[:-1] < high)) for edges, low, high in zip(grids, *usual, strict=True))
@@ -84,15 +84,21 @@ def grid(low: float, high: float, scale: float) -> np.ndarray:
     return np.concatenate([[low], inner[(inner > low) & (inner < high)], [high]])
 
 
-def counts_of(T: np.ndarray, grids: list[np.ndarray]) -> Marginals:
+@savable
+@dataclass(frozen=True, eq=False)
+class _AlongAxes:
+    """Rows become the numbers of the cells they lie in, axis by axis."""
+
+    grids: tuple[np.ndarray, ...]
+
+    def __call__(self, chunk: np.ndarray) -> list[np.ndarray]:
+        return [np.searchsorted(edges[1:-1], t, side="right") for edges, t in zip(self.grids, chunk.T, strict=True)]
+
+
+def counts_of(rows: Rows, grids: list[np.ndarray]) -> Marginals:
     """Count the rows in the cells of each axis: a row is in one cell of each."""
     sizes, tables = [len(edges) - 1 for edges in grids], [(axis,) for axis in range(len(grids))]
-    chunks = (T[start : start + _ROWS] for start in range(0, len(T), _ROWS))
-    parts = (
-        Marginals.of([np.searchsorted(edges[1:-1], t, side="right") for edges, t in zip(grids, part.T, strict=True)], sizes, tables)
-        for part in chunks
-    )
-    return reduce(add, parts, Marginals.of([], sizes, tables))
+    return total(rows.map(_AlongAxes(tuple(grids))), Marginals.over(sizes, tables))
 
 
 def interval(

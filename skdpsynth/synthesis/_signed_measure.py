@@ -1,19 +1,19 @@
 """The private signed measure mechanism (PSMM)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth.domain import Box
+from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import PrivacyLoss, mechanism
-from skdpsynth.statistics import Histogram
+from skdpsynth.statistics import Histogram, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._small import warn_if_small
 
@@ -64,9 +64,10 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Accepted for symmetry; for one histogram the Laplace noise of pure differential privacy wins, so no delta is spent.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=(0.0, 1.0)
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data.
+        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget and from
         the cells.
@@ -74,6 +75,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         A shared budget, charged the whole ``epsilon`` (and no delta) before the first draw. None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
+    n_jobs : int, default=None
+        Threads that add up the rows, and that make the rows of `sample`, as everywhere in scikit-learn: neither the model nor a sample
+        depends on it. None: 1, or what ``joblib.parallel_config`` says.
 
     Attributes
     ----------
@@ -82,6 +86,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     solution_ : NearestMeasure
         ``value`` (distance between the noisy signed measure and ``measure_``, in the units that `metric` says), ``lower_bound``, ``gap``,
         ``status``, ``n_iter``.
+    bounds_ : tuple of ndarray of shape (n_features,)
+        Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
         What was spent, as a record.
     n_samples_ : int
@@ -148,6 +154,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         neighboring: str = "replace_one",
         accountant: Any = None,
         random_state: Any = None,
+        n_jobs: Any = None,
     ) -> None:
         self.n_cells = n_cells
         self.cells = cells
@@ -159,6 +166,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         self.neighboring = neighboring
         self.accountant = accountant
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _plan(self, facts: Facts) -> _Cells:
         box = facts.box
@@ -170,8 +178,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         noise = mechanism(change, PrivacyLoss(epsilon=facts.epsilon), ("laplace",), n_values)
         return _Cells(False, partition, noise, facts.count_error)
 
-    def _release(self, X: np.ndarray, plan: _Cells, budget: Budget) -> None:
-        n, histogram = self.n_samples_, Histogram.of(X, plan.partition)
+    def _release(self, rows: Rows, plan: _Cells, budget: Budget) -> None:
+        n, histogram = self.n_samples_, total(rows, Histogram.over(plan.partition))
         if plan.first_only:
             first = budget.answer(histogram.query_of_first(budget.relation), plan.noise, "count of the first of two cells")
             noisy = np.concatenate([first, n - first])
@@ -186,7 +194,10 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         self.n_samples_ = n
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        return self.measure_.sample(n_samples, rng)
+        return self.measure_.sample(n_samples, rng, self.n_jobs)
+
+    def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        return self.measure_.sample_blocks(n_samples, rng)
 
     def _placed(self, lattice_of: Callable[[int], Any], facts: Facts) -> "SignedMeasureMechanism":
         n_cells = default_n_cells(facts.size, facts.n_features) if self.n_cells == "auto" else self.n_cells
@@ -205,6 +216,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             )
         if self.cells is None:
             return None
+        if has_private(self.bounds):
+            raise ValueError("cells must be None for bounds='private', because they lie within bounds; give bounds=(low, high).")
         if self.n_cells != "auto":
             raise ValueError(f"n_cells must be 'auto' where cells are given, got {shown(self.n_cells)}; give one of the two.")
         partition = self._given_cells(box)

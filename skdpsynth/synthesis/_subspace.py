@@ -11,18 +11,14 @@ from scipy.special import ndtri
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import Lattice
+from skdpsynth.synthesis._projection import Bounds, Projection
 
-_FIXED_POINT = 2.0**20  # directions are rounded to this many parts before rows are projected
-_FINEST = 2.0**26  # lengths are measured in so many parts of the longest: their squares add up to less than 2**53
 _ROWS = 1 << 14  # that are lifted at a time
 _TINY = 1e-300
-_NARROWEST, _WIDEST = 1e-30, 1e30
 _PRODUCTS = 1 << 22  # held at a time
 _MOST_NORMALS = 500  # that are tried to show that a cell misses the image of the box
 _MOST_COORDINATES = 1 << 24  # of the cubes that are tried: an eighth of a gigabyte
 _MOST_SPANNED = 1 << 20  # coordinates of the segments that span the normals: beyond 45 directions fewer normals are tried
-
-Bounds = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,51 +76,17 @@ class Subspace:
         """Noisy mean square of the distance from the subspace."""
         return max(0.0, float(np.trace(self.reducer.covariance_) - self.reducer.explained_variance_.sum()))
 
-    def project(self, X: np.ndarray) -> np.ndarray:
-        """Coordinates of each clipped row on the axes, within their reach.
-
-        Given the released directions this is a fixed map of one row: sums of whole numbers make it independent of how rows are grouped.
-        """
-        box, k = self.box, len(self.axes)
-        V = self.axes * (box.step / 2)  # per unit of y = 2 q - K
-        unit = np.abs(V).max() / _FIXED_POINT
-        whole = np.rint(V / unit).T  # |entries| <= 2**20, |y| < 2**16: sums over features stay below 2**53
-        shift = self.axes @ (box.midpoint - self.mean)
-        K = 2**box.bits - 1
-        T = np.empty((len(X), self.n_axes), dtype=self._dtype)
-        for rows, q in box.chunks(X):
-            q *= 2
-            q -= K
-            along = (q @ whole) * unit + shift
-            T[rows, :k] = along
-            if self.has_distance:
-                T[rows, k] = self._distances(q, along)
-        return np.clip(T, *self.reach, out=T)
-
     @property
-    def _dtype(self) -> Any:
-        """Floats of 32 bits, which tell apart more than any cells do, and take half of the memory; unless they cannot hold the reach."""
-        low, high = self.reach
-        width = high - low
-        return np.float32 if width.min() > _NARROWEST and width.max() < _WIDEST else np.float64
-
-    def _distances(self, y: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """Distances from the subspace, by Pythagoras; `y` is overwritten."""
-        unit = self.longest / _FINEST
-        y *= self.box.step / 2
-        y += self.box.midpoint - self.mean
-        y /= unit
-        squares = np.square(np.rint(y, out=y), out=y).sum(axis=1) * unit**2
-        for t in along.T:
-            squares -= t * t
-        return np.sqrt(np.maximum(squares, 0))
+    def project(self) -> Projection:
+        """The map to coordinates on the axes: given the released directions, a fixed map of one row."""
+        return Projection.of(self.box, self.axes, self.mean, self.reach, self.longest if self.has_distance else None)
 
     def lift(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return rows of the box with these coordinates; at a distance from the subspace they lie in a direction drawn at random."""
         k, X = len(self.axes), rows[:, : len(self.axes)] @ self.axes
         X += self.mean
         if self.has_distance:
-            deviations, others = self._beside()
+            deviations, others = self._beside
             for start in range(0, len(rows), _ROWS):
                 block = slice(start, start + _ROWS)
                 drawn = ndtri(np.maximum(rng.random((len(X[block]), len(others))), _TINY)) * deviations
@@ -132,6 +94,7 @@ class Subspace:
                 X[block] += drawn @ others
         return self.box.clip(X)
 
+    @cached_property
     def _beside(self) -> tuple[np.ndarray, np.ndarray]:
         """Relative deviations, and unit vectors, of what is orthogonal to the subspace.
 

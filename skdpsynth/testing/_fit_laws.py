@@ -126,7 +126,7 @@ def check_a_pickle_holds_no_row_and_works(estimator: Any) -> None:
     fitted = fresh(estimator).fit(table)
     data = pickle.dumps(fitted)
     holds(not any(value.tobytes() in data for value in table.ravel()), "a number of the table stands in the pickle")
-    again = pickle.loads(data)
+    again = pickle.loads(data)  # bytes that were made right here: no file and nobody else's
     holds(again.accountant_.spent == fitted.accountant_.spent, f"the copy has spent {again.accountant_.spent}")
     _equal(released(fitted), released(again), "of a fit and its pickle")
 
@@ -140,7 +140,7 @@ def check_a_shared_accountant_is_pickled_as_a_record(estimator: Any) -> None:
         "cannot be pickled" in str(refusal(partial(pickle.dumps, unfitted), "a pickle of an open budget")),
         "another error than that of a budget",
     )
-    again = pickle.loads(pickle.dumps(unfitted.fit(rows())))
+    again = pickle.loads(pickle.dumps(unfitted.fit(rows())))  # bytes that were made right here
     holds(again.accountant_.spent == unfitted.accountant_.spent, f"the copy has spent {again.accountant_.spent}")
     try:
         again.fit(rows())

@@ -93,8 +93,8 @@ def _pandas_tables() -> dict[str, Any]:
 def _polars_tables() -> dict[str, Any]:
     import polars as pl
 
-    words, numbers = pl.DataFrame({"a": [SECRET, "y"]}), pl.DataFrame({"a": [_CELL, 1]})
-    return {"polars series": pl.Series([_CELL, 1]), "polars frame of words": words, "lazy polars frame": numbers.lazy()}
+    words = pl.DataFrame({"a": [SECRET, "y"]})
+    return {"polars series": pl.Series([_CELL, 1]), "polars frame of words": words, "lazy polars frame of words": words.lazy()}
 
 
 @law()

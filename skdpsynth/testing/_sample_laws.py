@@ -32,6 +32,15 @@ def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
 
 
 @law(needs=samples)
+def check_batches_are_the_rows_of_one_sample(estimator: Any) -> None:
+    """A few batches are together the rows of a sample under the same seed, in their order."""
+    fitted = fresh(estimator).fit(rows())
+    batches = [as_rows(batch) for batch in fitted.sample_batches(50, 20, random_state=0)]
+    holds([len(batch) for batch in batches] == [20, 20, 10], f"batches of 20 of 50 rows have {[len(batch) for batch in batches]} rows")
+    holds(np.array_equal(np.concatenate(batches), as_rows(fitted.sample(50, random_state=0))), "they are not the rows of the sample")
+
+
+@law(needs=samples)
 def check_sample_refuses_a_bad_number_of_rows(estimator: Any) -> None:
     """Sample refuses a number of rows that is none, in the name of n_samples."""
     fitted = fresh(estimator).fit(rows())
@@ -49,9 +58,14 @@ def check_score_is_a_repeatable_negative_distance(estimator: Any) -> None:
 
 @law(needs=samples, slow=True)
 def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
-    """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of 8 fits, far apart even where there are two cells."""
+    """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of some fits, far apart even where there are two cells."""
     table = np.random.default_rng(0).beta(30, 70, size=(500, 3))
-    weak, strong = (np.mean([fresh(estimator, epsilon=e).fit(table).score(table) for _ in range(8)]) for e in (0.0005, 50))
+
+    def mean_score(epsilon: float, n_fits: int) -> float:
+        return float(np.mean([fresh(estimator, epsilon=epsilon).fit(table).score(table) for _ in range(n_fits)]))
+
+    # Of two cells noise takes the right one every other time: 14 times out of 14 once in 16,000 runs of this law.
+    weak, strong = mean_score(0.0005, 14), mean_score(50, 4)
     holds(strong > weak, f"the mean score was {weak:.4g} at epsilon 0.0005 and {strong:.4g} at 50")
 
 

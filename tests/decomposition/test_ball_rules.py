@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from skdpsynth.decomposition._ball import centre_of, radii_below, radius_of
+from skdpsynth.decomposition._location import centre_of, radii_below, radius_of
 
 # Radii
 

@@ -278,3 +278,15 @@ def test_rows_just_beyond_a_radius_come_within_it(n_features):
 def test_sums_of_squares_do_not_depend_on_how_floats_add_them():
     whole = np.random.default_rng(0).integers(-(2**18), 2**18, (50, 3999)).astype(float)
     assert _squared(whole).tolist() == [sum(int(x) ** 2 for x in row) for row in whole]
+
+
+@pytest.mark.parametrize("equal_units", [True, False])
+def test_grid_coordinates_become_the_whole_numbers_that_rows_do(equal_units):
+    box = Box([0.0, -1.0], [1.0, 3.0])
+    X = np.random.default_rng(0).uniform(-2, 4, (300, 2))
+    ball = Ball.of(box, 16, equal_units).about(np.array([300, -500])).within(10**8)
+    Q = ball.coordinates(X)
+    assert Q.dtype == np.uint16
+    for (rows, ours), (again, theirs) in zip(ball.of_coordinates().chunks(Q), ball.chunks(X), strict=True):
+        assert rows == again
+        np.testing.assert_array_equal(ours, theirs)

@@ -200,3 +200,14 @@ def test_no_numbers_have_no_cells():
     for bounds in [(0, 9), (0.0, 9.0)]:
         assert grid_of(bounds).locate(np.empty(0)).shape == (0,)
         assert grid_of(bounds).place(np.empty(0, dtype=int), np.random.default_rng(0)).shape == (0,)
+
+
+@given(any_bounds)
+@example((-MOST, MOST))
+@example((-MOST, 1 - MOST))
+def test_as_many_cuts_as_the_number_of_its_cell_are_at_most_as_large_as_a_raw_number(bounds):
+    grid = grid_of(bounds)
+    x = np.concatenate([grid.cuts, np.nextafter(grid.cuts, -np.inf), np.nextafter(grid.cuts, np.inf), grid.edges, [-np.inf, np.inf]])
+    read = np.rint(x) if grid.kind.integer else x
+    cells = grid.locate(read.clip(grid.kind.low, grid.kind.high))
+    assert np.array_equal(cells, np.searchsorted(grid.cuts, x, side="right"))

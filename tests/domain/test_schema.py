@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema
 
 whole = st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53)).filter(lambda b: b[0] < b[1])
 real = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(lambda b: b[0] < b[1])
@@ -310,7 +310,10 @@ def test_other_keys_of_json_are_left_aside():
         ({"kind": "ordinal", "levels": ["a", None]}, "nullable=True"),
         ({"kind": "nominal", "levels": ["a"]}, "at least 2"),
         ({"kind": "nominal", "levels": ["a", "b"], "nullable": "yes"}, "nullable must be"),
-        ({"kind": "date"}, "kind must be one of"),
+        ({"kind": "money"}, "kind must be one of"),
+        ({"kind": "date", "bounds": [1, 2]}, "two dates"),
+        ({"kind": "datetime"}, "two dates or times"),
+        ({"kind": "identifier", "labels": 3}, "labels must be"),
         ({"kind": ["nominal"]}, "kind must be one of"),
         ({}, "kind must be one of"),
     ],
@@ -479,7 +482,7 @@ def test_wrong_bounds_for_metadata_of_sdv_are_refused_by_column(bounds):
         Schema.from_sdv(SDV, {**DOMAINS, "age": bounds})
 
 
-@pytest.mark.parametrize("sdtype", ["datetime", "id", "email", None])
+@pytest.mark.parametrize("sdtype", ["email", "pii", None])
 def test_what_is_not_synthesized_is_refused_by_column(sdtype):
     with pytest.raises(ValueError, match=rf"^column 'x' has sdtype {re.escape(repr(sdtype))}"):
         Schema.from_sdv({"columns": {"x": {"sdtype": sdtype}}})
@@ -536,3 +539,71 @@ def test_rows_in_place_of_a_fact_are_not_printed(make, rows):
         make(rows)
     assert "31415.5" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+# Keys and times of SDV
+
+KEYED = {
+    "primary_key": "id",
+    "alternate_keys": ["code"],
+    "columns": {
+        "id": {"sdtype": "id"},
+        "code": {"sdtype": "id", "regex_format": "[A-Z]{3}"},
+        "doctor": {"sdtype": "id"},
+        "born": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d"},
+        "seen": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M:%S"},
+        "age": {"sdtype": "numerical", "computer_representation": "Int64"},
+        "sex": {"sdtype": "categorical"},
+    },
+}
+KEYS = {"id": Identifier(labels=True), "code": Identifier(labels=True), "doctor": Identifier()}
+
+
+def test_keys_of_sdv_become_identifiers_and_times_dates():
+    days = ("2020-01-01", "2020-12-31")
+    schema = Schema.from_sdv(KEYED, {"born": days, "seen": days, "age": (0, 99), "sex": ["f", "m"]}, nullable=["born"])
+    assert schema == {
+        **KEYS,
+        "born": Date(*days, nullable=True),
+        "seen": DateTime(*days),
+        "age": Continuous(0, 99),
+        "sex": Nominal(["f", "m"]),
+    }
+
+
+def test_what_metadata_of_sdv_do_not_know_may_stay_open():
+    assert Schema.from_sdv(KEYED, "open") == {
+        **KEYS,
+        "born": Date(bounds="open"),
+        "seen": DateTime(bounds="open"),
+        "age": Continuous(bounds="open", integer=True),
+        "sex": Nominal("open"),
+    }
+
+
+def test_times_of_sdv_ask_for_bounds():
+    with pytest.raises(ValueError, match=r"^domains must give .* for 'born', 'seen'"):
+        Schema.from_sdv(KEYED, {"age": (0, 99), "sex": ["f", "m"]})
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (KEYED, "for column 'primary_key'"),
+        (SDV, "read it by Schema.from_sdv"),
+        ({"tables": {"a": SDV}}, "read it by Schema.from_sdv"),
+        (json.loads(SCHEMA.to_json()), "read it by Schema.from_json or Schema.from_yaml"),
+        (Metadata(), "Schema.from_sdv metadata of SDV"),
+    ],
+)
+def test_metadata_in_place_of_a_schema_are_told_from_one(columns, words):
+    with pytest.raises(ValueError, match=rf"^schema [^\n]*{re.escape(words)}"):
+        Schema(columns)
+
+
+def test_columns_of_several_levels_are_named_by_tuples():
+    schema = Schema({("blood", "sugar"): (0, 300), ("blood", "type"): ["A", "B", "0"]})
+    frame = pd.DataFrame([[100, "A"], [200, "0"]], columns=pd.MultiIndex.from_tuples(list(schema)))
+    again = MixedTypeEncoder(schema).fit(frame)
+    assert Schema.from_json(schema.to_json()) == schema
+    assert list(again.inverse_transform(again.transform(frame)).columns) == list(schema)

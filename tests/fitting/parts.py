@@ -52,7 +52,7 @@ class ForeignStream(Foreign):
         return self.fit(X)
 
 
-def greedy(budget, X, epsilon):
+def greedy(budget, rows, epsilon):
     """Ask a budget for counts at an epsilon of one's own."""
-    query = Histogram.of_cells((X[:, 0] > 0.5).astype(np.int64), 2).query(budget.relation)
+    query = Histogram.over_cells(2).of((rows.collected()[:, 0] > 0.5).astype(np.int64)).query(budget.relation)
     return budget.answer(query, mechanism(query.change, PrivacyLoss(epsilon=epsilon), ("laplace",)), "counts")

@@ -9,7 +9,7 @@ import pytest
 from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
 from skdpsynth.fitting import Budget
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism
-from skdpsynth.statistics import Change, Histogram, Query
+from skdpsynth.statistics import Change, Histogram, Query, RowCount
 
 
 def budget_of(epsilon, neighboring="replace_one", seed=0):
@@ -59,7 +59,7 @@ def test_what_does_not_fit_is_refused_before_the_draw():
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
 def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
     budget = budget_of(epsilon, "add_or_remove_one")
-    number, error, rest = budget.number_of_rows(100)
+    number, error, rest = budget.number_of_rows(RowCount(100))
     assert rest == budget.accountant.remaining
     if epsilon == math.inf:
         assert (number, error, rest) == (100, 0, math.inf)
@@ -71,7 +71,7 @@ def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilo
 
 
 def test_a_released_number_of_rows_is_at_least_one():
-    assert min(budget_of(1, "add_or_remove_one", seed).number_of_rows(0)[0] for seed in range(10)) == 1
+    assert min(budget_of(1, "add_or_remove_one", seed).number_of_rows(RowCount(0))[0] for seed in range(10)) == 1
 
 
 def test_warnings_are_noted_and_not_issued(recwarn):

@@ -70,7 +70,7 @@ def test_no_estimator_overrides_fit():
 
 def test_only_the_base_opens_the_budget_of_a_fit():
     classes = classes_of(PACKAGE)
-    assert {name for name, (_, methods) in classes.items() if "_opened" in methods} == {"PrivateEstimator"}
+    assert {name for name, (_, methods) in classes.items() if "_open_account" in methods} == {"PrivateEstimator"}
 
 
 def refits():
@@ -229,11 +229,12 @@ def test_a_warning_that_is_known_before_the_charge_costs_nothing_when_it_is_an_e
 
 @pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), SignedMeasureMechanism(20)], ids=["PMM", "PSMM"])
 def test_a_warning_that_follows_from_released_numbers_comes_when_the_fit_is_done(estimator):
-    """Under add/remove the number of rows is private: 10 rows are few, and the noise on them (scale 4) cannot hide it."""
+    """Under add/remove the number of rows is private: 3 rows are few. Seeded: noise of scale 4 hides that in one of 200 fits."""
     shared = PrivacyAccountant(5, neighboring="add_or_remove_one")
-    model = clone(estimator).set_params(epsilon=5, neighboring="add_or_remove_one", accountant=shared)
+    model = clone(estimator).set_params(epsilon=5, neighboring="add_or_remove_one", accountant=shared, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", InsecureRandomnessWarning)
         with pytest.raises(SmallSampleWarning):
             model.fit(rows(3, 2))
     assert shared.spent == 5

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
@@ -64,14 +65,19 @@ def test_delta_0_is_warned_of_from_where_gaussian_noise_is_three_times_smaller(e
     assert told(estimator.set_params(delta=1e-6), rows(20_000, d), BudgetWarning) == []
 
 
-def test_what_is_said_of_delta_is_the_ratio_of_what_noise_shows():
-    """Spectral norms: 1.6651 m scales of matrix Laplace noise on m rows, sqrt(2 d) of Gaussian noise that is averaged with its mirror."""
-    (message,) = told(PrivatePCA(max_norm=0.1), X := rows(5000, 80), BudgetWarning)
+@pytest.mark.parametrize("center", ["private", "public", np.full(80, 0.1)], ids=["private", "public", "point"])
+@pytest.mark.parametrize("n", [300, 5000])
+def test_what_is_said_of_delta_is_the_ratio_of_what_noise_shows(center, n):
+    """Spectral norms: 1.6651 m scales of matrix Laplace noise on m rows, sqrt(2 m) of Gaussian noise that is averaged with its mirror, up
+    to 5 % for the fluctuations of both. With few rows a radius would take a fifth of the budget, were it not public."""
+    pca = PrivatePCA(max_norm=0.1, center=center)
+    (message,) = told(pca, X := rows(n, 80), BudgetWarning)
+    m = 81 if isinstance(center, str) and center == "private" else 80
     pure, gaussian = (
-        float(PrivatePCA(delta=delta, max_norm=0.1).fit(X).accountant_.ledger[0].scale[0]) * factor
-        for delta, factor in ((0, 1.6651 * 81), (1e-6, math.sqrt(2 * 80)))
+        float(pca.set_params(delta=delta).fit(X).accountant_.ledger[-1].scale[0]) * factor
+        for delta, factor in ((0, 1.6651 * m), (1e-6, math.sqrt(2 * m)))
     )
-    assert float(message.split("would be ")[1].split(" times")[0]) == pytest.approx(pure / gaussian, rel=0.15)
+    assert float(message.split("would be ")[1].split(" times")[0]) == pytest.approx(pure / gaussian, rel=0.06)
 
 
 def test_a_kind_of_noise_that_the_caller_chose_is_not_commented_on():
@@ -93,7 +99,9 @@ def test_latent_factors_of_many_columns_ask_for_a_delta():
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), SignedMeasureMechanism()], ids=["PMM", "PSMM"])
 def test_more_features_than_halvings_are_warned_of_and_other_estimators_named(estimator, neighboring):
-    (message,) = told(estimator.set_params(neighboring=neighboring, epsilon=0.1), rows(2000, 30), SmallSampleWarning)
+    # Seeded: a private number of rows may come out so small that another message takes the place of this one.
+    few = clone(estimator).set_params(neighboring=neighboring, epsilon=0.1, random_state=0)
+    (message,) = told(few, rows(2000, 30), SmallSampleWarning)
     assert "of 30 features: the others will be uniform" in message
     assert "LowDimSynthesizer" in message
     assert "LatentFactorSynthesizer" in message

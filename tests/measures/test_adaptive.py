@@ -30,9 +30,9 @@ def two_stages(seed, coarse_depth, n=500, deviations=(3.0, 2.0), d=2):
     partition = BinaryPartition(Box(np.zeros(d), np.ones(d)), coarse_depth + 3)
     cells = partition.locate(X)
     noisy = [lambda counts, s=s: counts + np.rint(s * rng.standard_normal(len(counts))).astype(np.int64) for s in deviations]
-    coarse = noisy[0](Histogram.of_cells(cells >> 3, 1 << coarse_depth).counts)
+    coarse = noisy[0](Histogram.over_cells(1 << coarse_depth).of(cells >> 3).counts)
     refinement = refinement_of(coarse, n, 0.1, 3)
-    fine = noisy[1](Histogram.of_refined(cells, 3, refinement).counts)
+    fine = noisy[1](Histogram.over_refined(3, refinement).of(cells).counts)
     variances = [s**2 + 1 / 12 if s else 1.0 for s in deviations]
     return X, TwoStages(partition, n, coarse, refinement, fine, *variances, noise_free=not any(deviations))
 

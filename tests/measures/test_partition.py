@@ -8,7 +8,6 @@ from scipy.stats import kstest, qmc
 
 from skdpsynth.domain import Box, _box
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition
-from skdpsynth.measures._placement import points_of
 
 # (n_features, depth, bits)
 SHAPES = [
@@ -215,7 +214,7 @@ def test_points_of_cells_of_several_levels_lie_each_in_its_own():
     partition = partition_of(2, 8)
     cells, levels = np.array([0, 2, 12, 13, 224]), np.array([1, 2, 4, 4, 8])
     which = np.random.default_rng(0).integers(0, 5, 500)
-    X = partition.place(cells, levels, points_of(which), np.random.default_rng(1))
+    X = partition.placement(cells, levels).rows(which, np.random.default_rng(1))
     np.testing.assert_array_equal(partition.locate(X) >> (8 - levels[which]), cells[which])
 
 

@@ -1,24 +1,26 @@
-"""Points that keep their number and their cell while they are shuffled."""
+"""Points in cells, and the order in which they are looked up."""
 
 import numpy as np
 import pytest
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.measures._placement import numbered_points, points_of
+
+WHOLE = Box.from_bounds((0, 100), 2, None, 16, np.array([True, False]))
 
 
-def test_numbered_points_hold_their_cell_and_their_number_in_order():
-    points = numbered_points(np.array([2, 0, 3]))
-    assert (points >> 32).tolist() == [0, 0, 2, 2, 2]
-    assert (points & 0xFFFFFFFF).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_points_of_a_list_of_cells_stand_in_its_order_and_follow_each_other_in_a_cell():
-    which = np.array([1, 0, 2, 1, 0, 0])
-    points = points_of(which)
-    assert (points >> 32).tolist() == which.tolist()
-    assert (points & 0xFFFFFFFF).tolist() == [3, 0, 5, 4, 1, 2]
+@pytest.mark.parametrize("box", [Box(np.zeros(2), np.ones(2)), WHOLE], ids=["real", "whole"])
+def test_a_point_depends_on_its_cell_and_its_number_not_on_where_it_stands(box):
+    partition = BinaryPartition(box, 6)
+    cells = np.repeat(np.arange(64), 3)
+    placement = partition.placement(np.arange(64), np.full(64, 6))
+    order, numbers = np.random.default_rng(0).permutation(192), np.arange(192, dtype=np.uint32)
+    sorted_, shuffled = np.empty((2, 192, 2))
+    near = placement.near(cells[:, None])[0]
+    near.write(sorted_, np.arange(192), numbers, placement.offsets(np.random.default_rng(1)))
+    near.write(shuffled, order, numbers[order], placement.offsets(np.random.default_rng(1)))
+    np.testing.assert_array_equal(shuffled, sorted_[order])
+    np.testing.assert_array_equal(partition.locate(shuffled), cells[order])
 
 
 @pytest.mark.parametrize(("d", "level"), [(1, 17), (2, 13), (3, 26), (5, 20), (30, 25), (4, 0)])

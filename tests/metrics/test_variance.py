@@ -54,7 +54,7 @@ def test_one_row_and_one_feature():
     ("rows", "components", "message"),
     [
         (np.zeros((3, 2)), np.zeros((1, 3)), "columns of a non-empty X"),
-        (np.zeros(3), np.zeros((1, 3)), "columns of a non-empty X"),
+        (np.zeros(3), np.zeros((1, 3)), "rows and columns"),
         (np.zeros((0, 2)), np.eye(2), "columns of a non-empty X"),
         (np.array([[np.nan, 1.0], [0.0, 1.0]]), np.eye(2), "must be finite"),
         (np.eye(2), np.array([[np.inf, 1.0]]), "must be finite"),

@@ -126,7 +126,7 @@ def test_too_many_rows_are_refused_with_the_way_out(shapes):
     ("X", "Y", "message"),
     [
         (np.zeros((2, 2)), np.zeros((2, 3)), "same columns"),
-        (np.zeros(2), np.zeros(2), "same columns"),
+        (np.zeros(2), np.zeros(2), "rows and columns"),
         (np.zeros((0, 2)), np.zeros((2, 2)), "non-empty"),
         (np.array([[np.nan, 0.0]]), np.zeros((1, 2)), "must be finite"),
         (np.zeros((1, 2)), np.array([[np.inf, 0.0]]), "must be finite"),
@@ -198,7 +198,6 @@ SECRET = {
     "masked": np.ma.array([[1.0, 2.0]], mask=[[True, False]]),
     "sparse": csr_array(np.eye(2)),
     "none": None,
-    "word": "secret",
     "dict": {"a": ["secret"]},
     "ragged": [["secret"], [1, 2]],
     "names twice": pd.DataFrame([[1, 2]], columns=["a", "a"]),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from skdpsynth._blas import one_blas_thread
 from skdpsynth.models import LatentFactors
-from skdpsynth.models._threads import one_blas_thread
 
 np.zeros((2, 2)) @ np.zeros((2, 2))  # BLAS is loaded
 

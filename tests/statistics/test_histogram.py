@@ -41,9 +41,9 @@ def test_chunks_merged_with_plus_give_the_histogram_of_the_whole(cuts, seed):
 
 
 @pytest.mark.parametrize("levels", [0, 1, 3, 6])
-def test_coarsened_histogram_is_the_histogram_of_the_ancestors(levels):
+def test_ancestors_are_counted_as_the_cells_of_a_coarser_partition(levels):
     X = rows(300, 2)
-    coarse = Histogram.of(X, partition_of(2, 6)).coarsen(levels)
+    coarse = Histogram.over(partition_of(2, 6), levels).of(X)
     np.testing.assert_array_equal(coarse.counts, Histogram.of(X, partition_of(2, 6 - levels)).counts)
 
 
@@ -69,15 +69,15 @@ def test_refined_histogram_counts_each_part_in_the_stated_order(refinement, extr
     coarse_shift = max(refinement) + extra
     cells = np.random.default_rng(seed).integers(0, len(refinement) << coarse_shift, 100)
     expected = refined_slowly(cells.tolist(), coarse_shift, refinement)
-    assert Histogram.of_refined(cells, coarse_shift, np.array(refinement)).counts.tolist() == expected
+    assert Histogram.over_refined(coarse_shift, np.array(refinement)).of(cells).counts.tolist() == expected
 
 
 def test_refined_histogram_of_several_blocks_is_that_of_one(monkeypatch):
     refinement = np.array([3, 0, 1, 1])
     cells = np.random.default_rng(0).integers(0, 4 << 10, 1000)
-    whole = Histogram.of_refined(cells.copy(), 10, refinement).counts
+    whole = Histogram.over_refined(10, refinement).of(cells.copy()).counts
     monkeypatch.setattr(_histogram, "_ROWS", 64)
-    np.testing.assert_array_equal(Histogram.of_refined(cells.copy(), 10, refinement).counts, whole)
+    np.testing.assert_array_equal(Histogram.over_refined(10, refinement).of(cells.copy()).counts, whole)
 
 
 @given(old=st.integers(0, 19), row=st.lists(st.floats(-1, 2), min_size=2, max_size=2), seed=st.integers(0, 2**32))
@@ -87,7 +87,10 @@ def test_replacing_one_row_moves_the_counts_by_at_most_2_in_l1(old, row, seed):
     neighbour = X.copy()
     neighbour[old] = row
     refinement = np.array([2, 0, 1, 2])
-    for count in (lambda rows: Histogram.of(rows, partition), lambda rows: Histogram.of_refined(partition.locate(rows), 2, refinement)):
+    for count in (
+        lambda rows: Histogram.of(rows, partition),
+        lambda rows: Histogram.over_refined(2, refinement).of(partition.locate(rows)),
+    ):
         assert np.abs(count(X).counts - count(neighbour).counts).sum() in (0, 2)
 
 
@@ -106,10 +109,9 @@ def largest_moves(count, n_cells, relation):
 
 
 COUNTS = {
-    "of_cells": lambda cells: Histogram.of_cells(cells, 8),
+    "of_cells": lambda cells: Histogram.over_cells(8).of(cells),
     "of": lambda cells: Histogram.of((cells[:, None] + 0.5) / 8, partition_of(1, 3)),
-    "of_refined": lambda cells: Histogram.of_refined(cells, 2, np.array([2, 1])),
-    "coarsened": lambda cells: Histogram.of_cells(cells, 8).coarsen(2),
+    "of_refined": lambda cells: Histogram.over_refined(2, np.array([2, 1])).of(cells),
 }
 
 
@@ -127,12 +129,12 @@ def test_the_change_of_counts_is_the_largest_move_of_all_neighbours(made, relati
 @pytest.mark.parametrize("n_cells", [2, 8])
 def test_the_change_of_the_first_count_is_the_largest_move_of_all_neighbours(relation, n_cells):
     change = Histogram.change_of_first(relation)
-    moved = largest_moves(lambda cells: Histogram.of_cells(cells, n_cells).query_of_first(relation).values, n_cells, relation)
+    moved = largest_moves(lambda cells: Histogram.over_cells(n_cells).of(cells).query_of_first(relation).values, n_cells, relation)
     assert moved == (change.l1, change.l2_squared, change.sup) == (1, 1, 1)
 
 
 def test_the_first_of_two_cells_tells_both_where_the_number_of_rows_is_public():
-    histogram = Histogram.of_cells(np.array([0, 1, 1, 0, 1]), 2)
+    histogram = Histogram.over_cells(2).of(np.array([0, 1, 1, 0, 1]))
     query = histogram.query_of_first("replace_one")
     assert [query.values[0], 5 - query.values[0]] == histogram.counts.tolist()
     assert query.change.l1 < histogram.query("replace_one").change.l1  # half the noise
@@ -149,4 +151,4 @@ def test_counts_of_ancestors_are_the_sums_of_their_leaves(monkeypatch):
     cells = np.random.default_rng(0).integers(0, 64, 5000)
     monkeypatch.setattr("skdpsynth.statistics._histogram._ROWS", 100)
     expected = np.bincount(cells, minlength=64).reshape(8, 8).sum(axis=1)
-    np.testing.assert_array_equal(Histogram.of_cells(cells, 8, shift=3).counts, expected)
+    np.testing.assert_array_equal(Histogram.over_cells(8, shift=3).of(cells).counts, expected)

@@ -7,7 +7,7 @@ import pytest
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.statistics import Histogram, LevelCounts, _levels
+from skdpsynth.statistics import Histogram, LevelCounts
 
 PARTITION = BinaryPartition(Box(np.zeros(2), np.ones(2)), 5)
 
@@ -18,15 +18,13 @@ def rows(n, seed=0):
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 5])
 @pytest.mark.parametrize("n", [0, 1, 200])
-@pytest.mark.parametrize("most_leaves", [26, 4])
-def test_each_level_is_the_histogram_of_its_cells(n, depth, most_leaves, monkeypatch):
-    monkeypatch.setattr(_levels, "_MOST_LEAVES", most_leaves)  # both ways of counting
+def test_each_level_is_the_histogram_of_its_cells(n, depth):
     X = rows(n)
     counts = LevelCounts.of(X, PARTITION, depth)
     assert len(counts.levels) == depth + 1
     for level, counted in enumerate(counts.levels):
         cells = PARTITION.locate(X) >> (5 - level)
-        np.testing.assert_array_equal(counted, Histogram.of_cells(cells, 2**level).counts)
+        np.testing.assert_array_equal(counted, Histogram.over_cells(2**level).of(cells).counts)
         assert counted.dtype == np.int64
 
 

@@ -9,6 +9,7 @@ from skdpsynth.domain import Ball, Box
 from skdpsynth.statistics import Sums
 
 BOX = Box([0.0, -1.0], [1.0, 3.0])
+RADII = [2.0**22, 2.0**20, 2.0**18, 2.0**10]
 
 
 def rows_of(ball):
@@ -35,17 +36,27 @@ def test_the_change_of_the_sum_is_the_largest_over_all_rows_of_the_grid(equal_un
 def test_rows_count_in_full_however_long_they_are():
     X = np.random.default_rng(0).uniform(-1, 4, (100, 2))
     free = Ball.of(BOX, 10, True)
-    sums, shrunk = Sums.of(X, free), Sums.of(X, free.within(10))
+    sums, shrunk = Sums.of(X, free, RADII), Sums.of(X, free.within(10), RADII)
     assert np.array_equal(sums.total, shrunk.total)
-    assert np.array_equal(sums.lengths, shrunk.lengths)
+    assert np.array_equal(sums.lengths.counts, shrunk.lengths.counts)
     assert sums.total.dtype == np.int64
 
 
 def test_chunks_merged_with_plus_give_the_sums_of_the_whole():
     X, ball = np.random.default_rng(0).uniform(-1, 4, (100, 2)), Ball.of(BOX, 10, True)
-    whole, merged = Sums.of(X, ball), sum((Sums.of(part, ball) for part in np.split(X, [0, 30, 31])[1:]), Sums.of(X[:0], ball))
+    parts = (Sums.of(part, ball, RADII) for part in np.split(X, [0, 30, 31])[1:])
+    whole, merged = Sums.of(X, ball, RADII), sum(parts, Sums.of(X[:0], ball, RADII))
     assert np.array_equal(whole.total, merged.total)
-    assert np.array_equal(whole.lengths, merged.lengths)
+    assert np.array_equal(whole.lengths.counts, merged.lengths.counts)
+
+
+def test_a_length_counts_between_the_radii_that_it_lies_between():
+    X, ball = np.random.default_rng(0).uniform(-1, 4, (100, 2)), Ball.of(BOX, 10, True)
+    squares = [int(row @ row) for _, whole in ball.chunks(X) for row in whole.copy()]
+    lower = [*RADII[1:], -1.0]
+    expected = [sum(low < square <= high for square in squares) for low, high in zip(lower, RADII, strict=True)]
+    assert Sums.of(X, ball, RADII).lengths.counts.tolist() == expected
+    assert sum(expected) == 100
 
 
 def test_no_repr_shows_the_sums():

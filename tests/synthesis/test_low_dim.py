@@ -105,12 +105,12 @@ def test_a_public_point_may_be_the_centre():
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(2))
 def test_auto_finds_the_number_of_directions(seed):
-    """Six clusters in three directions of twenty columns; of 40 fits none missed, so a false alarm is rarer than one in ten."""
+    """Six clusters in three directions of twenty columns; of 40 fits with fresh noise none missed. These are seeded."""
     rng = np.random.default_rng(seed)
     loadings = rng.normal(size=(3, 20))
     factors = np.clip(rng.uniform(-0.8, 0.8, (6, 3))[rng.integers(0, 6, 10_000)] + 0.15 * rng.normal(size=(10_000, 3)), -1, 1)
     X = np.clip(0.5 + 0.5 * factors @ (loadings / np.abs(loadings).sum(axis=0)) + 0.01 * rng.normal(size=(10_000, 20)), 0, 1)
-    assert LowDimSynthesizer().fit(X).n_components_ == 3
+    assert LowDimSynthesizer(random_state=seed).fit(X).n_components_ == 3
 
 
 @pytest.mark.parametrize("n_components", [1, 2, "auto"])

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skdpsynth.domain import Rows
 from skdpsynth.fitting import Facts
-from skdpsynth.synthesis._ranges import counts_of, grid, interval, noise_of_ranges, scales_of, usual_ranges
+from skdpsynth.synthesis._ranges import counts_of as counts_of_rows
+from skdpsynth.synthesis._ranges import grid, interval, noise_of_ranges, scales_of, usual_ranges
 
 RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+def counts_of(T, grids):
+    return counts_of_rows(Rows.held(T), grids)
 
 
 def facts(n_samples, n_axes=1, neighboring="replace_one"):

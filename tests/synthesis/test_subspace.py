@@ -78,7 +78,7 @@ def test_eigenvalues_that_noise_could_show_are_levelled():
     rng = np.random.default_rng(0)
     subspace = subspace_of(np.clip(0.5 + 0.2 * rng.normal(size=(100, 5)), 0, 1), 1, has_distance=True, epsilon=0.01)
     subspace.reducer.noise_edge_ = float("inf")
-    deviations, others = subspace._beside()
+    deviations, others = subspace._beside
     assert np.ptp(deviations) == 0
     assert np.allclose(others @ subspace.axes.T, 0)
 

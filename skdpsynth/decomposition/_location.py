@@ -76,7 +76,7 @@ def radius_of(counts: np.ndarray, radii: np.ndarray, deviation: float, noise_rat
     beyond = np.cumsum(rows) - rows  # rows outside each radius
     taken = np.maximum(np.cumsum(squares) - squares - radii * beyond, 0)
     # Within the radius of half of the rows, less noise is less of what they tell in proportion.
-    serves = (places >= first) & (np.maximum.accumulate(beyond) + doubt / 3 <= n_samples / 2)
+    serves = (places >= first) & (np.maximum.accumulate(beyond) + doubt / _CERTAIN <= n_samples / 2)
     serves[first] = True
     place = int(np.argmin(np.where(serves, noise_rate * radii + _SPREAD * taken, math.inf)))
     # What lies farther than is seen for sure counts too: without it the squares would come out too small wherever rows are shrunk.

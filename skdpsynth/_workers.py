@@ -1,0 +1,44 @@
+"""Jobs in threads. Each brings its own random bits, so that the result is the same in any number of threads."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+
+
+def do_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None:
+    """Call all jobs, `n_jobs` at a time; few of them are taken from the iterable before they are needed.
+
+    Parameters
+    ----------
+    jobs : iterable of callables
+    n_jobs : int, default=None
+        Threads, as everywhere in scikit-learn. None: 1, or what ``joblib.parallel_config`` says.
+    """
+    jobs, n_threads = iter(jobs), effective_n_jobs(n_jobs)
+    begun = list(islice(jobs, 2))
+    if len(begun) < 2 or n_threads < 2:
+        for job in chain(begun, jobs):
+            job()
+        return
+    waiting: deque[Future] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for job in chain(begun, jobs):
+                waiting.append(pool.submit(_quietly, job))
+                if len(waiting) > 2 * n_threads:
+                    waiting.popleft().result()
+            while waiting:
+                waiting.popleft().result()
+        finally:
+            for future in waiting:  # after an error or an interrupt
+                future.cancel()
+
+
+def _quietly(job: Callable[[], Any]) -> None:
+    with np.errstate(all="ignore"):  # a new thread does not know what its maker asked for
+        job()

@@ -1,0 +1,204 @@
+"""Kinds of columns that hold dates and times: whole numbers for mechanisms, dates for people."""
+
+import datetime
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpsynth._checks import shown
+from skdpsynth.domain._kinds import Bounded, Continuous, as_flag, pair
+from skdpsynth.persistence import savable
+
+_MOST_UNITS = 2**53  # whole numbers beyond it are not all floats
+_EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECONDS = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1000,
+    "microsecond": 1,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Times(Bounded):
+    """What `Date` and `DateTime` share: bounds, and the whole numbers that count from the lower one."""
+
+    low: Any = None
+    high: Any = None
+    nullable: bool = field(default=False, kw_only=True)
+    bounds: Any = field(default=None, kw_only=True)
+
+    resolution: ClassVar[Any] = "day"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nullable", as_flag(self.nullable))
+        if self._check_word():
+            return
+        low, high = (_moment(bound, self) for bound in (self.low, self.high))
+        if (low.tzinfo is None) != (high.tzinfo is None):
+            raise ValueError(f"bounds must both have a time zone or neither, got {_pair(self)}; write the offset in both.")
+        if not 0 < self._units(high) - self._units(low) <= _MOST_UNITS:
+            raise ValueError(
+                f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {_pair(self)}; swap or correct "
+                "them, or take a coarser resolution."
+            )
+        object.__setattr__(self, "low", self._kept(low))
+        object.__setattr__(self, "high", self._kept(high))
+
+    def _units(self, moment: datetime.datetime) -> int:
+        """Return how many units of the resolution lie between 1970 (of UTC, where there are zones) and the one that a time is in."""
+        return (moment.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
+
+    def _kept(self, moment: datetime.datetime) -> Any:
+        """Return a bound as it is shown: the beginning of its unit."""
+        return _EPOCH.replace(tzinfo=moment.tzinfo) + self._units(moment) * datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
+
+    @property
+    def first(self) -> int:
+        """The lower bound, in units of the resolution since 1970."""
+        return self._units(_moment(self.low, self))
+
+    @property
+    def zone(self) -> Any:
+        """UTC where the bounds have a time zone, else None."""
+        return getattr(self.low, "tzinfo", None)
+
+    @property
+    def coded(self) -> Continuous:
+        """The whole numbers that mechanisms see: units of the resolution since the lower bound."""
+        if self.bounds is not None:
+            return Continuous(integer=True, nullable=self.nullable, bounds=self.bounds)
+        return Continuous(0, self._units(_moment(self.high, self)) - self.first, integer=True, nullable=self.nullable)
+
+    def bounds_in_files(self) -> Any:
+        """Return the bounds as a file holds them."""
+        return self.bounds or [self.low.isoformat(), self.high.isoformat()]
+
+    def _told(self, bound: Any) -> str:
+        return repr(bound.isoformat())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), **({} if self.bounds else {"low": self.low.isoformat(), "high": self.high.isoformat()})}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(type(self)(**state).__dict__)
+
+
+@savable
+@dataclass(frozen=True, repr=False)
+class Date(Times):
+    """A column of dates within public bounds.
+
+    It may be of dates or times (of which the date counts), of objects that are dates, or of text in ISO format ("2024-03-31"), as a CSV
+    file has it; it comes back in its dtype. A column with a time zone needs `DateTime`.
+
+    Parameters
+    ----------
+    low, high : date, str in ISO format, datetime64 or Timestamp, default=None
+        Public bounds, ``low < high``. Dates outside are clipped.
+    nullable : bool, default=False
+        Whether cells may be missing. If not, one that is missing, or no date, counts as the midpoint.
+    bounds : {None, "private", "open"}, default=None
+        In place of `low` and `high`: see `Continuous`.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not two dates in order.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Date
+    >>> Date("2015-01-01", "2024-12-31")
+    Date(low='2015-01-01', high='2024-12-31', nullable=False)
+    """
+
+    def _kept(self, moment: datetime.datetime) -> datetime.date:
+        return moment.date()
+
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
+        return {"kind": "date", "bounds": self.bounds_in_files(), "nullable": self.nullable}
+
+
+@savable
+@dataclass(frozen=True, repr=False)
+class DateTime(Times):
+    """A column of times within public bounds, to a public resolution.
+
+    It may be of times or dates, of objects that are either, or of text in ISO format ("2024-03-31 14:05:00"), as a CSV file has it; it
+    comes back in its dtype. Times are cut to the resolution, never rounded up.
+
+    Parameters
+    ----------
+    low, high : datetime, str in ISO format, datetime64 or Timestamp, default=None
+        Public bounds, ``low < high``. Times outside are clipped. A bound without a time of day is midnight. Bounds with a time zone are
+        for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
+    resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
+        The unit in which times are counted. The coarser, the less is lost to noise.
+    nullable : bool, default=False
+        Whether cells may be missing. If not, one that is missing, or no time, counts as the midpoint.
+    bounds : {None, "private", "open"}, default=None
+        In place of `low` and `high`: see `Continuous`.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not two times in order, both with a zone or both without, or `resolution` is none of those.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import DateTime
+    >>> DateTime("2024-01-01", "2024-12-31T23:59", resolution="minute")
+    DateTime(low='2024-01-01T00:00:00', high='2024-12-31T23:59:00', nullable=False, resolution='minute')
+    """
+
+    resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.resolution, str) or self.resolution not in MICROSECONDS:
+            raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {shown(self.resolution)}.")
+        super().__post_init__()
+
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
+        return {"kind": "datetime", "bounds": self.bounds_in_files(), "resolution": self.resolution, "nullable": self.nullable}
+
+
+def _pair(kind: Times) -> str:
+    """Return how a message shows bounds, which are public."""
+    told = (bound.isoformat() if isinstance(bound, datetime.date) else bound for bound in (kind.low, kind.high))
+    return pair(*(str(bound) if isinstance(bound, np.datetime64) else bound for bound in told))
+
+
+def _moment(bound: Any, kind: Times) -> datetime.datetime:
+    """Return a bound as a time, in UTC if it has a zone."""
+    try:
+        moment = _read(bound)
+    except (ValueError, OverflowError, TypeError):
+        moment = None
+    if moment is None:
+        raise ValueError(
+            f"bounds must be two dates or times (low, high), such as '2020-01-31', got {_pair(kind)}; they are public facts, never "
+            "learned from rows."
+        )
+    if moment.tzinfo is None:
+        return moment
+    if isinstance(kind, Date):
+        raise ValueError(f"bounds of dates must have no time zone, got {_pair(kind)}; use DateTime for a column that has one.")
+    return moment.astimezone(datetime.UTC)
+
+
+def _read(bound: Any) -> datetime.datetime | None:
+    if isinstance(bound, np.datetime64):
+        bound = bound.astype("datetime64[us]").item()
+    if isinstance(bound, str):
+        bound = datetime.datetime.fromisoformat(bound)
+    if hasattr(bound, "to_pydatetime"):
+        bound = bound.to_pydatetime(warn=False)
+    if isinstance(bound, datetime.datetime):
+        return bound if bound == bound else None  # NaT is a datetime, and equals nothing
+    return datetime.datetime.combine(bound, datetime.time()) if isinstance(bound, datetime.date) else None

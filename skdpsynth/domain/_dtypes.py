@@ -1,0 +1,96 @@
+"""Whether what a schema says of a column can be found in its dtype; both are public."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from skdpsynth._input import way_out
+from skdpsynth.domain._columns import family_of, pandas_dtype, time_of
+from skdpsynth.domain._dates import Date, Times
+from skdpsynth.domain._kinds import Continuous, Kind, shown_name
+from skdpsynth.domain._left_out import Identifier
+from skdpsynth.domain._schema import Schema
+
+
+def check_dtypes(schema: Schema, dtypes: Sequence[str]) -> None:
+    """Refuse dtypes, which are public, in which nothing of what the schema says would be found."""
+    for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
+        check_dtype(name, kind, dtype)
+
+
+def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
+    """Refuse a dtype in which nothing of a kind would be found."""
+    family = family_of(dtype)
+    if isinstance(kind, Identifier) and isinstance(kind.labels, str) and family not in ("text", "any"):
+        raise TypeError(
+            f"column {shown_name(name)} has dtype {dtype}, which cannot hold the labels {kind.labels + '1'!r} and so on of schema; say "
+            "Identifier(labels=True) for plain numbers."
+        )
+    if kind.coded is None:
+        return
+    if family == "other":
+        way = way_out(dtype) or "convert it"
+        raise TypeError(
+            f"column {shown_name(name)} must hold numbers, strings, booleans or times, got dtype {dtype}; {way}, or say Identifier()."
+        )
+    if isinstance(kind, Times):
+        _check_times(name, kind, dtype, family)
+    elif family == "time":
+        raise TypeError(
+            f"column {shown_name(name)} has dtype {dtype}, but is {type(kind).__name__.lower()} in schema; say Date(low, high) or "
+            "DateTime(low, high), or convert it."
+        )
+    elif isinstance(kind, Continuous):
+        _check_numbers(name, dtype, family)
+    elif kind.unstated is None:
+        _check_levels(name, kind, dtype, family)
+
+
+def _check_times(name: Any, kind: Times, dtype: str, family: str) -> None:
+    if family == "number":
+        raise TypeError(
+            f"column {shown_name(name)} is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to times, or give "
+            "numbers as bounds."
+        )
+    if family != "time":
+        return
+    zone = (time_of(dtype) or ("", None))[1]
+    if zone is not None and dtype.startswith("datetime64") and not _is_dtype(dtype):
+        raise TypeError(
+            f"column {shown_name(name)} has dtype {dtype}, whose time zone has no name by which it could come back; convert it by "
+            ".dt.tz_convert('UTC')."
+        )
+    if zone is not None and isinstance(kind, Date):
+        raise TypeError(
+            f"column {shown_name(name)} has dtype {dtype}, in which a day depends on the time zone, but is Date in schema; say DateTime "
+            "with bounds that have an offset, such as '2020-01-31T00:00+00:00', or convert the column to dates."
+        )
+    if (zone is None) != (kind.zone is None) and not isinstance(kind, Date):
+        has, way = ("no time zone", "without an offset") if zone is None else ("a time zone", "with one, such as '2020-01-31T00:00+00:00'")
+        raise TypeError(
+            f"column {shown_name(name)} has dtype {dtype}, which has {has}, unlike its bounds in schema; write the bounds {way}, or "
+            "convert the column."
+        )
+
+
+def _is_dtype(name: str) -> bool:
+    try:
+        return pandas_dtype(name) is not None
+    except Exception:  # each version of pandas says it in its own way
+        return False
+
+
+def _check_numbers(name: Any, dtype: str, family: str) -> None:
+    if family == "text":
+        raise TypeError(
+            f"column {shown_name(name)} is continuous in schema, but has dtype {dtype}; convert it to numbers, or give its levels."
+        )
+
+
+def _check_levels(name: Any, kind: Any, dtype: str, family: str) -> None:
+    if family != "any" and any(isinstance(level, str) != (family == "text") for level in kind.levels):
+        as_numbers = "write them as they stand in the table, or read the column as text, as codes such as 01067 need"
+        way = "write all in quotes" if family == "text" else as_numbers
+        raise TypeError(
+            f"column {shown_name(name)} has dtype {dtype}, but its levels in schema are not all "
+            f"{'strings' if family == 'text' else 'numbers'}, so they would not be found; {way}."
+        )

@@ -1,0 +1,160 @@
+"""Synthetic tables, written to a file a batch at a time."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._checks import shown
+from skdpsynth._input import is_pandas
+
+_SUFFIXES = (".parquet", ".csv")
+
+
+def checked_path(path: Any, name: str = "out") -> Path:
+    """Return where a table shall be written, or refuse it, before anything is drawn.
+
+    Parameters
+    ----------
+    path : str or path-like
+    name : str, default="out"
+        Of the parameter, for messages.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"{name} must be None or a path that ends in .parquet or .csv, got {shown(path)}.")
+    place = Path(os.path.realpath(Path(path).expanduser()))  # a link stays, and what it leads to is replaced
+    suffix = Path(path).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise ValueError(f"{name} must be None or a path that ends in .parquet or .csv, got {shown(os.fspath(path))}.")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{name} must lie in a folder that exists, got {shown(str(place.parent))}; make it first.")
+    if place.is_dir():
+        raise IsADirectoryError(f"{name} must name a file, got the folder {shown(str(place))}; give a file name in it.")
+    if suffix == ".parquet" and not _has_arrow():
+        raise ImportError(f"{name} needs pyarrow for a .parquet file; install it (pip install pyarrow), or write a .csv file.")
+    return place
+
+
+def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -> None:
+    """Write tables of one kind below each other; the file is complete, or as it was before.
+
+    It is written beside its place and moved: whatever goes wrong on the way, an interrupt as well, leaves the old file, and no new one.
+
+    Parameters
+    ----------
+    path : Path
+        From `checked_path`.
+    specimen : table
+        Of the kind of the others, with all levels that they may hold: dtypes in the file follow from it.
+    tables : iterable of tables
+    suffix : str
+        ".parquet" or ".csv".
+    """
+    beside = path.parent / f".{path.name}.{uuid.uuid4().hex}.part"
+    try:
+        with open(beside, "xb") as file:
+            _WRITERS[suffix](file, specimen, tables)
+        if path.exists():
+            shutil.copymode(path, beside)
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)  # gone, if an interrupt came right after the move
+        raise
+
+
+def _has_arrow() -> bool:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _write_parquet(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+    import pyarrow.parquet as pq
+
+    schema = _arrow(specimen).schema
+    with pq.ParquetWriter(file, schema) as writer:
+        for table in tables:
+            rows = _arrow(table, schema)
+            writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+
+
+def _write_csv(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+    (_write_csv_by_arrow if _has_arrow() else _write_csv_by_rows)(file, specimen, tables)
+
+
+def _write_csv_by_arrow(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+    from pyarrow import csv as arrow_csv
+
+    whole = _arrow(specimen).schema
+    schema = _written_out(whole)
+    with arrow_csv.CSVWriter(file, schema) as writer:
+        for table in tables:
+            writer.write_table(_arrow(table, whole).cast(schema))
+
+
+def _written_out(schema: Any) -> Any:
+    """Return the types of a table as a CSV file has them: categories as their values, half floats as floats."""
+    import pyarrow as pa
+
+    for i, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            schema = schema.set(i, field.with_type(field.type.value_type))
+        elif pa.types.is_float16(field.type):
+            schema = schema.set(i, field.with_type(pa.float32()))
+    return schema
+
+
+def _write_csv_by_rows(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+    """Write what pyarrow would, cell by cell: slow, but it needs nothing."""
+    file.write(f"{','.join(_cell(name) for name, _ in _columns(specimen))}\n".encode())
+    for table in tables:
+        rows = zip(*(map(_cell, column) for _, column in _columns(table)), strict=True)
+        file.write("".join(f"{','.join(row)}\n" for row in rows).encode())
+
+
+def _cell(cell: Any) -> str:
+    """Return a cell as it stands in a CSV file."""
+    if isinstance(cell, str):
+        return '"' + cell.replace('"', '""') + '"'
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    is_missing = cell is None or str(cell) in ("nan", "<NA>")
+    return "" if is_missing else str(cell)
+
+
+def _columns(table: Any) -> list[tuple[str, list]]:
+    """Return the columns of a table with their names, cells as Python has them."""
+    if isinstance(table, np.ndarray):
+        return [(f"x{j}", column.tolist()) for j, column in enumerate(table.T)]
+    if is_pandas(table):
+        return [(str(name), table.iloc[:, j].astype(object).tolist()) for j, name in enumerate(table.columns)]
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(table, eager_only=True)
+    return [(name, frame[name].to_list()) for name in frame.columns]
+
+
+def _arrow(table: Any, schema: Any = None) -> Any:
+    """Return a table as one of Arrow, with the types of `schema`."""
+    import pyarrow as pa
+
+    if isinstance(table, np.ndarray):
+        types = [None] * table.shape[1] if schema is None else schema.types
+        columns = [pa.array(np.ascontiguousarray(column), kind, from_pandas=True) for column, kind in zip(table.T, types, strict=True)]
+        return pa.table(columns, names=[f"x{j}" for j in range(len(columns))])
+    if is_pandas(table):
+        found = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
+    else:
+        import narwhals.stable.v2 as nw
+
+        found = nw.from_native(table, eager_only=True).to_arrow()
+    return found if schema is None or found.schema.equals(schema) else found.cast(schema)
+
+
+_WRITERS: dict[str, Callable[[Any, Any, Iterable[Any]], None]] = {".parquet": _write_parquet, ".csv": _write_csv}

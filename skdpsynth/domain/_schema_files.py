@@ -1,0 +1,182 @@
+"""Schemas in files, as JSON and as YAML that people edit."""
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from skdpsynth._checks import shown
+from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._kinds import UNSTATED, Continuous, Nominal, Ordinal, about, first_twice, shown_name
+from skdpsynth.domain._left_out import Identifier, Text
+
+_Columns = Mapping[Any, Any]
+_INT = "tag:yaml.org,2002:int"
+
+
+def json_of(columns: _Columns) -> str:
+    """Return kinds by column as JSON."""
+    return json.dumps({"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}, indent=1, ensure_ascii=False)
+
+
+def columns_of_json(source: Any) -> dict[Any, Any]:
+    """Read the columns of a schema from a file, its text, or what it parses to."""
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
+        source = Path(source).read_text(encoding="utf-8")
+    return _columns_of(json.loads(source) if isinstance(source, str) else source)
+
+
+def columns_of_yaml(source: Any) -> dict[Any, Any]:
+    """Read the columns of a schema from a file of YAML, or its text."""
+    yaml = _yaml()
+    if not isinstance(source, str | os.PathLike):
+        raise ValueError(f"source must be a file of YAML or its text, got {shown(source)}; Schema.from_json takes what it parses to.")
+    if isinstance(source, os.PathLike) or "\n" not in source:
+        source = Path(source).read_text(encoding="utf-8")
+    try:
+        told = yaml.load(source, _loader(yaml))
+    except (yaml.YAMLError, ValueError) as error:  # of a date that is none, ValueError
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        where = "" if line is None else f", in line {line + 1} or before"
+        raise ValueError(f"source must be YAML, but cannot be read{where}; mend it there.") from None
+    return _columns_of(told)
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ImportError("YAML needs the package PyYAML; run pip install 'skdpsynth[yaml]', or use to_json and from_json.") from None
+    return yaml
+
+
+def _loader(yaml: Any) -> Any:
+    """Return the safe loader, but for numbers that begin with 0 and times such as 12:30: codes of people, not octal, and text."""
+
+    class Loader(yaml.SafeLoader):
+        """Reads whole numbers that do not begin with 0."""
+
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
+    Loader.yaml_implicit_resolvers = {first: [each for each in some if each[0] != _INT] for first, some in resolvers}
+    Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
+    return Loader
+
+
+def _columns_of(told: Any) -> dict[Any, Any]:
+    columns = told.get("columns") if isinstance(told, Mapping) else None
+    if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
+        raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
+    names = [tuple(column["name"]) if isinstance(column["name"], list) else column["name"] for column in columns]
+    if strange := [name for name in names if not _is_name(name)]:
+        raise ValueError(f"source must name columns by words or numbers, got {shown(strange[0])}.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"source must name each column once, but {shown_name(first_twice(names))} occurs twice.")
+    return {name: about(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
+
+
+def _is_name(name: Any) -> bool:
+    return all(map(_is_name, name)) if isinstance(name, tuple) else name is None or isinstance(name, str | int | float)
+
+
+def _from_keys(column: Mapping[str, Any]) -> Any:
+    kind = column.get("kind")
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, _READERS))}, got {shown(kind)}.")
+    # Other keys are left aside, but a slip would be lost in silence: with nulable, missing cells would become numbers.
+    for key in set(column) - set(_KEYS):
+        if meant := get_close_matches(str(key), _KEYS, n=1, cutoff=0.8):
+            raise ValueError(f"keys must be spelt as they are, but {shown(key)} looks like {meant[0]!r}; correct or rename it.")
+    return _READERS[kind](column)
+
+
+def _bounded(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
+    def read(column: Mapping[str, Any]) -> Any:
+        bounds, facts = column.get("bounds"), {key: column[key] for key in others if key in column}
+        nullable = column.get("nullable", False)
+        if isinstance(bounds, str) and bounds in UNSTATED:
+            return make(bounds=bounds, nullable=nullable, **facts)
+        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+            what = "two numbers" if make is Continuous else "two dates or times"
+            raise ValueError(
+                f"bounds must be {what} [low, high], 'open' or 'private', got {shown(bounds)}; they are public facts, never learned from "
+                "rows."
+            )
+        return make(*bounds, nullable=nullable, **facts)
+
+    return read
+
+
+def _levels(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
+    return lambda column: make(
+        column.get("levels"), nullable=column.get("nullable", False), **{key: column[key] for key in others if key in column}
+    )
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "continuous": _bounded(Continuous, "integer"),
+    "ordinal": _levels(Ordinal),
+    "nominal": _levels(Nominal, "groups"),
+    "date": _bounded(Date),
+    "datetime": _bounded(DateTime, "resolution"),
+    "identifier": lambda column: Identifier(column.get("labels", False)),
+    "text": lambda column: Text(),
+}
+_KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels")
+
+# YAML
+
+_HEAD = """\
+# What is public about the columns of a table; nothing here may be taken from its rows.
+# kind: continuous, date, datetime (bounds: [low, high]); nominal, ordinal (levels: a list, ordinal ones from the lowest);
+#       identifier (left out of samples; labels: true makes new ones); text (drop it from the table).
+# nullable: true where cells may be missing.
+"""
+_OPEN = "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
+_EXAMPLES = {
+    "continuous": "[low, high], such as [0, 120]",
+    "date": "[low, high], such as [2015-01-01, 2024-12-31]",
+    "datetime": "[low, high], such as [2015-01-01T00:00:00, 2024-12-31T23:59:59]",
+}
+_WIDEST = 100  # characters of a list in one line
+
+
+def yaml_of(columns: _Columns) -> str:
+    """Return kinds by column as YAML that people edit."""
+    yaml = _yaml()
+    lines = ["columns:"]
+    for name, kind in columns.items():
+        lines += _lines(yaml, name, kind)
+    head = _HEAD + (_OPEN if any(kind.unstated == "open" for kind in columns.values()) else "")
+    return head + "\n".join(lines) + "\n"
+
+
+def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
+    keys = kind.to_keys()
+    lines = [f"- name: {_scalar(yaml, list(name) if isinstance(name, tuple) else name)}"]
+    for key, value in keys.items():
+        if key == "levels" and isinstance(value, list) and len(_scalar(yaml, value)) > _WIDEST:
+            lines += ["  levels:", *(f"  - {_scalar(yaml, level)}" for level in value)]
+            continue
+        if key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
+            lines.append(f"  bounds: [{', '.join(value)}]")  # in ISO format, which YAML reads as times
+            continue
+        note = ""
+        if value == "open" and key in ("bounds", "levels"):
+            note = f"  # TODO: {_EXAMPLES.get(keys['kind'], 'all that can occur, [a, b, ...]; or another kind')}"
+        lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
+    return lines
+
+
+def _scalar(yaml: Any, value: Any) -> str:
+    """Return a value in one line; what YAML would read as something else, in quotes."""
+    if isinstance(value, list):
+        return f"[{', '.join(_scalar(yaml, item) for item in value)}]"
+    # What cannot be printed is escaped: some of it YAML takes as the end of a line.
+    how = {"default_style": '"'} if isinstance(value, str) and not value.isprintable() else {"allow_unicode": True}
+    text = yaml.safe_dump([value], default_flow_style=True, width=math.inf, **how)
+    return text.strip().removeprefix("[").removesuffix("]")  # as an item of a list, so that it may stand in one

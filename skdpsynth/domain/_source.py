@@ -1,0 +1,256 @@
+"""Tables that are not in memory: read in chunks, from the start as often as asked.
+
+What may be known of such a table without its rows, its columns, dtypes and maybe how many rows there are, is public. A source that
+cannot be read is refused in one sentence, which names files, columns and dtypes, and never quotes a cell: what other libraries say
+of a reading that failed is not handed on, since it often quotes one.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from os import PathLike
+from typing import Any, final
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpsynth._checks import shown
+from skdpsynth._input import is_pandas, library_of
+from skdpsynth.domain._form import Form
+from skdpsynth.domain._remote import RemoteTable
+
+MOST_ROWS = 2**17  # of a chunk
+_MOST_CELLS = 2**21  # of a chunk: 16 MiB of floats
+FILES = "a path, or a list of paths, of Parquet or CSV files"
+
+
+class Source(ABC):
+    """A table that is not in memory.
+
+    Attributes
+    ----------
+    backend : {"pandas", "polars", "pyarrow", "numpy"}
+        Kind of table in which samples come back.
+    head : data frame or array
+        A table of that kind without rows: columns and dtypes, which are public. Of sparse chunks, compressed sparse rows.
+    n_samples : int or None
+        The number of rows, where it is known without reading them.
+    lazy : narwhals LazyFrame or None
+        The same table as a query, for sums that are made where the rows are.
+    partitions : list of dask.delayed or None
+        Of Dask, the parts of the table.
+    pieces : callable
+        Of Dask, what a worker does first with a part, computed, and its number: it yields checked chunks. It can be pickled.
+    is_one_shot : bool
+        Whether the rows can be had only once, so that to read them again they are kept.
+    tables : object or None
+        What a database holds of the rows while sums of one fit are made there.
+    """
+
+    lazy: Any = None
+    partitions: Any = None
+    tables: Any = None
+    pieces: Any = None
+    is_one_shot = False
+
+    def __init__(self, name: str, head: Any, form: Form, *, backend: str | None = None, n_samples: int | None = None) -> None:
+        self.head, self.n_samples = head, n_samples
+        self.backend = form.backend if backend is None else backend
+        self._name, self._form = name, form
+        self._at_once = rows_at_once(form.width)
+        self._seen: int | None = None  # how many rows the pass before gave
+
+    @abstractmethod
+    def _read(self) -> Iterator[Any]:
+        """Yield the rows from the start, in tables of the form of this source."""
+
+    def check_unchanged(self) -> None:  # noqa: B027  only files can tell
+        """Raise OSError if what is read is known to differ from when it was opened."""
+
+    @final
+    def chunks(self) -> Generator[Any, None, None]:
+        """Yield the rows from the start, in tables that all have the columns and dtypes of the head.
+
+        Yields
+        ------
+        chunk : pyarrow Table, data frame of pandas or polars, ndarray or compressed sparse rows
+            At most 2^17 rows, and fewer of wide tables.
+
+        Raises
+        ------
+        TypeError, ValueError, OSError
+            In one sentence, where the rows cannot be read, a chunk has another form, or there are not as many rows as before.
+        """
+        yield from self._checked(self._read())
+
+    @final
+    def stream(self) -> Generator[Any, None, None]:
+        """Yield the rows as `chunks` does, for who needs them only once: of a source that is one-shot, nothing is kept."""
+        yield from self._checked(self._read_once())
+
+    def _read_once(self) -> Iterator[Any]:
+        return self._read()
+
+    def _checked(self, tables: Any) -> Generator[Any, None, None]:
+        self.check_unchanged()
+        n_rows = 0
+        with closing(tables):
+            for number, table in enumerate(tables, start=1):
+                self._form.check(table, f"chunk {number}", self._name)
+                for chunk in self._form.parts(table, self._at_once):
+                    n_rows += chunk.shape[0]
+                    self._check_length(n_rows, is_over=False)
+                    yield chunk
+        self.check_unchanged()
+        self.check_length(n_rows)
+
+    def check_length(self, n_rows: int) -> None:
+        """Refuse a reading that is over if it gave another number of rows than the one before."""
+        self._check_length(n_rows, is_over=True)
+        self._seen = n_rows
+
+    def _check_length(self, n_rows: int, *, is_over: bool) -> None:
+        """Refuse rows that came or went between passes: sums over different rows do not belong together, and n was taken as a fact."""
+        known = self.n_samples if self._seen is None else self._seen
+        if known is not None and (n_rows > known or (is_over and n_rows < known)):
+            raise ValueError(
+                f"{self._name} must give the same rows whenever it is read, but gave another number of them than before; "
+                "give what can be read again from the start, a list of chunks or files that nobody writes to."
+            )
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Return how many rows a chunk may have: 2^17, and fewer of more than 16 columns."""
+    return max(1, min(MOST_ROWS, _MOST_CELLS // max(1, n_columns)))
+
+
+def open_source(X: Any, name: str = "X") -> Any:
+    """Open a table that is not in memory.
+
+    Parameters
+    ----------
+    X : object
+        A path, glob, folder or list of paths of Parquet or CSV files; a Dataset, Scanner, RecordBatchReader or ParquetFile of pyarrow;
+        a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data frame of Dask; a list of chunks, an iterable of
+        chunks that starts anew at each iteration, a function without arguments that returns an iterator of chunks, or an iterator
+        of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `RemoteTable`.
+    name : str, default="X"
+        What the caller calls the table, for messages.
+
+    Returns
+    -------
+    source : Source, RemoteTable or None
+        None of a table in memory, an array-like or an eager data frame.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError, ImportError
+        In one sentence, if it cannot be opened.
+    """
+    if isinstance(X, np.ndarray) or issparse(X) or is_pandas(X):
+        return None
+    if isinstance(X, RemoteTable):
+        return X
+    if X is None:
+        raise TypeError(f"{name} must be a table, got None; pass an array, a data frame, or {FILES}.")
+    if isinstance(X, str | bytes | PathLike):
+        return _open_files([X], name)
+    if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike) for item in X):
+        return _open_files(X, name)
+    if library_of(X) == "narwhals" and hasattr(X, "to_native"):
+        X = X.to_native()
+    return _open_of_library(X, name)
+
+
+def _open_files(paths: Iterable[Any], name: str) -> Source:
+    from skdpsynth.domain._source_files import open_files
+
+    return open_files(paths, name)
+
+
+def _open_of_library(X: Any, name: str) -> Source | None:
+    """Open by the package that a table comes from, which is imported already; none is imported to look."""
+    library = library_of(X)
+    if library == "pyarrow":
+        from skdpsynth.domain._source_arrow import open_arrow
+
+        return open_arrow(X, name)
+    if library == "dask":
+        from skdpsynth.domain._source_dask import open_dask
+
+        return open_dask(X, name)
+    if library in ("polars", "duckdb", "_duckdb", "ibis", "pyspark"):
+        from skdpsynth.domain._source_lazy import open_lazy
+
+        return open_lazy(X, name)
+    from skdpsynth.domain._source_chunks import open_chunks
+
+    return open_chunks(X, name)
+
+
+def need(package: str, name: str, what: str) -> None:
+    """Refuse what needs a package that is not installed, by its name."""
+    if find_spec(package) is None:
+        raise ImportError(f"{name} is {what}, which needs {package} to be read; install it: pip install {package}.")
+
+
+def quietly(reading: Any, sentence: str) -> Any:
+    """Call `reading`; whatever goes wrong in it is said in our sentence alone, of the same kind where its kind is a common one.
+
+    Parameters
+    ----------
+    reading : callable
+        Without arguments.
+    sentence : str
+        With ``{error}`` where the class of the error may be told.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return reading()
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = next(kind for kind in (OSError, TypeError, ImportError, ValueError, Exception) if isinstance(error, kind))
+        told = sentence.replace("{error}", type(error).__name__)  # not format: a file's name may hold braces
+    # Raised here, so that it has no context, which would quote what the library said.
+    raise (ValueError if kind is Exception else kind)(told)
+
+
+def each_quietly(tables: Iterable[Any], sentence: str) -> Iterator[Any]:
+    """Yield from what another library, or the caller's code, iterates; whatever goes wrong there is said in our sentence alone."""
+    iterator, end = quietly(lambda: iter(tables), sentence), object()
+    try:
+        while (table := quietly(lambda: next(iterator, end), sentence)) is not end:
+            yield table
+    finally:
+        close = getattr(iterator, "close", None)
+        if callable(close):
+            quietly(close, sentence)
+
+
+def told(value: Any) -> str:
+    """Return how messages show a path: whole where it is short, else its end."""
+    text = str(value)
+    return shown(text if len(text) <= 76 else f"...{text[-70:]}")
+
+
+def check_distinct(files: Iterable[Any], name: str) -> None:
+    """Refuse a file that is there twice, by whatever names: every row of it would count twice, and what one row moves would double."""
+    seen: set[Any] = set()
+    for file in files:
+        for known in _known_as(file):
+            if known in seen:
+                raise ValueError(f"{name} must name each file once, but {told(file)} is there twice; leave one out.")
+        seen.update(_known_as(file))
+
+
+def _known_as(file: Any) -> list[Any]:
+    """Return what tells a file from others: its path without links, and where it lies on its disk, which the names of one file share."""
+    path = os.path.realpath(file)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):  # gone, or elsewhere
+        return [path]
+    return [path, (status.st_dev, status.st_ino)] if status.st_ino else [path]

@@ -1,0 +1,235 @@
+"""Parquet and CSV files, by path, glob, folder or list of paths, read in memory that does not grow with them."""
+
+import glob
+import os
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from contextvars import copy_context
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from skdpsynth.domain._form import Form
+from skdpsynth.domain._source import Source, check_distinct, need, quietly, told
+from skdpsynth.domain._source_arrow import each_table
+
+_SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}
+_PACKED = (".gz", ".bz2", ".zst")  # of CSV files
+_BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
+_FIRST_BLOCK = 2**24  # bytes of a CSV file by which the dtypes of its columns are decided
+_BLOCK = 2**22  # bytes of a CSV file that are read at once
+
+
+def open_files(paths: Iterable[Any], name: str) -> Source:
+    """Open Parquet or CSV files; refuse what is none in one sentence."""
+    files = [file for path in paths for file in files_at(path, name)]
+    kinds = {_kind_of(file, name) for file in files}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{name} must be files of one kind, got both Parquet and CSV; give one of them by its suffix, '*.parquet' for example."
+        )
+    check_distinct(files, name)
+    (kind,) = kinds
+    need("pyarrow", name, f"a {kind} file")
+    return (ParquetFiles if kind == "Parquet" else CsvFiles)(name, files)
+
+
+def files_at(path: Any, name: str) -> list[Path]:
+    """Return the files that a path, glob or folder stands for: as they are sorted by name."""
+    text = os.fspath(path)
+    if isinstance(text, bytes):
+        raise TypeError(f"{name} must be a path in text, got bytes; decode it, or give a pathlib.Path.")
+    if "://" in text:
+        raise ValueError(
+            f"{name} must be a path on this machine, got {told(text)}; give pyarrow.dataset.dataset(...), which reads from elsewhere."
+        )
+    file = Path(text).expanduser()
+    exists = quietly(file.exists, f"{name} must be a path, but {told(text)} can be none ({{error}}); correct it.") if text else False
+    if exists and file.is_dir():
+        return _files_in(file, name)
+    if exists:
+        return [file]
+    found = [Path(match) for match in sorted(glob.glob(str(file), recursive=True)) if os.path.isfile(match)] if glob.has_magic(text) else []
+    if not found:
+        what = "no file matches" if glob.has_magic(text) else "there is no file"
+        raise FileNotFoundError(f"{name} must be a table or the path of one, but {what} {told(text)}; correct the path.")
+    return found
+
+
+def _files_in(folder: Path, name: str) -> list[Path]:
+    """Return the tables in a folder and those below, without hidden files and those that engines leave beside."""
+    inside = sorted(file for file in folder.rglob("*") if not any(part[0] in "._" for part in file.relative_to(folder).parts))
+    found = [file for file in inside if suffix_of(file) in _SUFFIXES and file.is_file()]
+    if not found:
+        raise FileNotFoundError(f"{name} must be a folder with Parquet or CSV files, but {told(folder)} has none; correct the path.")
+    if any("=" in part for file in found for part in file.relative_to(folder).parts[:-1]):
+        raise ValueError(
+            f"{name} must not be a folder whose names hold a column, such as 'year=2020', got {told(folder)}; give "
+            "pyarrow.dataset.dataset(path, partitioning='hive'), which reads that column too."
+        )
+    return found
+
+
+def suffix_of(file: Path) -> str:
+    """Return the suffix that tells what is in a file, in small letters and without that of its packing."""
+    suffixes = [suffix.lower() for suffix in file.suffixes[-2:]]
+    packed = len(suffixes) > 1 and suffixes[-1] in _PACKED and _SUFFIXES.get(suffixes[-2]) == "CSV"
+    return suffixes[-2] if packed else suffixes[-1] if suffixes else ""
+
+
+def _kind_of(file: Path, name: str) -> str:
+    kind = _SUFFIXES.get(suffix_of(file))
+    if kind is None:
+        raise ValueError(
+            f"{name} must be a Parquet or CSV file, by its suffix one of {', '.join(_SUFFIXES)}, got {told(file)}; convert it, or "
+            "read it first."
+        )
+    return kind
+
+
+class Files(Source):
+    """Files with the same columns and dtypes, of which `n_samples` rows are known.
+
+    Parameters
+    ----------
+    name : str
+    files : list of Path
+    schema : pyarrow Schema
+        Of the columns that are read.
+    n_samples : int or None
+    """
+
+    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None) -> None:
+        has_pandas = find_spec("pandas") is not None
+        head = schema.empty_table()
+        # Dates as pandas has them, not as objects, which could be anything.
+        head = (
+            quietly(lambda: head.to_pandas(date_as_object=False), f"{name} has a column that pandas cannot hold ({{error}}); drop it.")
+            if has_pandas
+            else head
+        )
+        super().__init__(name, head, Form.of_schema(schema, name), backend="pandas" if has_pandas else "pyarrow", n_samples=n_samples)
+        self._files = files
+        self._stamps = {file: _stamp(file, name) for file in files}
+        self._schema = schema.remove_metadata()
+
+    def check_unchanged(self) -> None:
+        """Raise OSError if a file is gone, or is not the one that was opened."""
+        for file in self._files:
+            if _stamp(file, self._name) != self._stamps[file]:
+                raise OSError(f"{self._name} must not change while it is read, but {told(file)} was written to; wait until it is done.")
+
+
+class ParquetFiles(Files):
+    """Parquet files, read batch by batch through small buffers."""
+
+    def __init__(self, name: str, files: list[Path]) -> None:
+        first = schema_of_parquet(files[0], name)
+        form, n_samples = Form.of_schema(first, told(files[0])), 0
+        for file in files:
+            form.match(Form.of_schema(schema_of_parquet(file, name), told(file)), told(file), name)
+            n_samples += _opened(file, name).metadata.num_rows
+        super().__init__(name, files, first, n_samples)
+
+    def _read(self) -> Iterator[Any]:
+        return ahead(self._each())
+
+    def _each(self) -> Iterator[Any]:
+        for file in self._files:
+            with closing(_opened(file, self._name)) as parquet:
+                batches = parquet.iter_batches(self._at_once, columns=self._schema.names, use_threads=True)
+                yield from each_table(batches, self._form.width, _damaged(file, self._name), self._at_once)
+
+
+def ahead(tables: Any) -> Generator[Any, None, None]:
+    """Yield from a generator whose next table is read in a thread meanwhile; who stops early waits for that one, and closes it."""
+    # What numpy does about floating-point errors is known to a context, not to threads.
+    read = partial(copy_context().run, next, tables, None)
+    with closing(tables), ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(read)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(read)
+            yield table
+
+
+def _opened(file: Path, name: str) -> Any:
+    import pyarrow.parquet as pq
+
+    _stamp(file, name)
+    return quietly(lambda: pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False), _damaged(file, name))
+
+
+def _damaged(file: Path, name: str) -> str:
+    return f"{name} must be whole Parquet files, but {told(file)} is none, or is damaged ({{error}}); write it again."
+
+
+def schema_of_parquet(file: Path, name: str) -> Any:
+    """Return the schema of a file, without what pandas kept as the index of its rows."""
+    with closing(_opened(file, name)) as parquet:
+        schema = parquet.schema_arrow
+    index = {column for column in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(column, str)}
+    for column in index & set(schema.names):
+        schema = schema.remove(schema.get_field_index(column))
+    return schema
+
+
+class CsvFiles(Files):
+    """CSV files with a header, read block by block.
+
+    The dtypes are those of the first 16 MiB of the first file, for all that follows: whole numbers, numbers, booleans, and text for all
+    else, dates too. Empty cells are missing, and so is what says NA, NaN or null.
+    """
+
+    def __init__(self, name: str, files: list[Path]) -> None:
+        self._name = name
+        with closing(self._started(files[0], _FIRST_BLOCK, None)) as reader:
+            schema = reader.schema
+        if len(schema) == 1 and (cut := next((cut for cut in ";\t|" if cut in schema.names[0]), None)):
+            raise ValueError(
+                f"{name} must have a comma between two cells (.tsv: a tab), but {told(files[0])} seems to have {cut!r}; give "
+                f"polars.scan_csv(path, separator={cut!r}), or write it as Parquet."
+            )
+        Form.of_schema(schema, told(files[0]))
+        super().__init__(name, files, _settled(schema), None)
+
+    def _read(self) -> Iterator[Any]:
+        return ahead(self._each())
+
+    def _each(self) -> Iterator[Any]:
+        for file in self._files:
+            with closing(self._started(file, _BLOCK, self._schema)) as reader:
+                self._form.match(Form.of_schema(reader.schema, told(file)), told(file), self._name)
+                yield from each_table(reader, self._form.width, self._wrong(file), self._at_once)
+
+    def _started(self, file: Path, block: int, schema: Any) -> Any:
+        import pyarrow.csv as csv
+
+        _stamp(file, self._name)
+        reading = csv.ReadOptions(block_size=block)
+        parsing = csv.ParseOptions(delimiter="\t" if suffix_of(file) == ".tsv" else ",", newlines_in_values=True)
+        types = {} if schema is None else {"column_types": schema}
+        converting = csv.ConvertOptions(strings_can_be_null=True, **types)
+        return quietly(lambda: csv.open_csv(file, reading, parsing, converting), self._wrong(file))
+
+    def _wrong(self, file: Path) -> str:
+        return (
+            f"{self._name} must be CSV files in UTF-8 with a header, and cells that fit the dtypes of the first {_FIRST_BLOCK >> 20} MiB "
+            f"of the first file, but {told(file)} has a line or cell that does not; correct it, or write it as Parquet."
+        )
+
+
+def _settled(schema: Any) -> Any:
+    """Return the dtypes of all blocks by those of the first: text for dates, as they stand in the file, and for columns without cells."""
+    import pyarrow as pa
+
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    return pa.schema([field if any(is_kind(field.type) for is_kind in kinds) else pa.field(field.name, pa.string()) for field in schema])
+
+
+def _stamp(file: Path, name: str) -> tuple[int, int]:
+    """Return what tells whether a file was written to."""
+    gone = f"{name} must be files that can be read, but {told(file)} is gone or closed to you ({{error}}); restore it."
+    status = quietly(file.stat, gone)
+    return status.st_size, status.st_mtime_ns

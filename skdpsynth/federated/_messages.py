@@ -1,0 +1,97 @@
+"""What travels between whoever fits and the sites: bytes that are read without running code."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._checks import is_whole
+from skdpsynth.domain import ReadNumbers, ReadValues
+from skdpsynth.persistence import from_bytes, savable, to_bytes
+from skdpsynth.statistics import Aggregator, Question
+
+_HASH = 32  # bytes
+_DEPTH = 8  # maps that a question may have, and more than any has
+
+
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
+class Round:
+    """One question to all sites.
+
+    Attributes
+    ----------
+    session : str
+        Random, of whoever asks.
+    number : int
+        Of the question in this session, from 1 up.
+    question : Question
+    """
+
+    session: str
+    number: int
+    question: Question
+
+    def __repr__(self) -> str:
+        return (
+            f"Round({self.number} of session {self.session[:8]}: {self.question.rule}, of a table of {len(self.question.columns)} columns)"
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return this as a message."""
+        return to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> "Round":
+        """Read a message: no code in it runs, and only what questions are made of is taken."""
+        if not isinstance(message, bytes | bytearray | memoryview):
+            raise TypeError(f"question must be bytes, as Sites sends them, got a {type(message).__name__}.")
+        told = from_bytes(bytes(message), "question")
+        if not (isinstance(told, Round) and quietly(lambda: _is_whole(told))):
+            raise ValueError("question holds no question that can be answered; it was not written by Sites.")
+        return told
+
+
+def _is_whole(told: Round) -> bool:
+    """Whether all that a question has is there, and of its kind: a file may leave out what it likes."""
+    question = told.question
+    return (
+        isinstance(told.session, str)
+        and is_whole(told.number, 1)
+        and isinstance(question, Question)
+        and isinstance(question.columns, tuple)
+        and isinstance(question.rule, Aggregator)
+        and isinstance(question.maps, tuple)
+        and 1 <= len(question.maps) <= _DEPTH
+        and isinstance(question.maps[0], ReadNumbers | ReadValues)
+        and all(map(callable, question.maps))
+    )
+
+
+def quietly(work: Any) -> Any:
+    """Call `work`; of an error that only a question made by hand can cause, what Python says is not told: it could quote a cell."""
+    try:
+        return work()
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        if type(error) in (TypeError, ValueError):  # ours, and not a subclass by which numpy tells more
+            raise
+        told = type(error).__name__
+    raise ValueError(f"question does not fit the table of this site, or is damaged ({told}); ask anew.")
+
+
+def answer_of(message: bytes, values: np.ndarray) -> bytes:
+    """Return uint64 numbers as the answer to a message, whose hash comes first."""
+    return hashlib.sha256(message).digest() + values.astype("<u8").tobytes()
+
+
+def values_of(answer: bytes, message: bytes, size: int) -> np.ndarray:
+    """Return the uint64 numbers of an answer; refuse what is none to this message."""
+    if not isinstance(answer, bytes | bytearray | memoryview):
+        raise TypeError(f"an answer must be bytes, as Site.answer returns them, got a {type(answer).__name__}")
+    answer = bytes(answer)
+    if answer[:_HASH] != hashlib.sha256(message).digest() or len(answer) != _HASH + 8 * size:
+        raise ValueError("what came is no answer to it")
+    return np.frombuffer(answer, dtype="<u8", offset=_HASH).astype(np.uint64)

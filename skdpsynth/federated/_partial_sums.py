@@ -1,0 +1,246 @@
+"""Sums of chunks that pass by once."""
+
+import os
+import warnings
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._checks import shown
+from skdpsynth._locks import lock_of
+from skdpsynth.domain import RemoteTable, as_chunk
+from skdpsynth.persistence import load, savable, save, to_bytes
+from skdpsynth.statistics import CountRows, Question, RowCount
+
+_NUMBERS_OF_ROWS = (100, 10**6, 10**8)  # at which a question is tried, if it is not known
+
+
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
+class _Part:
+    """What a file of partial sums holds."""
+
+    question: Question
+    values: np.ndarray
+    n_rows: int
+
+
+class PartialSums(RemoteTable):
+    """Sums of chunks that come one after the other and are not kept, for `fit` in place of a table.
+
+    Chunks that can be read again need none of this: give `fit` their files, a list of them, or a function that starts anew. Where they pass
+    by once, this adds up what the model will ask of them. It serves models that ask for sums once: `SignedMeasureMechanism`, with
+    ``strategy="optimal"`` or ``"paper"`` `PrivateMeasureMechanism`, and `PrivatePCA` with ``noise="laplace"``, or with
+    ``center="public"`` and a `max_norm`. Others ask again about what they have released, and are refused.
+
+    Parameters
+    ----------
+    model : estimator
+        As it will be fitted. Of its parameters only those that decide what is asked must stay.
+    head : array or data frame
+        Columns and dtypes, which are public; see `RemoteRows`.
+    n_samples : int, default=None
+        The number of rows that will have come in the end. It is needed where what is asked depends on it, as with sizes that are "auto".
+
+    Attributes
+    ----------
+    question : Question
+        What is summed.
+    n_rows : int
+        So many rows have been added: **private** under "add_or_remove_one".
+
+    Raises
+    ------
+    ValueError
+        If the model asks for more than one sum, or for one that depends on a number of rows that is not given.
+
+    Notes
+    -----
+    *Privacy.* The sums are exact, so this object, its pickle and its file are as secret as the rows, until the model is fitted: noise is
+    drawn, and the budget charged, in `fit` and nowhere else. To fit again to sums that have grown is a second release, which costs epsilon
+    again; for a model at any time under one epsilon see `skdpsynth.OnlineSynthesizer`.
+
+    What a model asks is found by fits to no rows at all, whose noise is thrown away. They cost nothing. Under "add_or_remove_one" the
+    number of rows is bought first: should its noise change the question after all, `fit` refuses, and epsilon is spent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.federated import PartialSums
+    >>> rng, model = np.random.default_rng(0), PrivateMeasureMechanism("optimal", epsilon=1.0)
+    >>> sums = PartialSums(model, head=np.empty((0, 2)), n_samples=5000)
+    >>> for _ in range(10):
+    ...     sums = sums.add(rng.random((500, 2)))  # a chunk that is then gone
+    >>> sums
+    PartialSums(counts of 2048 cells, of a table of 2 columns)
+    >>> model.fit(sums).sample().shape
+    (5000, 2)
+    """
+
+    def __init__(self, model: Any, *, head: Any, n_samples: int | None = None) -> None:
+        super().__init__(head, n_samples)
+        if model.neighboring != "replace_one":
+            self.n_samples = None  # it is private
+        self.question = _only_question(model, self.head, self.n_samples)
+        self._same = to_bytes(self.question)
+        self._sums, self.n_rows = self.question.rule.zero(), 0
+        self._is_torn = False
+
+    def __repr__(self) -> str:
+        return f"PartialSums({self.question.rule}, of a table of {len(self.columns)} columns)"
+
+    def add(self, chunk: Any) -> "PartialSums":
+        """Add the rows of a chunk.
+
+        Parameters
+        ----------
+        chunk : array or data frame
+
+        Returns
+        -------
+        self : PartialSums
+        """
+        chunk = as_chunk(chunk, "this one", "X")
+        with lock_of(self), np.errstate(all="ignore"):
+            self._check_whole()
+            rows = self.question.mapped(chunk)
+            # Sums are added to in place. After an interrupt nobody knows of how many rows, and who adds the chunk again counts some twice.
+            self._is_torn = True
+            self._sums = self.question.rule.add(self._sums, rows)
+            self.n_rows += chunk.shape[0]
+            self._is_torn = False
+        return self
+
+    def _check_whole(self) -> None:
+        if self._is_torn:
+            raise ValueError("Adding a chunk was interrupted, so some of its rows are in the sums and others are not; begin anew.")
+
+    def __add__(self, other: "PartialSums") -> "PartialSums":
+        """Return the sums of both, which must answer the same question."""
+        if not isinstance(other, PartialSums) or other._same != self._same:
+            raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {shown(other)}.")
+        self._check_whole()
+        other._check_whole()
+        both = copy(self)
+        both._sums, both.n_rows = self._sums + other._sums, self.n_rows + other.n_rows
+        return both
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sums to a file, without code in it, that `add_saved` reads: as secret as the rows.
+
+        Parameters
+        ----------
+        path : str or path-like
+        """
+        with lock_of(self):
+            self._check_whole()
+            part = _Part(self.question, self._sums.flat, self.n_rows)
+        save(part, path)
+
+    def add_saved(self, path: str | os.PathLike[str]) -> "PartialSums":
+        """Add the sums of a file, which must answer the same question: sums of rows that were added elsewhere.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        self : PartialSums
+        """
+        part = load(path)
+        if not isinstance(part, _Part) or to_bytes(part.question) != self._same:
+            raise ValueError(
+                f"{shown(str(Path(path).name))} must hold the sums that are added up here, {self.question.rule}; make them by PartialSums "
+                "for a model with the same parameters, columns and n_samples."
+            )
+        with lock_of(self):
+            self._check_whole()
+            self._sums = self._sums + self.question.rule.from_flat(part.values)
+            self.n_rows += int(part.n_rows)
+        return self
+
+    def ask(self, question: Question) -> Any:
+        """Return the sums, if they answer this question; a fit asks it.
+
+        Parameters
+        ----------
+        question : Question
+
+        Returns
+        -------
+        answer : Statistic
+        """
+        self._check_whole()
+        if isinstance(question.rule, CountRows):
+            return RowCount(self.n_rows)
+        if self.n_samples is not None and self.n_samples != self.n_rows:
+            raise ValueError(
+                f"The chunks must hold n_samples={self.n_samples} rows in the end, but hold another number; add all, each once."
+            )
+        if to_bytes(question) != self._same:
+            raise ValueError(
+                f"The fit asks for {question.rule}, but other sums were added up, {self.question.rule}; make PartialSums for this model."
+            )
+        return self._sums
+
+
+class _Asked(Exception):
+    """A question that a rehearsal does not answer."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+
+
+class _Rehearsal(RemoteTable):
+    """No rows, which say that they are so many; a few questions are answered, the next is raised."""
+
+    def __init__(self, head: Any, n_samples: int, n_answers: int) -> None:
+        super().__init__(head)
+        self._n_rows, self._left = n_samples, n_answers
+
+    def ask(self, question: Question) -> Any:
+        if isinstance(question.rule, CountRows):
+            return RowCount(self._n_rows)
+        if not self._left:
+            raise _Asked(question)
+        self._left -= 1
+        return question.rule.zero()
+
+
+def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
+    """Return the one question that a model asks beside the number of rows; refuse one that depends on what is not known, or has a next."""
+    question = _asked(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 0))
+    assert question is not None
+    try:
+        further = _asked(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 1))
+    except ArithmeticError:  # of sums that are no rows' sums
+        further = None
+    if further is not None:
+        raise ValueError(
+            f"{type(model).__name__} asks for sums more than once, for {further.rule} after {question.rule}, and chunks pass by once; "
+            "give fit what can be read again, or choose parameters with which it asks once."
+        )
+    others = [_asked(model, _Rehearsal(head, n, 0)) for n in _NUMBERS_OF_ROWS if n_samples is None]
+    if any(to_bytes(each) != to_bytes(question) for each in others):
+        way_out = (
+            "give n_samples" if model.neighboring == "replace_one" else "state its sizes, or use neighboring='replace_one' with n_samples"
+        )
+        raise ValueError(f"What {type(model).__name__} asks of rows depends on how many there are; {way_out}.")
+    return question
+
+
+def _asked(model: Any, rows: _Rehearsal) -> Question | None:
+    """Return the question at which a fit of a copy of a model gets no answer; None if it needs no more."""
+    again = type(model)(**{**model.get_params(deep=False), "accountant": None, "random_state": None})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            again.fit(rows)
+        except _Asked as asked:
+            return asked.question
+    return None

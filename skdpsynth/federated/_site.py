@@ -1,0 +1,206 @@
+"""A site: it holds a table, and answers questions by sums."""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.domain import Ball, Box, Form, ReadValues, Rows, Schema, check_dtypes, open_source, read_table
+from skdpsynth.federated._masks import Masks
+from skdpsynth.federated._messages import Round, answer_of, quietly
+from skdpsynth.statistics import CountRows, Question, total
+
+
+class Site:
+    """Rows of one organisation, of which no more than sums leave it.
+
+    It answers the questions of a fit elsewhere (`Sites`), which come and go as bytes by whatever means there are. Questions are read
+    without running code.
+
+    Parameters
+    ----------
+    X : table
+        Whatever `fit` takes: an array, a data frame, files, a database, Dask. It stays where it is, and must not change between questions.
+    bounds : tuple or dict, default=None
+        Bounds of all columns that were agreed on, as for estimators. A question that takes others is refused. None: they are not compared.
+    schema : dict or Schema, default=None
+        What was agreed on, where the fit has a schema; then `bounds` must be None. None: it is not compared.
+    masks : Masks, default=None
+        Hides what this site sends from all but the sum. None: sums are sent as they are.
+    max_questions : int, default=20
+        How many questions are answered at most: a fit asks seven or fewer.
+    max_values : int, default=67108864
+        The most numbers that a question may ask for.
+    n_jobs : int, default=None
+        Threads that add up the rows, as everywhere in scikit-learn.
+
+    Attributes
+    ----------
+    log : list of str
+        What was asked, in plain words, of each question that was answered.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `X` is no table, or does not fit what was agreed on.
+
+    Notes
+    -----
+    *What leaves.* The answer to a question is one number of 64 bits for each sum that is asked for, and one more by which it is seen
+    whether all sites are in the sum. Its size does not depend on the rows. With `masks` it is noise to whoever lacks the keys, see
+    `Masks`; without them, and in the sum over all sites in any case, it is exact. **No noise of differential privacy is added here**: it is
+    drawn once, where the fit runs, so whoever runs it sees the exact sums, and has to be trusted not to keep them and to ask for no
+    others. Comparing bounds finds mistakes. It does not make a question harmless that was made to do harm: counts of cells tell of single
+    rows if cells are small.
+
+    *Each question once.* A mask serves one time. Questions of a session must come in rising order, and one that failed is not answered
+    again: the fit begins anew, with a session of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.federated import Masks, Site, Sites
+    >>> rng, masks = np.random.default_rng(0), Masks.for_all(["north", "south"])
+    >>> north = Site(rng.random((3000, 2)), bounds=(0, 1), masks=masks["north"])
+    >>> south = Site(rng.random((2000, 2)), bounds=(0, 1), masks=masks["south"])
+    >>> sites = Sites({"north": north.answer, "south": south.answer}, head=np.empty((0, 2)))
+    >>> model = PrivateMeasureMechanism("optimal", epsilon=1.0, bounds=(0, 1)).fit(sites)
+    >>> model.sample().shape
+    (5000, 2)
+    >>> [line.partition(": ")[2] for line in north.log]
+    ['the number of rows, of 2 columns', 'counts of 2048 cells, of 2 columns']
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        *,
+        bounds: Any = None,
+        schema: Any = None,
+        masks: Masks | None = None,
+        max_questions: int = 20,
+        max_values: int = 67_108_864,
+        n_jobs: Any = None,
+    ) -> None:
+        self._source = open_source(X) or open_source([X])
+        if self._source is None:
+            raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {shown(X)}.")
+        if masks is not None and not isinstance(masks, Masks):
+            raise TypeError(f"masks must be None or Masks, got {shown(masks)}; make them by Masks(name, keys).")
+        if not is_whole(max_questions, 1) or not is_whole(max_values, 1):
+            raise ValueError(f"max_questions and max_values must be positive integers, got {shown(max_questions)} and {shown(max_values)}.")
+        self._columns = Form.of(self._source.head).columns
+        self._box, self._schema = _agreed(self._source, self._columns, bounds, schema)
+        self._masks, self._max_questions, self._max_values, self._n_jobs = masks, max_questions, max_values, n_jobs
+        self._last: dict[str, int] = {}  # number of the last question, by session
+        self._lock = threading.Lock()
+        self.log: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"Site({len(self._columns)} columns, {len(self.log)} questions answered)"
+
+    def read(self, message: bytes) -> Round:
+        """Return what is asked, to be looked at, or raise if `answer` would refuse it; no row is read.
+
+        Parameters
+        ----------
+        message : bytes
+
+        Returns
+        -------
+        asked : Round
+            Its repr says what is asked; ``asked.question`` holds all of it.
+        """
+        asked = Round.from_bytes(message)
+        question = asked.question
+        size = quietly(lambda: int(question.rule.n_values))
+        if not 0 <= size <= self._max_values:
+            raise ValueError(f"question must ask for at most max_values={self._max_values} numbers, got {size}; ask for fewer.")
+        question.check_columns(self._columns)
+        quietly(lambda: self._check_agreed(question))
+        return asked
+
+    def answer(self, message: bytes) -> bytes:
+        """Answer a question.
+
+        Parameters
+        ----------
+        message : bytes
+            From `Sites`.
+
+        Returns
+        -------
+        answer : bytes
+            32 bytes that name the question, and 8 bytes for each number.
+
+        Raises
+        ------
+        ValueError, TypeError, OSError
+            If it is no question, was answered before or is not about what was agreed on, or the table cannot be read.
+        """
+        asked = self.read(message)
+        self._take(asked)
+        question = asked.question
+        rows = Rows(self._source, len(self._columns), self._source.n_samples, question.maps, self._n_jobs)
+        with np.errstate(all="ignore"):
+            sums = quietly(lambda: total(rows, question.rule).flat)
+        # The last number is 1 at each site, so their sum is the number of sites if all masks cancel.
+        values = np.append(sums, 1).astype(np.int64).view(np.uint64)
+        return answer_of(message, values if self._masks is None else self._masks.hide(values, message))
+
+    def _take(self, asked: Round) -> None:
+        """Note a question, before any mask is made for it; refuse one that came before."""
+        with self._lock:
+            if len(self.log) >= self._max_questions:
+                raise ValueError(
+                    f"This site has answered max_questions={self._max_questions} questions, and answers no more; look at its log, "
+                    "and make another Site with new masks."
+                )
+            if asked.number <= self._last.get(asked.session, 0):
+                raise ValueError(f"Question {asked.number} of this session was asked before, and a mask serves once; begin the fit anew.")
+            self._last[asked.session] = int(asked.number)
+            question = asked.question
+            asked_for = f"question {asked.number}: {question.rule}, of {len(question.columns)} columns"
+            self.log.append(f"session {shown(asked.session[:8])}, {asked_for}")
+
+    def _check_agreed(self, question: Question) -> None:
+        """Refuse a question about other bounds, or another schema, than were agreed on."""
+        reading, step = question.maps[0], [*question.maps[1:], question.rule][0]
+        if isinstance(reading, ReadValues):
+            check_dtypes(reading.schema, read_table(self._source.head)[0].dtypes)
+        if self._schema is not None and not (
+            isinstance(reading, ReadValues) and list(reading.schema.items()) == list(self._schema.items())
+        ):
+            raise ValueError("question takes another schema than this site agreed to; give all sites and the fit the same one.")
+        if self._box is not None and (isinstance(reading, ReadValues) or not (isinstance(step, CountRows) or _takes(step, self._box))):
+            raise ValueError("question takes other bounds than this site agreed to; give all sites and the fit the same.")
+
+
+def _agreed(source: Any, columns: tuple, bounds: Any, schema: Any) -> tuple[Box | None, Schema | None]:
+    """Return the bounds and the schema that were agreed on, for the columns of a table."""
+    if bounds is not None and schema is not None:
+        raise ValueError("bounds must be None where schema is given, which states them; give one of the two.")
+    if schema is not None:
+        schema = read_table(source.head)[0].match(schema if isinstance(schema, Schema) else Schema(schema)).schema
+    names = [str(name) for name in columns] if source.backend != "numpy" else None
+    return None if bounds is None else Box.from_bounds(bounds, len(columns), names), schema
+
+
+def _takes(step: Any, box: Box) -> bool:
+    """Whether a map or a rule takes rows of numbers within this box."""
+    ball, schema = getattr(step, "ball", None), getattr(step, "schema", None)
+    if isinstance(ball, Ball):
+        return any(_same(ball, Ball.of(box, ball.box.bits, equal_units)) for equal_units in (False, True))
+    if isinstance(schema, Schema):
+        kinds = list(schema.values())
+        return [float(kind.low) for kind in kinds] == box.low.tolist() and [float(kind.high) for kind in kinds] == box.high.tolist()
+    taken = getattr(step, "box", getattr(getattr(step, "partition", None), "box", None))
+    return isinstance(taken, Box) and np.array_equal(taken.low, box.low) and np.array_equal(taken.high, box.high)
+
+
+def _same(ball: Ball, other: Ball) -> bool:
+    """Whether two balls have one grid and one part of it within bounds."""
+    pairs = [(ball.box.low, other.box.low), (ball.box.high, other.box.high), (ball.least, other.least), (ball.most, other.most)]
+    return all(np.array_equal(here, there) for here, there in pairs) and not ball.takes_coordinates

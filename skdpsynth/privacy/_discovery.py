@@ -1,0 +1,174 @@
+"""Levels that nobody has listed: which of them may be shown because enough rows have them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._change import units
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.privacy._intervals import exp_minus
+from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._random import RandomBits, check_stream
+
+_LARGEST_SCALE = 2**40  # noise of it reaches 2**62 with a chance of exp(-2**22): far below one part in 2**_BITS
+_BITS = 1 << 12
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Noise and a threshold that show levels with many rows, and what that costs.
+
+    Of each of some tables, the counts of the levels that **occur** get noise Z, discrete Laplace of scale s, and a level is shown where
+    ``count + Z > threshold``. Neither counts nor how many levels there are leave the door.
+
+    Let q = exp(-1 / s). A level that one row alone has is shown with probability ``p = P(1 + Z > t) = q**t / (1 + q)``, t the threshold.
+
+    *Of one table*, between two tables of rows that differ in one row (c and c' are counts of a level, 0 where it does not occur):
+
+    - a level with c, c' >= 1, ``|c - c'|`` = 1 is shown or not with probabilities in a ratio of at most e**(1/s), as its noisy count is;
+    - a level with c = 1, c' = 0 is shown with probability p, against 0.
+
+    *add_or_remove_one.* One count changes by 1, so the loss is (1/s, 0) or (0, p).
+
+    *replace_one.* The row leaves a level a and comes to a level b. Levels are shown independently, so the law of what is shown is a
+    product, and losses of its factors add. If both occur in both tables: (2/s, 0). If a or b occurs in one table only: (1/s, p). If each
+    of them occurs in one table only, a here and b there, the first table shows {a} with probability p and else nothing of the two, the
+    second {b} with p and else nothing: no event differs by more than p, so the loss is (0, p), not (0, 2p).
+
+    So one table costs (l/s, p), with l = 1 or 2 counts that change; a row in which a column is missing changes fewer. The tables of
+    several columns are independent given the rows, and their losses add: **(k l / s, k p)** for k tables. The threshold is the least whole
+    number with ``k p <= delta``, by certified bounds on q**t.
+
+    Attributes
+    ----------
+    relation : {"replace_one", "add_or_remove_one"}
+    n_tables : int
+        In each a row has one level, or none.
+    noise : DiscreteLaplace
+    threshold : int
+        At least 1.
+    loss : PrivacyLoss
+        (epsilon, delta): what is charged.
+
+    References
+    ----------
+    .. [1] Korolova, Kenthapadi, Mishra, Ntoulas (2009), "Releasing search queries and clicks privately".
+    .. [2] Vadhan (2017), "The complexity of differential privacy", theorem 3.5 (stability-based histograms).
+    """
+
+    relation: str
+    n_tables: int
+    noise: DiscreteLaplace
+    threshold: int
+    loss: PrivacyLoss
+
+    def check(self, relation: str, n_tables: int, rng: RandomBits, name: str) -> None:
+        """Raise unless noise and threshold cover what is charged, of tables under a relation: nobody pays for less than is lost.
+
+        Parameters
+        ----------
+        relation : {"replace_one", "add_or_remove_one"}
+        n_tables : int
+        rng : SecureBits or SeededBits
+        name : str
+            Of the release, for messages.
+        """
+        check_stream(rng)
+        if (relation, n_tables) != (self.relation, self.n_tables):
+            raise ValueError(
+                f"{shown(name)} was planned for {self.n_tables} tables under {self.relation!r}, got {n_tables} under {relation!r}; "
+                "plan it anew."
+            )
+        if self.loss.is_infinite:
+            return
+        scale = self.noise.scale
+        covered = isinstance(self.noise, DiscreteLaplace) and isinstance(scale, Fraction) and 0 < scale <= _LARGEST_SCALE
+        covered = covered and self.loss.rho is None and self.loss.epsilon * scale >= units(relation, n_tables).l1
+        if not (covered and is_whole(self.threshold, 1) and is_hidden(scale, self.threshold, self.loss.delta / n_tables)):
+            raise ValueError(
+                f"Showing levels of {shown(name)} above {shown(self.threshold)} with {self.noise.describe()} costs more than the loss "
+                f"{self.loss} that is charged; use `discovery`, which makes them together."
+            )
+
+    def shown_levels(self, counts: Mapping[Any, int], rng: RandomBits) -> list[Any]:
+        """Draw the noise of one table, and return the levels above the threshold: numbers first, then words, each in order.
+
+        Parameters
+        ----------
+        counts : dict of level to int
+            Of one table; exact, and **private**: only `PrivacyAccountant.release_discovered`, which charges, calls this.
+        rng : SecureBits or SeededBits
+        """
+        levels = sorted((level for level, count in counts.items() if count >= 1), key=order_of_level)
+        noisy = np.array([counts[level] for level in levels], dtype=np.int64) + self.noise.sample(len(levels), rng)
+        return [level for level, count in zip(levels, noisy.tolist(), strict=True) if count > self.threshold]
+
+
+def order_of_level(level: Any) -> tuple[bool, Any]:
+    """Return what levels are sorted by, so that their order says nothing about rows: whole numbers first, then words."""
+    return isinstance(level, str), level
+
+
+def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
+    """Return the noise and the least threshold that show levels of tables at a share of the budget.
+
+    Parameters
+    ----------
+    relation : {"replace_one", "add_or_remove_one"}
+    n_tables : int
+        At least 1.
+    share : PrivacyLoss
+        (epsilon, delta), delta above 0; an infinite epsilon means no noise, and shows every level that occurs.
+
+    Returns
+    -------
+    discovery : Discovery
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import PrivacyLoss, discovery
+    >>> discovery("replace_one", 1, PrivacyLoss(epsilon=0.5, delta=1e-6)).threshold
+    53
+    """
+    if share.is_infinite:
+        return Discovery(relation, n_tables, DiscreteLaplace(0), 0, share)
+    if share.rho is not None or not share.delta:
+        raise ValueError(f"Levels can be shown at a loss in epsilon with delta > 0 only, got {share}; give a delta such as 1e-6.")
+    scale = laplace_scale(units(relation, n_tables).l1, share.epsilon)
+    if scale > _LARGEST_SCALE:
+        raise ValueError(f"epsilon is too small to show levels of {n_tables} columns, got {float(share.epsilon):g}; use a larger epsilon.")
+    return Discovery(relation, n_tables, DiscreteLaplace(scale), _threshold(scale, share.delta / n_tables), share)
+
+
+def is_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool:
+    """Whether a level that one row has is surely shown with probability at most `delta`: ``q**t / (1 + q) <= delta``.
+
+    The unit that is added to the upper bound on q**t pays for noise that wraps modulo 2**64.
+    """
+    bits = min(_BITS, 64 + max(0, delta.denominator.bit_length() - delta.numerator.bit_length()))
+    high = exp_minus(threshold / scale, bits)[1] + 1
+    return high <= delta * ((1 << bits) + exp_minus(1 / scale, bits)[0])
+
+
+def _threshold(scale: Fraction, delta: Fraction) -> int:
+    q = math.exp(-float(1 / scale))
+    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
+    threshold = max(1, math.floor(-float(scale) * (log_delta + math.log1p(q))))  # to begin with: floats may be wrong by one or two
+    while not is_hidden(scale, threshold, delta):
+        threshold += 1
+    while threshold > 1 and is_hidden(scale, threshold - 1, delta):
+        threshold -= 1
+    return threshold
+
+
+def checked_tables(tables: Sequence[Mapping[Any, int]]) -> list[dict[Any, int]]:
+    """Return tables of exact counts as they are; refuse other numbers, without a word about them."""
+    listed = [dict(table) for table in tables]
+    if not all(is_whole(count, 0) for table in listed for count in table.values()):
+        raise TypeError("tables must hold whole numbers of rows, so that their sensitivity is exact; count them.")
+    return listed

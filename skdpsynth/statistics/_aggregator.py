@@ -1,0 +1,40 @@
+"""What is summed over rows: a public rule, apart from the rows."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Chunk
+
+
+class Aggregator(ABC):
+    """The rule of a sum: it makes an empty statistic, and adds the rows of a chunk to one.
+
+    It holds public facts alone and can be pickled and saved, so it goes to where the rows are. Sums of whole numbers are associative, so a
+    table may be cut into chunks anywhere, and chunks added in any order: the statistic is the same to the last bit.
+    """
+
+    @abstractmethod
+    def zero(self) -> Any:
+        """Return the statistic of no rows."""
+
+    @abstractmethod
+    def add(self, statistic: Any, chunk: Chunk) -> Any:
+        """Return the statistic with the rows of a chunk added; `statistic` may be changed in place."""
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers the statistic holds."""
+        return len(self.zero().flat)
+
+    def of(self, chunk: Chunk) -> Any:
+        """Return the statistic of a chunk."""
+        return self.add(self.zero(), chunk)
+
+    def from_flat(self, values: np.ndarray) -> Any:
+        """Return the statistic whose numbers, laid out as its ``flat``, are these."""
+        return self.zero().filled(values)
+
+    def __str__(self) -> str:
+        return f"{self.n_values} sums by {type(self).__name__}"

@@ -1,0 +1,42 @@
+"""From rows to sums: wherever the rows are."""
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Rows
+from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._dask import total_of_partitions
+from skdpsynth.statistics._pushdown import pushed
+from skdpsynth.statistics._question import Question
+from skdpsynth.statistics._statistic import Statistic
+
+
+def total(rows: Rows, aggregator: Aggregator) -> Any:
+    """Return the statistic of all rows: the same whatever their source, how they are cut into chunks, and who adds them up.
+
+    Parameters
+    ----------
+    rows : Rows
+    aggregator : Aggregator
+
+    Returns
+    -------
+    statistic : object
+    """
+    if rows.are_remote:
+        answer = rows.origin.ask(Question(rows.origin.columns, rows.maps, aggregator))
+        if not isinstance(answer, np.ndarray | Statistic):
+            raise TypeError(
+                "an answer must be a sum of `question.of(chunk)`, or a vector of int64 numbers, got a "
+                f"{type(answer).__name__}; add them up by +."
+            )
+        return aggregator.from_flat(answer if isinstance(answer, np.ndarray) else answer.flat)
+    if (statistic := pushed(rows, aggregator)) is not None:
+        return statistic
+    if rows.are_spread:
+        return total_of_partitions(rows, aggregator)
+    states = rows.folded(aggregator.zero, lambda statistic, _, chunk: aggregator.add(statistic, chunk))
+    return reduce(add, states)

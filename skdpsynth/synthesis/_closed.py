@@ -1,0 +1,74 @@
+"""Schemas of which bounds and levels are bought."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from skdpsynth.domain import Closing, Rows, Schema, bounded, listed_levels
+from skdpsynth.fitting import (
+    BOUNDS_SHARE,
+    Budget,
+    Facts,
+    buy_bounds,
+    buy_levels,
+    set_aside,
+    warn_of_few,
+    warn_of_unseen,
+    without_levels_share,
+)
+from skdpsynth.statistics import total
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """What is known once facts were bought.
+
+    Attributes
+    ----------
+    schema : Schema
+        With bounds and levels, of all columns.
+    rows : Rows
+        As `read` gives them by that schema.
+    facts : Facts
+        Of what is left of the budget.
+    """
+
+    schema: Schema
+    rows: Rows
+    facts: Facts
+
+
+def close(schema: Schema, dtypes: tuple[str, ...], rows: Rows, facts: Facts, rho: str | None, budget: Budget) -> Closed:
+    """Buy the levels, then the bounds that a schema lacks.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of all columns.
+    dtypes : tuple of str
+    rows : Rows
+        As `read` gives them by this schema.
+    facts : Facts
+    rho : {None, "gaussian", "zcdp"}
+        What all that follows is charged in, as `Plan` says.
+    budget : Budget
+    """
+    names, coded, dtype_of = list(schema.coded), schema.coded, dict(zip(schema, dtypes, strict=True))
+    bought: dict[Hashable, Any] = {}
+    if facts.unlisted:
+        columns = [names[place] for place in facts.unlisted]
+        found = buy_levels(partial(total, rows), facts.unlisted, facts, budget)
+        warn_of_few(columns, found, budget)
+        bought |= {name: listed_levels(coded[name], levels, dtype_of[name]) for name, levels in zip(columns, found, strict=True)}
+        facts = without_levels_share(facts)
+    if facts.unknown is not None:
+        columns = [names[place] for place in facts.unknown.columns]
+        aside = set_aside(facts, BOUNDS_SHARE, rho)
+        box = buy_bounds(partial(total, rows), facts.unknown, aside.loss, budget, facts.n_samples)
+        warn_of_unseen([name for name, is_seen in zip(columns, box.is_seen, strict=True) if not is_seen], budget)
+        bought |= {name: bounded(coded[name], low, high) for name, low, high in zip(columns, box.low, box.high, strict=True)}
+        facts = aside.left_of(facts)
+    closed = Schema({**schema, **bought})
+    rows = rows.map(Closing({place: bought[name] for place, name in enumerate(names) if name in bought})).kept()
+    return Closed(closed, rows, replace(facts, schema=closed.coded, unknown=None, unlisted=()))

@@ -1,0 +1,111 @@
+"""One sample that a caller asked for: as a table, in batches, or in a file."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_random_state
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.domain import checked_path, length_of, regrouped, write_table
+
+BATCH = 1 << 16  # rows of a batch
+_CELLS = 1 << 23  # of rows times columns in a batch of a file, where rows are wide
+_LEAST_ROWS = 1 << 10
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A sample, before it is drawn.
+
+    Attributes
+    ----------
+    container : Container or MixedTable
+    n_features : int
+    n_samples : int
+    rng : numpy.random.Generator
+    rows : callable
+        ``rows(n_samples, rng)`` gives all rows.
+    blocks : callable
+        ``blocks(n_samples, rng)`` gives an iterator of parts.
+    """
+
+    container: Any
+    n_features: int
+    n_samples: int
+    rng: np.random.Generator
+    rows: Callable[[int, np.random.Generator], Any]
+    blocks: Callable[[int, np.random.Generator], Iterator[Any]]
+
+    def to(self, out: Any) -> Any:
+        """Return a table, or write it to a file and return its path."""
+        if out is None:
+            with np.errstate(all="ignore"):  # underflow is expected, and no error to a caller who asks for errors
+                return self.container.fill(self.rows(self.n_samples, self.rng))
+        place = checked_path(out)
+        size = max(_LEAST_ROWS, min(BATCH, _CELLS // self.n_features))
+        with np.errstate(all="ignore"):
+            specimen = self.container.specimen(self.n_features, self.n_samples)
+        write_table(place, specimen, self.batches(size), Path(os.fspath(out)).suffix.lower())
+        return out
+
+    def batches(self, size: Any) -> Iterator[Any]:
+        """Return an iterator of tables of `size` rows."""
+        if not is_whole(size, 1):
+            raise ValueError(f"batch_size must be a positive integer, got {shown(size)}; {BATCH} is the default.")
+        with np.errstate(all="ignore"):
+            blocks = self.blocks(self.n_samples, self.rng)
+        return self._filled(regrouped(blocks, int(size)))
+
+    def _filled(self, parts: Iterator[Any]) -> Iterator[Any]:
+        start = 0
+        while True:
+            with np.errstate(all="ignore"):  # not while the caller has the table
+                part = next(parts, None)
+                if part is None:
+                    return
+                table = self.container.fill(part, start, self.n_samples)
+            start += length_of(part)
+            del part
+            yield table
+
+
+def checked_number(n_samples: Any) -> int:
+    """Return a number of rows, or refuse it."""
+    if not is_whole(n_samples, 1):
+        raise ValueError(f"n_samples must be a positive integer or None, got {shown(n_samples)}.")
+    return int(n_samples)
+
+
+def checked_generator(random_state: Any) -> np.random.Generator:
+    """Return a numpy Generator for a seed; what is none is refused here, because scikit-learn's own message would print a table."""
+    if random_state is None:
+        return np.random.default_rng()
+    if not (is_whole(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
+        raise ValueError(
+            f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {shown(random_state)}; None is fresh."
+        )
+    return np.random.default_rng(np.frombuffer(check_random_state(random_state).bytes(32), dtype=np.uint32))
+
+
+def batches_of(model: Any, n_samples: int, size: int, seeds: Callable[[], Any]) -> Iterator[np.ndarray]:
+    """Yield rows of a fitted synthesizer, also of one that has only `sample`, as arrays of `size` rows.
+
+    Parameters
+    ----------
+    model : fitted synthesizer
+    n_samples : int
+    size : int
+    seeds : callable
+        Gives a RandomState each time it is called; once now.
+    """
+    seed = seeds()
+    if hasattr(model, "sample_batches"):
+        batches = model.sample_batches(n_samples, size, random_state=seed)
+    else:
+        sizes = (min(size, n_samples - start) for start in range(0, n_samples, size))
+        batches = (model.sample(rows, random_state=seed) for rows in sizes)  # a RandomState goes on
+    return (np.asarray(batch) for batch in batches)

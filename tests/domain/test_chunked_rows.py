@@ -1,0 +1,95 @@
+"""The rows of one fit: chunks that can be read again."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from skdpsynth.domain import Rows, _rows
+from skdpsynth.domain._source import open_source
+
+
+def twice(chunk):
+    return 2 * chunk
+
+
+def held_and_chunked(n=20, cuts=(3, 4, 15)):
+    X = np.random.default_rng(0).random((n, 3))
+    chunks = open_source(np.split(X, cuts))
+    return X, [Rows.held(X), Rows(chunks, 3)]
+
+
+def test_every_reading_yields_all_rows():
+    X, made = held_and_chunked()
+    for rows in made:
+        for _ in range(2):
+            np.testing.assert_array_equal(np.concatenate(list(rows.chunks())), X)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_maps_come_in_their_order_and_keeping_them_changes_nothing(n_jobs, monkeypatch):
+    monkeypatch.setattr(_rows, "_LEAST_ROWS", 4)
+    X, made = held_and_chunked()
+    for rows in (replace(rows, n_jobs=n_jobs) for rows in made):
+        mapped = rows.map(twice).map(np.floor)
+        for same in (mapped, mapped.kept()):
+            np.testing.assert_array_equal(same.collected(), np.floor(2 * X))
+
+
+def test_only_rows_in_memory_are_kept():
+    _, (held, chunked) = held_and_chunked()
+    assert held.map(twice).kept().maps == ()
+    assert chunked.map(twice).kept().maps == (twice,)
+
+
+@given(positions=st.lists(st.integers(0, 19), unique=True))
+def test_rows_at_some_positions_come_in_the_order_asked_for(positions):
+    X, made = held_and_chunked()
+    for rows in made:
+        np.testing.assert_array_equal(rows.taken(np.array(positions, dtype=int)), X[positions])
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 20, 50])
+def test_rows_in_memory_are_cut_into_views(n_rows):
+    X, (held, _) = held_and_chunked()
+    chunks = list(held.chunks(n_rows))
+    assert [len(chunk) for chunk in chunks[:-1]] == [n_rows] * (len(chunks) - 1)
+    assert all(np.shares_memory(chunk, X) for chunk in chunks)
+
+
+def test_columns_and_sparse_rows_are_chunks_too():
+    columns = [np.arange(5), np.arange(5.0)]
+    assert [len(chunk[0]) for chunk in Rows.held(columns).chunks(2)] == [2, 2, 1]
+    sparse = Rows.held(csr_array(np.eye(5)))
+    assert [chunk.shape for chunk in sparse.chunks(3)] == [(3, 5), (2, 5)]
+
+
+def test_no_repr_tells_of_rows():
+    assert repr(Rows.held(np.full((7, 1), 0.25))) == "Rows(n_features=1)"
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_small_rows_are_kept_as_their_maps_made_them(n_jobs, monkeypatch):
+    monkeypatch.setattr(_rows, "_LEAST_ROWS", 4)
+    X, _ = held_and_chunked()
+    for rows in (Rows.held(X, n_jobs=n_jobs), Rows(open_source(np.split(X, [3, 4, 15])), 3, 20, n_jobs=n_jobs)):
+        kept = rows.map(twice).kept_if_small(24)
+        assert kept.are_held
+        np.testing.assert_array_equal(kept.collected(), 2 * X)
+
+
+def test_large_rows_are_made_at_every_reading(monkeypatch):
+    monkeypatch.setattr(_rows, "_MOST_KEPT", 20 * 24 - 1)
+    X, _ = held_and_chunked()
+    assert Rows.held(X).map(twice).kept_if_small(24).maps == (twice,)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_columns_are_kept_as_columns(n_jobs, monkeypatch):
+    monkeypatch.setattr(_rows, "_LEAST_ROWS", 2)
+    columns = [np.arange(9), np.arange(9.0)]
+    kept = Rows.held(columns, n_jobs=n_jobs).map(lambda chunk: [2 * column for column in chunk]).kept()
+    assert [column.tolist() for column in kept.collected()] == [(2 * column).tolist() for column in columns]

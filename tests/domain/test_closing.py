@@ -1,0 +1,146 @@
+"""Schemas whose bounds or levels are bought: how cells are read until then, and after."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.domain import Closing, Continuous, Nominal, Schema, listed_levels, made_up_kinds, read, unknown_of, unlisted_in
+from skdpsynth.domain._level_cells import level_cells
+from skdpsynth.domain._table import read_table
+
+OPEN = Schema({"x": Continuous(bounds="private"), "n": Continuous(bounds="private", integer=True, nullable=True), "w": Nominal("private")})
+
+
+class Strange:
+    """An object that must not be asked anything."""
+
+    def __hash__(self):
+        raise AssertionError("31415")
+
+    def __eq__(self, other):
+        raise AssertionError("31415")
+
+    def __int__(self):
+        raise AssertionError("31415")
+
+
+def test_strings_and_whole_numbers_are_levels_and_anything_else_is_missing():
+    cells = ["a", "", np.str_("b"), 3, np.int8(3), 3.0, np.float32(3), True, np.True_, -7, 2**63, "ä"]
+    assert level_cells(cells).tolist() == ["a", "", "b", 3, 3, 3, 3, 1, 1, -7, 2**63, "ä"]
+    junk = [
+        None,
+        math.nan,
+        2.5,
+        math.inf,
+        1e300,
+        2**64,
+        -(2**63) - 1,
+        pd.NA,
+        pd.NaT,
+        b"a",
+        (1,),
+        [1],
+        {},
+        3j,
+        Strange(),
+        "x" * 101,
+        "\ud800",
+    ]
+    junk += [np.timedelta64(1, "D"), np.datetime64("2020-01-01")]
+    assert level_cells(junk).tolist() == [None] * len(junk)
+
+
+def test_equal_cells_become_levels_of_one_type():
+    """Else which of them came first would tell of rows."""
+    assert {type(level) for level in level_cells([1, 1.0, True, np.int64(1), np.float16(1)])} == {int}
+
+
+def frame():
+    return pd.DataFrame({"x": [0.5, math.nan, 1e9], "n": [2.4, math.nan, -1e9], "w": ["a", None, "b"]})
+
+
+def test_without_bounds_and_levels_cells_are_read_as_they_stand():
+    table, raw = read_table(frame())
+    x, n, w = read(raw, OPEN, table.dtypes)
+    np.testing.assert_array_equal(x, [0.5, math.nan, 1e9])
+    np.testing.assert_array_equal(n, [2, math.nan, -1e9])
+    assert w.tolist() == ["a", None, "b"]
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_closed_columns_are_those_that_the_closed_schema_reads(nullable):
+    kinds = [Continuous(-1.0, 3.0), Continuous(-2, 5, nullable=nullable), Nominal(["z", "b", "a"], nullable=nullable)]
+    closed = Schema(dict(zip(OPEN, kinds, strict=True)))
+    table, raw = read_table(frame())
+    expected = read(raw, closed, table.dtypes)
+    for got, wanted in zip(Closing(dict(enumerate(kinds)))(read(raw, OPEN, table.dtypes)), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == wanted.dtype
+
+
+def test_what_is_public_of_unknown_columns_follows_from_dtypes():
+    unknown = unknown_of(OPEN, ("float32", "int64", "object"))
+    assert unknown.columns == (0, 1)
+    assert unknown.least.tolist() == [-float(np.finfo("float32").max), -(2.0**53)]
+    assert unknown.whole.tolist() == [False, True]
+    assert unlisted_in(OPEN) == (2,)
+    assert unknown_of(Schema({"x": (0, 1)}), ("int64",)) is None
+
+
+def test_made_up_kinds_are_stated():
+    schema = made_up_kinds(OPEN, 65)
+    assert not any(kind.unstated for kind in schema.values())
+    assert (schema["n"].integer, schema["n"].nullable, schema["w"].n_codes) == (True, True, 65)
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "dtype", "levels"),
+    [
+        (Nominal("private", nullable=True), ["a", "b"], "object", ("a", "b")),
+        (Nominal("private"), ["a", "b"], "str", ("other", "a", "b")),
+        (Nominal("private"), ["a", "other"], "str", ("other", "a")),
+        (Nominal("private"), [], "str", ("other", "none")),
+        (Nominal("private", nullable=True), [], "str", ("other", "none")),
+        (Nominal("private", nullable=True), ["none"], "str", ("none", "other")),
+        (Nominal("private"), [3, 5], "int64", (3, 5)),
+        (Nominal("private"), [1], "int64", (1, 0)),
+        (Nominal("private"), [0], "bool", (0, 1)),
+        (Nominal("private"), [7], "uint8", (7, 0)),
+        (Nominal("private"), [], "float64", (0, 1)),
+    ],
+)
+def test_levels_that_are_found_are_completed_by_a_public_rule(kind, found, dtype, levels):
+    assert listed_levels(kind, found, dtype).levels == levels
+
+
+GROUPED = Nominal(["10115", "10117", "80331"], groups={"10115": "Berlin", "10117": "Berlin", "80331": "Munich"})
+
+
+def test_groups_are_numbered_in_the_order_in_which_they_come():
+    assert GROUPED.group_numbers.tolist() == [0, 0, 1]
+    assert Nominal(GROUPED.levels, groups=1).group_numbers.tolist() == [0, 0, 1]
+    assert Nominal(GROUPED.levels, groups=["b", "a", "b"]).group_numbers.tolist() == [0, 1, 0]
+    assert Nominal(GROUPED.levels).group_numbers.tolist() == [0, 0, 0]
+
+
+def test_groups_survive_files():
+    for kind in (GROUPED, Nominal(GROUPED.levels, groups=2), Nominal("private", groups=2)):
+        schema = Schema({"plz": kind})
+        assert Schema.from_json(schema.to_json()) == schema
+        pytest.importorskip("yaml")
+        assert Schema.from_yaml(schema.to_yaml()) == schema
+
+
+@pytest.mark.parametrize("groups", [0, -1, 1.5, "ab", ["a"], {"10115": 1}, [1, 2, None], {1, 2}, True])
+def test_groups_that_do_not_fit_are_refused(groups):
+    with pytest.raises(ValueError, match="groups must"):
+        Nominal(GROUPED.levels, groups=groups)
+
+
+def test_groups_of_levels_that_are_not_stated_are_prefixes():
+    with pytest.raises(ValueError, match="groups must"):
+        Nominal("private", groups={"a": "b"})
+    with pytest.raises(ValueError, match="groups must"):
+        Nominal([1, 2, 3], groups=1)

@@ -1,0 +1,438 @@
+"""Columns of dates and times: whole numbers for mechanisms, and back in the caller's dtype."""
+
+import datetime
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import skdpsynth
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Schema, read, read_table
+from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
+
+pa = pytest.importorskip("pyarrow")
+
+DAY, BERLIN = datetime.timedelta(days=1), "Europe/Berlin"
+DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), datetime.date(2021, 12, 31)]
+TIMES = [datetime.datetime(2020, 1, 1, 0, 0, 1), datetime.datetime(2020, 2, 29, 23, 59, 59), datetime.datetime(2021, 12, 31, 12)]
+DATE, TIME = Date("2020-01-01", "2021-12-31"), DateTime("2020-01-01", "2021-12-31T23:59:59")
+ZONED = DateTime("2020-01-01T00:00+00:00", "2021-12-31T23:59:59+00:00")
+
+
+def values_of(X, kind):
+    table, raw = read_table(X)
+    table = table.match(Schema({table.columns[0]: kind}))
+    return read(raw, table.schema, table.dtypes)[0]
+
+
+def again(X, kind):
+    table, raw = read_table(X)
+    table = table.match(Schema({table.columns[0]: kind}))
+    return table.fill(read(raw, table.schema, table.dtypes))
+
+
+# Kinds
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (datetime.date(2015, 1, 1), datetime.date(2020, 12, 31)),
+        ("2015-01-01", "2020-12-31"),
+        (pd.Timestamp("2015-01-01"), pd.Timestamp("2020-12-31 10:00")),
+        (np.datetime64("2015-01-01"), np.datetime64("2020-12-31T23:00")),
+        ("20150101", datetime.datetime(2020, 12, 31, 8)),
+    ],
+    ids=["dates", "texts", "timestamps", "datetime64", "mixed"],
+)
+def test_bounds_of_dates_may_be_written_in_many_ways(bounds):
+    assert Date(*bounds) == Date(datetime.date(2015, 1, 1), datetime.date(2020, 12, 31))
+
+
+def test_dates_are_days_since_the_lower_bound_for_mechanisms():
+    assert Date("2020-01-01", "2020-12-31", nullable=True).coded == Continuous(0, 365, nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "units"), [("day", 1), ("hour", 24), ("minute", 1440), ("second", 86400), ("millisecond", 86400000)]
+)
+def test_times_are_units_of_their_resolution_for_mechanisms(resolution, units):
+    assert DateTime("2020-01-01", "2020-01-02", resolution=resolution).coded == Continuous(0, units)
+
+
+def test_bounds_with_a_zone_are_kept_in_utc():
+    kind = DateTime("2020-01-01T01:00+01:00", "2020-12-31T00:00-01:00")
+    assert (kind.low.isoformat(), kind.high.isoformat()) == ("2020-01-01T00:00:00+00:00", "2020-12-31T01:00:00+00:00")
+
+
+times = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1))
+RESOLUTIONS = ["day", "hour", "minute", "second", "millisecond", "microsecond"]
+
+
+@given(times, times, st.sampled_from(RESOLUTIONS), st.booleans(), st.sampled_from([None, datetime.UTC]))
+@settings(max_examples=100, deadline=None)
+def test_repr_json_and_copies_of_a_kind_of_times_make_it_again(low, high, resolution, null, zone):
+    low, high = (end.replace(tzinfo=zone) for end in sorted((low, high + 2 * DAY)))
+    if high - low < 2 * DAY:
+        high += 2 * DAY
+    kinds = [DateTime(low, high, resolution=resolution, nullable=null), Date(low.date(), high.date(), nullable=null)]
+    for kind in kinds:
+        schema = Schema({"a": kind})
+        assert eval(repr(kind)) == kind
+        assert pickle.loads(pickle.dumps(kind)) == kind
+        assert Schema.from_json(schema.to_json()) == clone(MixedTypeEncoder(schema)).schema == schema
+        assert len({kind, eval(repr(kind))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kind"),
+    [
+        (("2020-01-01", "2020-12-31"), Date),
+        ((datetime.date(2020, 1, 1), datetime.date(2020, 12, 31)), Date),
+        ((np.datetime64("2020-01-01"), np.datetime64("2020-12-31")), Date),
+        (("2020-01-01", "2020-12-31T10:00"), DateTime),
+        ((datetime.datetime(2020, 1, 1), datetime.date(2020, 12, 31)), DateTime),
+        ((pd.Timestamp("2020-01-01"), pd.Timestamp("2020-12-31")), DateTime),
+        ((np.datetime64("2020-01-01T00"), np.datetime64("2020-12-31T00")), DateTime),
+    ],
+)
+def test_a_tuple_of_days_means_dates_and_one_with_a_time_of_day_times(bounds, kind):
+    assert type(Schema({"a": bounds})["a"]) is kind
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Date("2020-01-01", "2020-01-01"), "low < high"),
+        (lambda: Date("2020-12-31", "2020-01-01"), "low < high"),
+        (lambda: Date("2020-01-01", "soon"), "two dates or times"),
+        (lambda: Date("2020-01-01", None), "two dates or times"),
+        (lambda: Date(pd.NaT, "2020-01-01"), "two dates or times"),
+        (lambda: Date(np.datetime64("NaT"), "2020-01-01"), "two dates or times"),
+        (lambda: Date(2015, 2020), "two dates or times"),
+        (lambda: Date("2020-01-01T00:00+00:00", "2020-12-31T00:00+00:00"), "use DateTime"),
+        (lambda: DateTime("2020-01-01T00:00+00:00", "2020-12-31"), "both have a time zone or neither"),
+        (lambda: DateTime("2020-01-01", "2020-01-02", resolution="month"), "resolution must be one of"),
+        (lambda: DateTime("2020-01-01T10:00:01", "2020-01-01T10:00:59", resolution="minute"), "low < high"),
+        (lambda: DateTime("1500-01-01", "2020-01-02", resolution="microsecond"), "coarser resolution"),
+        (lambda: Date("2020-01-01", "2020-12-31", nullable=3), "nullable must be"),
+        (lambda: Date("2020-01-01", bounds="private"), "without low and high"),
+        (lambda: Date(bounds="auto"), "'private' or 'open'"),
+    ],
+)
+def test_wrong_bounds_of_times_are_refused_in_one_sentence(make, words):
+    with pytest.raises(ValueError, match=rf"^[^\n]*{words}[^\n]*\.$"):
+        make()
+
+
+# Every dtype comes back
+
+
+def zoned(times):
+    return [time.replace(tzinfo=datetime.UTC) for time in times]
+
+
+PANDAS = {
+    "datetime64[s]": (TIMES, TIME),
+    "datetime64[ms]": (TIMES, TIME),
+    "datetime64[us]": (TIMES, TIME),
+    "datetime64[ns]": (TIMES, TIME),
+    f"datetime64[us, {BERLIN}]": (zoned(TIMES), ZONED),
+    "datetime64[ns, UTC+01:00]": (zoned(TIMES), ZONED),
+    "timestamp[us][pyarrow]": (TIMES, TIME),
+    f"timestamp[ns, tz={BERLIN}][pyarrow]": (zoned(TIMES), ZONED),
+    "date32[day][pyarrow]": (DAYS, DATE),
+    "date64[ms][pyarrow]": (DAYS, DATE),
+    "object of dates": (DAYS, DATE),
+    "object of times": (TIMES, TIME),
+    "object of zoned times": (zoned(TIMES), ZONED),
+}
+
+
+@pytest.mark.parametrize("null", [False, True])
+@pytest.mark.parametrize("dtype", PANDAS)
+def test_times_of_pandas_come_back_with_their_dtype(dtype, null):
+    told, kind = PANDAS[dtype]
+    column = pd.Series([*told, *[None] * null], dtype=dtype.split(" of ")[0])
+    out = again(pd.DataFrame({"a": column}), type(kind)(kind.low, kind.high, nullable=null))["a"]
+    assert out.dtype == column.dtype
+    assert [None if pd.isna(cell) else cell for cell in out] == [None if pd.isna(cell) else cell for cell in column]
+    assert [type(cell) for cell in out] == [type(cell) for cell in column]
+
+
+POLARS = {
+    "Date": (pl.Date, DAYS, DATE),
+    "ms": (pl.Datetime("ms"), TIMES, TIME),
+    "us": (pl.Datetime("us"), TIMES, TIME),
+    "ns": (pl.Datetime("ns"), TIMES, TIME),
+    "zone": (pl.Datetime("us", BERLIN), zoned(TIMES), ZONED),
+}
+
+
+@pytest.mark.parametrize("null", [False, True])
+@pytest.mark.parametrize("case", POLARS)
+def test_times_of_polars_and_pyarrow_come_back_with_their_dtype(case, null):
+    dtype, told, kind = POLARS[case]
+    frame = pl.DataFrame({"a": pl.Series([*told, *[None] * null]).cast(dtype)})
+    kind = type(kind)(kind.low, kind.high, nullable=null)
+    out = again(frame, kind)
+    assert out.equals(frame)
+    assert out.schema == frame.schema
+    assert again(frame.to_arrow(), kind).equals(frame.to_arrow())
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
+def test_times_of_an_array_come_back_with_their_dtype(unit):
+    X = np.array([["2020-01-01"], ["2020-02-29"], ["2021-12-31"]], dtype=f"M8[{unit}]")
+    for kind in (DATE, TIME):
+        out = again(X, kind)
+        assert out.dtype == X.dtype
+        np.testing.assert_array_equal(out, X)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["2020-01-01", "2021-12-31", "2020-02-29"], DATE),
+        (["2020-01-01T00:00:01", "2021-12-31T10:00:00", "2020-02-29T23:59:59"], TIME),
+        (["2020-01-01T00:00:01+00:00", "2021-12-31T10:00:00+00:00"], ZONED),
+        (["2020-01-01T00:00:01.500", "2020-01-01T12:00:00.000"], DateTime("2020-01-01", "2020-01-02", resolution="millisecond")),
+    ],
+    ids=["dates", "times", "zone", "milliseconds"],
+)
+def test_texts_in_iso_format_come_back_as_such(texts, kind):
+    assert again(pd.DataFrame({"a": pd.array(texts, dtype="string")}), kind)["a"].tolist() == texts
+    assert again(pl.DataFrame({"a": texts}), kind)["a"].to_list() == texts
+    out = again(np.array(texts)[:, None], kind)
+    assert out.dtype.kind == "U"
+    assert out[:, 0].tolist() == texts
+
+
+def test_categories_of_text_come_back_as_text():
+    X = pd.DataFrame({"a": pd.Categorical(["2020-01-02", "2020-01-01", None])})
+    out = again(X, Date("2020-01-01", "2020-12-31", nullable=True))["a"]
+    assert out.dtype == "string"
+    assert [None if pd.isna(cell) else cell for cell in out] == ["2020-01-02", "2020-01-01", None]
+
+
+def test_a_csv_file_of_dates_goes_in_and_comes_out(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("day,n\n" + "\n".join(f"2020-01-{i:02d},{i}" for i in range(1, 32)) + "\n")
+    model = LatentFactorSynthesizer({"day": ("2020-01-01", "2020-01-31"), "n": (1, 31)}, epsilon=float("inf")).fit(pd.read_csv(path))
+    model.sample(50, random_state=0).to_csv(path, index=False)
+    days = [datetime.date.fromisoformat(day) for day in pd.read_csv(path)["day"]]
+    assert min(days).isoformat() >= "2020-01-01"
+    assert max(days).isoformat() <= "2020-01-31"
+
+
+# Where cells go
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda X: np.array(X["a"], dtype="M8[us]")[:, None]], ids=["pd", "pl", "np"])
+def test_times_are_cut_to_the_resolution_and_clipped_to_the_bounds(make):
+    X = make({"a": [datetime.datetime(1800, 1, 1), datetime.datetime(2020, 1, 2, 23, 59, 59), datetime.datetime(2999, 1, 1)]})
+    np.testing.assert_array_equal(values_of(X, Date("2020-01-01", "2020-12-31")), [0, 1, 365])
+    np.testing.assert_array_equal(values_of(X, DateTime("2020-01-01", "2020-12-31", resolution="hour")), [0, 47, 365 * 24])
+    np.testing.assert_array_equal(values_of(X, DateTime("2020-01-01T00:30", "2020-12-31", resolution="hour")), [0, 47, 365 * 24])
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "m", "s", "ms", "us", "ns"])
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+def test_the_farthest_times_of_every_unit_are_clipped_to_the_bounds(unit, resolution):
+    """No product of 64 bits overflows on the way: the law compares with whole numbers of Python."""
+    X = np.array([-(2**63) + 1, -1, 0, 1, 2**63 - 1]).view(f"M8[{unit}]")[:, None]
+    kind = DateTime("1969-12-31T23:59:59.999", "1970-01-01T00:00:01", resolution=resolution, nullable=True)
+    if resolution == "day":
+        kind = DateTime("1969-12-30", "1970-01-03", resolution=resolution, nullable=True)
+    per_day = {"D": 1, "h": 24, "m": 1440, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
+    ours = dict(zip(RESOLUTIONS, per_day.values(), strict=False))[resolution]
+    wanted = [min(max(int(v) * ours // per_day[unit] - kind.first, 0), kind.coded.high) for v in X.view(np.int64)[:, 0]]
+    np.testing.assert_array_equal(values_of(X, kind), wanted)
+
+
+def test_a_missing_time_is_the_midpoint_where_none_may_be_missing():
+    for X in (pd.DataFrame({"a": [pd.NaT, TIMES[0]]}), pl.DataFrame({"a": [None, TIMES[0]]}), np.array([["NaT"], ["2020-01-01"]], "M8[s]")):
+        assert values_of(X, DATE)[0] == DATE.coded.midpoint
+        assert np.isnan(values_of(X, Date(DATE.low, DATE.high, nullable=True))[0])
+
+
+class Evil(datetime.tzinfo):
+    def utcoffset(self, moment):
+        raise RuntimeError("secret")
+
+
+class Loud(datetime.tzinfo):
+    def utcoffset(self, moment):
+        warnings.warn("secret", UserWarning, stacklevel=2)
+        return datetime.timedelta(0)
+
+
+class Day(datetime.date):
+    def __sub__(self, other):
+        raise RuntimeError("secret")
+
+
+CELLS = {
+    "text": ("secret", None),
+    "number": (20200101, None),
+    "text of a number": ("20200102", 1),
+    "week": ("2020-W01-4", 1),
+    "month": ("2020-01", None),
+    "spaces": (" 2020-01-02", None),
+    "American": ("01/02/2020", None),
+    "time": ("2020-01-02 23:59:59.999999", 1),
+    "offset": ("2020-01-02T23:59:59-05:00", 1),
+    "leap": ("2021-02-29", None),
+    "None": (None, None),
+    "nan": (float("nan"), None),
+    "NaT": (pd.NaT, None),
+    "NA": (pd.NA, None),
+    "datetime64": (np.datetime64("2020-01-02T10"), 1),
+    "datetime64 NaT": (np.datetime64("NaT"), None),
+    "datetime64 far": (np.datetime64("99999-01-01"), None),
+    "Timestamp": (pd.Timestamp("2020-01-02 10:00", tz=BERLIN), 1),
+    "date": (datetime.date(2020, 1, 2), 1),
+    "subclass": (Day(2020, 1, 2), None),
+    "timedelta": (datetime.timedelta(1), None),
+    "own zone": (datetime.datetime(2020, 1, 2, tzinfo=Evil()), None),
+    "zone that warns": (datetime.datetime(2020, 1, 2, tzinfo=Loud()), None),
+    "list": (["2020-01-02"], None),
+    "bytes": (b"2020-01-02", None),
+    "null byte": ("2020-01-02\0", None),
+    "surrogate": ("\ud800", None),
+}
+
+
+@pytest.mark.parametrize(("cell", "day"), CELLS.values(), ids=CELLS)
+def test_every_cell_of_a_column_of_dates_has_its_place(cell, day):
+    X = np.empty((2, 1), dtype=object)
+    X[:, 0] = [0, "2020-12-31"]
+    X[0, 0] = cell
+    for table in (X, pd.DataFrame(X, columns=["a"], dtype=object)):
+        with warnings.catch_warnings(), np.errstate(all="raise"):
+            warnings.simplefilter("error")
+            got = values_of(table, Date("2020-01-01", "2020-12-31", nullable=True))
+        np.testing.assert_array_equal(got, [np.nan if day is None else day, 365])
+
+
+def test_an_offset_in_a_text_is_turned_into_utc():
+    X = pl.DataFrame({"a": ["2020-01-01T01:00:00+01:00", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00"]})
+    for kind in (DateTime("2020-01-01", "2020-01-02"), ZONED):
+        np.testing.assert_array_equal(values_of(X, kind), 0)
+
+
+# Refusals by dtype
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "words"),
+    [
+        (pd.Series(TIMES), ZONED, "no time zone, unlike its bounds"),
+        (pd.Series(zoned(TIMES)), TIME, "has a time zone, unlike its bounds"),
+        (pl.Series(zoned(TIMES)), TIME, "has a time zone, unlike its bounds"),
+        (pd.Series(zoned(TIMES)), DATE, "a day depends on the time zone"),
+        (pd.Series([1, 2]), DATE, "is Date in schema, but has dtype int64"),
+        (pl.Series([1.5]), TIME, "is DateTime in schema, but has dtype Float64"),
+        (pd.Series(TIMES), (0, 1), r"say Date\(low, high\)"),
+        (pd.Series(TIMES), ["a", "b"], r"say Date\(low, high\)"),
+        (pl.Series(DAYS), Nominal([1, 2]), r"say Date\(low, high\)"),
+        (pd.Series(pd.to_timedelta([1])), (0, 1), "total seconds"),
+        (pl.Series([DAY]), DATE, "total seconds"),
+        (pd.Series(pd.period_range("2020", periods=1)), DATE, "to_timestamp"),
+        (pd.Series(pd.interval_range(0, 1)), (0, 1), "two ends"),
+        (pd.Series(pd.arrays.SparseArray([1.0])), (0, 1), "dense"),
+        (pl.Series([[1]]), (0, 1), "parts"),
+        (pl.Series([datetime.time(1)]), (0, 1), "since midnight"),
+        (pl.Series([b"x"]), ["a", "b"], "decode"),
+    ],
+)
+def test_a_dtype_that_does_not_fit_its_kind_is_refused_with_the_way_out(column, kind, words):
+    frame = pl.DataFrame({"a": column}) if isinstance(column, pl.Series) else pd.DataFrame({"a": column})
+    with pytest.raises(TypeError, match=rf"^column 'a' [^\n]*{words}[^\n]*\.$"):
+        values_of(frame, kind)
+
+
+def test_a_dtype_that_can_hold_no_time_within_the_bounds_is_refused():
+    X = np.array([["2020-01-01"]], dtype="M8[ns]")
+    with pytest.raises(TypeError, match=r"^column 0 has dtype [^\n]*no time within its bounds"):
+        MixedTypeEncoder({0: Date("1500-01-01", "1600-01-01")}).fit(X)
+    MixedTypeEncoder({0: Date("1500-01-01", "1700-01-01")}).fit(X)
+
+
+def test_times_beyond_a_dtype_are_the_last_that_it_can_hold():
+    table, _ = read_table(np.array([["2020-01-01"]], dtype="M8[ns]"))
+    out = table.match(Schema({0: Date("1500-01-01", "2500-01-01")})).fill([np.array([0.0, 365_000.0])])
+    assert out.astype("M8[Y]").astype(str)[:, 0].tolist() == ["1677", "2262"]
+
+
+# Everything downstream
+
+
+def visits(n=400):
+    rng = np.random.default_rng(0)
+    start = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+    return pd.DataFrame({"day": start, "late": np.where(start > "2021-01-01", "yes", "no")})
+
+
+SCHEMA = {"day": Date("2020-01-01", "2021-12-31"), "late": ["no", "yes"]}
+
+
+@pytest.mark.parametrize("params", [{}, {"strategy": "scores"}], ids=["marginals", "scores"])
+def test_synthetic_dates_depend_on_other_columns_and_survive_saving(params, tmp_path):
+    X = visits(4000)
+    model = LatentFactorSynthesizer(SCHEMA, epsilon=float("inf"), **params).fit(X)
+    out = model.sample(2000, random_state=0)
+    assert out.dtypes.equals(X.dtypes)
+    assert out["day"].between("2020-01-01", "2021-12-31").all()
+    assert (out["day"] == out["day"].dt.normalize()).all()
+    assert out["day"][out["late"] == "yes"].mean() > out["day"][out["late"] == "no"].mean()
+    assert model.schema_ == Schema(SCHEMA)
+    model.save(tmp_path / "model.zip")
+    again = skdpsynth.load(tmp_path / "model.zip")
+    assert again.schema_ == Schema(SCHEMA)
+    pd.testing.assert_frame_equal(again.sample(20, random_state=1), model.sample(20, random_state=1))
+
+
+def test_encoder_scales_dates_by_their_bounds_and_decodes_them():
+    X = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-07-01", "2020-12-31"])})
+    encoder = MixedTypeEncoder({"day": ("2020-01-01", "2020-12-31")}).fit(X)
+    np.testing.assert_allclose(encoder.transform(X)[:, 0], [0, 182 / 365, 1])
+    pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(X)), X)
+    assert encoder.get_feature_names_out().tolist() == ["day"]
+
+
+def test_metrics_compare_dates_as_numbers():
+    X = visits()
+    later = X.assign(day=X["day"] + pd.Timedelta(days=300))
+    assert marginal_total_variation(X, X, SCHEMA) == correlation_error(X, X, SCHEMA) == 0
+    assert marginal_total_variation(X, later, SCHEMA, order=1) > 0.1
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    assert train_synthetic_test_real(LogisticRegression(C=100), X, X, "late", SCHEMA) > 0.9
+    assert train_synthetic_test_real(Ridge(), X, X, "day", SCHEMA) > 0.3
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize("kind", ["csv", "parquet", *["lazy"] * hasattr(pl.LazyFrame, "collect_batches"), "chunks"])
+def test_a_table_that_is_not_in_memory_gives_the_same_sums_of_dates_and_no_identifiers(kind, tmp_path):
+    X = visits().assign(id=range(400))[["id", "day", "late"]]
+    schema = {**SCHEMA, "id": Identifier()}
+    X.to_csv(tmp_path / "a.csv", index=False)
+    X.to_parquet(tmp_path / "a.parquet")
+    source = {
+        "csv": tmp_path / "a.csv",
+        "parquet": str(tmp_path / "a.parquet"),
+        "lazy": pl.scan_parquet(tmp_path / "a.parquet"),
+        "chunks": [X.iloc[:150], X.iloc[150:]],
+    }[kind]
+    expected = LatentFactorSynthesizer(schema, random_state=0).fit(X)
+    model = LatentFactorSynthesizer(schema, random_state=0).fit(source)
+    assert all(np.array_equal(model.marginals_[key], counts) for key, counts in expected.marginals_.items())
+    assert list(model.sample(3).columns) == ["day", "late"]

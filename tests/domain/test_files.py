@@ -1,0 +1,279 @@
+"""Schemas in files of YAML, and skeletons to fill in."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, Text
+
+yaml = pytest.importorskip("yaml")
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.dataset")
+
+words = st.one_of(
+    st.text(),
+    st.sampled_from(["no", "yes", "on", "null", "~", "1", "1e5", "2020-01-01", "a: b", "# x", "- x", "[", "'", '"', "open", "NaN"]),
+)
+level = st.one_of(words, st.integers(-(2**63), 2**64 - 1), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
+levels = st.lists(level, min_size=2, max_size=30, unique=True)
+bounds = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(lambda b: b[0] < b[1])
+whole = st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53)).filter(lambda b: b[0] < b[1])
+days = st.tuples(st.dates(), st.dates()).filter(lambda b: b[0] < b[1])
+UNSTATED = (st.sampled_from(["open", "private"]), st.booleans())
+kinds = st.one_of(
+    st.builds(lambda b, null: Continuous(*b, nullable=null), st.one_of(bounds, whole), st.booleans()),
+    st.builds(lambda cls, told, null: cls(told, nullable=null), st.sampled_from([Nominal, Ordinal]), levels, st.booleans()),
+    st.builds(lambda cls, b, null: cls(*b, nullable=null), st.sampled_from([Date, DateTime]), days, st.booleans()),
+    st.builds(
+        lambda b, r: DateTime(*(f"{end.isoformat()}T00:00+00:00" for end in b), resolution=r),
+        days,
+        st.sampled_from(["day", "hour", "minute"]),
+    ),
+    st.builds(Identifier, st.one_of(st.booleans(), words.filter(bool))),
+    st.builds(Text),
+    st.builds(lambda cls, word, null: cls(bounds=word, nullable=null), st.sampled_from([Continuous, Date]), *UNSTATED),
+    st.builds(lambda cls, word, null: cls(word, nullable=null), st.sampled_from([Nominal, Ordinal]), *UNSTATED),
+)
+names = st.one_of(words, st.integers(), st.tuples(st.text(), st.integers()))
+schemas = st.dictionaries(names, kinds, min_size=1, max_size=4).map(Schema)
+
+
+@given(schemas)
+@settings(max_examples=200, deadline=None)
+def test_every_schema_survives_yaml(schema):
+    again = Schema.from_yaml(schema.to_yaml())
+    assert again == schema
+    assert repr(again) == repr(schema)  # 1, 1.0 and True are equal
+
+
+@given(schemas)
+@settings(max_examples=100, deadline=None)
+def test_every_schema_survives_json(schema):
+    assert repr(Schema.from_json(schema.to_json())) == repr(schema)
+
+
+def test_yaml_is_written_for_people():
+    schema = Schema({"age": (17, 90), "born": ("1930-01-01", "2005-12-31"), "smokes": ["no", "yes"], "id": Identifier()})
+    text = schema.to_yaml()
+    assert "- name: age\n  kind: continuous\n  bounds: [17, 90]\n  integer: true\n  nullable: false\n" in text
+    assert "  bounds: [1930-01-01, 2005-12-31]\n" in text
+    assert "  levels: ['no', 'yes']\n" in text
+    assert "TODO" not in text
+    assert text.startswith("# ")
+
+
+def test_yaml_survives_a_file(tmp_path):
+    schema = Schema({"age": (17, 90), "sex": ["f", "m"]})
+    schema.to_yaml(tmp_path / "schema.yaml")
+    for path in (tmp_path / "schema.yaml", str(tmp_path / "schema.yaml")):
+        assert Schema.from_yaml(path) == schema
+
+
+def test_what_is_open_is_marked_by_a_todo_in_its_line():
+    text = Schema.skeleton({"age": "int64", "sex": "object", "day": "datetime64[D]"}).to_yaml()
+    assert text.count("open  # TODO: ") == 3
+    text = text.replace("bounds: open", "bounds: [0, 99]", 1).replace("levels: open", "levels: [f, m]")
+    text = text.replace("bounds: open", "bounds: [2020-01-01, 2020-12-31]")
+    assert Schema.from_yaml(text) == Schema({"age": (0, 99), "sex": ["f", "m"], "day": ("2020-01-01", "2020-12-31")})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("columns:\n- name: a\n  kind: continuous\n  bounds: [1", "cannot be read, in line"),
+        ("columns:\n- name: a\n  kind: date\n  bounds: [2020-02-30, 2021-01-01]\n", "cannot be read"),
+        ("- a\n- b\n", "source must hold"),
+        ("columns:\n- name: a\n  kind: nominal\n  levels: [no, yes, maybe]\n", None),
+        ("columns:\n- name: a\n  kind: continuous\n  bounds: [2020-01-01, 2021-01-01]\n", "bounds must be two numbers"),
+        ("columns:\n- name: a\n  kind: nominal\n  levels: [2020-01-01, 2021-01-01]\n", "levels must be strings"),
+        ("columns:\n- name: a\n  kind: continuous\n  bounds: [0, 1]\n  nulable: true\n", "'nulable' looks like 'nullable'"),
+    ],
+)
+def test_wrong_yaml_is_refused_in_one_sentence(text, words):
+    if words is None:  # the words of YAML that are no texts are levels that are none either
+        assert Schema.from_yaml(text)["a"].levels == (False, True, "maybe")
+        return
+    with pytest.raises(ValueError, match=rf"^[^\n]*{words}[^\n]*\.$"):
+        Schema.from_yaml(text)
+
+
+@pytest.mark.parametrize("source", [None, 3, {"columns": []}])
+def test_what_is_neither_a_file_nor_text_of_yaml_is_refused(source):
+    with pytest.raises(ValueError, match=r"^source must be a file of YAML or its text"):
+        Schema.from_yaml(source)
+
+
+def test_without_pyyaml_the_way_out_is_told():
+    script = (
+        "import sys; sys.modules['yaml'] = None\nfrom skdpsynth.domain import Schema\n"
+        "try:\n    Schema({'a': (0, 1)}).to_yaml()\nexcept ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pip install 'skdpsynth[yaml]'" in done.stdout
+
+
+def test_a_kind_may_be_changed_and_the_keys_of_the_old_one_stay():
+    text = "columns:\n- {name: a, kind: identifier, levels: open, nullable: false}\n"
+    assert Schema.from_yaml(text) == Schema({"a": Identifier()})
+
+
+def test_codes_that_begin_with_zero_are_text_in_yaml_and_not_octal():
+    text = "columns:\n- {name: a, kind: nominal, levels: [01067, 01099, 12:30]}\n- {name: b, kind: continuous, bounds: [-1_000, +10]}\n"
+    schema = Schema.from_yaml(text)
+    assert schema == Schema({"a": ["01067", "01099", "12:30"], "b": (-1000, 10)})
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+
+
+# Skeletons
+
+FRAME = pd.DataFrame(
+    {
+        "age": [4711, 4712],
+        "pay": [4711.5, 1.0],
+        "sex": ["secret", "m"],
+        "ok": [True, False],
+        "seen": pd.to_datetime(["2099-01-01", "2099-01-02"]),
+        "grade": pd.Categorical(["secret", "b"], ordered=True),
+        "wait": pd.to_timedelta([4711, 1]),
+    }
+)
+EXPECTED = {
+    "age": Continuous(bounds="open", integer=True),
+    "pay": Continuous(bounds="open"),
+    "sex": Nominal("open"),
+    "ok": Nominal([False, True]),
+    "seen": DateTime(bounds="open"),
+    "grade": Nominal("open"),
+    "wait": Text(),
+}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: FRAME,
+        lambda path: FRAME.iloc[:0],
+        lambda path: dict(FRAME.dtypes),
+        lambda path: FRAME.convert_dtypes(dtype_backend="pyarrow").astype({"grade": "category"}),
+        lambda path: pl.from_pandas(FRAME),
+        lambda path: pl.from_pandas(FRAME).lazy(),
+        lambda path: dict(pl.from_pandas(FRAME).schema),
+        lambda path: pa.Table.from_pandas(FRAME),
+        lambda path: pa.Table.from_pandas(FRAME).schema,
+        lambda path: pa.Table.from_pandas(FRAME).to_reader(),
+        lambda path: pa.RecordBatch.from_pandas(FRAME),
+        lambda path: FRAME.to_parquet(path / "a.parquet") or path / "a.parquet",
+        lambda path: FRAME.to_parquet(path / "a.parquet") or str(path / "*.parquet"),
+        lambda path: FRAME.to_parquet(path / "a.parquet") or path,
+        lambda path: FRAME.set_index(pd.Index([5, 7], name="row")).to_parquet(path / "a.parquet") or path,
+        lambda path: pa.dataset.dataset(pa.Table.from_pandas(FRAME.assign(more=1))).scanner(columns=list(FRAME)),
+    ],
+    ids=[
+        "frame",
+        "empty",
+        "dtypes",
+        "arrow",
+        "polars",
+        "lazy",
+        "schema",
+        "table",
+        "pyarrow",
+        "reader",
+        "batch",
+        "parquet",
+        "glob",
+        "folder",
+        "index",
+        "scanner",
+    ],
+)
+def test_skeletons_have_the_columns_and_kinds_of_a_table_and_nothing_of_its_rows(make, tmp_path):
+    source = make(tmp_path)
+    schema = Schema.skeleton(source)
+    assert schema == Schema(EXPECTED)
+    assert list(schema) == list(EXPECTED)
+    text = schema.to_yaml() + schema.to_json() + repr(schema)
+    assert not any(word in text for word in ("secret", "4711", "2099"))
+
+
+def test_skeleton_of_a_parquet_file_reads_its_metadata_alone(tmp_path):
+    FRAME.to_parquet(tmp_path / "a.parquet")
+    content = (tmp_path / "a.parquet").read_bytes()
+    length = int.from_bytes(content[-8:-4], "little")
+    rows = len(content) - length - 8
+    (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(rows - 4) + content[rows:])  # rows are gone, metadata are there
+    assert Schema.skeleton(tmp_path / "a.parquet") == Schema(EXPECTED)
+
+
+CSV = "age,pay,sex,ok,born,seen,empty\n4711,4711.5,secret,true,2099-01-01,2099-01-01 10:00:00,\n1,NA,m,false,,2099-01-02,\n"
+CSV_KINDS = {**{name: EXPECTED[name] for name in ("age", "pay", "sex", "ok")}, "born": Date(bounds="open"), "seen": EXPECTED["seen"]}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_skeleton_of_a_csv_file_has_its_header_and_kinds(separator, encoding, tmp_path):
+    (tmp_path / "a.csv").write_text(CSV.replace(",", separator), encoding=encoding)
+    schema = Schema.skeleton(tmp_path / "a.csv")
+    assert schema == Schema({**CSV_KINDS, "empty": Nominal("open")})
+    assert not any(word in schema.to_yaml() for word in ("secret", "4711", "2099"))
+
+
+def test_skeleton_of_paths_takes_those_that_a_fit_takes(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "b.csv").write_text(CSV)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for path in (tmp_path / "folder", tmp_path / "a.csv.gz", "~/folder/b.csv"):
+        assert Schema.skeleton(path) == Schema({**CSV_KINDS, "empty": Nominal("open")})
+
+
+def test_skeleton_takes_digits_after_a_zero_for_codes(tmp_path):
+    (tmp_path / "a.csv").write_text("postcode,age,share\n01067,0,0.5\n89000,17,0\n")
+    whole, real = Continuous(bounds="open", integer=True), Continuous(bounds="open")
+    assert Schema.skeleton(tmp_path / "a.csv") == Schema({"postcode": Nominal("open"), "age": whole, "share": real})
+
+
+def test_skeleton_of_an_array_numbers_the_columns():
+    assert Schema.skeleton(np.zeros((2, 2), dtype=int)) == Schema(dict.fromkeys([0, 1], Continuous(bounds="open", integer=True)))
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+def test_skeleton_becomes_a_fit_once_it_is_filled_in(tmp_path):
+    (tmp_path / "a.csv").write_text("age,sex\n" + "\n".join(f"{i % 90},{'fm'[i % 2]}" for i in range(500)))
+    skeleton = Schema.skeleton(tmp_path / "a.csv")
+    frame = pd.read_csv(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match=r"^schema of column 'age' has open bounds, which are still to be written"):
+        LatentFactorSynthesizer(skeleton).fit(frame)
+    assert LatentFactorSynthesizer({**skeleton, "age": (0, 99), "sex": ["f", "m"]}).fit(frame).sample(3).dtypes.equals(frame.dtypes)
+
+
+@pytest.mark.parametrize(
+    ("write", "error", "words"),
+    [
+        (lambda path: path / "no.csv", FileNotFoundError, "source must be a table or the path of one, but there is no file "),
+        (lambda path: path / "*.parquet", FileNotFoundError, "source must be a table or the path of one, but no file matches "),
+        (lambda path: (path / "a.xlsx").write_text("secret") and path / "a.xlsx", ValueError, "file of Parquet or CSV, got 'a.xlsx'"),
+        (
+            lambda path: (path / "a.parquet").write_text("secret") and path / "a.parquet",
+            ValueError,
+            "must be whole Parquet files",
+        ),
+        (lambda path: (path / "a.csv").write_text("a,a\nsecret,1") and path / "a.csv", ValueError, "distinct column names"),
+        (lambda path: (path / "a.csv").write_bytes(b"a\n\xff\xfe") and path / "a.csv", ValueError, "CSV file in UTF-8"),
+        (lambda path: 3.5, TypeError, "source must be a path, a data frame"),
+        (lambda path: np.array(["secret"]), ValueError, "table of rows and columns"),
+        (lambda path: None, TypeError, "source must be a path, a data frame"),
+    ],
+)
+def test_what_has_no_columns_is_refused_in_one_sentence(write, error, words, tmp_path):
+    with pytest.raises(error, match=rf"^[^\n]*{words}[^\n]*\.$") as caught:
+        Schema.skeleton(write(tmp_path))
+    assert "secret" not in str(caught.value)

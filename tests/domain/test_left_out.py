@@ -1,0 +1,220 @@
+"""Columns that no mechanism sees, and facts that are not stated."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import skdpsynth
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text, read, read_table
+from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+X = pd.DataFrame({"id": ["secret-7", "secret-8", "secret-9"], "age": [20, 30, 40], "sex": ["f", "m", "f"]})
+KINDS = {"id": Identifier(), "age": (0, 99), "sex": ["f", "m"]}
+
+
+class Unread:
+    """A cell that must not be asked anything."""
+
+    def refuse(self, *args):
+        raise AssertionError("read")
+
+    __eq__ = __hash__ = __str__ = __repr__ = __float__ = __len__ = __iter__ = __array__ = __bool__ = refuse
+
+
+def sample(frame, **changes):
+    model = LatentFactorSynthesizer({**KINDS, **changes}, epsilon=float("inf")).fit(frame)
+    return model.sample(5, random_state=0)
+
+
+def test_samples_are_without_identifiers():
+    assert list(sample(X)) == ["age", "sex"]
+    assert sample(pl.from_pandas(X)).columns == ["age", "sex"]
+    out = LatentFactorSynthesizer({0: Identifier(), 1: (0, 99)}).fit(X[["id", "age"]].to_numpy()).sample(4)
+    assert out.shape == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "labels", "expected"),
+    [
+        (pd.Series([7, 7, 7]), True, [1, 2, 3, 4, 5]),
+        (pd.Series([7, 7, 7], dtype="Int32"), True, [1, 2, 3, 4, 5]),
+        (pd.Series([0.5, 7, 7]), True, [1, 2, 3, 4, 5]),
+        (pd.Series(["x", "y", "z"], dtype="string"), True, ["1", "2", "3", "4", "5"]),
+        (pd.Series(["x", "y", "z"], dtype="string"), "P", ["P1", "P2", "P3", "P4", "P5"]),
+        (pd.Series(["x", "y", "z"], dtype=object), "P", ["P1", "P2", "P3", "P4", "P5"]),
+        (pl.Series(["x", "y", "z"]), "P", ["P1", "P2", "P3", "P4", "P5"]),
+        (pl.Series([7, 7, 7]), True, [1, 2, 3, 4, 5]),
+        (pd.Series([b"x", b"y", b"z"], dtype=object), True, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_labels_are_made_anew_in_the_dtype_of_the_column(column, labels, expected):
+    if isinstance(column, pl.Series):
+        frame = pl.from_pandas(X).with_columns(column.alias("id"))
+        out = sample(frame, id=Identifier(labels=labels))
+        assert out.schema == frame.schema
+    else:
+        frame = X.assign(id=column)
+        out = sample(frame, id=Identifier(labels=labels))
+        assert out["id"].dtype == (np.int64 if isinstance(column[0], bytes) else column.dtype)
+        assert list(out) == list(X)
+    assert out["id"].to_list() == expected
+
+
+def test_labels_beyond_a_short_dtype_are_distinct_all_the_same():
+    table, _ = read_table(X.assign(id=np.zeros(3, dtype=np.int8)))
+    out = table.match(Schema({**KINDS, "id": Identifier(labels=True)})).fill([np.zeros(1000), np.zeros(1000, dtype=int)])
+    assert out["id"].is_unique
+    table, _ = read_table(np.zeros((3, 2), dtype=np.int8))
+    assert len(set(table.match(Schema({0: Identifier(labels=True), 1: (0, 1)})).fill([np.zeros(1000)])[:, 0])) == 1000
+
+
+def test_no_cell_of_an_identifier_is_read():
+    cells = np.empty(3, dtype=object)
+    for i in range(3):
+        cells[i] = Unread()
+    assert list(sample(X.assign(id=cells))) == ["age", "sex"]
+    encoder = MixedTypeEncoder(KINDS).fit(X)
+    np.testing.assert_array_equal(encoder.transform(X.assign(id=cells)), encoder.transform(X))
+
+
+def test_fits_are_equal_whatever_stands_in_an_identifier():
+    first, second = (LatentFactorSynthesizer(KINDS, random_state=0).fit(frame).marginals_ for frame in (X, X.assign(id=["a", "a", "a"])))
+    assert all(np.array_equal(first[key], second[key]) for key in first)
+    assert set(first) == {("age",), ("sex",), ("age", "sex")}
+
+
+def test_a_table_may_lack_its_identifier():
+    assert list(sample(X.drop(columns="id"), id=Identifier(labels="P"))) == ["age", "sex"]
+
+
+def test_a_sample_can_be_scored_encoded_and_compared_by_the_schema_of_the_table():
+    model = LatentFactorSynthesizer(KINDS, epsilon=float("inf")).fit(X)
+    out = model.sample(3, random_state=0)
+    assert model.score(out) <= 0
+    assert MixedTypeEncoder(KINDS).fit(X).transform(out).shape == (3, 2)
+    array = X[["id", "age"]].to_numpy()
+    encoder = MixedTypeEncoder({0: Identifier(), 1: (0, 99)}).fit(array)
+    np.testing.assert_array_equal(encoder.transform(array[:, 1:]), encoder.transform(array))
+    for frame in (out, X):
+        assert 0 <= marginal_total_variation(X, frame, KINDS) <= 1
+        assert 0 <= correlation_error(X, frame, KINDS) <= 2
+    from sklearn.tree import DecisionTreeClassifier
+
+    assert train_synthetic_test_real(DecisionTreeClassifier(), X, X, "sex", KINDS) >= 0.5
+    with pytest.raises(ValueError, match=r"^target must be a column that is synthesized, but 'id' is Identifier"):
+        train_synthetic_test_real(DecisionTreeClassifier(), X, X, "id", KINDS)
+
+
+def test_encoded_columns_have_no_name_for_an_identifier():
+    encoder = MixedTypeEncoder(KINDS).fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["age", "sex"]
+    assert encoder.n_features_in_ == 3
+    assert list(encoder.inverse_transform(encoder.transform(X))) == ["age", "sex"]
+
+
+def test_an_identifier_survives_saving(tmp_path):
+    model = LatentFactorSynthesizer({**KINDS, "id": Identifier(labels="P")}).fit(X)
+    model.save(tmp_path / "model.zip")
+    assert skdpsynth.load(tmp_path / "model.zip").sample(2)["id"].tolist() == ["P1", "P2"]
+    assert b"secret" not in (tmp_path / "model.zip").read_bytes()
+
+
+def test_a_table_of_identifiers_alone_is_refused():
+    with pytest.raises(ValueError, match=r"^schema must have a column that is synthesized, but all of 'id' are left out"):
+        LatentFactorSynthesizer({"id": Identifier()}).fit(X[["id"]])
+
+
+def test_labels_of_words_are_refused_in_a_column_of_numbers():
+    with pytest.raises(TypeError, match=r"^column 'id' has dtype int64, which cannot hold the labels 'P1'"):
+        sample(X.assign(id=[1, 2, 3]), id=Identifier(labels="P"))
+
+
+@pytest.mark.parametrize("labels", [None, "", 3, ["a"]])
+def test_wrong_labels_are_refused(labels):
+    with pytest.raises(ValueError, match=r"^labels must be True, False or a word"):
+        Identifier(labels)
+
+
+@pytest.mark.parametrize("make", [LatentFactorSynthesizer, MixedTypeEncoder])
+def test_text_is_refused_with_the_way_out(make):
+    with pytest.raises(ValueError, match=r"^schema of column 'id' is Text, [^\n]*Identifier\(\)[^\n]*\.$"):
+        make({**KINDS, "id": Text()}).fit(X)
+
+
+def test_metrics_leave_text_out():
+    assert marginal_total_variation(X, X, {**KINDS, "id": Text()}) == 0
+
+
+def test_the_class_of_a_kind_in_place_of_a_kind_is_refused():
+    with pytest.raises(ValueError, match=r"^schema of column 'a' must be a kind with its facts, got the class; call Identifier"):
+        Schema({"a": Identifier})
+
+
+# What is not stated
+
+UNSTATED = [Continuous, Date, DateTime]
+
+
+@pytest.mark.parametrize("word", ["open", "private"])
+@pytest.mark.parametrize("null", [False, True])
+def test_kinds_may_have_words_in_place_of_facts(word, null):
+    kinds = [make(bounds=word, nullable=null) for make in UNSTATED] + [make(word, nullable=null) for make in (Nominal, Ordinal)]
+    kinds += [Continuous(bounds=word, integer=True), DateTime(bounds=word, resolution="hour"), Nominal(levels=word)]
+    for kind in kinds:
+        assert kind.unstated == word
+        assert eval(repr(kind)) == kind
+        schema = Schema({"a": kind})
+        assert Schema.from_json(schema.to_json()) == schema
+        assert schema.coded["a"].unstated == word
+
+
+def test_stated_facts_are_not_unstated():
+    for kind in (*Schema(KINDS).values(), Ordinal([1, 2]), Date("2020-01-01", "2020-01-02"), Text()):
+        assert kind.unstated is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Continuous(bounds="open"), "has open bounds, which are still to be written; give (low, high)"),
+        (Date(bounds="open"), "has open bounds, which are still to be written; give (low, high)"),
+        (Nominal("open"), "has open levels, which are still to be written; give a list"),
+        (Continuous(bounds="private"), "has private bounds, which is not supported here; give (low, high)"),
+        (Nominal("private"), "has private levels, which is not supported here; give a list"),
+    ],
+)
+def test_metrics_and_encoders_refuse_facts_that_are_not_stated_by_column(kind, words):
+    for call in (lambda s: MixedTypeEncoder(s).fit(X), lambda s: marginal_total_variation(X, X, s)):
+        with pytest.raises(ValueError, match=rf"^schema of column 'age' {re.escape(words)}[^\n]*\.$"):
+            call({**KINDS, "age": kind})
+
+
+def test_a_fit_refuses_an_open_schema_before_it_spends():
+    budget = skdpsynth.PrivacyAccountant(1.0)
+    with pytest.raises(ValueError, match=r"^schema of column 'sex' has open levels"):
+        LatentFactorSynthesizer({**KINDS, "sex": Nominal("open")}, accountant=budget).fit(X)
+    assert budget.spent == 0
+
+
+def test_levels_that_are_not_stated_cannot_be_counted():
+    with pytest.raises(ValueError, match=r"^levels must be stated"):
+        _ = Nominal("private").n_codes
+
+
+# Whole numbers that may be missing
+
+
+def test_whole_numbers_come_back_in_a_dtype_that_does_not_tell_of_missing_cells():
+    """Of neighbours, one has a missing cell: pandas makes floats of its column, and of the other's integers."""
+    for schema in ({"a": Continuous(0, 9, nullable=True)}, {"a": Nominal([1, 2, 3], nullable=True)}):
+        dtypes = set()
+        for column in ([1, 2, 3], [1, 2, None]):
+            table, raw = read_table(pd.DataFrame({"a": column}))
+            table = table.match(Schema(schema))
+            dtypes.add(str(table.fill(read(raw, table.schema, table.dtypes))["a"].dtype))
+        assert dtypes == {"Int64"}

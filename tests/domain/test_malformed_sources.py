@@ -1,0 +1,420 @@
+"""What cannot be read as a table, or not twice alike, is refused in one sentence that quotes no cell, before any budget is spent."""
+
+import os
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+
+from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.domain import _source, _source_chunks, _source_files
+from skdpsynth.domain._source import open_source
+
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]
+SECRET = 0.73019
+
+OPEN = []
+
+
+def frame(n=40):
+    return pd.DataFrame({"a": np.full(n, SECRET), "b": np.linspace(0, 1, n)})
+
+
+def array(n=40):
+    return frame(n).to_numpy()
+
+
+def words(n=40):
+    return frame(n).assign(a="secret")
+
+
+def parquet(folder, name="f.parquet", table=None):
+    pytest.importorskip("pyarrow")
+    (frame() if table is None else table).to_parquet(folder / name, index=False)
+    return folder / name
+
+
+def csv(folder, text, name="f.csv"):
+    pytest.importorskip("pyarrow")
+    (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder / name
+
+
+def arrow(table=None):
+    return pytest.importorskip("pyarrow").Table.from_pandas(frame() if table is None else table)
+
+
+def several(*makers):
+    """Do one thing after the other; what the last returns is the table."""
+
+    def make(folder):
+        return [maker(folder) for maker in makers][-1]
+
+    return make
+
+
+def damaged(folder, change):
+    path = parquet(folder)
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+def then(first, *others):
+    """A function that gives one thing at first and others later."""
+    calls = iter([first, *others])
+
+    def chunks():
+        return next(calls, others[-1])()
+
+    return chunks
+
+
+def raising(error, n_good=1):
+    def chunks():
+        for _ in range(n_good):
+            yield array()
+        raise error
+
+    return chunks
+
+
+def gone(folder):
+    path = parquet(folder)
+    source_of = open_source(path)
+    path.unlink()
+    return source_of
+
+
+def lazy(query):
+    if not hasattr(pl.LazyFrame, "collect_batches"):
+        pytest.skip("needs polars 1.34")
+    return query(pl.DataFrame({"a": ["secret"] * 40, "b": [SECRET] * 40}).lazy())
+
+
+def duck(query):
+    connection = pytest.importorskip("duckdb").connect()
+    OPEN.append(connection)  # the oldest close it with the last name for it, under their relations
+    pytest.importorskip("pyarrow")
+    connection.execute(f"create table people as select 'secret' as a, {SECRET} as b from range(40)")
+    return query(connection)
+
+
+def dropped(connection):
+    relation = connection.table("people")
+    connection.execute("drop table people")
+    return relation
+
+
+def dask(make):
+    pytest.importorskip("dask")
+    import dask.array
+    import dask.dataframe
+
+    return make(dask)
+
+
+def fails(block):
+    if len(block):
+        raise KeyError("secret")
+    return block
+
+
+MANY = [array()] * 3
+FILES = {
+    "no path": (lambda folder: "", "there is no file"),
+    "missing file": (lambda folder: folder / "nowhere.parquet", "there is no file [^\n]*nowhere.parquet"),
+    "missing file in a list": (lambda folder: [parquet(folder), folder / "nowhere.parquet"], "there is no file [^\n]*nowhere"),
+    "glob without match": (lambda folder: f"{folder}/*.parquet", "no file matches"),
+    "folder without tables": (lambda folder: folder, "has none"),
+    "hive folder": (
+        lambda folder: ((folder / "y=1").mkdir(), parquet(folder / "y=1"), folder)[-1],
+        "partitioning='hive'",
+    ),
+    "unknown suffix": (lambda folder: csv(folder, "a,b\n1,2\n", "f.xlsx"), r"by its suffix one of .parquet, [^\n]*f.xlsx"),
+    "no suffix": (lambda folder: csv(folder, "a,b\n1,2\n", "table"), "by its suffix"),
+    "two kinds": (lambda folder: (parquet(folder), csv(folder, "a,b\n1,2\n"), folder)[-1], "both Parquet and CSV"),
+    "address": (lambda folder: "s3://bucket/people.parquet", "pyarrow.dataset.dataset"),
+    "path in bytes": (lambda folder: bytes(parquet(folder)), "got bytes"),
+    "path with a null": (lambda folder: "a\0b.parquet", "correct"),
+    "file named twice": (lambda folder: [parquet(folder), parquet(folder)], "is there twice"),
+    "empty Parquet": (lambda folder: damaged(folder, lambda content: b""), "is none, or is damaged"),
+    "truncated Parquet": (
+        lambda folder: damaged(folder, lambda content: content[: len(content) // 2]),
+        "f.parquet' is none, or is damaged",
+    ),
+    "Parquet without its start": (lambda folder: damaged(folder, lambda content: content[100:]), "is none, or is damaged"),
+    "Parquet with zeros inside": (
+        lambda folder: damaged(folder, lambda content: content[:4] + bytes(200) + content[204:]),
+        "is none, or is damaged",
+    ),
+    "CSV called Parquet": (lambda folder: csv(folder, "a,b\n1,2\n", "f.parquet"), "is none, or is damaged"),
+    "Parquet called CSV": (lambda folder: parquet(folder).rename(folder / "f.csv"), "must be CSV files"),
+    "Parquet with other columns": (
+        lambda folder: [parquet(folder), parquet(folder, "g.parquet", frame().rename(columns={"b": "c"}))],
+        "g.parquet' has 'c' where the first has 'b'",
+    ),
+    "Parquet with more columns": (lambda folder: [parquet(folder), parquet(folder, "g.parquet", frame().assign(c=1))], "g.parquet' has 3"),
+    "Parquet in another order": (lambda folder: [parquet(folder), parquet(folder, "g.parquet", frame()[["b", "a"]])], "same order"),
+    "Parquet with other dtypes": (
+        lambda folder: [parquet(folder), parquet(folder, "g.parquet", frame().assign(b=1))],
+        "column 'b' of [^\n]*g.parquet' has int64, and the first double",
+    ),
+    "empty CSV": (lambda folder: csv(folder, ""), "must be CSV files"),
+    "CSV with a long line": (lambda folder: csv(folder, "a,b\n1,2\n1,2,secret\n"), "f.csv' has a line or cell that does not"),
+    "CSV that is not UTF-8": (lambda folder: csv(folder, b"a,b\n1,2\n\xff\xfe,2\n" * 3), "UTF-8"),
+    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; give polars.scan_csv"),
+    "CSV with a column twice": (lambda folder: csv(folder, "a,a\n1,2\n"), "distinct column names"),
+    "CSV with other columns": (lambda folder: [csv(folder, "a,b\n1,2\n"), csv(folder, "a,c\n1,2\n", "g.csv")], "g.csv'"),
+    "CSV with other dtypes": (lambda folder: [csv(folder, "a,b\n1,2\n"), csv(folder, "a,b\n1,secret\n", "g.csv")], "g.csv'"),
+    "CSV with a late misfit": (lambda folder: csv(folder, "a,b\n" + "1,2\n" * 99 + "1,secret\n"), "does not"),
+}
+CHUNKS = {
+    "nothing": (lambda folder: None, "got None"),
+    "function without chunks": (lambda folder: lambda: iter([]), "gave none; give at least one chunk"),
+    "function that needs arguments": (lambda folder: lambda path: iter(MANY), "without being given anything"),
+    "function that returns nothing": (lambda folder: lambda: None, "but gave a NoneType"),
+    "function that returns a number": (lambda folder: lambda: SECRET, "but gave a float"),
+    "function that returns a frame": (lambda folder: frame, "but gave a DataFrame, which is one; yield it"),
+    "function that returns an array": (lambda folder: array, "but gave a ndarray, which is one; yield it"),
+    "function that raises": (lambda folder: then(lambda: 1 / 0, lambda: 1 / 0), "calling it failed .ZeroDivisionError"),
+    "function of one iterator": (lambda folder: (lambda it: lambda: it)(iter(MANY * 2)), "another number of them|gave none"),
+    "generator without chunks": (lambda folder: iter([]), "gave none"),
+    "generator that raises": (lambda folder: raising(KeyError("secret"))(), "an error of its own .KeyError"),
+    "generator that raises at once": (lambda folder: raising(KeyError("secret"), 0)(), "an error of its own .KeyError"),
+    "function whose iterator raises": (lambda folder: raising(OSError("secret")), "an error of its own .OSError"),
+    "iterator that ends early the second time": (
+        lambda folder: then(lambda: iter(MANY), lambda: iter(MANY), lambda: iter(MANY[:2])),
+        "another number of them",
+    ),
+    "iterator that goes on the second time": (
+        lambda folder: then(lambda: iter(MANY), lambda: iter(MANY), lambda: iter(MANY * 2)),
+        "another number of them",
+    ),
+    "iterator of other columns the second time": (
+        lambda folder: then(lambda: iter(MANY), lambda: iter(MANY), lambda: iter([array()[:, :1]] * 3)),
+        "chunk 1 has 1 of them",
+    ),
+    "iterator of rows": (lambda folder: (row for row in array()), r"chunk 1 is a ndarray of shape \(2,\)"),
+    "iterator of lists": (lambda folder: (row.tolist() for row in array()), "chunk 1 is a list;"),
+    "iterator of words": (lambda folder: iter(["secret"]), "chunk 1 is a str;"),
+    "iterator of series": (lambda folder: (frame()[name] for name in "ab"), "chunk 1 is a Series;"),
+    "three dimensions": (lambda folder: iter([array()[None]]), r"chunk 1 is a ndarray of shape \(1, 40, 2\)"),
+    "masked chunk": (lambda folder: [array(), np.ma.array(array(), mask=array() > 0.5)], "must not be a masked array"),
+    "more columns": (lambda folder: [array(), np.ones((3, 3))], "chunk 2 has 3 of them, and the first 2"),
+    "other dtypes": (lambda folder: [array(), np.ones((3, 2), dtype=int)], "chunk 2 has int64, and the first float64"),
+    "other kind": (lambda folder: [frame(), array()], "chunk 2 is a 2-D array, and the first a data frame of pandas"),
+    "sparse among dense": (lambda folder: [array(), csr_array(array())], "chunk 2 is a sparse matrix"),
+    "list among chunks": (lambda folder: [array(), [[1.0, 2.0]]], "chunk 2 is a list;"),
+    "none among chunks": (lambda folder: [array(), None], "chunk 2 is a NoneType;"),
+    "other names": (lambda folder: [frame(), frame().rename(columns={"a": "c"})], "chunk 2 has 'c' where the first has 'a'"),
+    "another order": (lambda folder: [frame(), frame()[["b", "a"]]], "same columns in the same order"),
+    "other dtypes in a frame": (lambda folder: [frame(), frame().assign(b=1)], "column 'b' of chunk 2 has int64, and the first float64"),
+    "a column twice": (lambda folder: [frame(), frame().set_axis(["a", "a"], axis=1)], "distinct column names"),
+    "other polars dtypes": (
+        lambda folder: [pl.DataFrame({"a": [1.0]}), pl.DataFrame({"a": ["secret"]})],
+        "column 'a' of chunk 2 has String, and the first Float64",
+    ),
+    "too large to keep": (lambda folder: iter(MANY * 40), "can be read only once, and holds more than"),
+}
+LIBRARIES = {
+    "reader that was read": (lambda folder: (lambda r: (r.read_all(), r)[1])(arrow().to_reader()), "at least|minimum"),
+    "reader that fails": (
+        lambda folder: pytest.importorskip("pyarrow").RecordBatchReader.from_batches(arrow().schema, failing_batches()),
+        "reading it failed .[A-Za-z]+",
+    ),
+    "dataset of damaged files": (
+        lambda folder: (lambda ds: (damaged(folder, lambda content: content[:4] + bytes(200) + content[204:]), ds)[1])(dataset(folder)),
+        "reading it failed",
+    ),
+    "dataset whose file is gone": (
+        lambda folder: (lambda ds: (parquet(folder).unlink(), ds)[1])(dataset(folder)),
+        "failed .FileNotFoundError",
+    ),
+    "polars query of an unknown column": (
+        lambda folder: lazy(lambda q: q.select("nowhere")),
+        "could not be evaluated .ColumnNotFoundError",
+    ),
+    "polars query that fails": (lambda folder: lazy(lambda q: q.with_columns(pl.col("a").cast(pl.Int64))), "could not be evaluated"),
+    "polars scan of a missing file": (lambda folder: lazy(lambda q: pl.scan_parquet(folder / "nowhere.parquet")), "could not be evaluated"),
+    "DuckDB query that fails": (
+        lambda folder: duck(lambda c: c.sql("select cast(a as double) as a, b::double as b from people")),
+        "could not be evaluated .ConversionException",
+    ),
+    "DuckDB table that is gone": (lambda folder: duck(dropped), "could not be evaluated"),
+    "DuckDB connection": (lambda folder: duck(lambda c: c), "give a relation"),
+    "Dask partition that fails": (
+        lambda folder: dask(lambda d: d.array.from_array(array(), chunks=(10, 2)).map_blocks(fails, dtype=float, meta=np.empty((0, 2)))),
+        "could not (all )?be computed .KeyError",
+    ),
+    "Dask partition of other columns": (
+        lambda folder: dask(
+            lambda d: d.dataframe.from_pandas(frame(), npartitions=2).map_partitions(lambda x: x.assign(c=1), meta=frame(0))
+        ),
+        "could not (all )?be computed|has 3 of them",  # Dask may find out by itself
+    ),
+    "Dask partition of other dtypes": (
+        lambda folder: dask(
+            lambda d: d.dataframe.from_pandas(frame(), npartitions=2).map_partitions(lambda x: x.assign(b=1), meta=frame(0))
+        ),
+        "column 'b' of (chunk|partition) [12] has int64|could not (all )?be computed",
+    ),
+    "Dask series": (lambda folder: dask(lambda d: d.dataframe.from_pandas(frame(), npartitions=2)["a"]), "Expected 2D array"),
+    "Dask vector": (lambda folder: dask(lambda d: d.array.ones(5)), "Expected 2D array"),
+    "Dask delayed": (lambda folder: dask(lambda d: d.delayed(array)()), "got a Delayed of Dask"),
+}
+CASES = FILES | CHUNKS | LIBRARIES
+
+
+def dataset(folder):
+    return pytest.importorskip("pyarrow.dataset").dataset(parquet(folder))
+
+
+def failing_batches():
+    yield from arrow().to_batches()
+    raise KeyError("secret")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Small limits, so that small tables meet them."""
+    monkeypatch.setattr(_source_chunks, "MOST_KEPT", 8000)
+    monkeypatch.setattr(_source_files, "_FIRST_BLOCK", 100)
+    monkeypatch.setattr(_source_files, "_BLOCK", 100)
+
+
+def check_told(error, pattern):
+    """One sentence with a way out, without a cell, and without what another library said."""
+    message = str(error)
+    assert re.search(pattern, message), message
+    assert re.fullmatch(r"(X|chunk \d of X|'[^']*f\.csv'|Expected|Found) [^\n]*\.", message), message
+    assert len(message) < 400
+    assert "secret" not in message
+    assert str(SECRET) not in message
+    assert error.__context__ is None or error.__suppress_context__
+
+
+def test_there_are_at_least_fifty_cases():
+    assert len(CASES) >= 50
+
+
+def read_twice(X):
+    source = open_source(X)
+    for _ in range(2):
+        list(source.chunks())
+
+
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"reader that was read"}))
+def test_malformed_source_is_refused_in_one_sentence(case, tmp_path, small):
+    make, pattern = CASES[case]
+    X = make(tmp_path)
+    with pytest.raises((TypeError, ValueError, OSError)) as caught:
+        read_twice(X)
+    check_told(caught.value, pattern)
+
+
+BOUNDS = {"bounds": (0.0, 1.0)}
+ESTIMATORS = [PrivateMeasureMechanism(**BOUNDS), PrivatePCA(**BOUNDS), LatentFactorSynthesizer(n_factors=1, **BOUNDS)]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("case", CASES)
+def test_fit_of_a_malformed_source_spends_nothing(case, estimator, tmp_path, small):
+    make, pattern = CASES[case]
+    accountant = PrivacyAccountant(10.0)
+    estimator = type(estimator)(**estimator.get_params() | {"accountant": accountant})
+    X = make(tmp_path)
+    with pytest.raises((TypeError, ValueError, OSError)) as caught:
+        estimator.fit(X)
+    check_told(caught.value, f"{pattern}|numbers only")
+    assert accountant.spent == 0
+    assert not hasattr(estimator, "n_features_in_")
+
+
+# Files that change
+
+
+def rewritten(path):
+    path.write_bytes(path.read_bytes() + b"1,2\n")
+
+
+CHANGES = {
+    "gone": (os.remove, "is gone or closed to you .FileNotFoundError"),
+    "written to": (rewritten, "must not change while it is read, but [^\n]* was written to"),
+    "replaced": (lambda path: os.utime(path, ns=(0, 0)), "was written to"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_file_that_changes_before_between_or_in_passes_is_refused(change, kind, tmp_path):
+    do, pattern = CHANGES[change]
+    path = tmp_path / f"f.{kind}"
+    for n_passes in range(3):
+        parquet(tmp_path) if kind == "parquet" else csv(tmp_path, "a,b\n" + "1,2\n" * 40)
+        source = open_source(path)
+        for _ in range(n_passes):
+            list(source.chunks())
+        chunks = source.chunks()
+        if n_passes == 2:
+            next(chunks)
+        do(path)
+        with pytest.raises(OSError, match=pattern) as caught:
+            list(chunks)
+        check_told(caught.value, pattern)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_fit_of_a_file_that_changes_after_the_pass_that_counts_spends_nothing(change, tmp_path, monkeypatch):
+    do, pattern = CHANGES[change]
+    path, read = csv(tmp_path, "a,b\n" + "1,2\n" * 40), _source_files.CsvFiles._read
+
+    def read_and_change(self):
+        yield from read(self)
+        monkeypatch.setattr(_source_files.CsvFiles, "_read", read)
+        changed.append(do(path))
+
+    changed = []
+    monkeypatch.setattr(_source_files.CsvFiles, "_read", read_and_change)
+    accountant = PrivacyAccountant(10.0)
+    with pytest.raises(OSError, match=pattern) as caught:
+        PrivateMeasureMechanism(bounds=(0, 9), accountant=accountant).fit(path)
+    check_told(caught.value, pattern)
+    assert changed
+    assert accountant.spent == 0
+
+
+# Packages that are not installed
+
+
+@pytest.mark.parametrize("package", ["pyarrow"])
+def test_missing_package_is_named(package, tmp_path, monkeypatch):
+    path = csv(tmp_path, "a,b\n1,2\n")
+    monkeypatch.setattr(_source, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=rf"^X is a CSV file, which needs {package} to be read; install it: pip install {package}\.$"):
+        open_source(path)
+
+
+def test_old_polars_is_told_what_it_lacks(monkeypatch):
+    if hasattr(pl.LazyFrame, "collect_batches"):
+        monkeypatch.delattr(pl.LazyFrame, "collect_batches")
+    with pytest.raises(TypeError, match=r"^X is a lazy frame of polars [\d.]+, which cannot [^\n]*\.collect\(\) first\.$"):
+        open_source(pl.LazyFrame({"a": [1.0]}))
+
+
+def test_what_the_callers_own_objects_raise_is_not_handed_on():
+    class Hostile:
+        def __iter__(self):
+            raise RuntimeError("secret")
+
+    with pytest.raises(ValueError, match=r"^X is a Hostile of chunks, whose iteration failed") as caught:
+        open_source(Hostile())
+    assert "secret" not in str(caught.value)
+
+
+def test_memory_errors_and_interrupts_pass():
+    for error in (MemoryError(), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            list(open_source(raising(error)).chunks())

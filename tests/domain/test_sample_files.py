@@ -1,0 +1,232 @@
+"""Samples in files: complete, or as before."""
+
+import os
+import sys
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
+from skdpsynth.domain import Continuous, Date, Identifier, Nominal
+
+
+def from_pandas(X):
+    pytest.importorskip("pyarrow")
+    return pl.from_pandas(X)
+
+
+read_csv = partial(pd.read_csv, float_precision="round_trip")  # the default of older pandas is not exact
+
+ROWS = np.random.default_rng(0).beta(2, 4, size=(300, 3))
+MIXED = pd.DataFrame(
+    {
+        "age": np.arange(400) % 90,
+        "income": np.where(np.arange(400) % 7, 1000.5, np.nan),
+        "sex": ["f", "m", 'oth"er,', None] * 100,
+        "grade": pd.Categorical(["a", "b"] * 200),
+        "ill": [True, False] * 200,
+        "visits": pd.array([1, None] * 200, dtype="Int64"),
+    }
+)
+SCHEMA = {
+    **{"age": (0, 99), "income": Continuous(0, 5000.0, nullable=True), "sex": Nominal(["f", "m", 'oth"er,'], nullable=True)},
+    **{"grade": ["a", "b"], "ill": [False, True], "visits": Nominal([1, 2, 3], nullable=True)},
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PrivateMeasureMechanism().fit(ROWS)
+
+
+def files_of(folder):
+    return sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "ROWS.CSV", "rows.parquet"])
+def test_a_file_holds_the_rows_of_the_sample_and_its_path_comes_back(model, tmp_path, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    for given in (path, str(path)):
+        assert model.sample(700, random_state=1, out=given) == given
+        back = pd.read_parquet(path) if name.endswith("parquet") else read_csv(path)
+        assert list(back.columns) == ["x0", "x1", "x2"]
+        np.testing.assert_array_equal(back.to_numpy(), model.sample(700, random_state=1))
+    assert files_of(tmp_path) == [name]
+
+
+def test_many_batches_are_one_file(model, tmp_path, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("skdpsynth.synthesis._drawing.BATCH", 1024)
+    model.sample(5000, random_state=1, out=tmp_path / "rows.parquet")
+    assert pq.ParquetFile(tmp_path / "rows.parquet").num_row_groups == 5
+    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "rows.parquet").to_numpy(), model.sample(5000, random_state=1))
+
+
+@pytest.mark.parametrize("make", [lambda X: X, pl.from_pandas], ids=["pandas", "polars"])
+def test_a_mixed_table_comes_back_from_parquet_with_its_dtypes(make, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("skdpsynth.synthesis._drawing.BATCH", 1024)
+    model = LatentFactorSynthesizer(SCHEMA).fit(make(MIXED))
+    model.sample(3000, random_state=0, out=tmp_path / "people.parquet")
+    whole = model.sample(3000, random_state=0)
+    if isinstance(whole, pd.DataFrame):
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "people.parquet"), whole)
+    else:
+        assert pl.read_parquet(tmp_path / "people.parquet").cast(whole.schema).equals(whole)
+
+
+@pytest.mark.parametrize("with_arrow", [True, False])
+@pytest.mark.parametrize("make", [lambda X: X, from_pandas, lambda X: X.to_numpy()], ids=["pandas", "polars", "numpy"])
+def test_a_mixed_table_comes_back_from_csv(make, with_arrow, tmp_path, monkeypatch):
+    if with_arrow:
+        pytest.importorskip("pyarrow")
+    X = make(MIXED)
+    named = hasattr(X, "columns")
+    model = LatentFactorSynthesizer(SCHEMA if named else dict(enumerate(SCHEMA.values()))).fit(X)
+    whole = model.sample(500, random_state=0)
+    whole = pd.DataFrame(whole.to_numpy() if named else whole)
+    if not with_arrow and not isinstance(X, pl.DataFrame):
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    model.sample(500, random_state=0, out=tmp_path / "people.csv")
+    monkeypatch.undo()
+    back = read_csv(tmp_path / "people.csv")
+    assert list(back.columns) == (list(SCHEMA) if named else [f"x{j}" for j in range(6)])
+    for j in range(6):
+        cells, expected = back.iloc[:, j].tolist(), whole.iloc[:, j].tolist()
+        assert [None if pd.isna(cell) else cell for cell in cells] == [None if pd.isna(cell) else cell for cell in expected]
+
+
+def test_a_csv_file_is_the_same_with_and_without_pyarrow(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    model = LatentFactorSynthesizer(SCHEMA).fit(MIXED)
+    model.sample(400, random_state=0, out=tmp_path / "with.csv")
+    monkeypatch.setattr("skdpsynth.domain._files._has_arrow", lambda: False)
+    model.sample(400, random_state=0, out=tmp_path / "without.csv")
+    pd.testing.assert_frame_equal(read_csv(tmp_path / "with.csv"), read_csv(tmp_path / "without.csv"))
+    first, second = ((tmp_path / name).read_text().splitlines()[0] for name in ("with.csv", "without.csv"))
+    assert first == second
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint64", "bool"])
+def test_dtypes_of_an_array_are_those_of_the_file(dtype, tmp_path):
+    pytest.importorskip("pyarrow")
+    model = PrivateMeasureMechanism().fit((ROWS > 0.3).astype(dtype))
+    for name in ("rows.parquet", "rows.csv"):
+        model.sample(100, random_state=0, out=tmp_path / name)
+    back = pd.read_parquet(tmp_path / "rows.parquet")
+    assert set(back.dtypes.astype(str)) == {dtype}
+    np.testing.assert_array_equal(back.to_numpy(), model.sample(100, random_state=0))
+    np.testing.assert_array_equal(read_csv(tmp_path / "rows.csv").to_numpy().astype(dtype), model.sample(100, random_state=0))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt(), OSError("No space left on device")])
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+def test_whatever_breaks_in_leaves_the_old_file_and_nothing_else(model, name, error, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("skdpsynth.synthesis._drawing.BATCH", 1024)
+    (tmp_path / name).write_text("old")
+    fill, calls = type(model._container).fill, []
+
+    def broken(self, rows, *place):
+        calls.append(len(rows))
+        if len(calls) > 3:
+            raise error
+        return fill(self, rows, *place)
+
+    monkeypatch.setattr(type(model._container), "fill", broken)
+    with pytest.raises(type(error)):
+        model.sample(10_000, out=tmp_path / name)
+    assert files_of(tmp_path) == [name]
+    assert (tmp_path / name).read_text() == "old"
+
+
+def test_a_file_is_not_there_before_it_is_complete(model, tmp_path, monkeypatch):
+    fill, seen = type(model._container).fill, []
+
+    def watched(self, rows, *place):
+        seen.append((tmp_path / "rows.csv").exists())
+        return fill(self, rows, *place)
+
+    monkeypatch.setattr(type(model._container), "fill", watched)
+    model.sample(10, out=tmp_path / "rows.csv")
+    assert set(seen) == {False}
+    assert (tmp_path / "rows.csv").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and modes are those of POSIX")
+def test_a_link_stays_and_what_it_leads_to_keeps_its_mode(model, tmp_path):
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    model.sample(10, out=link)
+    assert link.is_symlink()
+    assert len(target.read_text().splitlines()) == 11
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("out", ["rows.json", "rows", "rows.csv.gz", "rows.parquet.tmp", 3, b"rows.csv", True, ROWS])
+def test_a_place_that_is_none_is_refused_in_one_sentence(model, out, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=r"^out must be None or a path that ends in \.parquet or \.csv, got [^\n]*\.$"):
+        model.sample(3, out=tmp_path / out if isinstance(out, str) else out)
+    assert files_of(tmp_path) == []
+
+
+def test_a_folder_that_is_not_there_or_stands_in_the_way_is_refused(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^out must lie in a folder that exists, [^\n]*\.$"):
+        model.sample(3, out=tmp_path / "no" / "rows.csv")
+    (tmp_path / "rows.csv").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"^out must name a file, [^\n]*\.$"):
+        model.sample(3, out=tmp_path / "rows.csv")
+
+
+def test_parquet_without_pyarrow_is_refused_with_the_way_out(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"^out needs pyarrow for a \.parquet file; [^\n]*\.csv file\.$"):
+        model.sample(3, out=tmp_path / "rows.parquet")
+
+
+def test_a_stream_writes_files_too(tmp_path):
+    model = OnlineSynthesizer().fit(ROWS)
+    model.sample(50, 0, 290, out=tmp_path / "rows.csv")
+    np.testing.assert_array_equal(read_csv(tmp_path / "rows.csv").to_numpy(), model.sample(50, 0, since=290))
+
+
+@pytest.mark.parametrize("name", ["people.parquet", "people.csv"])
+@pytest.mark.parametrize("make", [lambda X: X, pl.from_pandas], ids=["pandas", "polars"])
+def test_dates_and_labels_made_anew_come_back_from_files(make, name, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("skdpsynth.synthesis._drawing.BATCH", 1024)
+    X = pd.DataFrame(
+        {"who": np.arange(400, dtype="int16"), "born": pd.to_datetime(["2001-02-03", "1999-12-31"] * 200), "ill": [0, 1] * 200}
+    )
+    X["code"] = X["who"].astype(str)
+    schema = {"who": Identifier(labels=True), "born": Date("1990-01-01", "2010-12-31"), "ill": [0, 1], "code": Identifier(labels="P")}
+    model = LatentFactorSynthesizer(schema).fit(make(X))
+    model.sample(3000, random_state=0, out=tmp_path / name)
+    whole = model.sample(3000, random_state=0)
+    whole = whole if isinstance(whole, pd.DataFrame) else whole.to_pandas()
+    back = pd.read_parquet(tmp_path / name) if name.endswith("parquet") else read_csv(tmp_path / name, parse_dates=["born"])
+    assert back["who"].tolist() == list(range(1, 3001))
+    assert back["code"].tolist() == [f"P{number}" for number in range(1, 3001)]
+    assert back["born"].tolist() == whole["born"].tolist()
+    assert back["ill"].tolist() == whole["ill"].tolist()
+
+
+def test_a_path_may_begin_with_the_folder_of_the_user(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    model.sample(10, out="~/rows.csv")
+    assert (tmp_path / "rows.csv").exists()

@@ -1,0 +1,571 @@
+"""Tables that are not in memory: whatever they are, their chunks are the rows, in order, as often as asked."""
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import coo_array, csr_array
+
+from skdpsynth._input import native
+from skdpsynth.domain import _source as source_module
+from skdpsynth.domain import _source_chunks, _source_files
+from skdpsynth.domain._form import Form, copied, rows_of, without_rows
+from skdpsynth.domain._source import MOST_ROWS, open_source, rows_at_once
+
+N = 1000
+
+OPEN = []
+
+
+def frame(n=N):
+    """Four columns of common dtypes."""
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "a": rng.random(n),
+            "b": rng.integers(0, 9, n),
+            "c": rng.choice(["x", "why", "z"], n),
+            "d": rng.random(n) < 0.5,
+        }
+    )
+
+
+def numbers(n=N):
+    return frame(n)[["a", "b"]].to_numpy()
+
+
+def texts(chunk):
+    """The cells of a chunk as texts, rows as tuples."""
+    if hasattr(chunk, "toarray"):
+        chunk = chunk.toarray()
+    if isinstance(chunk, np.ndarray):
+        return [tuple(map(str, row)) for row in chunk.tolist()]
+    columns = chunk.to_pydict() if hasattr(chunk, "to_pydict") else chunk.to_dict() if hasattr(chunk, "to_dict") else None
+    if isinstance(chunk, pd.DataFrame):
+        columns = {name: chunk[name].tolist() for name in chunk}
+    elif isinstance(chunk, pl.DataFrame):
+        columns = chunk.to_dict(as_series=False)
+    return [tuple(map(str, row)) for row in zip(*columns.values(), strict=True)]
+
+
+def rows_in(source):
+    return list(itertools.chain.from_iterable(map(texts, source.chunks())))
+
+
+def parquet_files(folder, n_files=1, row_group_size=300, **options):
+    pytest.importorskip("pyarrow")
+    for i, part in enumerate(np.array_split(np.arange(N), n_files)):
+        frame().iloc[part].to_parquet(folder / f"part-{i}.parquet", row_group_size=row_group_size, index=False, **options)
+    return str(folder / "*.parquet")
+
+
+def csv_files(folder, n_files=1):
+    pytest.importorskip("pyarrow")
+    for i, part in enumerate(np.array_split(np.arange(N), n_files)):
+        frame().iloc[part].to_csv(folder / f"part-{i}.csv", index=False)
+    return str(folder / "*.csv")
+
+
+def arrow(folder):
+    pa = pytest.importorskip("pyarrow")
+    return pa.Table.from_pandas(frame())
+
+
+def duck(folder):
+    duckdb, table = pytest.importorskip("duckdb"), arrow(folder)
+    connection = duckdb.connect()
+    OPEN.append(connection)  # the oldest close it with the last name for it, under their relations
+    connection.register("rows_of_arrow", table)
+    connection.execute("create table people as select * from rows_of_arrow")
+    return connection.table("people")
+
+
+def ibis_table(folder):
+    ibis = pytest.importorskip("ibis")
+    pytest.importorskip("duckdb")
+    parquet_files(folder)
+    return ibis.duckdb.connect().read_parquet(str(folder / "*.parquet"))
+
+
+def dask_frame(folder, **options):
+    return pytest.importorskip("dask.dataframe").from_pandas(frame(), **{"npartitions": 3, "sort": False} | options)
+
+
+def polars_lazy(folder):
+    if not hasattr(pl.LazyFrame, "collect_batches"):
+        pytest.skip("needs polars 1.34")
+    return pl.DataFrame(frame().to_dict("list")).lazy()
+
+
+def parquet_file(folder):
+    parquet_files(folder)
+    return pytest.importorskip("pyarrow.parquet").ParquetFile(folder / "part-0.parquet")
+
+
+def narwhals_lazy(folder):
+    import narwhals as nw
+
+    return nw.from_native(polars_lazy(folder))
+
+
+class Anew:
+    """An iterable that starts anew at each iteration."""
+
+    def __iter__(self):
+        return iter([frame().iloc[:10], frame().iloc[10:]])
+
+
+MIXED = {
+    "parquet": lambda folder: parquet_files(folder),
+    "parquet of 3 files": lambda folder: parquet_files(folder, 3),
+    "parquet of small row groups": lambda folder: parquet_files(folder, 2, 7),
+    "folder": lambda folder: (parquet_files(folder, 2), folder)[1],
+    "list of paths": lambda folder: (parquet_files(folder, 2), [folder / "part-0.parquet", str(folder / "part-1.parquet")])[1],
+    "csv": lambda folder: csv_files(folder),
+    "csv of 3 files": lambda folder: csv_files(folder, 3),
+    "reader": lambda folder: arrow(folder).to_reader(70),
+    "dataset": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(parquet_files(folder)[:-9]),
+    "dataset in memory": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(arrow(folder)),
+    "scanner": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(arrow(folder)).scanner(),
+    "ParquetFile": parquet_file,
+    "polars lazy": polars_lazy,
+    "narwhals lazy": narwhals_lazy,
+    "duckdb": duck,
+    "ibis": ibis_table,
+    "dask": dask_frame,
+    "list": lambda folder: [frame().iloc[:1], frame().iloc[1:700], frame().iloc[700:]],
+    "list of polars": lambda folder: [pl.DataFrame(frame().to_dict("list"))[:700], pl.DataFrame(frame().to_dict("list"))[700:]],
+    "list of batches": lambda folder: arrow(folder).to_batches(300),
+    "function": lambda folder: lambda: (frame().iloc[i : i + 99] for i in range(0, N, 99)),
+    "iterable": lambda folder: Anew(),
+    "generator": lambda folder: (frame().iloc[i : i + 99] for i in range(0, N, 99)),
+    "reader of pandas": lambda folder: (
+        frame().to_csv(folder / "f.csv", index=False),
+        pd.read_csv(folder / "f.csv", chunksize=99, float_precision="round_trip"),
+    )[1],
+}
+BACKENDS = {
+    **dict.fromkeys(("reader", "dataset", "dataset in memory", "scanner", "ParquetFile", "duckdb", "ibis", "list of batches"), "pyarrow"),
+    **dict.fromkeys(("polars lazy", "narwhals lazy", "list of polars"), "polars"),
+}
+ALL_MIXED = pytest.mark.parametrize("kind", MIXED)
+
+
+@ALL_MIXED
+def test_chunks_are_the_rows_in_order_as_often_as_asked(kind, tmp_path):
+    source, expected = open_source(MIXED[kind](tmp_path)), texts(frame())
+    for _ in range(3):
+        assert rows_in(source) == expected
+
+
+@ALL_MIXED
+def test_head_has_the_columns_and_no_rows(kind, tmp_path):
+    source = open_source(MIXED[kind](tmp_path))
+    assert source.backend == BACKENDS.get(kind, "pandas")
+    assert source.backend in type(source.head).__module__
+    assert source.head.shape == (0, 4)
+    names = source.head.column_names if source.backend == "pyarrow" else source.head.columns
+    assert list(names) == ["a", "b", "c", "d"]
+
+
+@ALL_MIXED
+def test_number_of_rows_is_told_only_where_it_is_known_without_reading(kind, tmp_path):
+    knows = ("parquet", "parquet of 3 files", "parquet of small row groups", "folder", "list of paths", "dataset", "ParquetFile")
+    assert open_source(MIXED[kind](tmp_path)).n_samples == (N if kind in knows else None)
+
+
+@ALL_MIXED
+def test_reading_that_stops_early_leaves_nothing_behind(kind, tmp_path):
+    source, expected = open_source(MIXED[kind](tmp_path)), texts(frame())
+    chunks = source.chunks()
+    first = texts(next(chunks))
+    chunks.close()
+    assert first == expected[: len(first)]
+    assert rows_in(source) == expected
+
+
+@ALL_MIXED
+def test_who_reads_once_gets_the_same_rows(kind, tmp_path):
+    source = open_source(MIXED[kind](tmp_path))
+    assert list(itertools.chain.from_iterable(map(texts, source.stream()))) == texts(frame())
+
+
+NUMERIC = {
+    "dask array": lambda: pytest.importorskip("dask.array").from_array(numbers(), chunks=(130, 1)),
+    "dask array of unknown length": lambda: dask_frame(None)[["a", "b"]].to_dask_array(),
+    "list of arrays": lambda: [numbers()[:7], numbers()[7:]],
+    "tuple of arrays": lambda: (numbers()[:7], numbers()[7:]),
+    "function": lambda: lambda: iter([numbers()[:7], numbers()[7:]]),
+    "generator": lambda: iter([numbers()[:7], np.asfortranarray(numbers()[7:])]),
+    "sparse": lambda: [csr_array(numbers()[:7]), coo_array(numbers()[7:])],
+}
+
+
+@pytest.mark.parametrize("kind", NUMERIC)
+def test_chunks_of_arrays_are_the_rows_in_order_as_often_as_asked(kind):
+    source = open_source(NUMERIC[kind]())
+    assert (source.backend, source.head.shape) == ("numpy", (0, 2))
+    assert source.n_samples == (N if kind == "dask array" else None)
+    for _ in range(2):
+        assert rows_in(source) == texts(numbers())
+
+
+def test_head_of_sparse_chunks_is_sparse():
+    head = open_source(NUMERIC["sparse"]()).head
+    assert (head.format, head.shape) == ("csr", (0, 2))
+
+
+IN_MEMORY = {
+    "array": numbers,
+    "list of rows": lambda: numbers().tolist(),
+    "list of arrays": lambda: list(numbers()),
+    "tuple": lambda: ((1.0, 2.0), (3.0, 4.0)),
+    "empty list": list,
+    "text": lambda: [["a", "b"]],
+    "sparse": lambda: csr_array(numbers()),
+    "pandas": frame,
+    "polars": lambda: pl.DataFrame(frame().to_dict("list")),
+    "arrow": lambda: arrow(None),
+    "record batch": lambda: arrow(None).to_batches()[0],
+    "narwhals": lambda: __import__("narwhals").from_native(frame()),
+    "series": lambda: frame()["a"],
+    "dict": lambda: {"a": [1]},
+    "range": lambda: range(3),
+}
+
+
+@pytest.mark.parametrize("kind", IN_MEMORY)
+def test_what_is_in_memory_is_no_source(kind):
+    assert open_source(IN_MEMORY[kind]()) is None
+
+
+def test_plain_tables_are_told_without_importing_a_package():
+    script = (
+        "import sys, numpy, pandas; from skdpsynth.domain._source import open_source; frame = pandas.DataFrame({'a': [1]});"
+        "before = set(sys.modules); assert open_source(numpy.ones((2, 2))) is None and open_source(frame) is None;"
+        "assert open_source([[1, 2]]) is None and open_source([numpy.ones((2, 2))]) is not None;"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - {'skdpsynth'})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+# How rows are cut
+
+
+@pytest.mark.parametrize("n_columns", [1, 5, 16, 17, 100, 10**4, 10**8])
+def test_a_chunk_has_at_most_two_to_the_17_rows_and_16_mebibytes_of_floats(n_columns):
+    n_rows = rows_at_once(n_columns)
+    assert 1 <= n_rows <= MOST_ROWS
+    assert n_rows == 1 or 8 * n_rows * n_columns <= 2**24
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, csr_array, lambda X: arrow(None).from_pandas(pd.DataFrame(X))])
+def test_large_chunks_are_cut_and_empty_ones_left_out(make, monkeypatch):
+    monkeypatch.setattr(source_module, "rows_at_once", lambda n_columns: 300)
+    X = numbers()
+    source = open_source([make(X[:0]), make(X[:650]), make(X[:0]), make(X[650:])])
+    assert [chunk.shape[0] for chunk in source.chunks()] == [300, 300, 50, 300, 50]
+    np.testing.assert_array_equal(np.vstack([np.array(texts(chunk), dtype=float) for chunk in source.chunks()]), X)
+
+
+def test_small_batches_of_arrow_are_joined():
+    sizes = [chunk.shape[0] for chunk in open_source(arrow(None).to_reader(3)).chunks()]
+    assert sizes == [N]
+
+
+def test_parts_of_a_chunk_are_no_copies():
+    X = numbers()
+    assert all(np.shares_memory(part, X) for part in Form.of(X).parts(X, 300))
+
+
+def test_an_array_that_its_loader_fills_again_is_copied():
+    buffer = np.empty((10, 2))
+
+    def chunks():
+        for i in range(3):
+            buffer[:] = i
+            yield buffer
+
+    for X in (chunks, chunks()):
+        assert [chunk[0, 0] for chunk in list(open_source(X).chunks())] == [0, 1, 2]
+
+
+FRAMES = {
+    "array": lambda a: a[:, None],
+    "sparse": lambda a: csr_array(a[:, None]),
+    "pandas": lambda a: pd.DataFrame({"a": a}, copy=False),
+    "polars": lambda a: pl.DataFrame({"a": a}),
+    "pyarrow": lambda a: pytest.importorskip("pyarrow").table({"a": a}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_frames_of_an_array_that_their_loader_fills_again_are_copied(kind):
+    buffer = np.empty(10)
+
+    def chunks():
+        for i in range(1, 4):
+            buffer[:] = i
+            chunk = FRAMES[kind](buffer)
+            yield chunk
+            if kind == "sparse":
+                chunk.data[:] = -1
+
+    for X in (chunks, chunks()):
+        kept = list(open_source(X).chunks())
+        assert [texts(chunk)[0] for chunk in kept] == [("1.0",), ("2.0",), ("3.0",)]
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_copy_is_the_chunk(kind):
+    for rows in (np.arange(5.0), np.empty(0)):
+        chunk = FRAMES[kind](rows)
+        assert Form.of(copied(chunk)) == Form.of(chunk)
+        assert texts(copied(chunk)) == texts(chunk)
+
+
+def test_chunks_may_be_taken_by_several_threads_one_at_a_time():
+    chunks, lock, taken = open_source([numbers()[i : i + 10] for i in range(0, N, 10)]).chunks(), threading.Lock(), []
+
+    def take():
+        while True:
+            with lock:
+                chunk = next(chunks, None)
+            if chunk is None:
+                return
+            taken.append(len(chunk))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(taken) == N
+
+
+# Iterators that run only once
+
+
+def test_one_shot_iterator_is_kept_to_be_read_again_while_it_is_small(monkeypatch):
+    monkeypatch.setattr(_source_chunks, "MOST_KEPT", 16 * N)
+    source = open_source(iter([numbers()[:700], numbers()[700:]]))
+    assert source.is_one_shot
+    assert rows_in(source) == rows_in(source) == texts(numbers())
+
+
+def test_one_shot_iterator_beyond_the_limit_is_refused_in_the_first_pass_and_ever_after(monkeypatch):
+    monkeypatch.setattr(_source_chunks, "MOST_KEPT", 16 * N - 1)
+    source = open_source(iter([numbers()[:700], numbers()[700:]]))
+    with pytest.raises(
+        ValueError, match=r"^X is a list_iterator, which can be read only once, and holds more than [^\n]*; give a function [^\n]*\.$"
+    ):
+        rows_in(source)
+    with pytest.raises(ValueError, match=r"^X is a list_iterator, which was read already [^\n]*\.$"):
+        rows_in(source)
+
+
+def test_one_shot_iterator_that_is_streamed_is_not_kept(monkeypatch):
+    monkeypatch.setattr(_source_chunks, "MOST_KEPT", 0)
+    source = open_source(iter([numbers()[:700], numbers()[700:]]))
+    assert sum(len(chunk) for chunk in source.stream()) == N
+    with pytest.raises(ValueError, match=r"^X is a list_iterator, which was read already and can be read only once; [^\n]*\.$"):
+        rows_in(source)
+
+
+def test_one_shot_iterator_that_failed_is_not_taken_for_its_beginning():
+    def chunks():
+        yield numbers()
+        raise KeyError("secret")
+
+    source = open_source(chunks())
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^X is a generator"):
+            rows_in(source)
+
+
+# Files
+
+
+def test_index_of_pandas_is_no_column(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame().query("a > 0.5").to_parquet(tmp_path / "f.parquet")
+    source = open_source(tmp_path / "f.parquet")
+    assert rows_in(source) == texts(frame().query("a > 0.5"))
+    pd.testing.assert_frame_equal(
+        source.head.reset_index(drop=True), pd.read_parquet(tmp_path / "f.parquet").iloc[:0].reset_index(drop=True)
+    )
+
+
+def test_dtypes_of_csv_are_numbers_booleans_and_text(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "f.csv").write_text("i,f,b,t,day,none\n1,1.5,true,NA,2020-01-01,\n2,,false,x y,2020-01-02,\n")
+    source = open_source(tmp_path / "f.csv")
+    (chunk,) = source.chunks()
+    assert list(map(str, chunk.schema.types)) == ["int64", "double", "bool", "string", "string", "string"]
+    assert chunk["t"].to_pylist() == [None, "x y"]
+    assert chunk["day"].to_pylist() == ["2020-01-01", "2020-01-02"]
+    assert chunk["none"].to_pylist() == [None, None]
+
+
+def test_dtypes_of_csv_do_not_depend_on_later_blocks(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(_source_files, "_FIRST_BLOCK", 200)
+    monkeypatch.setattr(_source_files, "_BLOCK", 200)
+    text = "a,b\n" + "1,2020-01-01\n" * 50
+    (tmp_path / "f.csv").write_text(text + "2,not a date\n")
+    assert rows_in(open_source(tmp_path / "f.csv"))[-1] == ("2", "not a date")
+    (tmp_path / "g.csv").write_text(text + "secret,2020-01-01\n")
+    with pytest.raises(ValueError, match=r"^X must be CSV files [^\n]*g\.csv' has a line or cell that does not; [^\n]*\.$") as caught:
+        rows_in(open_source(tmp_path / "g.csv"))
+    assert "secret" not in str(caught.value)
+
+
+def test_lines_of_csv_may_hold_quoted_ends_of_lines(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "f.csv").write_text('a,b\n1,"x\ny"\n2,z\n')
+    assert rows_in(open_source(tmp_path / "f.csv")) == [("1", "x\ny"), ("2", "z")]
+
+
+def test_tabs_and_packed_files_are_told_by_the_suffix(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame().to_csv(tmp_path / "f.tsv", sep="\t", index=False)
+    frame().to_csv(tmp_path / "g.csv.gz", index=False)
+    assert rows_in(open_source(tmp_path / "f.tsv")) == rows_in(open_source(tmp_path / "g.csv.gz")) == texts(frame())
+
+
+def test_files_of_a_glob_come_in_the_order_of_their_names_and_those_of_a_list_as_given(tmp_path):
+    pytest.importorskip("pyarrow")
+    for name, row in (("b", 1), ("a", 0), ("c", 2)):
+        frame().iloc[[row]].to_parquet(tmp_path / f"{name}.parquet")
+    assert rows_in(open_source(f"{tmp_path}/*.parquet")) == texts(frame().iloc[:3])
+    assert rows_in(open_source([tmp_path / "c.parquet", tmp_path / "a.parquet"])) == texts(frame().iloc[[2, 0]])
+
+
+def test_folder_leaves_out_hidden_files_and_those_of_engines(tmp_path):
+    parquet_files(tmp_path, 2)
+    for name in ("_SUCCESS", "_metadata.parquet", ".hidden.parquet", "readme.txt"):
+        (tmp_path / name).write_text("")
+    assert rows_in(open_source(tmp_path)) == texts(frame())
+
+
+def test_samples_come_back_as_arrow_without_pandas(tmp_path, monkeypatch):
+    path = parquet_files(tmp_path)
+    find_spec = _source_files.find_spec
+    monkeypatch.setattr(_source_files, "find_spec", lambda name: None if name == "pandas" else find_spec(name))
+    source = open_source(path)
+    assert (source.backend, type(source.head).__name__) == ("pyarrow", "Table")
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_a_row_group(tmp_path):
+    """2 million rows in one row group, 80 MB: reading takes less than 40 MB above what the libraries take."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    pq.write_table(pa.table({f"x{i}": rng.random(2_000_000) for i in range(5)}), tmp_path / "f.parquet", row_group_size=2_000_000)
+    script = (
+        "import resource, sys; from skdpsynth.domain._source import open_source; import pandas, pyarrow.parquet;"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = peak();"
+        f"print(sum(chunk.num_rows for chunk in open_source({str(tmp_path / 'f.parquet')!r}).chunks()), peak() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    n_rows, grown = map(int, done.stdout.split())
+    assert n_rows == 2_000_000
+    assert grown < 80 * 1024 * (1 if sys.platform != "darwin" else 1024)
+
+
+# Dask
+
+
+def test_partitions_are_those_of_dask_and_an_array_is_in_one_piece_along_its_columns():
+    dask = pytest.importorskip("dask")
+    for X, n_parts in ((dask_frame(None), 3), (NUMERIC["dask array"](), 8)):
+        source = open_source(X)
+        parts = dask.compute(*source.partitions)
+        assert len(parts) == n_parts
+        assert all(part.shape[1] == source.head.shape[1] for part in parts)
+
+
+def test_one_partition_is_computed_at_a_time():
+    array = pytest.importorskip("dask.array")
+    made = []
+
+    def count(block):
+        made.append(len(block))
+        return block
+
+    X = array.from_array(numbers(), chunks=(100, 2)).map_blocks(count, dtype=float, meta=np.empty((0, 2)))
+    chunks = open_source(X).chunks()
+    for n_read in range(1, 4):
+        next(chunks)
+        assert len(made) == n_read
+
+
+# Lazy frames
+
+
+@pytest.mark.parametrize("make", [polars_lazy, duck, ibis_table])
+def test_lazy_frames_can_be_asked_for_sums_through_narwhals(make, tmp_path):
+    import narwhals.stable.v2 as nw
+
+    lazy = open_source(make(tmp_path)).lazy
+    counted = nw.from_native(lazy.group_by("d").agg(nw.len().alias("n")).collect().to_native()).to_dict(as_series=False)
+    expected = frame()["d"].value_counts()
+    assert dict(zip(counted["d"], counted["n"], strict=True)) == expected.to_dict()
+
+
+def test_ibis_tables_of_another_database_are_read(tmp_path):
+    ibis, sqlite3 = pytest.importorskip("ibis"), pytest.importorskip("sqlite3")
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow_hotfix")
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        frame()[["a", "b", "c"]].to_sql("people", connection, index=False)
+    source = open_source(ibis.sqlite.connect(tmp_path / "people.db").table("people"))
+    assert rows_in(source) == rows_in(source) == texts(frame()[["a", "b", "c"]])
+
+
+# Chunks in memory
+
+
+def test_narwhals_frames_and_record_batches_are_unwrapped():
+    import narwhals as nw
+
+    table = arrow(None)
+    assert native(nw.from_native(table)) is table
+    assert native(table.to_batches()[0]).equals(table)
+    assert native(numbers) is numbers
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, csr_array])
+def test_rows_of_a_chunk_are_a_chunk_of_its_form(make):
+    X = make(numbers())
+    assert Form.of(rows_of(X, 3, 4)) == Form.of(without_rows(X)) == Form.of(X)
+
+
+def test_form_knows_no_categories():
+    few, many = pd.DataFrame({"a": pd.Categorical(["x"])}), pd.DataFrame({"a": pd.Categorical(["x", "secret"])})
+    assert Form.of(few) == Form.of(many)
+    assert "secret" not in repr(Form.of(many))
+    few, many = (pl.DataFrame({"a": pl.Series([levels[0]], dtype=pl.Enum(levels))}) for levels in (["x"], ["x", "secret"]))
+    assert Form.of(few) == Form.of(many)
+    assert "secret" not in repr(Form.of(many))
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
+def test_a_file_that_is_named_twice_is_refused_since_its_rows_would_count_twice(tmp_path):
+    parquet_files(tmp_path)
+    ds = pytest.importorskip("pyarrow.dataset")
+    first, linked = tmp_path / "part-0.parquet", tmp_path / "linked"
+    linked.mkdir()
+    os.link(first, linked / "same.parquet")
+    (tmp_path / "same.parquet").symlink_to(first)
+    one, other = ds.dataset(first), ds.dataset(linked / "same.parquet")
+    for X in (tmp_path, [first, tmp_path / "." / "part-0.parquet"], [first, linked], ds.dataset([first, first]), ds.dataset([one, other])):
+        with pytest.raises(ValueError, match=r"^X must name each file once, but [^\n]* is there twice; leave one out\.$"):
+            open_source(X)

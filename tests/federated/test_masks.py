@@ -1,0 +1,106 @@
+"""Masks of sites: they cancel in the sum, and alone they are noise."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from skdpsynth import PrivateMeasureMechanism
+from skdpsynth.federated import Masks, Site, Sites, _masks
+
+NAMES = ["east", "north", "south", "west"]
+HALF = np.full(1000, 2**63, dtype=np.uint64)
+
+
+def keys_of(masks):
+    return masks._keys
+
+
+@pytest.mark.parametrize("n_sites", [2, 3, 20])
+def test_masks_cancel_in_the_sum_of_all_sites(n_sites):
+    masks = Masks.for_all([f"site {i}" for i in range(n_sites)])
+    values = np.random.default_rng(0).integers(-(2**40), 2**40, (n_sites, 500))
+    hidden = [site.hide(row.view(np.uint64), b"q") for site, row in zip(masks.values(), values, strict=True)]
+    assert np.array_equal(np.sum(hidden, axis=0, dtype=np.uint64).view(np.int64), values.sum(axis=0))
+    assert not np.array_equal(np.sum(hidden[1:], axis=0, dtype=np.uint64).view(np.int64), values[1:].sum(axis=0))
+
+
+def test_what_sites_send_is_uniform_among_all_with_their_sum(monkeypatch):
+    """Exactly, of numbers modulo 4 and three sites: every list of masks of sum 0 comes from equally many pads."""
+    pads: dict = {}
+    monkeypatch.setattr(_masks, "_pad", lambda key, pair, question, size: np.array([pads[tuple(pair)]], dtype=np.uint64))
+    masks = Masks.for_all("abc")
+    zero, seen = np.zeros(1, dtype=np.uint64), Counter()
+    for drawn in product(range(4), repeat=3):
+        pads.update(zip([("a", "b"), ("a", "c"), ("b", "c")], drawn, strict=True))
+        seen[tuple(int(site.hide(zero, b"q")[0]) % 4 for site in masks.values())] += 1
+    assert set(seen) == {sent for sent in product(range(4), repeat=3) if sum(sent) % 4 == 0}
+    assert set(seen.values()) == {4}
+
+
+def test_a_mask_is_added_to_whatever_the_site_counts():
+    """So that for any two tables each answer to the one is the answer to the other under another pad."""
+    site = Masks.for_all(NAMES)["north"]
+    values = np.random.default_rng(0).integers(0, 2**63, 1000, dtype=np.uint64)
+    assert np.array_equal(site.hide(values, b"q") - values, site.hide(values + HALF, b"q") - values - HALF)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("table", ["no rows but one", "all in one cell", "everywhere"])
+def test_what_one_site_sends_is_uniform_noise(table):
+    """Each byte of 4096 numbers, chi squared on 255 degrees of freedom; false alarms 1e-6 for each of 8 places, fresh keys."""
+    rng = np.random.default_rng(0)
+    X = {"no rows but one": rng.random((1, 2)), "all in one cell": np.full((50_000, 2), 0.1), "everywhere": rng.random((50_000, 2))}[table]
+    masks, sent = Masks.for_all(["a", "b"]), []
+
+    def carry(message):
+        sent.append(Site(X, masks=masks["a"]).answer(message))
+        return sent[-1]
+
+    other = Site(rng.random((100, 2)), masks=masks["b"])
+    PrivateMeasureMechanism("optimal", depth=12).fit(Sites({"a": carry, "b": other.answer}, head=X[:0]))
+    payload = np.frombuffer(sent[-1], dtype=np.uint8, offset=32).reshape(-1, 8)
+    assert len(payload) == 4097
+    for place in payload.T:
+        expected = len(payload) / 256
+        assert np.sum((np.bincount(place, minlength=256) - expected) ** 2 / expected) < chi2.ppf(1 - 1e-6, 255)
+
+
+def test_masks_of_different_questions_have_nothing_in_common():
+    site, values = Masks.for_all(["a", "b"])["a"], np.zeros(1000, dtype=np.uint64)
+    assert not (site.hide(values, b"1") == site.hide(values, b"2")).any()
+
+
+def test_a_key_that_serves_two_pairs_makes_two_pads():
+    """Against the rules, but no number goes out bare: b adds what it has with c, and subtracts what it has with a."""
+    key = b"k" * 32
+    pads = [_masks._pad(key, pair, b"q", 1000) for pair in (["a", "b"], ["b", "c"], ["a", "c"])]
+    assert not any((first == second).any() for first, second in zip(pads, [*pads[1:], pads[0]], strict=True))
+
+
+def test_each_pair_has_one_key_and_no_two_pairs_the_same():
+    masks = Masks.for_all(NAMES)
+    assert all(keys_of(masks[a])[b] == keys_of(masks[b])[a] for a in NAMES for b in NAMES if a != b)
+    assert len({key for site in masks.values() for key in keys_of(site).values()}) == 6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Masks("a", {"b": "k" * 32}), r"keys\['b'\] must be 32 bytes"),
+        (lambda: Masks("a", {"b": b"k" * 31}), r"keys\['b'\] must be 32 bytes"),
+        (lambda: Masks("a", {"a": b"k" * 32}), "names of all sites but 'a'"),
+        (lambda: Masks("a", [b"k" * 32]), "names of all sites but 'a'"),
+        (lambda: Masks(1, {"a": b"k" * 32}), "names of all sites but 1"),
+        (lambda: Masks("a", {}), "a key for each other site"),
+        (lambda: Masks("a", {"b": b"k" * 32, "c": b"k" * 32}), "no two alike"),
+        (lambda: Masks.for_all(["a"]), "at least two sites"),
+        (lambda: Masks.for_all(["a", "a"]), "distinct names"),
+    ],
+)
+def test_wrong_keys_are_refused_and_not_shown(wrong, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        wrong()
+    assert "kkk" not in str(caught.value)

@@ -1,0 +1,390 @@
+"""Sites that each hold a part of the rows: the same model as of all rows, and what each of them refuses."""
+
+import pickle
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pandas as pd
+import pytest
+from parties import FITS, SCHEMA, TABLES, learned, numbers, patients, sites_of
+from sklearn.base import clone
+
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth.domain import Schema
+from skdpsynth.federated import Masks, RemoteRows, Site, Sites
+from skdpsynth.federated._messages import Round
+from skdpsynth.persistence import from_bytes, savable, to_bytes
+from skdpsynth.statistics import CountRows, Question, Trees
+
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]
+each = pytest.mark.parametrize("name", FITS)
+relations = pytest.mark.parametrize("neighboring", ["replace_one", pytest.param("add_or_remove_one", marks=pytest.mark.slow)])
+PMM = PrivateMeasureMechanism("optimal", depth=5)
+ACCOUNT = PrivacyAccountant(1.0)
+
+
+def made(name, neighboring="replace_one"):
+    model, kind = FITS[name]
+    return clone(model).set_params(random_state=7, neighboring=neighboring), TABLES[kind]()
+
+
+def messages_of(model, X):
+    """The messages by which a fit to a table asks for sums."""
+    site, messages = Site(X, max_questions=100), []
+
+    def carry(message):
+        messages.append(message)
+        return site.answer(message)
+
+    clone(model).fit(Sites({"only": carry}, head=X[:0]))
+    return messages
+
+
+def message_of(question, number=1, session="0" * 32):
+    return Round(session, number, question).to_bytes()
+
+
+COUNT = messages_of(PMM, numbers())[0]
+
+
+# The model
+
+
+@each
+@relations
+def test_twenty_sites_give_the_model_of_all_rows_in_one_table(name, neighboring):
+    model, X = made(name, neighboring)
+    whole = learned(model.fit(X))
+    agreed = {"schema": SCHEMA} if name == "latent-table" else {"bounds": (0, 1)}
+    sites, together = sites_of(X, 20, **agreed)
+    pd.testing.assert_frame_equal(learned(clone(model).fit(together)), whole, check_exact=True)
+    assert all(site.log == sites["site 0"].log for site in sites.values())
+
+
+@pytest.mark.parametrize("name", ["pca", "pmm-adaptive", "psmm-cells", "low-dim", "latent"])
+def test_whoever_sums_what_is_asked_gives_the_model_of_all_rows(name):
+    model, X = made(name)
+    parts = [X[:1], X[1:300], X[300:]]
+
+    def statistics(question):
+        return reduce(add, map(pickle.loads(pickle.dumps(question)).of, parts))
+
+    def vectors(question):
+        again = from_bytes(to_bytes(question))
+        return np.sum([again.of(part).flat for part in parts], axis=0)
+
+    whole = learned(clone(model).fit(X))
+    for ask in (statistics, vectors):
+        pd.testing.assert_frame_equal(learned(clone(model).fit(RemoteRows(ask, head=X[:0]))), whole, check_exact=True)
+
+
+def test_a_number_of_rows_that_is_known_is_not_asked_for():
+    sites, together = sites_of(numbers(), 3, n_samples=800)
+    assert PMM.fit(together).n_samples_ == 800
+    assert ["rows" in line for line in sites["site 0"].log] == [False]
+
+
+def test_small_floats_stay_small():
+    X = numbers(dtype=np.float32)
+    model, _ = made("pca")
+    expected = clone(model).fit(X).components_
+    got = model.fit(sites_of(X, 3)[1]).components_
+    assert got.dtype == expected.dtype == np.float32
+    assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_samples_come_back_in_the_kind_of_table_of_the_head(backend):
+    frame = pd.DataFrame(numbers(), columns=list("abcd"))
+    library = pytest.importorskip(backend)
+    head = {"pandas": lambda: frame, "polars": lambda: library.from_pandas(frame), "pyarrow": lambda: library.Table.from_pandas(frame)}
+    sample = PMM.fit(sites_of(frame, 3, head=head[backend]()[:0] if backend != "pyarrow" else head[backend]())[1]).sample(5)
+    assert type(sample).__module__.split(".")[0] == backend
+
+
+def test_sites_may_hold_their_rows_in_whatever_kind_of_table(tmp_path):
+    pytest.importorskip("pyarrow")
+    X = pd.DataFrame(numbers(), columns=list("abcd"))
+    X[700:].to_csv(tmp_path / "rows.csv", index=False)
+    tables = {"frame": X[:300], "chunks": [X[300:500], X[500:700]], "file": tmp_path / "rows.csv"}
+    masks = Masks.for_all(tables)
+    together = Sites({name: Site(table, masks=masks[name]).answer for name, table in tables.items()}, head=X[:0])
+    model, _ = made("pmm-adaptive")
+    pd.testing.assert_frame_equal(learned(clone(model).fit(together)), learned(model.fit(X)), check_exact=True)
+
+
+# What travels
+
+
+@each
+def test_no_message_grows_with_the_rows(name):
+    model, X = made(name)
+    few, many = Site(X[:1]), Site(X)
+    for message in messages_of(model, X):
+        assert len(few.answer(message)) == len(many.answer(message)) == 32 + 8 * (Round.from_bytes(message).question.rule.n_values + 1)
+
+
+@each
+def test_questions_hold_no_row(name):
+    """Of two tables with all rows but one alike, the questions before the first noise are equal but for the session."""
+    model, X = made(name)
+    twice = np.r_[1, 1 : len(X)]
+    other = X[twice] if isinstance(X, np.ndarray) else X.iloc[twice]
+    before = [[to_bytes(Round.from_bytes(message).question) for message in messages_of(model, table)[:2]] for table in (X, other)]
+    assert before[0] == before[1]
+
+
+def test_what_is_asked_can_be_looked_at_before_it_is_answered():
+    site = Site(numbers())
+    told = [repr(site.read(message)).partition(": ")[2] for message in messages_of(made("pca")[0], numbers())]
+    assert told[0] == "the number of rows, of a table of 4 columns)"
+    assert told[-1] == "sums and products of 4 columns, of a table of 4 columns)"
+    assert site.log == []
+    site.answer(COUNT)
+    assert site.log[0].endswith("question 1: the number of rows, of 4 columns")
+
+
+# What a site refuses
+
+
+def test_a_question_is_answered_once():
+    site = Site(numbers(), masks=Masks.for_all(["a", "b"])["a"])
+    first, second = messages_of(PMM, numbers())
+    site.answer(second)
+    for message in (first, second):
+        with pytest.raises(ValueError, match="was asked before, and a mask serves once"):
+            site.answer(message)
+    assert len(site.log) == 1
+    site.answer(message_of(Round.from_bytes(first).question))  # of another session
+
+
+def test_a_question_that_failed_is_not_answered_after_all():
+    X = numbers()
+    X[5, 0] = np.nan
+    site = Site(X)
+    with pytest.raises(ValueError, match="NaN"):
+        site.answer(COUNT)
+    X[5, 0] = 0
+    with pytest.raises(ValueError, match="was asked before"):
+        site.answer(COUNT)
+
+
+def test_questions_are_limited():
+    site = Site(numbers(), max_questions=2)
+    for number in (1, 2):
+        site.answer(message_of(Round.from_bytes(COUNT).question, number))
+    with pytest.raises(ValueError, match="has answered max_questions=2 questions"):
+        site.answer(message_of(Round.from_bytes(COUNT).question, 3))
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        (pd.DataFrame(numbers(), columns=list("abcd")), lambda X: X[["b", "a", "c", "d"]]),
+        (pd.DataFrame(numbers(), columns=list("abcd")), lambda X: X[["a", "b", "c"]]),
+        (pd.DataFrame(numbers(), columns=list("abcd")), lambda X: X.to_numpy()),
+        (numbers(), lambda X: X[:, :3]),
+    ],
+)
+def test_other_columns_are_refused(table, change):
+    with pytest.raises(ValueError, match="X must have the 4 columns that are asked for"):
+        Site(change(table)).answer(messages_of(PMM, table)[0])
+
+
+@pytest.mark.parametrize("name", [name for name in FITS if name != "latent-table"])
+def test_other_bounds_than_were_agreed_on_are_refused(name):
+    model, X = made(name)
+    agreed, other = Site(X, bounds=(0, 1)), Site(X, bounds=([0, 0, 0, 0], [1, 1, 2, 1]))
+    for message in messages_of(model, X):
+        agreed.answer(message)
+        if "number of rows" in repr(agreed.read(message)) and name != "latent":
+            other.answer(message)
+        else:
+            with pytest.raises(ValueError, match="takes other bounds than this site agreed to"):
+                other.answer(message)
+
+
+def test_another_schema_than_was_agreed_on_is_refused():
+    model, X = made("latent-table")
+    other = Schema({**SCHEMA, "age": (0, 120)})
+    for site in (Site(X, schema=other), Site(X, bounds=(0, 1))):
+        with pytest.raises(ValueError, match=r"takes other bounds|takes another schema"):
+            site.answer(messages_of(model, X)[0])
+    with pytest.raises(ValueError, match="takes another schema"):
+        Site(numbers(), schema=dict.fromkeys(range(4), (0.0, 1.0))).answer(messages_of(PMM, numbers())[1])
+
+
+def test_a_column_whose_dtype_holds_nothing_that_the_schema_knows_is_refused():
+    model, X = made("latent-table")
+    with pytest.raises(TypeError, match="column 'age' is continuous in schema, but has dtype"):
+        Site(X.assign(age=pd.array(["old"] * len(X), dtype="string"))).answer(messages_of(model, X)[0])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"no zip at all",
+        to_bytes(PMM),
+        to_bytes(Round.from_bytes(COUNT).question),
+        message_of(Question((0, 1, 2, 3), (), CountRows())),
+        message_of(Question((0, 1, 2, 3), (Round.from_bytes(COUNT).question.maps[0],), PMM)),
+        message_of(Question((0, 1, 2, 3), (PMM,), CountRows())),
+        message_of(Round.from_bytes(COUNT).question, number=0),
+        message_of(Question((0, 1, 2, 3), Round.from_bytes(COUNT).question.maps, Trees.over([10**12]))),
+        COUNT[:-30],
+    ],
+    ids=["nothing", "words", "model", "bare", "no map", "no rule", "no reading", "number 0", "too many", "cut off"],
+)
+def test_what_is_no_question_is_refused_in_one_sentence(message):
+    with pytest.raises(ValueError, match=r"^question |^depths must") as caught:
+        Site(numbers()).answer(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_question_for_too_many_numbers_is_refused():
+    with pytest.raises(ValueError, match="at most max_values=31 numbers, got 32"):
+        Site(numbers(), max_values=31).answer(messages_of(PMM, numbers())[1])
+
+
+def test_a_question_that_does_not_fit_tells_no_cell():
+    reading = Round.from_bytes(COUNT).question.maps[0]
+    wrong = replace(Round.from_bytes(messages_of(PMM, numbers())[1]).question.rule, n_cells=1)
+    with pytest.raises(ValueError, match=r"does not fit the table of this site, or is damaged \(\w+\)"):
+        Site(numbers()).answer(message_of(Question((0, 1, 2, 3), (reading,), wrong)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Site(None), "X must be a table"),
+        (lambda: Site([[1.0, 2.0]]), "X must be a table"),
+        (lambda: Site(numbers(), bounds=(0, 1), schema=SCHEMA), "bounds must be None where schema is given"),
+        (lambda: Site(numbers(), masks={}), "masks must be None or Masks"),
+        (lambda: Site(numbers(), max_questions=0), "max_questions and max_values must be positive"),
+        (lambda: Site(patients(), schema={"age": (0, 9)}), "schema must name the columns of X"),
+        (lambda: Sites({}, head=numbers()), "sites must be a dict"),
+        (lambda: Sites({"a": 3}, head=numbers()), "sites must be a dict"),
+        (lambda: Sites({"a": len}, head=[1, 2]), "head must be an array or a data frame"),
+        (lambda: Sites({"a": len}, head=numbers(), n_samples=1.5), "n_samples must be None or a number of rows"),
+        (lambda: RemoteRows(3, head=numbers()), "ask must be callable"),
+    ],
+)
+def test_what_cannot_be_is_refused_when_it_is_made(wrong, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        wrong()
+
+
+# What fails
+
+
+@pytest.mark.parametrize("carried", [b"", b"x" * 64, None, "text"])
+def test_a_site_that_does_not_answer_makes_the_fit_fail_and_costs_nothing_at_first(carried):
+    accountant = PrivacyAccountant(1.0)
+    sites, _ = sites_of(numbers(), 3)
+    carriers = {name: site.answer for name, site in sites.items()}
+    carriers["site 1"] = lambda message: carried
+    with pytest.raises(ConnectionError, match=r"^Site 'site 1' did not answer question 1, the number of rows \(\w+\); no sum"):
+        clone(PMM).set_params(accountant=accountant).fit(Sites(carriers, head=numbers()))
+    assert accountant.spent == 0
+
+
+def test_a_site_that_breaks_off_after_the_first_noise_has_cost_the_budget():
+    accountant = PrivacyAccountant(1.0)
+    site = Site(numbers(), max_questions=2)
+    with pytest.raises(ConnectionError, match="did not answer question 3, counts of"):
+        made("pmm-adaptive")[0].set_params(accountant=accountant).fit(Sites({"only": site.answer}, head=numbers()))
+    assert accountant.spent == 1
+
+
+def test_masks_that_do_not_cancel_are_found_out():
+    sites, _ = sites_of(numbers(), 4)
+    carriers = {name: site.answer for name, site in sites.items()}
+    left_out = {name: carry for name, carry in carriers.items() if name != "site 2"}
+    strange = carriers | {"site 2": Site(numbers(), masks=Masks.for_all(["site 1", "site 2"])["site 2"]).answer}
+    for wrong in (left_out, strange):
+        with pytest.raises(ValueError, match="The masks of the sites do not cancel"):
+            clone(PMM).fit(Sites(wrong, head=numbers()))
+
+
+class _Foreign:
+    """A synthesizer of another package, which reads rows."""
+
+    def __init__(self, epsilon=1.0, delta=0.0, bounds=(0, 1), neighboring="replace_one", accountant=None, random_state=None):
+        self.epsilon, self.delta, self.bounds, self.neighboring = epsilon, delta, bounds, neighboring
+        self.accountant, self.random_state = accountant, random_state
+
+    def get_params(self, deep=True):
+        return dict(vars(self))
+
+    def set_params(self, **params):
+        vars(self).update(params)
+        return self
+
+    def fit(self, X):
+        return self
+
+    def sample(self, n_samples):
+        return np.zeros((n_samples, 2))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda X: PMM.fit(numbers()).score(X),
+        lambda X: OnlineSynthesizer().partial_fit(X),
+        lambda X: LatentFactorSynthesizer(strategy="scores", accountant=ACCOUNT).fit(X),
+        lambda X: LowDimSynthesizer(2, synthesizer=_Foreign(), accountant=ACCOUNT).fit(X),
+    ],
+)
+def test_what_needs_rows_says_that_there_are_none(work):
+    with pytest.raises(TypeError, match="X lies elsewhere, so its rows can be summed but not read"):
+        work(sites_of(numbers(), 3)[1])
+    assert ACCOUNT.spent == 0
+
+
+@savable
+class _Halves:
+    """A partition of the caller's own."""
+
+    depth = 1
+
+    def locate(self, X):
+        return (X[:, 0] > 0.5).astype(int)
+
+    def diameters(self, level):
+        return 1.0 / (1 + level)
+
+    def sample(self, cells, level, rng):
+        return np.full((len(cells), 4), 0.25) + 0.5 * cells[:, None]
+
+
+def test_a_partition_of_ones_own_that_can_be_saved_is_sent():
+    model = PrivateMeasureMechanism("optimal", partition=_Halves(), random_state=0)
+    whole = learned(clone(model).fit(numbers()))
+    pd.testing.assert_frame_equal(learned(model.fit(sites_of(numbers(), 3)[1])), whole, check_exact=True)
+
+
+def test_a_partition_that_cannot_be_saved_is_refused_before_anything_is_spent():
+    class Plain(_Halves):
+        pass
+
+    accountant = PrivacyAccountant(1.0)
+    with pytest.raises(TypeError, match="cannot be saved"):
+        PrivateMeasureMechanism("optimal", partition=Plain(), accountant=accountant).fit(sites_of(numbers(), 3)[1])
+    assert accountant.spent == 0
+
+
+def test_a_fit_asks_few_questions():
+    asked = {name: len(messages_of(*made(name))) for name in ("pca", "low-dim", "latent-table")}
+    assert asked == {"pca": 4, "low-dim": 6, "latent-table": 4}
+
+
+def test_nothing_shows_rows_or_keys():
+    masks = Masks.for_all(["a", "b"])
+    site = Site(np.full((7, 2), 0.123), masks=masks["a"])
+    assert repr(masks["a"]) == "Masks('a', with 1 others)"
+    assert repr(site) == "Site(2 columns, 0 questions answered)"
+    assert repr(Sites({"a": site.answer}, head=np.empty((0, 2)))) == "Sites(1 sites, 2 columns)"

@@ -1,0 +1,224 @@
+"""Bounds that nobody knows."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.domain import Box, Unknown
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Budget, Facts
+from skdpsynth.fitting._bounds import alarm, buy_bounds, seen
+from skdpsynth.fitting._set_aside import set_aside
+from skdpsynth.measures import BinaryPartition
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_rng, epsilon_of_rho, mechanism, rho_of_epsilon
+from skdpsynth.statistics import Magnitudes
+
+RELATIONS = ["replace_one", "add_or_remove_one"]
+
+
+def bought(columns, share=0.1, relation="replace_one", known_n=True, least=-math.inf, most=math.inf, whole=False, seed=0):
+    n_columns = len(columns)
+    loss = share if isinstance(share, PrivacyLoss) else PrivacyLoss(epsilon=share)
+    budget = Budget(PrivacyAccountant(float("inf"), 1e-6, neighboring=relation), check_rng(seed))
+    unknown = Unknown(tuple(range(n_columns)), np.full(n_columns, least), np.full(n_columns, most), np.full(n_columns, whole))
+    found = buy_bounds(lambda rule: rule.of(columns), unknown, loss, budget, len(columns[0]) if known_n else None)
+    return found, budget.accountant
+
+
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "uniform": RNG.uniform(0.3, 0.9, 20_000),
+    "normal": RNG.normal(0, 1, 20_000),
+    "far from 0": RNG.normal(1000, 10, 20_000),
+    "negative": -RNG.exponential(0.001, 20_000),
+    "years": RNG.integers(1930, 2010, 20_000).astype(float),
+    "constant": np.full(20_000, 1013.25),
+    "large": RNG.uniform(-1e30, 1e30, 20_000),
+    "small": RNG.normal(0, 1e-20, 20_000),
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("known_n", [True, False])
+@pytest.mark.parametrize("share", [0.1, PrivacyLoss(rho=0.002, gaussian=True)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_bounds_hold_nearly_all_rows_and_not_much_else(name, share, known_n, relation):
+    """Seeded; noise alone widens bounds in one of 100."""
+    column = COLUMNS[name]
+    found, _ = bought([column], share, relation, known_n)
+    low, high = found.low[0], found.high[0]
+    assert np.mean((column < low) | (column > high)) < 0.01
+    if name != "constant":
+        assert high - low < 5 * (column.max() - column.min())
+    assert found.is_seen.all()
+
+
+def test_columns_that_differ_by_a_power_of_two_have_bounds_that_do():
+    column = COLUMNS["normal"]
+    found, _ = bought([column, column * 2.0**40], PrivacyLoss(epsilon=float("inf")))
+    assert found.low[1] / found.low[0] == found.high[1] / found.high[0] == 2.0**40
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("share", [PrivacyLoss(epsilon=0.1), PrivacyLoss(rho=0.002, gaussian=True)])
+def test_both_releases_together_cost_the_share(share, relation):
+    _, accountant = bought([COLUMNS["normal"]] * 3, share, relation)
+    first, second = (entry.loss for entry in accountant.ledger)
+    assert (first + second) == share
+    assert [entry.name for entry in accountant.ledger] == ["bounds: magnitudes", "bounds: even cells"]
+
+
+def test_few_rows_buy_one_count_with_all_of_the_share():
+    _, accountant = bought([COLUMNS["normal"][:500]])
+    assert [(entry.name, entry.loss.epsilon) for entry in accountant.ledger] == [("bounds: magnitudes", Fraction(1, 10))]
+
+
+def test_what_is_not_seen_has_bounds_of_its_own():
+    found, _ = bought([COLUMNS["large"][:10]])
+    assert (found.low[0], found.high[0], found.is_seen[0]) == (-1.0, 1.0, False)
+    found, _ = bought([np.zeros(20_000)])
+    assert (found.low[0], found.high[0], found.is_seen[0]) == (-1.0, 1.0, True)
+
+
+def test_a_few_very_large_numbers_do_not_widen_the_bounds():
+    column = np.concatenate([COLUMNS["normal"], np.full(2000, 1e30)])
+    found, _ = bought([column])
+    assert found.high[0] < 10
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 255), (0, 1), (-128, 127), (-(2.0**63), math.nextafter(2.0**63, 0))])
+@pytest.mark.parametrize("n_samples", [0, 20, 20_000])
+def test_bounds_of_whole_numbers_are_whole_and_within_their_dtype(n_samples, least, most):
+    column = np.clip(np.rint(RNG.normal(1, 50, n_samples)), least, most)
+    found, _ = bought([column], relation="add_or_remove_one", least=least, most=most, whole=True)
+    low, high = found.low[0], found.high[0]
+    assert least <= low < high <= most
+    assert low.is_integer()
+    assert high.is_integer()
+
+
+@pytest.mark.parametrize("share", [PrivacyLoss(epsilon=0.1), PrivacyLoss(rho=0.002, gaussian=True)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("width", [1, 4, 16])
+def test_noise_alone_passes_the_alarm_less_often_than_stated(width, share):
+    """500 seeded tables of 64 cells: 1 in 100 may pass, and 17 would by chance once in 10,000 tries."""
+    noise = mechanism(Magnitudes.change("replace_one", 1), share)
+    most = alarm(noise, width, 64)
+    drawn = noise.noise.sample((500, 64 + width - 1), check_rng(1))
+    upto = np.concatenate([np.zeros((500, 1)), drawn.cumsum(axis=1)], axis=1)
+    assert (upto[:, width:] - upto[:, :-width] > most).any(axis=1).sum() < 17
+
+
+def test_long_windows_see_what_short_ones_do_not():
+    counts = np.array([0, 0, 6, 6, 6, 6, 0, 0, 50, 0])
+    assert seen(counts, [(1, 10)]).tolist() == [8]
+    assert seen(counts, [(1, 10), (4, 20)]).tolist() == [2, 3, 4, 5, 8]
+
+
+FACTS = Facts(Fraction(1), Fraction(1, 10**6), "replace_one", 100, 3)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1, 1000), Fraction(1), Fraction(20)])
+@pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 100)])
+@pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
+def test_what_is_set_aside_in_rho_and_the_rest_fit_the_budget(kind, epsilon, delta):
+    facts = Facts(epsilon, delta, "replace_one", 100, 3)
+    aside = set_aside(facts, Fraction(1, 10), kind)
+    if aside.loss.rho is None:  # a large delta beside a small epsilon
+        assert epsilon < 10 * delta
+        assert aside.loss.epsilon + aside.epsilon == epsilon
+        assert aside.rho is None
+        return
+    is_gaussian = kind == "gaussian"
+    rho = aside.loss.rho + rho_of_epsilon(aside.epsilon, delta, gaussian=is_gaussian)
+    spent = epsilon_of_rho(rho, delta, gaussian=is_gaussian)
+    assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon  # as near as the conversion of the whole
+    assert aside.loss.rho == pytest.approx(rho_of_epsilon(epsilon, delta, gaussian=is_gaussian) / 10)
+    assert aside.left_of(facts).rho == kind
+
+
+def test_what_is_set_aside_of_a_pure_budget_is_a_part_of_epsilon():
+    aside = set_aside(FACTS, Fraction(1, 10), None)
+    assert (aside.loss, aside.epsilon, aside.rho) == (PrivacyLoss(epsilon=0.1), Fraction(9, 10), None)
+
+
+@pytest.mark.parametrize("width", [1, 30, 1000])
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6])
+def test_bounds_that_were_bought_do_not_decide_the_kind_of_the_noise_that_follows(width, epsilon, delta):
+    """Whoever chose by the noise of the bounds between two kinds would lose more than each of them costs."""
+    low = -np.array([width, 4, 2, 1, 1.0])
+    facts = Facts(Fraction(str(epsilon)), Fraction(str(delta)), "replace_one", 2000, 5, box=Box(low, -low))
+    for model, kind in ((PrivatePCA(), "gaussian"), (LatentFactorSynthesizer(), "gaussian"), (LatentFactorSynthesizer(), "zcdp")):
+        left = set_aside(facts, Fraction(1, 10), kind).left_of(facts)
+        assert model.set_params(bounds="private", epsilon=epsilon, delta=delta)._plan(left).rho == kind
+
+
+ESTIMATORS = [
+    *(PrivateMeasureMechanism(), PrivateMeasureMechanism(neighboring="add_or_remove_one"), SignedMeasureMechanism(50), PrivatePCA(2)),
+    *(PrivatePCA(2, noise="gaussian", delta=1e-6), LowDimSynthesizer(1), LowDimSynthesizer(1, delta=1e-6)),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=[str(estimator) for estimator in ESTIMATORS])
+def test_fit_buys_bounds_and_spends_all_of_its_budget_and_no_more(estimator):
+    X = np.column_stack([COLUMNS["far from 0"], COLUMNS["negative"], COLUMNS["normal"]])
+    estimator.set_params(bounds="private").fit(X)
+    low, high = estimator.bounds_
+    assert (np.mean((low > X) | (high < X), axis=0) < 0.1).all()
+    assert estimator.accountant_.spent == 1
+    assert [entry.name for entry in estimator.accountant_.ledger if "bounds" in entry.name] == ["bounds: magnitudes", "bounds: even cells"]
+
+
+def test_some_columns_may_be_private_and_others_public():
+    frame = pd.DataFrame({"a": COLUMNS["far from 0"], "b": COLUMNS["uniform"]})
+    model = PrivateMeasureMechanism(bounds={"a": "private", "b": (0, 1)}, random_state=0).fit(frame)
+    assert (model.bounds_[0][1], model.bounds_[1][1]) == (0.0, 1.0)
+    assert 500 < model.bounds_[0][0] < 1000 < model.bounds_[1][0] < 2100
+    assert model.accountant_.ledger[0].change.l1 == 2
+
+
+def test_integer_columns_come_back_as_they_were():
+    frame = pd.DataFrame({"a": COLUMNS["years"].astype("int16"), "b": COLUMNS["normal"] > 0})
+    sample = PrivateMeasureMechanism(bounds="private").fit(frame).sample(100)
+    assert sample.dtypes.equals(frame.dtypes)
+
+
+def test_a_column_in_which_nothing_is_seen_is_named_after_the_release():
+    frame = pd.DataFrame({"a": COLUMNS["large"][:30]})
+    with pytest.warns(SmallSampleWarning, match="show no rows of 'a'"):
+        PrivateMeasureMechanism(bounds="private").fit(frame)
+
+
+def test_public_bounds_leave_no_attribute():
+    assert not hasattr(PrivateMeasureMechanism().fit(np.zeros((500, 2))), "bounds_")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "match"),
+    [
+        (OnlineSynthesizer(bounds="private"), "bounds must be public for OnlineSynthesizer"),
+        (OnlineSynthesizer("paper", bounds="private"), "bounds must be public for OnlineSynthesizer"),
+        (PrivatePCA(1, bounds="private", max_norm=1), "max_norm and a point as center"),
+        (PrivatePCA(1, bounds="private", center=[0.0, 0.0]), "max_norm and a point as center"),
+        (PrivateMeasureMechanism(bounds="private", partition=BinaryPartition(Box([0, 0], [1, 1]), 3)), "partition must be None"),
+        (SignedMeasureMechanism(bounds="private", cells=[[0.0, 0.0], [1.0, 1.0]]), "cells must be None"),
+        (PrivateMeasureMechanism(bounds="privat"), "bounds must be a pair"),
+        (PrivateMeasureMechanism(bounds="private", depth=0), "depth must be"),
+    ],
+)
+def test_what_cannot_be_bought_is_refused_before_any_charge(estimator, match):
+    accountant = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=match):
+        estimator.set_params(accountant=accountant).fit(np.zeros((50, 2)))
+    assert not accountant.ledger

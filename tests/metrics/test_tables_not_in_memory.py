@@ -1,0 +1,351 @@
+"""Metrics, scores and transforms of tables that are not in memory, against those of the same rows in memory."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.domain import MixedTypeEncoder, Rows, _opening, _source
+from skdpsynth.domain._source import open_source
+from skdpsynth.metrics import (
+    _associations,
+    _counts,
+    _quantiles,
+    _tables,
+    captured_variance_ratio,
+    correlation_error,
+    marginal_total_variation,
+    sliced_wasserstein_distance,
+    train_synthetic_test_real,
+    wasserstein_distance,
+)
+from skdpsynth.synthesis import _base
+
+SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["x", "why", "z"], "group": ["u", "v"]}
+each_order = pytest.mark.parametrize("order", [1, 2, 3])
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Chunks of at most 100 rows, none of which is read into memory at once."""
+    monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: 100)
+    monkeypatch.setattr(_tables, "MOST_READ", 0)
+
+
+def table(seed, n=700):
+    rng = np.random.default_rng(seed)
+    a = rng.beta(2, 1 + seed, n)
+    made = pd.DataFrame({"a": a, "n": rng.binomial(8, a), "level": rng.choice(["x", "why", "z"], n), "group": np.where(a > 0.5, "u", "v")})
+    made.loc[rng.random(n) < 0.1, "a"] = np.nan
+    return made
+
+
+def numbers(seed, n=700):
+    return np.random.default_rng(seed).beta(2, 1 + seed, (n, 3))
+
+
+def parquet(rows, folder):
+    pytest.importorskip("pyarrow")
+    rows.to_parquet(folder / "rows.parquet", row_group_size=130, index=False)
+    return folder / "rows.parquet"
+
+
+def csv(rows, folder):
+    pytest.importorskip("pyarrow")
+    rows.to_csv(folder / "rows.csv", index=False)
+    return str(folder / "rows.csv")
+
+
+def lazy(rows, folder):
+    if not hasattr(pl.LazyFrame, "collect_batches"):
+        pytest.skip("needs polars 1.34")
+    return pl.DataFrame(rows.to_dict("list")).lazy()
+
+
+def duck(rows, folder):
+    pytest.importorskip("pyarrow")
+    return pytest.importorskip("duckdb").connect().read_parquet(str(parquet(rows, folder)))
+
+
+SOURCES = {
+    "parquet": parquet,
+    "csv": csv,
+    "lazy": lazy,
+    "duckdb": duck,
+    "dask": lambda rows, folder: pytest.importorskip("dask.dataframe").from_pandas(rows, npartitions=3, sort=False),
+    "list": lambda rows, folder: [rows[:1], rows[1:600], rows[600:]],
+    "function": lambda rows, folder: lambda: iter([rows[:450], rows[450:]]),
+}
+each_source = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+
+
+def chunks(rows, *at):
+    return [rows[start:stop] for start, stop in itertools.pairwise((0, *at, len(rows)))]
+
+
+# Marginals
+
+
+@each_source
+@each_order
+def test_marginals_are_those_in_memory_to_the_last_bit(source, order, tmp_path):
+    X, Y = table(0), table(1, 400)
+    assert marginal_total_variation(source(X, tmp_path), Y, SCHEMA, order) == marginal_total_variation(X, Y, SCHEMA, order)
+
+
+@each_order
+@pytest.mark.parametrize("cells", [1, 50, 10**6])
+def test_marginals_are_the_same_however_their_tables_are_grouped(order, cells, monkeypatch):
+    # 1: only combinations that occur are counted; 50: some tables whole, a few at each reading.
+    X, Y = table(0), table(1, 400)
+    expected = marginal_total_variation(X, Y, SCHEMA, order)
+    monkeypatch.setattr(_counts, "_MOST_CELLS", cells)
+    assert marginal_total_variation(chunks(X, 20, 150), chunks(Y, 100), SCHEMA, order) == expected
+    assert marginal_total_variation(X, Y, SCHEMA, order) == expected
+
+
+def test_columns_of_a_table_that_is_not_in_memory_may_come_in_another_order():
+    X, Y = table(0), table(1, 400)
+    turned = Y[["group", "n", "a", "level"]]
+    assert marginal_total_variation(X, chunks(turned, 30), SCHEMA) == marginal_total_variation(X, Y, SCHEMA)
+
+
+def test_a_small_table_is_read_once_and_a_large_one_as_often_as_the_notes_say(monkeypatch):
+    readings = []
+
+    def read():
+        readings.append(1)
+        return iter(chunks(table(0), 100))
+
+    marginal_total_variation(read, read, SCHEMA)
+    opened = 2  # the first chunk, to know the columns
+    assert len(readings) == opened + (1 + 4 + 1) + (1 + 1)  # counted, cut, counted; counted, counted
+    monkeypatch.setattr(_tables, "MOST_READ", 10**6)
+    readings.clear()
+    marginal_total_variation(read, read, SCHEMA)
+    assert len(readings) == opened + 2 + 2  # counted, collected
+
+
+floats = st.floats(allow_nan=True, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 1e308])
+
+
+@given(values=st.lists(floats, min_size=1, max_size=60), n_parts=st.integers(2, 13), cut=st.integers(0, 60))
+@settings(max_examples=100, deadline=None)
+def test_numbers_are_cut_where_sorting_cuts_them(values, n_parts, cut):
+    column = np.array(values)
+    pieces = [column[:cut, None], column[cut:, None]]
+    rows = Rows(open_source([piece for piece in pieces if len(piece)]), 1, len(column), (as_columns,))
+    (found,) = _quantiles.exact_parts(rows, [0], n_parts).cuts.values()
+    np.testing.assert_array_equal(found, _quantiles.cuts_of(column, n_parts))
+
+
+def as_columns(chunk):
+    return list(chunk.T)
+
+
+def test_keys_of_floats_are_in_their_order_and_lead_back():
+    values = np.array([-math.inf, -1e308, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e308, math.inf])
+    keys = _quantiles._keys(values)
+    assert (np.diff(keys.astype(object)) > 0).all()
+    np.testing.assert_array_equal(_quantiles._values(keys), values)
+    assert (_quantiles._keys(np.array([-0.0])) == _quantiles._keys(np.array([0.0]))).all()
+
+
+# Associations
+
+
+@each_source
+def test_associations_are_near_those_in_memory(source, tmp_path):
+    X, Y = table(0), table(1, 400)
+    assert correlation_error(source(X, tmp_path), Y, SCHEMA) == pytest.approx(correlation_error(X, Y, SCHEMA), abs=1e-3)
+
+
+def test_associations_are_those_in_memory_where_columns_have_few_values():
+    X, Y = (rows.assign(a=np.rint(100 * rows["a"]) / 100) for rows in (table(0), table(1)))
+    assert correlation_error(chunks(X, 20), chunks(Y, 500), SCHEMA) == pytest.approx(correlation_error(X, Y, SCHEMA), abs=1e-12)
+
+
+def test_associations_do_not_depend_on_the_chunks():
+    X, Y = table(0), table(1, 400)
+    assert correlation_error(chunks(X, 20), chunks(Y, 1, 2), SCHEMA) == correlation_error(chunks(X, 300, 301), chunks(Y, 399), SCHEMA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.95, 1.0])
+def test_parts_of_many_distinct_numbers_move_a_rank_correlation_by_less_than_a_thousandth(rho, monkeypatch):
+    # 200,000 rows, cut by 100,000 of them.
+    monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: 2**17)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200_000)
+    X = np.column_stack([np.exp(3 * x), rho * x + math.sqrt(1 - rho**2) * rng.normal(size=len(x))])
+    schema = {0: (0.0, 1e9), 1: (-10.0, 10.0)}
+    independent = np.column_stack([np.repeat([0.0, 1.0], 2), np.tile([0.0, 1.0], 2)])
+    expected = correlation_error(X, independent, schema)
+    assert correlation_error(chunks(X, 1000), independent, schema) == pytest.approx(expected, abs=1e-3)
+
+
+def test_cuts_by_some_of_the_rows_are_the_same_at_every_call(monkeypatch):
+    monkeypatch.setattr(_associations, "_CUT_ROWS", 50)
+    X, Y = chunks(table(0), 20), chunks(table(1), 30)
+    assert correlation_error(X, Y, SCHEMA) == correlation_error(X, Y, SCHEMA)
+
+
+# Distances and variance
+
+
+@each_source
+def test_variance_is_that_in_memory_up_to_rounding(source, tmp_path):
+    X, components = numbers(0), [[1.0, 1.0, 0.0]]
+    rows = pd.DataFrame(X, columns=list("abc"))
+    assert captured_variance_ratio(source(rows, tmp_path), components) == pytest.approx(captured_variance_ratio(X, components), rel=1e-12)
+
+
+def test_variance_about_a_mean_far_away_keeps_its_digits():
+    X = numbers(0) + 1e6
+    assert captured_variance_ratio(chunks(X, 5, 200), [[1.0, 0, 0]]) == pytest.approx(captured_variance_ratio(X, [[1.0, 0, 0]]), rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9 / 7])
+def test_constant_chunks_have_nothing_to_capture(value):
+    assert captured_variance_ratio(chunks(np.full((300, 2), value), 7), [[1.0, 0.0]]) == 1
+
+
+@pytest.mark.parametrize("scale", [1.7e308, 1e200, 1e-200, 5e-324])
+def test_variance_in_chunks_is_the_same_at_every_scale(scale):
+    rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]) * scale
+    assert captured_variance_ratio(chunks(rows, 1, 2), [[1.0, 0.0]]) == 1
+    assert captured_variance_ratio(chunks(rows, 1, 2), [[0.0, scale]]) == 0
+
+
+@each_source
+@pytest.mark.parametrize("distance", [wasserstein_distance, sliced_wasserstein_distance])
+def test_distances_of_few_rows_are_those_in_memory(distance, source, tmp_path):
+    X, Y = numbers(0), numbers(1)
+    rows = pd.DataFrame(X, columns=list("abc"))
+    assert distance(source(rows, tmp_path), Y) == pytest.approx(distance(X, Y), rel=1e-12)
+
+
+@pytest.mark.parametrize("distance", [wasserstein_distance, sliced_wasserstein_distance])
+def test_of_many_rows_some_are_drawn_by_the_seed(distance):
+    X, Y = numbers(0), numbers(1)
+    drawn = [rows[np.sort(np.random.default_rng(5).choice(700, 60, replace=False))] for rows in (X, Y)]
+    found = distance(chunks(X, 3, 90), chunks(Y, 650), max_samples=60, random_state=5)
+    assert found == distance(*drawn, random_state=5)
+    assert found != distance(chunks(X, 3, 90), chunks(Y, 650), max_samples=60, random_state=6)
+
+
+def test_rows_in_memory_are_never_thinned():
+    X, Y = numbers(0), numbers(1)
+    assert wasserstein_distance(X, Y, max_samples=10) == wasserstein_distance(X, Y)
+
+
+@pytest.mark.parametrize("max_samples", [0, -1, 2.5, "9", None, True])
+def test_number_of_rows_to_draw_must_be_a_whole_number(max_samples):
+    for distance in (wasserstein_distance, sliced_wasserstein_distance):
+        with pytest.raises(ValueError, match=r"^max_samples must be a positive integer, got [^\n]*\.$"):
+            distance([[0.0]], [[1.0]], max_samples=max_samples)
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf])
+@pytest.mark.parametrize("measure", [wasserstein_distance, sliced_wasserstein_distance, lambda X, Y: captured_variance_ratio(X, np.eye(3))])
+def test_a_chunk_that_is_not_finite_is_refused(measure, cell):
+    X = numbers(0)
+    X[650, 1] = cell
+    with pytest.raises(ValueError, match=r"^X must be finite; [^\n]*\.$"):
+        measure(chunks(X, 600), numbers(1))
+
+
+@pytest.mark.parametrize("measure", [marginal_total_variation, correlation_error])
+def test_table_without_rows_is_refused(measure):
+    with pytest.raises(ValueError, match=r"^Y must have at least one row"):
+        measure(table(0), [table(0)[:0]], SCHEMA)
+    with pytest.raises(ValueError, match=r"^with Y as X: schema must name the columns of X"):
+        measure(table(0), [table(0)[["a"]]], SCHEMA)
+
+
+@pytest.mark.parametrize("measure", [marginal_total_variation, correlation_error])
+def test_a_path_that_leads_nowhere_is_named(measure):
+    with pytest.raises(FileNotFoundError, match=r"^Y must be [^\n]*'nowhere.csv'[^\n]*\.$"):
+        measure(table(0), "nowhere.csv", SCHEMA)
+
+
+@each_source
+def test_a_model_learned_from_files_has_the_score_of_one_learned_in_memory(source, tmp_path):
+    X, Y = table(0), table(1)
+    expected = train_synthetic_test_real(LogisticRegression(), X, Y, "group", SCHEMA)
+    assert train_synthetic_test_real(LogisticRegression(), source(X, tmp_path), Y, "group", SCHEMA) == expected
+
+
+# Scores and transforms
+
+
+@each_source
+def test_encoded_rows_are_those_in_memory(source, tmp_path):
+    X = table(0)
+    rows, encoder = source(X, tmp_path), MixedTypeEncoder(SCHEMA)
+    np.testing.assert_array_equal(encoder.fit_transform(rows), MixedTypeEncoder(SCHEMA).fit_transform(X))
+
+
+@each_source
+def test_projected_rows_are_those_in_memory_up_to_rounding(source, tmp_path):
+    X = pd.DataFrame(numbers(0), columns=list("abc"))
+    pca = PrivatePCA(2, whiten=True).fit(X)
+    rows = source(X, tmp_path)
+    np.testing.assert_allclose(pca.transform(rows), pca.transform(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(pca.score_samples(rows), pca.score_samples(X), rtol=1e-12)
+    assert pca.score(rows) == pytest.approx(pca.score(X), rel=1e-12)
+
+
+def test_projected_rows_of_32_bits_stay_so():
+    X = numbers(0).astype(np.float32)
+    assert PrivatePCA(2).fit(X).transform(chunks(X, 9)).dtype == np.float32
+
+
+@pytest.mark.parametrize("make", [lambda: MixedTypeEncoder(), lambda: PrivatePCA(2)], ids=["encoder", "PCA"])
+def test_what_would_fill_the_memory_is_refused(make, monkeypatch):
+    X = numbers(0)
+    fitted = make().fit(X)
+    monkeypatch.setattr(_opening, "_MOST_VALUES", 1000)
+    with pytest.raises(ValueError, match=r"^X makes more than 1000 numbers, [^\n]*chunk at a time\.$"):
+        fitted.transform(chunks(X, 100))
+    assert len(fitted.transform(X)) == 700
+
+
+def test_points_to_map_back_must_be_in_memory():
+    pca = PrivatePCA(2).fit(numbers(0))
+    for points in ("points.parquet", chunks(pca.transform(numbers(0)), 100)):
+        with pytest.raises((TypeError, ValueError)):
+            pca.inverse_transform(points)
+
+
+FITTED = {
+    "PMM": PrivateMeasureMechanism(),
+    "PSMM": SignedMeasureMechanism(30),
+    "LowDim": LowDimSynthesizer(2),
+    "Online": OnlineSynthesizer(),
+    "LatentFactor": LatentFactorSynthesizer(n_factors=2),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+@pytest.mark.parametrize("n_compared", [300, 2000])  # of more rows some are compared
+@pytest.mark.parametrize("estimator", FITTED.values(), ids=FITTED)
+def test_score_is_that_in_memory(estimator, n_compared, monkeypatch):
+    monkeypatch.setattr(_base, "_SCORE_ROWS", n_compared)
+    X = numbers(0)
+    fitted = estimator.fit(X)
+    assert fitted.score(chunks(X, 3, 90)) == fitted.score(X) < 0

@@ -1,0 +1,98 @@
+"""Codes for columns of very many levels."""
+
+import numpy as np
+import pytest
+
+from skdpsynth.models._level_groups import LevelGroups, expected
+from skdpsynth.models._links import InBins
+
+RNG = np.random.default_rng(0)
+
+
+def groups_of(counts, groups=None, most=8, deviation=1.0):
+    counts = np.asarray(counts)
+    return LevelGroups.of(counts, deviation, np.zeros(len(counts), dtype=int) if groups is None else np.asarray(groups), most)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_level_has_one_of_few_codes_and_every_code_a_level(seed):
+    rng = np.random.default_rng(seed)
+    n_levels, most = rng.integers(2, 200), rng.integers(2, 40)
+    counts = rng.integers(-50, 50, n_levels) + rng.integers(0, 2, n_levels) * rng.integers(0, 2000, n_levels)
+    made = groups_of(counts, rng.integers(0, rng.integers(1, 60), n_levels), most, deviation=20.0)
+    assert sorted(made.order) == list(range(n_levels))
+    assert sorted(set(made.codes)) == list(range(made.n_bins))
+    assert made.n_bins <= most
+    assert made.link.mass.sum() == pytest.approx(1)
+
+
+def test_heavy_levels_have_a_code_each_and_the_others_share_one():
+    made = groups_of([1000, 3, 2, 900, 1, 4], most=8)
+    others = made.codes[1]
+    assert made.codes[[1, 2, 4, 5]].tolist() == [others] * 4
+    assert len({others, made.codes[0], made.codes[3]}) == made.n_bins == 3
+
+
+def test_codes_go_to_the_heaviest_where_there_are_few():
+    made = groups_of([100, 300, 200, 400, 50], most=3)
+    assert made.codes[0] == made.codes[2] == made.codes[4]
+    assert made.codes[1] != made.codes[3]
+
+
+def test_levels_that_do_not_stand_out_of_the_noise_share_a_code():
+    assert groups_of([30, 20, 10, 25], most=8, deviation=10.0).n_bins == 1
+
+
+def test_groups_keep_a_code_each():
+    made = groups_of([50, 50, 50, 50, 50, 50], groups=[0, 1, 0, 2, 1, 2], most=4)
+    assert made.codes[0] == made.codes[2]
+    assert made.codes[1] == made.codes[4]
+    assert made.codes[3] == made.codes[5]
+    assert made.n_bins == 3
+
+
+def test_of_more_groups_than_codes_the_lightest_are_one():
+    made = groups_of([5, 100, 4, 200, 3], groups=[0, 1, 2, 3, 4], most=3)
+    assert made.codes[0] == made.codes[2] == made.codes[4]
+    assert made.n_bins == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_levels_drawn_in_a_code_are_of_that_code_and_of_their_mass(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 1000, 50)
+    made = groups_of(counts, groups=rng.integers(0, 6, 50), most=6, deviation=0.0)
+    drawn = np.full(made.n_bins, 10_000)
+    cells = InBins.of(made.link).cells(drawn, rng.random(made.n_bins))
+    levels = made.order[cells]
+    np.testing.assert_array_equal(made.codes[levels], np.repeat(np.arange(made.n_bins), drawn))
+    for code in range(made.n_bins):
+        inside = made.codes == code
+        np.testing.assert_allclose(np.bincount(levels, minlength=50)[inside] / 10_000, counts[inside] / counts[inside].sum(), atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", ["equal", "zipf", "few"])
+def test_expected_counts_are_nearer_than_what_is_positive_of_noisy_ones(shape):
+    """Seeded: 30,000 levels of some 30 rows, and noise of 80."""
+    n = 30_000
+    shares = {"equal": np.ones(n), "zipf": 1 / np.arange(1, n + 1), "few": (np.arange(n) < 100) + 1e-6}[shape]
+    true = RNG.multinomial(1_000_000, shares / shares.sum())
+    noisy = true + np.rint(RNG.normal(0, 80, n)).astype(int)
+
+    def distance(counts):
+        return np.abs(counts / counts.sum() - true / true.sum()).sum() / 2
+
+    positive, better = distance(np.maximum(noisy, 0)), distance(expected(noisy, 80.0))
+    assert better < 0.6 * positive
+
+
+def test_counts_far_above_the_noise_stay_as_they_are():
+    counts = np.array([0, 5, 1000, 5000])
+    assert expected(counts, 10.0)[2:].tolist() == [1000, 5000]
+    assert expected(counts, 0.0).tolist() == [0, 5, 1000, 5000]
+
+
+def test_counts_that_are_all_noise_give_a_distribution():
+    for counts in ([-50, -40, -60], [0, 0, 0]):
+        made = groups_of(counts, deviation=20.0)
+        assert made.link.mass.sum() == pytest.approx(1)

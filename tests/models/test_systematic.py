@@ -1,0 +1,118 @@
+"""Systematic sampling in blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from skdpsynth.models import LatentFactors
+from skdpsynth.models._systematic import CELLS, CODES, NODES, STRATA, points_below, shifts_of, shuffled_within
+
+
+def upto_of(seed, size, dtype=float):
+    upto = np.cumsum(np.random.default_rng(seed).exponential(size=size) ** 3)
+    return (upto / upto[-1]).astype(dtype)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(0, 70_000),
+    shift=st.floats(0, 1, exclude_max=True, width=32),
+    dtype=st.sampled_from([np.float32, float]),
+)
+@settings(max_examples=200, deadline=None)
+def test_points_are_as_many_as_were_asked_for_and_each_run_has_its_share_up_to_one(seed, n, shift, dtype):
+    upto = upto_of(seed, 20, dtype)
+    below = points_below(upto, n, dtype(shift))
+    assert below[-1] == n
+    assert (np.diff(below, prepend=0) >= 0).all()
+    assert np.all(np.abs(below - n * upto.astype(float)) < 1 + 1e-2)
+
+
+each_stage = pytest.mark.parametrize("stage", [STRATA, NODES, CODES, CELLS])
+
+
+@each_stage
+@pytest.mark.parametrize("start", [0.0, 0.3, np.float32(1) - np.finfo(np.float32).epsneg])
+def test_shifts_stay_below_one(start, stage):
+    for block in [*range(300), 10**6, 10**9]:
+        assert 0 <= shifts_of(np.array([start]), block, stage)[0] < 1
+
+
+@pytest.mark.statistical
+@each_stage
+def test_the_shift_of_each_block_is_uniform(stage):
+    """Kolmogorov-Smirnov of 2000 shifts, in three blocks of four stages: false alarms below 1.2e-3."""
+    starts = np.random.default_rng(0).random(2000)
+    for block in (1, 5, 1000):
+        assert stats.kstest(shifts_of(starts, block, stage), "uniform").pvalue > 1e-4
+
+
+@each_stage
+def test_many_blocks_together_are_nearly_as_even_as_one_sample(stage):
+    """1000 blocks of 50 points: the largest error of 30 runs is a few; with shifts of their own it is sqrt(1000 / 12) = 9 in each."""
+    upto, sizes = upto_of(1, 30), np.array([50] * 999 + [17])
+    errors = []
+    for rng in map(np.random.default_rng, range(20)):
+        start = rng.random(1)
+        together = sum(points_below(upto, int(n), shifts_of(start, k, stage)) for k, n in enumerate(sizes))
+        alone = sum(points_below(upto, int(n), rng.random(1)) for n in sizes)
+        errors.append([np.abs(found - sizes.sum() * upto).max() for found in (together, alone)])
+    assert np.max(errors, axis=0)[0] < np.mean(errors, axis=0)[1]
+    assert np.mean(errors, axis=0)[0] < 0.5 * np.mean(errors, axis=0)[1]
+
+
+@pytest.mark.parametrize("n_codes", [1, 2, 7, 256, 5000])
+@pytest.mark.parametrize("even", [True, False])
+def test_a_shuffle_keeps_the_codes_of_each_group(n_codes, even):
+    rng = np.random.default_rng(0)
+    counts = np.full(300, 8) if even else rng.integers(1, 40, 300)
+    codes = rng.integers(0, n_codes, counts.sum()).astype(np.uint32)
+    shuffled, start = shuffled_within(codes, n_codes, counts, rng), 0
+    for stop in np.cumsum(counts):
+        assert sorted(shuffled[start:stop].tolist()) == sorted(codes[start:stop].tolist())
+        start = stop
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("n_codes", [6, 5000])
+def test_a_shuffle_is_uniform(n_codes):
+    """Groups of 6 codes, 20,000 times: chi squared of all 36 places; false alarm 1e-4."""
+    shuffled = shuffled_within(np.tile(np.arange(6, dtype=np.uint32), 20_000), n_codes, np.full(20_000, 6), np.random.default_rng(0))
+    found = np.zeros((6, 6))
+    np.add.at(found, (np.tile(np.arange(6), 20_000), shuffled.astype(int)), 1)
+    # Each row and each column has its total: 25 degrees of freedom.
+    assert stats.chi2.sf(np.sum((found - 20_000 / 6) ** 2 / (20_000 / 6)), 25) > 1e-4
+
+
+def small_model(n_codes=5):
+    rng = np.random.default_rng(0)
+    sizes = np.array([3, n_codes, 2])
+    return LatentFactors(sizes, rng.normal(size=(64, 2)), rng.normal(size=(1, 1, sizes.sum())), rng.normal(size=(1, 1, sizes.sum(), 2)))
+
+
+@pytest.mark.parametrize("n_codes", [5, 100], ids=["narrow", "wide"])
+def test_frequencies_of_many_blocks_are_nearer_to_the_model_than_those_of_blocks_of_their_own(n_codes):
+    """200 blocks of 300 rows: mean squared errors of the counts of all codes. Blocks that share their shifts cancel; a tenth is far off."""
+    model, rng = small_model(n_codes), np.random.default_rng(1)
+    expected = model.probabilities().mean(axis=1) * 300 * 200
+    starts = np.cumsum(model.sizes) - model.sizes
+    errors = []
+    for alone in (False, True):
+        draw, found = model.draw(0, rng), np.zeros(model.sizes.sum())
+        for block in range(200):
+            draw = model.draw(0, rng) if alone else draw
+            for start, size, codes in zip(starts, model.sizes, draw.codes(300, block, rng), strict=True):
+                found[start : start + size] += np.bincount(codes, minlength=size)
+        errors.append(np.mean((found - expected) ** 2))
+    assert errors[0] < 0.1 * errors[1]
+
+
+def test_columns_of_many_codes_are_drawn_as_those_of_few(monkeypatch):
+    model = small_model()
+    few = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
+    monkeypatch.setattr("skdpsynth.models._latent_factors._NARROW", 1)
+    many = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
+    for a, b in zip(few, many, strict=True):
+        np.testing.assert_array_equal(a, b)

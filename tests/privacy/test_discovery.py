@@ -1,0 +1,247 @@
+"""Levels that nobody has listed: every event between all small neighbours, exactly."""
+
+from collections import Counter
+from decimal import Decimal, getcontext
+from fractions import Fraction
+from itertools import chain, combinations, product
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import Discovery, DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng, discovery
+from skdpsynth.privacy._discovery import is_hidden
+
+getcontext().prec = 60
+DIGITS = Decimal("1e-50")
+RELATIONS = ["replace_one", "add_or_remove_one"]
+
+
+def decimal(x):
+    return Decimal(x.numerator) / Decimal(x.denominator)
+
+
+def exponential(x):
+    """exp(x) to 60 digits."""
+    return decimal(x).exp()
+
+
+def chance_shown(count, chosen):
+    """P(count + Z > threshold), from the law of discrete Laplace noise."""
+    if not count:
+        return Decimal(0)
+    above = chosen.threshold - count + 1  # Z >= above
+    return tail(above, chosen.noise.scale) if above > 0 else 1 - tail(1 - above, chosen.noise.scale)
+
+
+def tail(least, scale):
+    """P(Z >= least), for least > 0."""
+    return exponential(-least / scale) / (1 + exponential(-1 / scale))
+
+
+def law(table, levels, chosen):
+    """The probability of every set of levels that may be shown of a table of counts."""
+    chances = {level: chance_shown(table[level], chosen) for level in levels}
+    events = {}
+    for shown in chain.from_iterable(combinations(levels, size) for size in range(len(levels) + 1)):
+        chance = Decimal(1)
+        for level in levels:
+            chance *= chances[level] if level in shown else 1 - chances[level]
+        events[shown] = chance
+    return events
+
+
+def joint(rows, levels, n_tables, chosen):
+    laws = [law(Counter(row[j] for row in rows if row[j] is not None), levels, chosen) for j in range(n_tables)]
+    out = {}
+    for events in product(*(law.items() for law in laws)):
+        chance = Decimal(1)
+        for _, each in events:
+            chance *= each
+        out[tuple(shown for shown, _ in events)] = chance
+    return out
+
+
+def neighbours(cells, n_tables, relation, most):
+    """Pairs of tables of at most `most` rows and one more, in all ways that matter: rows in order have the same law in any other."""
+    rows = list(product(cells, repeat=n_tables))
+    for n in range(most + 1):
+        for kept in combinations_of(rows, n):
+            if relation == "replace_one":
+                yield from (([*kept, old], [*kept, new]) for old, new in product(rows, repeat=2) if old != new)
+            else:
+                yield from (pair for row in rows for pair in (([*kept, row], list(kept)), (list(kept), [*kept, row])))
+
+
+def combinations_of(rows, n):
+    from itertools import combinations_with_replacement
+
+    return combinations_with_replacement(rows, n)
+
+
+def largest_delta(relation, n_tables, chosen, cells, most):
+    """The least delta of (epsilon, delta) that all neighbours together need: the sum of what exceeds e**epsilon times the other."""
+    factor = exponential(Fraction(chosen.loss.epsilon))
+    levels = [cell for cell in cells if cell is not None]
+    laws, worst = {}, Decimal(0)
+    for first, second in neighbours(cells, n_tables, relation, most):
+        keys = [tuple(sorted(rows, key=str)) for rows in (first, second)]
+        for key, rows in zip(keys, (first, second), strict=True):
+            if key not in laws:
+                laws[key] = joint(rows, levels, n_tables, chosen)
+        mine, other = (laws[key] for key in keys)
+        worst = max(worst, sum(max(Decimal(0), mine[event] - factor * other[event]) for event in mine))
+    return worst
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/2", "1/20"), ("1", "1/5"), ("2", "1/100"), ("4", "1/3")])
+def test_no_event_of_one_column_is_more_likely_than_what_is_charged_allows(relation, epsilon, delta):
+    chosen = discovery(relation, 1, PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta)))
+    needed = largest_delta(relation, 1, chosen, ["a", "b", "c", None], most=6)
+    assert needed <= decimal(chosen.loss.delta) + DIGITS
+    # ... and a level of one row alone needs what it is shown with.
+    assert needed >= chance_shown(1, chosen) - DIGITS
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/5"), ("3", "1/10")])
+def test_no_event_of_two_columns_is_more_likely_than_what_is_charged_allows(relation, epsilon, delta):
+    chosen = discovery(relation, 2, PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta)))
+    assert 0 < largest_delta(relation, 2, chosen, ["a", "b", None], most=1) <= decimal(chosen.loss.delta) + DIGITS
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/5"), ("2", "1/50")])
+def test_no_event_of_two_columns_of_more_rows_is_more_likely_than_what_is_charged_allows(relation, epsilon, delta):
+    chosen = discovery(relation, 2, PrivacyLoss(epsilon=Fraction(epsilon), delta=Fraction(delta)))
+    assert 0 < largest_delta(relation, 2, chosen, ["a", "b", None], most=2) <= decimal(chosen.loss.delta) + DIGITS
+
+
+def test_two_levels_of_one_row_each_need_one_delta_and_not_two():
+    """One in each of two neighbours: no event differs by more than the chance of one."""
+    chosen = discovery("replace_one", 1, PrivacyLoss(epsilon=1, delta=0.05))
+    first, second = (law(Counter([level]), ["a", "b"], chosen) for level in "ab")
+    assert sum(max(Decimal(0), first[event] - second[event]) for event in first) == pytest.approx(chance_shown(1, chosen), abs=DIGITS)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_half_of_the_noise_would_cost_more_than_what_is_charged(relation):
+    """The law above can fail."""
+    share, cheap = PrivacyLoss(epsilon=1, delta=Fraction(1, 100)), discovery(relation, 1, PrivacyLoss(epsilon=2, delta=Fraction(1, 100)))
+    cheap = Discovery(relation, 1, cheap.noise, cheap.threshold, share)
+    assert largest_delta(relation, 1, cheap, ["a", "b"], most=2 * cheap.threshold) > decimal(share.delta)
+
+
+@pytest.mark.parametrize("n_tables", [1, 3])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.1, 1, 20])
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-6, 0.01, 0.4])
+def test_threshold_is_the_least_that_hides_the_level_of_one_row(n_tables, epsilon, delta):
+    chosen = discovery("add_or_remove_one", n_tables, PrivacyLoss(epsilon=epsilon, delta=delta))
+    each, scale = decimal(chosen.loss.delta / n_tables), chosen.noise.scale
+    assert tail(chosen.threshold, scale) <= each
+    assert chosen.threshold == 1 or tail(chosen.threshold - 1, scale) > each * (1 - Decimal("1e-12"))
+
+
+def test_shown_levels_have_the_law_of_noisy_counts():
+    """Chi squared on 20,000 seeded draws: a false alarm once in 1000."""
+    chosen, rng = discovery("replace_one", 1, PrivacyLoss(epsilon=1, delta=0.05)), check_rng(0)
+    table = {"a": 1, "b": 3, "c": 6}
+    found = Counter(tuple(chosen.shown_levels(table, rng.child(f"{i}"))) for i in range(8000))
+    expected = law(Counter(table), ["a", "b", "c"], chosen)
+    assert set(found) <= set(expected)
+    assert chisquare([found[event] for event in expected], [8000 * float(chance) for chance in expected.values()]).pvalue > 0.001
+
+
+def accountant(relation="replace_one", epsilon=1, delta=1e-6):
+    return PrivacyAccountant(epsilon, delta, neighboring=relation)
+
+
+SHARE = PrivacyLoss(epsilon=0.5, delta=1e-7)
+
+
+def test_door_shows_common_levels_in_an_order_of_their_own_and_hides_rare_ones():
+    chosen = discovery("replace_one", 1, SHARE)
+    table = {"b": 1000, 10: 1000, "rare": 1, "a": 1000, 9: 1000, "none": 0}
+    for levels in (table, dict(reversed(table.items()))):
+        assert accountant().release_discovered([levels], chosen, check_rng(None), name="levels") == [[9, 10, "a", "b"]]
+
+
+def test_ledger_tells_what_was_charged_and_no_number_of_levels():
+    budget, chosen = accountant(), discovery("replace_one", 2, SHARE)
+    budget.release_discovered([{"a": 5}, {}], chosen, check_rng(None), name="levels")
+    (entry,) = budget.ledger
+    assert (budget.spent, budget.spent_delta) == (Fraction(1, 2), Fraction(1, 10**7))
+    assert (entry.n_values, entry.change.l1, entry.loss, entry.randomness) == (None, 4, SHARE, "secure")
+
+
+def test_a_level_that_no_row_has_is_never_shown():
+    chosen = discovery("add_or_remove_one", 1, PrivacyLoss(epsilon=5, delta=0.4))
+    budget = PrivacyAccountant(float("inf"), 0.999)
+    budget.neighboring = "add_or_remove_one"
+    rng = check_rng(0)
+    assert all(chosen.shown_levels({"a": 0}, rng.child(str(i))) == [] for i in range(200))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Discovery("replace_one", 1, DiscreteLaplace(Fraction(39, 10)), 53, SHARE),
+        Discovery("replace_one", 1, DiscreteLaplace(4), 52, PrivacyLoss(epsilon=0.5, delta=1e-6)),
+        Discovery("replace_one", 1, DiscreteLaplace(4), 0, SHARE),
+        Discovery("replace_one", 1, DiscreteLaplace(0), 100, SHARE),
+        Discovery("replace_one", 1, DiscreteLaplace(4), 100, PrivacyLoss(epsilon=0.5)),
+        Discovery("replace_one", 1, DiscreteLaplace(4), 100, PrivacyLoss(rho=0.5)),
+        Discovery("replace_one", 1, DiscreteGaussian(40), 1000, SHARE),
+        Discovery("replace_one", 1, DiscreteLaplace([4]), 1000, SHARE),
+        Discovery("replace_one", 2, DiscreteLaplace(8), 1000, SHARE),
+        Discovery("add_or_remove_one", 1, DiscreteLaplace(4), 1000, SHARE),
+    ],
+)
+def test_door_refuses_what_costs_more_than_its_loss_and_charges_nothing(wrong):
+    budget = accountant()
+    with pytest.raises(ValueError, match=r"costs more than the loss|plan it anew"):
+        budget.release_discovered([{"a": 5}], wrong, check_rng(None), name="levels")
+    assert not budget.ledger
+
+
+def test_door_refuses_what_is_no_count_without_a_word_about_it():
+    budget = accountant()
+    for count in (2.5, "31415", -31415, True):
+        with pytest.raises(TypeError, match="whole numbers of rows") as caught:
+            budget.release_discovered([{"a": count}], discovery("replace_one", 1, SHARE), check_rng(None), name="levels")
+        assert "31415" not in str(caught.value)
+    assert not budget.ledger
+
+
+def test_a_budget_that_lacks_delta_refuses_before_it_draws():
+    budget = accountant(delta=0)
+    with pytest.raises(BudgetExceededError, match="delta"):
+        budget.release_discovered([{"a": 5}], discovery("replace_one", 1, SHARE), check_rng(None), name="levels")
+    assert not budget.ledger
+
+
+def test_a_share_without_delta_is_refused():
+    for share in (PrivacyLoss(epsilon=1), PrivacyLoss(rho=0.1)):
+        with pytest.raises(ValueError, match="give a delta"):
+            discovery("replace_one", 1, share)
+
+
+def test_without_noise_every_level_that_occurs_is_shown():
+    chosen = discovery("replace_one", 1, PrivacyLoss(epsilon=float("inf")))
+    assert PrivacyAccountant(float("inf")).release_discovered([{"a": 1, "b": 0}], chosen, check_rng(None), name="levels") == [["a"]]
+
+
+def test_scales_whose_noise_could_wrap_are_refused():
+    with pytest.raises(ValueError, match="epsilon is too small"):
+        discovery("replace_one", 1, PrivacyLoss(epsilon=1e-13, delta=1e-6))
+    assert is_hidden(Fraction(2**40), 2**46, Fraction(1, 10**6))
+
+
+def test_noise_follows_levels_and_not_their_place_in_the_table():
+    chosen = discovery("replace_one", 1, PrivacyLoss(epsilon=0.5, delta=0.05))
+    table = {f"level {i}": 6 for i in range(50)}
+    shown = [chosen.shown_levels(each, check_rng(3)) for each in (table, dict(reversed(table.items())))]
+    assert shown[0] == shown[1] == sorted(shown[0])
+    assert 0 < len(shown[0]) < np.iinfo(np.int16).max

@@ -1,0 +1,126 @@
+"""Exact counts of magnitudes and of even cells."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from skdpsynth.statistics import MAGNITUDES, Change, EvenCells, Magnitudes, _magnitudes
+
+RELATIONS = ["replace_one", "add_or_remove_one"]
+N_CELLS = len(MAGNITUDES) - 1
+
+
+def cell_of(x):
+    """The place of the one cell in which a number is counted; None if it is counted nowhere."""
+    counts = Magnitudes.over([0]).of([np.array([x])]).counts[0]
+    (cells,) = np.nonzero(counts)
+    assert counts.sum() == len(cells) <= 1
+    return int(cells[0]) if len(cells) else None
+
+
+def described(cell):
+    """Whether a number belongs into a cell, from the words of the docstring: exact."""
+    low, high = (Fraction(float(edge)) for edge in MAGNITUDES[cell : cell + 2])
+    if cell == N_CELLS // 2:
+        return lambda x: low < x < high
+    if high < 0:
+        return lambda x: (low < x or cell == 0) and x <= high
+    return lambda x: low <= x and (x < high or cell == N_CELLS - 1)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_float_is_counted_in_the_cell_whose_edges_hold_it(x):
+    assert described(cell_of(x))(Fraction(x))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("exponent", [-1074, -1023, -1022, -127, -126, -125, -1, 0, 1, 52, 127, 128, 1023])
+def test_numbers_about_an_edge_are_counted_on_their_side(exponent, sign):
+    power = math.ldexp(1.0, exponent)
+    for x in (power, math.nextafter(power, 0), math.nextafter(power, math.inf)):
+        if x < math.inf:
+            assert described(cell_of(sign * x))(Fraction(sign * x))
+
+
+def test_zeros_infinities_and_missing_numbers_have_their_places():
+    cells = [cell_of(x) for x in (0.0, -0.0, 5e-324, -5e-324, math.inf, -math.inf, math.nan, -math.nan)]
+    assert cells == [N_CELLS // 2] * 4 + [N_CELLS - 1, 0, None, None]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "int64", "bool"])
+def test_columns_of_every_dtype_are_counted_as_floats(dtype):
+    column = np.array([0, 1, 1, 0, 1]).astype(dtype) * np.array(3).astype(dtype)
+    expected = Magnitudes.over([0]).of([column.astype(float)]).counts
+    for chunk in ([column], column[:, None], np.repeat(column, 2)[::2][:, None]):
+        np.testing.assert_array_equal(Magnitudes.over([0]).of(chunk).counts, expected)
+
+
+def test_sparse_rows_are_counted_as_dense_ones():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * (np.random.default_rng(1).random((50, 3)) < 0.3)
+    for rule in (Magnitudes.over([0, 2]), EvenCells.over([0, 2], [-1, -1], [1, 1], 8)):
+        np.testing.assert_array_equal(rule.of(csr_matrix(X)).counts, rule.of(X).counts)
+
+
+RULES = [Magnitudes.over([1, 0]), EvenCells.over([1, 0], [-2.0, 0.0], [2.0, 0.5], 16)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(cuts=st.lists(st.integers(0, 60), max_size=4))
+def test_counts_of_parts_add_up_to_those_of_the_whole(rule, cuts):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    parts = [rule.of(part) for part in np.split(X, sorted(cuts))]
+    np.testing.assert_array_equal(sum(parts[1:], start=parts[0]).counts, rule.of(X).counts)
+    np.testing.assert_array_equal(rule.of(list(X.T)).counts, rule.of(X).counts)
+
+
+def test_long_columns_are_counted_a_part_at_a_time(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1000, 2))
+    whole = [rule.of(X).counts for rule in RULES]
+    monkeypatch.setattr(_magnitudes, "_ROWS", 64)
+    for rule, counts in zip(RULES, whole, strict=True):
+        np.testing.assert_array_equal(rule.of(X).counts, counts)
+
+
+def test_even_cells_are_those_of_the_bounds_and_hold_what_lies_beyond():
+    column = np.array([0.0, 0.24, 0.25, 0.74, 1.0, -5.0, 9.0, -math.inf, math.inf, math.nan])
+    assert EvenCells.over([0], [0.0], [1.0], 4).of([column]).counts.tolist() == [[4, 1, 1, 3]]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("n_columns", [1, 2])
+@pytest.mark.parametrize("kind", ["magnitudes", "even"])
+def test_change_is_the_largest_of_all_neighbours(kind, n_columns, relation):
+    columns = range(n_columns)
+    rule = Magnitudes.over(columns) if kind == "magnitudes" else EvenCells.over(columns, [-1.0] * n_columns, [1.0] * n_columns, 4)
+    rows = list(product([-3.0, 0.6, math.nan] if n_columns > 1 else [-3.0, 0.0, 0.6, math.inf, math.nan], repeat=n_columns))
+    worst = np.zeros(3, dtype=np.int64)
+    for kept in [[], *([row] for row in rows)]:
+        for old, new in product(rows, rows) if relation == "replace_one" else ((None, row) for row in rows):
+            tables = [np.array([*kept, *([row] if row is not None else [])]).reshape(-1, n_columns) for row in (old, new)]
+            moved = np.abs(rule.of(tables[0]).query(relation).values - rule.of(tables[1]).query(relation).values)
+            worst = np.maximum(worst, [moved.sum(), (moved**2).sum(), moved.max()])
+    change = rule.of(np.zeros((0, n_columns))).query(relation).change
+    assert change == Change(relation, *map(int, worst))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_row_is_counted_by_itself_whatever_its_neighbours(rule):
+    X = np.random.default_rng(3).normal(size=(40, 2)) * 10.0 ** np.arange(40)[:, None]
+    X[7], X[8] = math.nan, math.inf
+    np.testing.assert_array_equal(sum((rule.of(row[None]) for row in X[1:]), start=rule.of(X[:1])).counts, rule.of(X).counts)
+
+
+def test_no_warning_tells_of_a_value():
+    with np.errstate(all="raise"):
+        for rule in RULES:
+            rule.of(np.array([[math.nan, math.inf], [1e308, -1e308], [5e-324, -0.0]]))
+
+
+def test_no_repr_shows_a_count():
+    assert all("7" not in repr(rule.of(np.zeros((7, 2)))).split(" at ")[0] for rule in RULES)

@@ -1,0 +1,81 @@
+"""Sums of rows: the same however the rows are cut, and whoever adds them up."""
+
+import pickle
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+
+from skdpsynth.domain import Ball, Box, Rows, _rows
+from skdpsynth.domain._source import open_source
+from skdpsynth.measures import BinaryPartition
+from skdpsynth.statistics import Histogram, Marginals, Moments, RowCount, Sums, Trees, total
+
+BOX = Box(np.zeros(3), np.ones(3))
+BALL = Ball.of(BOX, 12, True)
+PARTITION = BinaryPartition(BOX, 9)
+X = np.random.default_rng(0).uniform(-0.1, 1.1, (1000, 3))
+
+
+def codes(chunk):
+    return [(np.clip(column, 0, 0.99) * 4).astype(np.int32) for column in chunk.T]
+
+
+# name: (map of rows, rule, the numbers of its statistic)
+SUMS = {
+    "rows": (None, RowCount.over(), lambda s: [s.n_samples]),
+    "cells": (None, Histogram.over(PARTITION), lambda s: [s.counts]),
+    "ancestors": (None, Histogram.over(PARTITION, 4), lambda s: [s.counts]),
+    "cell numbers": (PARTITION.locate, Histogram.over_cells(1 << 6, 3), lambda s: [s.counts]),
+    "refined cells": (PARTITION.locate, Histogram.over_refined(7, np.array([2, 0, 1, 3])), lambda s: [s.counts]),
+    "moments": (None, Moments.over(BALL.within(10**6)), lambda s: [s.n_samples, s.total, s.second]),
+    "sums": (None, Sums.over(BALL, np.array([1e7, 1e6, 1e5])), lambda s: [s.total, s.lengths.counts]),
+    "tables": (codes, Marginals.over([4, 4, 4], [(0,), (0, 2), (1, 2)]), lambda s: [s.counts]),
+    "trees": (codes, Trees.over([2, 2], [2, 0]), lambda s: [s.counts]),
+}
+
+
+def summed(name, rows):
+    change, rule, numbers = SUMS[name]
+    return [np.asarray(number).tolist() for number in numbers(total(rows if change is None else rows.map(change), rule))]
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("cuts", [[], [1], [0, 500, 500, 999]])
+def test_a_sum_does_not_depend_on_how_rows_are_cut(name, cuts):
+    assert summed(name, Rows(open_source(np.split(X, cuts)), 3)) == summed(name, Rows.held(X))
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_a_sum_does_not_depend_on_the_number_of_threads(name, n_jobs, monkeypatch):
+    monkeypatch.setattr(_rows, "_LEAST_ROWS", 64)
+    one = summed(name, Rows.held(X))
+    assert summed(name, Rows.held(X, n_jobs=n_jobs)) == one
+    assert summed(name, Rows(open_source(np.split(X, 11 * np.arange(1, 90))), 3, n_jobs=n_jobs)) == one
+    with parallel_config(backend="threading", n_jobs=n_jobs):
+        assert summed(name, Rows.held(X)) == one
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_the_sum_of_two_parts_is_that_of_the_whole(name):
+    change, rule, numbers = SUMS[name]
+    first, second = (total(Rows.held(part).map(change or np.asarray), rule) for part in (X[:300], X[300:]))
+    assert [np.asarray(number).tolist() for number in numbers(first + second)] == summed(name, Rows.held(X))
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_rules_travel(name):
+    change, rule, numbers = SUMS[name]
+    again = pickle.loads(pickle.dumps(rule))  # our own bytes
+    there = total(Rows.held(X).map(change or np.asarray), again)
+    assert [np.asarray(number).tolist() for number in numbers(there)] == summed(name, Rows.held(X))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_what_goes_wrong_in_a_chunk_comes_out(n_jobs):
+    def fail(chunk):
+        raise ValueError("this chunk cannot be read")
+
+    with pytest.raises(ValueError, match="cannot be read"):
+        total(Rows.held(X, n_jobs=n_jobs).map(fail), RowCount.over())

@@ -1,0 +1,248 @@
+"""Tables whose bounds and levels nobody knows, and columns of levels by the thousands."""
+
+import math
+import warnings
+from fractions import Fraction
+from functools import reduce
+from operator import add
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, load
+from skdpsynth.domain import Continuous, Identifier, Nominal, Ordinal
+from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.federated import RemoteRows
+from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.synthesis._latent_marginals import MOST_CODES
+
+N = 5000
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {
+        "age": RNG.integers(18, 90, N),
+        "income": np.exp(RNG.normal(10, 0.5, N)),
+        "job": RNG.choice(["nurse", "cook", "smith", "hermit"], N, p=[0.5, 0.3, 0.199, 0.001]),
+        "code": RNG.choice([3, 7, 11], N).astype("int8"),
+        "opt": np.where(RNG.random(N) < 0.2, np.nan, RNG.normal(size=N)),
+        "id": np.arange(N),
+    }
+)
+SCHEMA = {
+    "age": Continuous(bounds="private"),
+    "income": Continuous(bounds="private"),
+    "job": Nominal("private"),
+    "code": Nominal("private", nullable=True),
+    "opt": Continuous(bounds="private", nullable=True),
+    "id": Identifier(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_word_of_seeds():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureRandomnessWarning)
+        yield
+
+
+def fitted(frame=FRAME, schema=SCHEMA, **parameters):
+    return LatentFactorSynthesizer(schema, **{"epsilon": 4.0, "delta": 1e-6, "random_state": 0, **parameters}).fit(frame)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_bounds_and_levels_are_bought_and_the_table_comes_back_in_its_dtypes(neighboring):
+    model = fitted(neighboring=neighboring)
+    schema, sample = model.schema_, model.sample(1000)
+    assert schema["job"].levels == ("other", "cook", "nurse", "smith")
+    assert schema["code"].levels == (3, 7, 11)
+    assert schema["age"].integer
+    assert schema["age"].low <= 20 < 80 <= schema["age"].high < 300
+    assert schema["opt"].nullable
+    assert sample.dtypes.drop("code").to_dict() == FRAME.drop(columns=["id", "code"]).dtypes.to_dict()
+    assert sample["opt"].isna().mean() == pytest.approx(0.2, abs=0.08)
+    assert set(sample["job"]) <= {"other", "cook", "nurse", "smith"}
+    assert np.isfinite(model.score(FRAME.head(200)))
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_all_of_the_budget_is_spent_and_no_more(neighboring):
+    accountant = fitted(neighboring=neighboring).accountant_
+    assert accountant.spent == 4
+    assert accountant.spent_delta == Fraction(1, 10**6)
+    names = [entry.name for entry in accountant.ledger]
+    assert names[:3] == ["levels", "bounds: magnitudes", "bounds: even cells"]
+    assert (accountant.ledger[0].loss.epsilon, accountant.ledger[0].loss.delta) == (Fraction(4, 10), Fraction(1, 10**7))
+
+
+def test_pure_budgets_buy_bounds():
+    model = fitted(FRAME[["age", "income"]], None, bounds="private", delta=0.0)
+    assert model.accountant_.spent == 4
+    assert model.accountant_.spent_delta == 0
+    assert model.schema_["age"].integer
+
+
+def test_a_rare_level_is_not_shown_and_its_rows_have_their_place():
+    model = fitted()
+    assert "hermit" not in model.schema_["job"].levels
+    assert "hermit" not in str(vars(model))
+    assert np.isfinite(model.score(FRAME[FRAME["job"] == "hermit"]))
+
+
+def test_without_noise_all_levels_are_shown_and_bounds_hold_all_rows():
+    model = fitted(epsilon=float("inf"), delta=0.0)
+    assert model.schema_["job"].levels == ("other", "cook", "hermit", "nurse", "smith")
+    for name in ("age", "income"):
+        assert model.schema_[name].low <= FRAME[name].min()
+        assert FRAME[name].max() <= model.schema_[name].high
+
+
+def test_nothing_public_depends_on_the_number_of_levels_that_are_hidden():
+    """The same answers of the door, for a table with a level more: the ledger, the schema and the warnings are the same."""
+    others = FRAME.assign(job=np.where(np.arange(N) == 7, "another", FRAME["job"]))
+
+    def told(frame):
+        model = LatentFactorSynthesizer(SCHEMA, epsilon=float("inf"), delta=1e-6)
+
+        def shown(self, tables, chosen, rng, *, name):
+            return [["cook", "nurse"], [3, 7]]
+
+        with patch.object(PrivacyAccountant, "release_discovered", shown):
+            model.fit(frame)
+        entries = [(entry.name, entry.n_values, entry.change) for entry in model.accountant_.ledger]
+        return model.schema_, entries
+
+    assert told(FRAME) == told(others)
+
+
+def test_few_rows_show_nothing_and_are_told_so():
+    with pytest.warns(SmallSampleWarning) as caught:
+        model = fitted(FRAME.head(50), epsilon=0.1)
+    messages = " ".join(str(warning.message) for warning in caught)
+    assert "Fewer than two levels of 'job', 'code'" in messages
+    assert "show no rows of 'age', 'income', 'opt'" in messages
+    assert model.schema_["job"].levels == ("other", "none")
+    assert len(model.sample(10)) == 10
+
+
+def test_an_empty_table_fits_where_the_number_of_rows_is_private():
+    with pytest.warns(SmallSampleWarning):
+        assert len(fitted(FRAME.head(0), neighboring="add_or_remove_one").sample(5)) == 5
+
+
+def test_a_fitted_model_is_saved_with_the_facts_it_bought(tmp_path):
+    model = fitted()
+    model.save(tmp_path / "model.zip")
+    assert load(tmp_path / "model.zip").schema_ == model.schema_
+
+
+@pytest.mark.parametrize(
+    ("schema", "parameters", "match"),
+    [
+        (SCHEMA, {"delta": 0.0}, "delta must be greater than 0 to buy the levels of 'job', 'code'"),
+        (SCHEMA, {"strategy": "scores"}, "must be public for strategy='scores'"),
+        (SCHEMA, {"stratify": "job"}, "stratify must have public levels"),
+        ({**SCHEMA, "job": Ordinal("private")}, {}, "'job' has private levels"),
+        ({**SCHEMA, "age": Continuous(bounds="open")}, {}, "'age' has open bounds"),
+        (SCHEMA, {"n_factors": 0}, "n_factors must be"),
+        (SCHEMA, {"bounds": "private"}, "bounds must be a pair"),
+    ],
+)
+def test_what_cannot_be_bought_is_refused_before_any_charge(schema, parameters, match):
+    accountant = PrivacyAccountant(4, 1e-6)
+    with pytest.raises(ValueError, match=match):
+        fitted(schema=schema, accountant=accountant, **parameters)
+    assert not accountant.ledger
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_a_table_in_chunks_buys_the_same_facts_as_one_in_memory(neighboring):
+    """Under one seed."""
+    chunks = [FRAME.iloc[start : start + 777] for start in range(0, N, 777)]
+    whole, parts = (fitted(X, neighboring=neighboring) for X in (FRAME, chunks))
+    assert whole.schema_ == parts.schema_
+    pd.testing.assert_frame_equal(whole.sample(50, random_state=1), parts.sample(50, random_state=1))
+
+
+def test_numbers_in_chunks_buy_the_same_bounds_as_an_array():
+    X = FRAME[["age", "income"]].to_numpy()
+    models = [PrivateMeasureMechanism(bounds="private", random_state=0).fit(each) for each in (X, [X[:999], X[999:]])]
+    np.testing.assert_array_equal(models[0].bounds_, models[1].bounds_)
+    np.testing.assert_array_equal(*(model.sample(20, random_state=1) for model in models))
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_rows_that_lie_elsewhere_buy_the_same_bounds(neighboring):
+    """Questions and answers travel as bytes."""
+    parts = np.array_split(FRAME[["age", "income"]].to_numpy(), 7)
+
+    def ask(question):
+        again = from_bytes(to_bytes(question))
+        return reduce(add, (again.of(part).flat for part in parts))
+
+    rows, X = RemoteRows(ask, head=parts[0][:0], n_samples=N), np.concatenate(parts)
+    for model in (PrivateMeasureMechanism(), LatentFactorSynthesizer()):
+        model.set_params(bounds="private", random_state=0, neighboring=neighboring)
+        samples = [clone(model).fit(each).sample(20, random_state=1) for each in (rows, X)]
+        np.testing.assert_array_equal(*samples)
+
+
+def test_levels_of_rows_that_lie_elsewhere_cannot_be_bought():
+    rows = RemoteRows(lambda question: pytest.fail("asked"), head=FRAME[["job"]].head(0), n_samples=N)
+    with pytest.raises(ValueError, match="schema must list all levels where rows lie elsewhere"):
+        fitted(rows, {"job": Nominal("private")})
+
+
+LEVELS = [f"{number:04d}" for number in range(3000)]
+CODES = RNG.choice(3000, 20_000, p=(shares := 1 / np.arange(1, 3001) ** 0.7) / shares.sum())
+TOWNS = pd.DataFrame({"post": np.array(LEVELS)[CODES], "x": RNG.normal(CODES // 1000, 0.3)})
+
+
+@pytest.mark.parametrize("groups", [None, 1, 2])
+@pytest.mark.parametrize("nullable", [True, False])
+def test_levels_by_the_thousands_are_merged_for_pairs_and_drawn_one_by_one(groups, nullable):
+    kind = Nominal(LEVELS, groups=groups, nullable=nullable)
+    model = fitted(TOWNS, {"post": kind, "x": (-2.0, 4.0)})
+    assert model.marginals_["post",].size <= MOST_CODES + nullable
+    assert model.cells_["post"].size == len(LEVELS) + nullable
+    assert model.bins_["post"].shape == (len(LEVELS),)
+    assert "counts of levels" in [entry.name for entry in model.accountant_.ledger]
+    sample = model.sample(20_000)
+    drawn = sample["post"].dropna()
+    assert set(drawn) <= set(LEVELS)
+    assert drawn.nunique() > 500
+    assert len(drawn) > 19_000
+    if groups:
+        means = sample.groupby(sample["post"].str[0])["x"].mean()
+        assert means.to_numpy() == pytest.approx([0, 1, 2], abs=0.3)
+
+
+def test_missing_cells_of_many_levels_are_missing_again():
+    frame = TOWNS.assign(post=TOWNS["post"].where(np.arange(len(TOWNS)) % 2 == 0))
+    sample = fitted(frame, {"post": Nominal(LEVELS, nullable=True), "x": (-2.0, 4.0)}).sample(5000)
+    assert sample["post"].isna().mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_table_without_many_levels_is_counted_as_before():
+    names = [entry.name for entry in fitted(FRAME[["age"]], {"age": (0, 99)}).accountant_.ledger]
+    assert names == ["counts of cells", "counts of columns"]
+
+
+def test_levels_that_are_bought_may_be_many_and_have_groups():
+    frame = pd.DataFrame({"post": np.array(LEVELS)[CODES % 100], "x": TOWNS["x"]})
+    model = fitted(frame, {"post": Nominal("private", groups=3), "x": (-2.0, 4.0)}, epsilon=20.0)
+    assert len(model.schema_["post"].levels) > MOST_CODES
+    assert model.schema_["post"].groups == 3
+    assert model.marginals_["post",].size <= MOST_CODES
+
+
+def test_thirty_thousand_levels_fit_in_seconds():
+    levels = [f"{number:05d}" for number in range(30_000)]
+    codes = RNG.integers(0, 30_000, 20_000)
+    frame = pd.DataFrame({"post": np.array(levels)[codes], "x": RNG.normal(size=20_000)})
+    model = fitted(frame, {"post": Nominal(levels, groups=2), "x": (-5.0, 5.0)})
+    assert len(model.sample(1000)) == 1000
+    assert not math.isnan(model.sample(10)["x"].sum())
