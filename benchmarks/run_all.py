@@ -9,7 +9,9 @@ missed = []
 for script in (
     "house.py",
     "speed.py",
+    "federated.py",
     "memory.py",
+    "scale.py",
     "transport.py",
     "accuracy_measure.py",
     "accuracy_pca.py",
@@ -19,8 +21,10 @@ for script in (
     "accuracy_signed.py",
     "online.py",
     "threads.py",
+    "private_facts.py",
     "mixed_tables.py",
     "paper_study.py",
+    "scale_tree.py",
 ):
     print(f"== {script}", flush=True)
     if subprocess.run([sys.executable, HERE / script], check=False).returncode:
