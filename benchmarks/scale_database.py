@@ -2,6 +2,9 @@
 
 python benchmarks/scale_database.py          # 1e6 rows
 python benchmarks/scale_database.py --full   # 1e7 rows, to which the targets belong
+
+The fit and the counts take turns, and the least time of each stands for it: other work on the machine can only add to a time. The target
+is of the time that passes; processor time is told beside it. The first fit also reads the file, so it is told by itself.
 """
 
 import argparse
@@ -71,7 +74,11 @@ def database(args):
 
         _duckdb.Database._fetched = watched
         model = LatentFactorSynthesizer(schema, epsilon=1.0, delta=1e-6, random_state=0)
-        fit = _timed(lambda: model.fit(connection.table("people")))
+
+        def fit():
+            model.fit(connection.table("people"))
+
+        first, n_fetched = _timed(fit), sum(fetched)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         n_cells = sum(map(len, model.cells_.values())) + sum(table.size for table in model.marginals_.values())
         codes = ", ".join(f"CAST({code} AS UTINYINT) AS {name}" for name, _, _, code in columns)
@@ -81,19 +88,23 @@ def database(args):
             for pair in combinations(schema, 2):
                 connection.execute(f"SELECT {', '.join(pair)}, count(*) FROM coded GROUP BY ALL").fetchall()
 
-        counting = _timed(count)
+        times = [(_timed(count), _timed(fit)) for _ in range(args.runs)]
         connection.close()
-    ratios = [ours / theirs for ours, theirs in zip(fit, counting, strict=True)]
-    print(
-        f"fit of {n_rows:.0e} x {len(schema)} inside DuckDB: {fit[0]:.2f} s, {fit[1]:.2f} s of processor; {memory:.0f} MiB, target < 1000"
+    (counting, counting_cpu), (fitting, fitting_cpu) = (
+        [min(taken) for taken in zip(*of_one, strict=True)] for of_one in zip(*times, strict=True)
     )
-    print(f"DuckDB's count(*) of all pairs of its codes: {counting[0]:.2f} s, {counting[1]:.2f} s of processor")
-    print(f"ratio {ratios[0]:.2f}, of processor time {ratios[1]:.2f}; target <= 2 at 1e7 rows (the model's own time is about a second)")
-    print(f"what left the database: {sum(fetched)} counts, for a model of {n_cells}")
-    return memory >= 1000 or (args.full and min(ratios) > 2)
+    ratio = fitting / counting
+    print(f"fit of {n_rows:.0e} x {len(schema)} inside DuckDB: {fitting:.2f} s, {fitting_cpu:.2f} s of processor")
+    print(f"... the first, which reads the file: {first[0]:.2f} s, {first[1]:.2f} s of processor; {memory:.0f} MiB, target < 1000")
+    print(f"DuckDB's count(*) of all pairs of its codes: {counting:.2f} s, {counting_cpu:.2f} s of processor")
+    print(f"ratio {ratio:.2f}, target <= 2 at 1e7 rows")
+    print(f"... of processor time {fitting_cpu / counting_cpu:.2f}; of the first fit {first[0] / counting:.2f}")
+    print(f"what left the database: {n_fetched} counts, for a model of {n_cells}")
+    return memory >= 1000 or (args.full and ratio > 2)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="1e7 rows")
+    parser.add_argument("--runs", type=int, default=3)
     sys.exit(database(parser.parse_args()))

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 _LONGEST = 80  # characters of a value that a message shows
@@ -41,6 +42,8 @@ def _cut(text: str) -> str:
 
 def is_real(value: Any) -> bool:
     """Whether `value` is a real number; True, False and spans of time are not."""
+    if type(value) in (int, float, Fraction):
+        return True
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and getattr(getattr(value, "dtype", None), "kind", "i") != "m"
 
 

@@ -1,16 +1,20 @@
 """What we need of scikit-learn beyond its public estimators: its checks of tables, in one place."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sklearn
+from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, validate_data
 
-from skdpsynth._checks import check_choice, is_inside, is_whole  # noqa: F401  for files that have not moved to _checks; remove
 from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
 from skdpsynth._locks import lock_of
+from skdpsynth._workers import do_all
+
+_LARGE = 1 << 25  # bytes, from which on threads pay
 
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
@@ -49,7 +53,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
         else:
             rows = validate_data(estimator, table, reset=reset, **kinds)
     if not allow_nan:
-        check_finite(rows.data if issparse(rows) else rows)
+        check_finite(rows.data if issparse(rows) else rows, getattr(estimator, "n_jobs", None))
     return rows
 
 
@@ -84,9 +88,9 @@ def check_points(X: Any, dtype: Any = float) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def check_finite(rows: np.ndarray) -> None:
+def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
     """Refuse NaN and infinity in one static sentence, in memory that does not grow with the rows."""
-    if rows.dtype.kind != "f" or not rows.size or np.isfinite(rows.sum()):
+    if rows.dtype.kind != "f" or not rows.size or np.isfinite(_sum_of(rows, n_jobs)):
         return
     low, high = rows.min(), rows.max()
     if np.isfinite(low) and np.isfinite(high):  # the sum was too large
@@ -96,6 +100,18 @@ def check_finite(rows: np.ndarray) -> None:
         f"Input X contains {'NaN' if np.isnan(low) else 'infinity'}. Drop or fill those rows, or give LatentFactorSynthesizer a schema "
         "whose column is nullable."
     )
+
+
+def _sum_of(rows: np.ndarray, n_jobs: int | None) -> float:
+    """Return the sum of an array; of a large one in threads."""
+    n_parts = effective_n_jobs(n_jobs) if rows.nbytes > _LARGE else 1
+    sums = np.empty(n_parts)
+
+    def sum_up(place: int, part: np.ndarray) -> None:
+        sums[place] = part.sum()
+
+    do_all([partial(sum_up, *each) for each in enumerate(np.array_split(rows, n_parts))], n_jobs)
+    return float(sums.sum())
 
 
 def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["BudgetExceededError", "BudgetWarning", "InsecureRandomnessWarning", "SmallSampleWarning"]
+__all__ = ["BoundsWarning", "BudgetExceededError", "BudgetWarning", "InsecureRandomnessWarning", "SmallSampleWarning"]
 
 
 class BudgetExceededError(ValueError):
@@ -24,6 +24,10 @@ class BudgetExceededError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (*self.args, self.requested, self.remaining)
+
+
+class BoundsWarning(UserWarning):
+    """Columns of integers are left with bounds of 0 and 1, between which there are only these two. It follows from dtypes alone."""
 
 
 class BudgetWarning(UserWarning):

@@ -5,6 +5,8 @@ import importlib
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -21,6 +23,8 @@ def test_the_readmes_code_runs_as_written(tmp_path, monkeypatch):
     namespace = {}
     for block in code:
         exec(compile(block, "README.md", "exec"), namespace)
+    with pytest.raises(ValueError, match=r"^schema of column 'age' has open bounds"):
+        namespace["LatentFactorSynthesizer"]("patients.yaml").fit(namespace["patients"])
     assert float(namespace["budget"].remaining) == 1.5
     assert namespace["synthetic"].shape == (1000, 20)
 

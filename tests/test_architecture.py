@@ -30,7 +30,7 @@ FLOORS = {
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms} | {"metrics": 4}
 # What every room stands on. Of these files each imports only those before it.
-GROUND = ("_version", "exceptions", "_checks", "_locks", "_blas", "_workers", "_input", "_sklearn", "persistence", "_change")
+GROUND = ("_version", "exceptions", "_checks", "_locks", "_blas", "_workers", "_input", "_sklearn", "_savable", "persistence", "_change")
 NO_PRIVACY = {"domain", "measures", "models", "statistics", "metrics", "federated"}  # where nothing can be released
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter
 OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}

@@ -29,7 +29,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
     """Models of tables that are fitted in fewer steps: what is asked here does not hang on how well they fit."""
-    monkeypatch.setattr(_latent_factors, "_STEPS", 100)
+    monkeypatch.setattr(_latent_factors, "_STEPS", 20)
 
 
 def laws():

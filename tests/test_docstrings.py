@@ -136,3 +136,13 @@ def test_docstring_of_a_class_states_every_default(cls):
 def test_every_docstring_starts_with_one_sentence(thing):
     first = inspect.cleandoc(thing.__doc__).split("\n\n")[0]
     assert first.endswith(".")
+
+
+PAGES = ["federated", "internet_scale", "large_data", "private_facts", "schemas", "sharp_edges", "tables"]
+
+
+@pytest.mark.parametrize("page", [*(f"docs/{name}.md" for name in PAGES), "README.md", "CHANGELOG.md"])
+def test_lines_of_prose_have_at_most_100_characters(page):
+    text = (API.parents[1] / page).read_text(encoding="utf-8")
+    prose = re.sub(r"^( *)```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE).splitlines()
+    assert [line for line in prose if len(line) > 100 and not line.startswith(("|", "!"))] == []

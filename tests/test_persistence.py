@@ -29,7 +29,16 @@ from estimators import variants
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
-from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load, persistence
+from skdpsynth import (
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    _savable,
+    load,
+    persistence,
+)
 from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
@@ -555,7 +564,7 @@ def test_importing_the_package_makes_all_its_savable_classes_known():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and "savable" in [ast.unparse(decorator) for decorator in node.decorator_list]
     }
-    script = "import skdpsynth, skdpsynth.persistence as p; print(*p._CLASSES)"
+    script = "import skdpsynth, skdpsynth._savable as p; print(*p._CLASSES)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert len(marked) > 30
@@ -637,7 +646,7 @@ def test_an_interrupt_of_a_save_passes_through_wherever_it_comes(tmp_path):
     """At each line of ours and of zipfile; the old file or the new one is there, and no other."""
     path = tmp_path / "model.zip"
     old, new = (PrivatePCA(n).fit(np.full((50, 2), 0.5)) for n in (1, 2))
-    files = {persistence.__file__, zipfile.__file__}
+    files = {persistence.__file__, _savable.__file__, zipfile.__file__}
     landed, left, outer = 0, [], sys.gettrace()
     save(old, path)
     before = path.read_bytes()

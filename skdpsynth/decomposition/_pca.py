@@ -218,9 +218,9 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             facts.warn_if_delta_helps(plan.relative_edge, gaussian.relative_edge if gaussian else 0.0)
 
     def _release(self, rows: Rows, plan: Steps, budget: Budget) -> None:
-        gridded, plan = plan.on_grid(rows)
-        ball, stretch = plan.located(gridded, self.n_samples_, budget)
-        total, second = plan.answered(gridded, ball, budget)
+        exact, rows, plan = plan.summed(rows)
+        ball, stretch, exact = plan.located(exact, rows, self.n_samples_, budget)
+        total, second = plan.answered(exact, ball, budget)
         mean, covariance = self._centred(total, second, ball, plan.mean_deviation(ball) / self.n_samples_ if plan.has_mean else 0.0)
         edge = stretch * plan.edge(ball) / self.n_samples_ * float(np.max(ball.unit)) ** 2
         self._set_components(stretch * covariance, mean, edge, kept_dtype(rows, ball.width), float(ball.box.step.min()))

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from skdpsynth.decomposition._location import centre_of, radii_below, radius_of
 from skdpsynth.domain import Ball, Rows
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.privacy import Mechanism, PrivacyLoss, loss_of_kind, mechanism, scale_of_kind
-from skdpsynth.statistics import Gram, Histogram, Moments, Packing, Sums, total
+from skdpsynth.statistics import CountLengths, Gram, Moments, Packing, total, total_and_kept
 
 _CENTRE_SHARE = Fraction(1, 10)  # of the budget; measured, and little depends on it
 _RADIUS_SHARES = (0.02, 0.2)  # a tenth at 1000 for rows times epsilon; few rows need more to be seen
@@ -95,42 +94,58 @@ class Steps(Plan):
         scale = scale_of_kind(self.kind, layout.change(self.relation), self.moments)
         return n_samples * layout.largest_term < _LARGEST_SUM and scale * ball.box.n_features <= _LARGEST_SCALE
 
-    def on_grid(self, rows: Rows) -> tuple[Rows, "Steps"]:
-        """Return rows as grid coordinates in memory, if they take little and are read more than once, and these steps for them."""
-        if (self.centre is None and self.radius is None) or rows.is_sparse:
-            return rows, self
-        kept = rows.map(self.ball.coordinates).kept_if_small(2 * rows.n_features)
-        return (kept, replace(self, ball=self.ball.of_coordinates())) if kept.maps == () else (rows, self)
+    @property
+    def start(self) -> Ball:
+        """The ball in which rows are summed first; a public radius is about the centre, which may still have to be bought."""
+        return self.ball if self.centre is None else replace(self.ball, squared_radius=None)
 
-    def located(self, rows: Rows, n_samples: int, budget: Budget) -> tuple[Ball, float]:
+    def summed(self, rows: Rows) -> tuple[Moments, Rows, "Steps"]:
+        """Return the exact moments of rows in the first ball, and rows and steps to go on with.
+
+        If the rows are read again and take little as grid coordinates, they stay in memory as such, from the same reading.
+        """
+        if (self.centre is None and self.radius is None) or rows.is_sparse or not rows.may_be_kept(2 * rows.n_features):
+            return total(rows, Moments.over(self.start)), rows, self
+        kept = np.empty((rows.n_samples or 0, rows.n_features), dtype=np.uint16)
+        return *total_and_kept(rows, Moments.over(self.start), kept), replace(self, ball=self.ball.of_coordinates())
+
+    def located(self, exact: Moments, rows: Rows, n_samples: int, budget: Budget) -> tuple[Ball, float, Moments]:
         """Return the ball where the rows lie, about a private centre and with a private radius as far as these are bought.
 
-        The second number is by how much shrinking rows to the ball takes from their squares, as a factor.
+        With it come the factor by which shrinking rows to the ball takes from their squares, and the exact moments in the ball.
         """
-        if self.centre is None and self.radius is None:
-            return self.ball, 1.0
-        sums, ball = total(rows, self._survey(self.ball)), self.ball
+        ball = self.ball
         if self.centre is not None:
-            noisy = budget.answer(sums.query(self.relation, ball), self.centre, "centre")
+            noisy = budget.answer(exact.query_of_sum(self.relation, self.start), self.centre, "centre")
             ball = ball.about(centre_of(noisy / n_samples, self.centre.deviation / n_samples))
-            sums = total(rows, self._survey(ball)) if ball.centre.any() and self.radius is not None else sums
-        return (ball, 1.0) if self.radius is None else self._shrunk(sums.lengths, n_samples, ball, self.radius, budget)
+            exact = exact.about(ball.centre - self.start.centre)
+        if self.radius is not None:
+            return self._shrunk(exact, rows, n_samples, ball, self.radius, budget)
+        shrinks = ball.shrinks and ball is not self.start
+        return ball, 1.0, exact + total(rows, Moments.moved_by_shrinking(ball)) if shrinks else exact
 
-    def _survey(self, ball: Ball) -> Any:
-        return Sums.over(ball, np.zeros(0) if self.radius is None else radii_below(ball.reach))
-
-    def _shrunk(self, lengths: Histogram, n_samples: int, ball: Ball, noise: Mechanism, budget: Budget) -> tuple[Ball, float]:
-        """Return the ball with the radius beyond which rows cost more in noise than they tell."""
+    def _shrunk(
+        self, exact: Moments, rows: Rows, n_samples: int, ball: Ball, noise: Mechanism, budget: Budget
+    ) -> tuple[Ball, float, Moments]:
+        """Return the ball with the radius beyond which rows cost more in noise than they tell, and the rest, as `located` does."""
         radii = radii_below(ball.reach)
+        rule, n_beyond = CountLengths(ball, radii), None
+        if ball.takes_coordinates:
+            lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
+            rows = Rows.held([rows.collected(), cells.collected()], n_jobs=rows.n_jobs)
+        else:
+            lengths = total(rows, rule)
         counts = budget.answer(lengths.query(self.relation), noise, "radius")
         place, stretch = radius_of(counts, radii, noise.deviation, self.edge(ball) / ball.reach, n_samples)
-        return ball.within(int(radii[place])), stretch
+        if ball.takes_coordinates:
+            n_beyond = place
+        ball = ball.within(int(radii[place]))
+        return ball, stretch, exact + total(rows, Moments.moved_by_shrinking(ball, n_beyond)) if ball.shrinks else exact
 
-    def answered(self, rows: Rows, ball: Ball, budget: Budget) -> tuple[np.ndarray | None, np.ndarray]:
-        """Release the moments of rows in a ball: their sum, or None, and their second moment, both with noise."""
+    def answered(self, exact: Moments, ball: Ball, budget: Budget) -> tuple[np.ndarray | None, np.ndarray]:
+        """Release moments of rows in a ball: their sum, or None, and their second moment, both with noise."""
         layout = self.layout(ball)
-        query = total(rows, Moments.over(ball)).query(self.relation, layout)
-        return layout.unpacked(budget.answer(query, self.noise(layout), "moments"))
+        return layout.unpacked(budget.answer(exact.query(self.relation, layout), self.noise(layout), "moments"))
 
 
 def steps_of(kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool) -> Steps | None:
@@ -179,7 +194,7 @@ def _steps(kind: str, facts: Facts, ball: Ball, share: PrivacyLoss, has_mean: bo
         return bare
     radius_share = Fraction(round(1000 * float(np.clip(0.1 * (1000 / facts.size) ** 0.6, *_RADIUS_SHARES))), 1000)
     for_centre, for_radius, _ = share.split([_CENTRE_SHARE, radius_share, 1 - _CENTRE_SHARE - radius_share])
-    centre = mechanism(Sums.change(relation, ball), for_centre, ("laplace", "sup_norm", "gaussian"), d)
+    centre = mechanism(Moments.change_of_sum(relation, ball), for_centre, ("laplace", "sup_norm", "gaussian"), d)
     radius = mechanism(units(relation), for_radius, n_values=len(radii_below(ball.reach)))
     # A noisy mean within a quarter of the squared reach may move the centre; lengths show once the rows pass the noise of a count.
     has_centre = has_mean and d * centre.deviation**2 < n_samples**2 * ball.reach / 4

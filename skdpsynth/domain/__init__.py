@@ -14,11 +14,13 @@ from skdpsynth.domain._dates import MICROSECONDS as MICROSECONDS
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._dates import Times as Times
 from skdpsynth.domain._dtypes import check_dtypes as check_dtypes
+from skdpsynth.domain._dtypes import texts_of as texts_of
 from skdpsynth.domain._encoder import MixedTypeEncoder
 from skdpsynth.domain._encoder import decode as decode
 from skdpsynth.domain._encoder import encode as encode
 from skdpsynth.domain._files import checked_path as checked_path
 from skdpsynth.domain._files import write_table as write_table
+from skdpsynth.domain._files import written_suffix as written_suffix
 from skdpsynth.domain._findings import Findings
 from skdpsynth.domain._form import Form as Form
 from skdpsynth.domain._form import as_chunk as as_chunk

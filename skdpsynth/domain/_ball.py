@@ -31,7 +31,7 @@ class Ball:
     squared_radius : int or None
         None: no row is shrunk.
     takes_coordinates : bool
-        Whether rows come as grid coordinates, from `coordinates`, and not in the units of the data.
+        Whether rows come as grid coordinates, from `steps`, and not in the units of the data.
     """
 
     box: Box
@@ -74,19 +74,28 @@ class Ball:
         return (self.most - self.least + 1) * self.box.step
 
     @property
-    def _origin(self) -> np.ndarray:
+    def origin(self) -> np.ndarray:
+        """What is taken from twice the grid coordinates, shape (n_features,), int64."""
         return (1 << self.box.bits) - 1 + self.centre
 
     @property
     def largest(self) -> np.ndarray:
         """The most that a coordinate can be, either way, shape (n_features,)."""
-        return np.maximum(np.abs(2 * self.least - self._origin), np.abs(2 * self.most - self._origin))
+        return np.maximum(np.abs(2 * self.least - self.origin), np.abs(2 * self.most - self.origin))
 
     @property
     def reach(self) -> int:
         """The squared length that no row exceeds."""
-        corner = sum(int(side) ** 2 for side in self.largest)
-        return corner if self.squared_radius is None else min(corner, self.squared_radius)
+        return self._corner if self.squared_radius is None else min(self._corner, self.squared_radius)
+
+    @property
+    def _corner(self) -> int:
+        return int((self.largest**2).sum())
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether a row within the bounds may lie beyond the radius."""
+        return self.reach < self._corner
 
     def clipped(self, point: np.ndarray) -> np.ndarray:
         """Return a point, in the units of the data, clipped to the bounds, up to a grid step."""
@@ -103,16 +112,8 @@ class Ball:
         return replace(self, squared_radius=max(1, int(squared_radius)))
 
     def of_coordinates(self) -> "Ball":
-        """Return the same for rows that come as grid coordinates."""
+        """Return the same for rows that come as grid coordinates, as `steps` gives them."""
         return replace(self, takes_coordinates=True)
-
-    def coordinates(self, X: np.ndarray) -> np.ndarray:
-        """Return rows as grid coordinates within the bounds: a quarter of the memory, and no rounding when they are read again."""
-        Q = np.empty(X.shape, dtype=np.uint16)
-        for _, q in self.box.chunks(X, finite=True, out=Q):
-            if self._is_narrow:
-                np.clip(q, self.least.astype(np.uint16), self.most.astype(np.uint16), out=q)
-        return Q
 
     @property
     def _is_narrow(self) -> bool:
@@ -121,28 +122,45 @@ class Ball:
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, whole)`` over `X`: a slice, and those rows as whole numbers in reused scratch."""
-        shrinks = self.reach < sum(int(side) ** 2 for side in self.largest)
-        for rows, whole in self._about_centre(X):
+        origin, shrinks = self.origin, self.shrinks
+        for rows, whole in self.steps(X):
+            whole *= 2
+            whole -= origin
             if shrinks:
-                self._shrink(whole)
+                lengths = _squared(whole)
+                far = np.flatnonzero(lengths > self.reach)
+                whole[far] = self.nearer(whole[far], lengths[far])
             yield rows, whole
 
-    def surveyed(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return, of rows before they are shrunk, the sum and each squared length: whole numbers held in floats."""
-        total, lengths = np.zeros(self.box.n_features), np.empty(X.shape[0])
-        for rows, whole in self._about_centre(X):
-            total += np.ones(len(whole)) @ whole  # n times 2**18 is exact; BLAS is faster than a sum over the first axis
-            lengths[rows] = _squared(whole)
-        return total, lengths
-
-    def _about_centre(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-        origin: Any = self._origin if self.centre.any() else (1 << self.box.bits) - 1
+    def steps(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield ``(rows, q)`` over `X`: a slice, and the grid coordinates of those rows within the bounds in reused scratch."""
         for rows, q in self._held_coordinates(X) if self.takes_coordinates else self.box.chunks(X, finite=True):
             if not self.takes_coordinates and self._is_narrow:
                 np.clip(q, self.least, self.most, out=q)
-            q *= 2
-            q -= origin
             yield rows, q
+
+    def squared_lengths(self, q: np.ndarray) -> np.ndarray:
+        """Return the squared lengths, before they are shrunk, of rows given by grid coordinates.
+
+        ``|2 q - o|^2 = 4 (|q|^2 - q.o) + |o|^2``, of whole numbers below 2**53, which floats hold.
+        """
+        origin = self.origin.astype(float)
+        lengths = _squared(q)
+        lengths -= q @ origin
+        lengths *= 4
+        lengths += origin @ origin
+        return lengths
+
+    def nearer(self, whole: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return what becomes of rows w beyond the radius r: they are multiplied by ``floor(r) / ceil(|w|)``, and rounded towards 0.
+
+        No square exceeds r**2. |w|**2 < 2**50 is exact in floats, and so is the ceiling of its root: next to a whole number m it differs
+        from m by 1 / (2 m) at least, more than rounding moves it. So is the floor of a quotient of whole numbers below 2**50 by one below
+        2**25.
+        """
+        scaled = whole * math.isqrt(self.reach)
+        scaled /= np.ceil(np.sqrt(lengths))[:, None]
+        return np.trunc(scaled, out=scaled)
 
     def _held_coordinates(self, Q: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         scratch = self.box.scratch(len(Q))
@@ -151,18 +169,6 @@ class Ball:
             np.copyto(q, part)
             yield rows, q
 
-    def _shrink(self, whole: np.ndarray) -> None:
-        """Multiply rows w beyond the radius r by ``floor(r) / ceil(|w|)``, rounded towards 0: no square exceeds r**2.
 
-        |w|**2 < 2**50 is exact in floats, and so is the ceiling of its root: next to a whole number m it differs from m by 1 / (2 m) at
-        least, more than rounding moves it. So is the floor of a quotient of whole numbers below 2**50 by one below 2**25.
-        """
-        lengths = _squared(whole)
-        far = np.flatnonzero(lengths > self.reach)
-        if len(far):
-            rows = whole[far] * math.isqrt(self.reach)
-            whole[far] = np.trunc(rows / np.ceil(np.sqrt(lengths[far]))[:, None])
-
-
-def _squared(whole: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->i", whole, whole)
+def _squared(rows: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->i", rows, rows)

@@ -27,7 +27,7 @@ def family_of(dtype: str) -> str:
     """Return what a dtype can hold: "number", "text", "time", "any" or "other"; of categories, what those are."""
     if time_of(dtype) is not None:
         return "time"
-    dtype = _values_of(dtype.removeprefix(_CATEGORY))
+    dtype = values_of(dtype.removeprefix(_CATEGORY))
     if dtype in _TEXT or dtype.startswith(("string", "<U", ">U", "Enum", "Categorical")) or dtype.removesuffix(_ARROW) in _ARROW_TEXTS:
         return "text"
     if dtype in ("object", "|O", "Object", "Null", "Unknown", f"null{_ARROW}"):
@@ -48,13 +48,13 @@ def time_of(dtype: str) -> tuple[str, str | None] | None:
 
 def numpy_dtype(dtype: str) -> np.dtype:
     """Return the numpy dtype of a numeric dtype of numpy, pandas, polars or Arrow."""
-    name = _values_of(dtype).removesuffix(_ARROW).lower()
+    name = values_of(dtype).removesuffix(_ARROW).lower()
     return np.dtype(
         _ARROW_NUMBERS.get(name, name.replace("boolean", "bool")) if dtype.endswith(_ARROW) else name.replace("boolean", "bool")
     )
 
 
-def _values_of(dtype: str) -> str:
+def values_of(dtype: str) -> str:
     """Return the dtype of what a dictionary of Arrow holds; of others, themselves."""
     found = _DICTIONARY.fullmatch(dtype)
     return f"{found['values']}{_ARROW}" if found else dtype

@@ -6,7 +6,7 @@ from typing import Any
 from skdpsynth._input import way_out
 from skdpsynth.domain._columns import family_of, pandas_dtype, time_of
 from skdpsynth.domain._dates import Date, Times
-from skdpsynth.domain._kinds import Continuous, Kind, shown_name
+from skdpsynth.domain._kinds import Continuous, Kind, Nominal, Ordinal, shown_name
 from skdpsynth.domain._left_out import Identifier
 from skdpsynth.domain._schema import Schema
 
@@ -15,6 +15,12 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str]) -> None:
     """Refuse dtypes, which are public, in which nothing of what the schema says would be found."""
     for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
         check_dtype(name, kind, dtype)
+
+
+def texts_of(schema: Schema) -> list[Any]:
+    """Return the columns whose levels are all words, so that they are found in text alone."""
+    stated = ((name, kind.levels) for name, kind in schema.items() if isinstance(kind, Nominal | Ordinal) and kind.unstated is None)
+    return [name for name, levels in stated if all(isinstance(level, str) for level in levels)]
 
 
 def check_dtype(name: Any, kind: Kind, dtype: str) -> None:

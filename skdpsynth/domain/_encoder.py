@@ -33,7 +33,7 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    schema : dict or Schema, default=None
+    schema : dict, Schema or path of a file, default=None
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: every column is a number within `bounds`.
     bounds : tuple or dict, default=(0.0, 1.0)
         Public bounds where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``.

@@ -1,5 +1,6 @@
 """Synthetic tables, written to a file a batch at a time."""
 
+import gzip
 import os
 import shutil
 import uuid
@@ -12,7 +13,7 @@ import numpy as np
 from skdpsynth._checks import shown
 from skdpsynth._input import is_pandas
 
-_SUFFIXES = (".parquet", ".csv")
+_SUFFIXES = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 
 
 def checked_path(path: Any, name: str = "out") -> Path:
@@ -25,11 +26,11 @@ def checked_path(path: Any, name: str = "out") -> Path:
         Of the parameter, for messages.
     """
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise TypeError(f"{name} must be None or a path that ends in .parquet or .csv, got {shown(path)}.")
+        raise TypeError(f"{name} must be None or a path that ends in {_SUFFIXES}, got {shown(path)}.")
     place = Path(os.path.realpath(Path(path).expanduser()))  # a link stays, and what it leads to is replaced
-    suffix = Path(path).suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise ValueError(f"{name} must be None or a path that ends in .parquet or .csv, got {shown(os.fspath(path))}.")
+    suffix = written_suffix(path)
+    if suffix not in _WRITERS:
+        raise ValueError(f"{name} must be None or a path that ends in {_SUFFIXES}, got {shown(os.fspath(path))}.")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"{name} must lie in a folder that exists, got {shown(str(place.parent))}; make it first.")
     if place.is_dir():
@@ -37,6 +38,12 @@ def checked_path(path: Any, name: str = "out") -> Path:
     if suffix == ".parquet" and not _has_arrow():
         raise ImportError(f"{name} needs pyarrow for a .parquet file; install it (pip install pyarrow), or write a .csv file.")
     return place
+
+
+def written_suffix(path: Any) -> str:
+    """Return the suffix that tells how a table is written, in small letters, with that of its packing."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
+    return "".join(suffixes if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
 def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -> None:
@@ -52,7 +59,7 @@ def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -
         Of the kind of the others, with all levels that they may hold: dtypes in the file follow from it.
     tables : iterable of tables
     suffix : str
-        ".parquet" or ".csv".
+        From `written_suffix`.
     """
     beside = path.parent / f".{path.name}.{uuid.uuid4().hex}.part"
     try:
@@ -84,16 +91,29 @@ def _write_parquet(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
             writer.write_table(rows, row_group_size=max(1, rows.num_rows))
 
 
-def _write_csv(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
-    (_write_csv_by_arrow if _has_arrow() else _write_csv_by_rows)(file, specimen, tables)
+def _write_csv(file: Any, specimen: Any, tables: Iterable[Any], between: str = ",") -> None:
+    (_write_csv_by_arrow if _has_arrow() else _write_csv_by_rows)(file, specimen, tables, between)
 
 
-def _write_csv_by_arrow(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+def _write_tsv(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+    _write_csv(file, specimen, tables, "\t")
+
+
+def _packed(write: Callable[[Any, Any, Iterable[Any]], None]) -> Callable[[Any, Any, Iterable[Any]], None]:
+    def write_packed(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+        # Without a name and a time, so that equal samples give equal files.
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+            write(packed, specimen, tables)
+
+    return write_packed
+
+
+def _write_csv_by_arrow(file: Any, specimen: Any, tables: Iterable[Any], between: str) -> None:
     from pyarrow import csv as arrow_csv
 
     whole = _arrow(specimen).schema
     schema = _written_out(whole)
-    with arrow_csv.CSVWriter(file, schema) as writer:
+    with arrow_csv.CSVWriter(file, schema, write_options=arrow_csv.WriteOptions(delimiter=between)) as writer:
         for table in tables:
             writer.write_table(_arrow(table, whole).cast(schema))
 
@@ -110,12 +130,12 @@ def _written_out(schema: Any) -> Any:
     return schema
 
 
-def _write_csv_by_rows(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+def _write_csv_by_rows(file: Any, specimen: Any, tables: Iterable[Any], between: str) -> None:
     """Write what pyarrow would, cell by cell: slow, but it needs nothing."""
-    file.write(f"{','.join(_cell(name) for name, _ in _columns(specimen))}\n".encode())
+    file.write(f"{between.join(_cell(name) for name, _ in _columns(specimen))}\n".encode())
     for table in tables:
         rows = zip(*(map(_cell, column) for _, column in _columns(table)), strict=True)
-        file.write("".join(f"{','.join(row)}\n" for row in rows).encode())
+        file.write("".join(f"{between.join(row)}\n" for row in rows).encode())
 
 
 def _cell(cell: Any) -> str:
@@ -157,4 +177,10 @@ def _arrow(table: Any, schema: Any = None) -> Any:
     return found if schema is None or found.schema.equals(schema) else found.cast(schema)
 
 
-_WRITERS: dict[str, Callable[[Any, Any, Iterable[Any]], None]] = {".parquet": _write_parquet, ".csv": _write_csv}
+_WRITERS: dict[str, Callable[[Any, Any, Iterable[Any]], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
+    ".tsv": _write_tsv,
+    ".csv.gz": _packed(_write_csv),
+    ".tsv.gz": _packed(_write_tsv),
+}

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsynth.domain._columns import family_of
 from skdpsynth.domain._dates import Times
-from skdpsynth.domain._dtypes import check_dtype
+from skdpsynth.domain._dtypes import check_dtype, texts_of
 from skdpsynth.domain._kinds import Continuous, as_nullable, shown_name
 from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._reading import numbers_of, read_column
@@ -87,7 +87,7 @@ class Findings:
 @np.errstate(all="ignore")
 def findings_of(schema: Any, frame: Any) -> Findings:
     """Compare a table with a schema; one that is not in memory, chunk by chunk."""
-    source = open_source(frame, "frame")
+    source = open_source(frame, "frame", texts_of(schema))
     if source is None:
         return _of_table(schema, frame)
     parts = [_of_table(schema, chunk) for chunk in source.chunks()] or [_of_table(schema, source.head)]

@@ -1,6 +1,7 @@
 """Kinds of columns: numbers within bounds, and levels with or without an order, as users state them."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 UNSTATED = ("open", "private")  # what may stand in place of bounds or levels
 
 
-class Kind:
+class Kind(ABC):
     """What a schema says of a column. Mechanisms see `coded` kinds: numbers and levels alone."""
 
     @property
@@ -28,9 +29,9 @@ class Kind:
         """The column as a mechanism sees it: `Continuous`, `Ordinal` or `Nominal`; None where it sees nothing of it."""
         return self
 
+    @abstractmethod
     def to_keys(self) -> dict[str, Any]:
         """Return what a file holds of it, beside its name."""
-        raise NotImplementedError
 
 
 class Bounded(Kind):

@@ -11,7 +11,7 @@ from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
 from skdpsynth.domain._box import Box
 from skdpsynth.domain._closing import with_whole
 from skdpsynth.domain._container import Container
-from skdpsynth.domain._dtypes import check_dtypes
+from skdpsynth.domain._dtypes import check_dtypes, texts_of
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._private_bounds import made_up
 from skdpsynth.domain._reading import read
@@ -149,13 +149,14 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Mi
     rows : Rows
         Chunks are lists of columns, as `read` gives them.
     """
-    source, n_jobs = open_source(X), getattr(estimator, "n_jobs", None)
+    schema = None if estimator.schema is None else Schema.of(estimator.schema)
+    source, n_jobs = open_source(X, texts=() if schema is None else texts_of(schema)), getattr(estimator, "n_jobs", None)
     head = X if source is None else source.head
-    if estimator.schema is None:
+    if schema is None:
         return _start_numbers(estimator, head, source, ensure_min_samples, n_jobs)
     table, raw = read_table(head)
     buys = getattr(estimator, "_buys_facts", False)
-    table = table.match(estimator.schema if isinstance(estimator.schema, Schema) else Schema(estimator.schema), buys)
+    table = table.match(schema, buys)
     table = replace(table, schema=with_whole(table.schema, table.dtypes))
     check_synthesized(table.schema)
     check_room(table)
@@ -168,7 +169,8 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Mi
 
 def continue_table(estimator: Any, X: Any) -> Rows:
     """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them."""
-    schema, source = estimator.schema_, open_source(X)
+    schema = estimator.schema_
+    source = open_source(X, texts=() if estimator.schema is None else texts_of(schema))
     head = X if source is None else source.head
     if estimator.schema is None:
         allow_nan = _takes_nan(estimator)
@@ -200,7 +202,7 @@ def open_columns(X: Any, schema: Schema, name: str = "X") -> Rows:
     name : str, default="X"
         What the caller calls the table, for messages.
     """
-    source = open_source(X, name)
+    source = open_source(X, name, texts_of(schema))
     if source is None:
         return Rows.held(list(columns_of(X, schema, name).values()))
     table, _ = matched(source.head, schema, name)

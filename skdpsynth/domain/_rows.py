@@ -142,13 +142,28 @@ class Rows:
             return replace(self, origin=Held(self.mapped(self.origin.table)), maps=())
         return self._filled()
 
-    def kept_if_small(self, row_bytes: int) -> "Rows":
-        """Return these rows, that maps have made arrays of `row_bytes` a row, in memory if they take little; else made at every reading.
+    def may_be_kept(self, row_bytes: int) -> bool:
+        """Whether these rows can be read here, and would take little memory at so many bytes a row."""
+        return self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT and not (self.are_remote or self.are_spread)
 
-        It takes one reading of them.
+    def folded_into(
+        self, kept: np.ndarray, begin: Callable[[], State], step: Callable[[State, Chunk, np.ndarray], State]
+    ) -> tuple[list[State], "Rows"]:
+        """Fold the rows, as `folded` does, while they are written in another form, and return them in that form too: one reading.
+
+        Parameters
+        ----------
+        kept : ndarray of shape (n_samples, n_features)
+            Where they are written.
+        begin : callable
+        step : callable
+            From a state, a chunk and the rows of `kept` that it must fill, to the next state.
         """
-        is_small = self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT
-        return self._filled() if self.maps and is_small and not (self.are_remote or self.are_spread) else self
+
+        def write(state: State, start: int, chunk: Chunk) -> State:
+            return step(state, chunk, _places_in(kept, start, length_of(chunk)))
+
+        return self.folded(begin, write), replace(self, origin=Held(kept), maps=())
 
     def _filled(self) -> "Rows":
         """Return these rows with the maps done, in memory, written there chunk by chunk."""
@@ -161,9 +176,7 @@ class Rows:
                 if not columns:
                     columns.extend(np.empty((self.n_samples or 0, *part.shape[1:]), dtype=part.dtype) for part in parts)
             for column, part in zip(columns, parts, strict=True):
-                if start + len(part) > len(column):
-                    raise ValueError("X must give the same rows whenever it is read, but gave another number of them; copy it first.")
-                column[start : start + len(part)] = part
+                _places_in(column, start, len(part))[...] = part
             return isinstance(chunk, list)
 
         is_list = any(self.folded(lambda: False, put))
@@ -233,6 +246,13 @@ class Rows:
         if n_jobs > 1 and self.n_samples is not None:
             return max(_LEAST_ROWS, -(-self.n_samples // (_SLICES * n_jobs)))
         return _LEAST_ROWS if self.maps else None
+
+
+def _places_in(kept: np.ndarray, start: int, n_rows: int) -> np.ndarray:
+    """Return where so many rows go; raise if there are more than were counted."""
+    if start + n_rows > len(kept):
+        raise ValueError("X must give the same rows whenever it is read, but gave another number of them; copy it first.")
+    return kept[start : start + n_rows]
 
 
 def length_of(chunk: Chunk) -> int:

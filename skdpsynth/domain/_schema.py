@@ -1,5 +1,6 @@
 """Schemas: what is public about the columns of a mixed table, stated by the user and never inferred from rows."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from skdpsynth.domain._forms import kind_of
 from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
 from skdpsynth.domain._kinds import listed
 from skdpsynth.domain._left_out import Identifier
-from skdpsynth.domain._schema_files import columns_of_json, columns_of_yaml, json_of, yaml_of
+from skdpsynth.domain._schema_files import columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
 from skdpsynth.domain._skeleton import skeleton_of
 from skdpsynth.persistence import savable
 
@@ -49,6 +50,23 @@ class Schema(Mapping):
                 "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
+
+    @classmethod
+    def of(cls, schema: Any) -> "Schema":
+        """Return the schema that a parameter `schema` stands for, wherever one is taken.
+
+        Parameters
+        ----------
+        schema : Schema, dict, or the path of a file
+            A file of YAML (.yaml, .yml) or JSON (.json), as `to_yaml` and `to_json` write it.
+
+        Returns
+        -------
+        schema : Schema
+        """
+        if isinstance(schema, cls):
+            return schema
+        return cls(columns_of_file(schema) if isinstance(schema, str | os.PathLike) else schema)
 
     def __getitem__(self, name: Any) -> Any:
         return self._columns[name]

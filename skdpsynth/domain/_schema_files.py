@@ -31,6 +31,17 @@ def columns_of_json(source: Any) -> dict[Any, Any]:
     return _columns_of(json.loads(source) if isinstance(source, str) else source)
 
 
+def columns_of_file(path: Any) -> dict[Any, Any]:
+    """Read the columns of a schema from a file of YAML or JSON, by its suffix."""
+    file = Path(os.fsdecode(path)).expanduser()
+    read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
+    if read is None:
+        raise ValueError(f"schema must be a dict, a Schema, or a file that ends in .yaml, .yml or .json, got {shown(str(path))}.")
+    if not file.is_file():
+        raise FileNotFoundError(f"schema must be a dict, a Schema or a file, but there is no file {shown(str(path))}; correct the path.")
+    return read(file)
+
+
 def columns_of_yaml(source: Any) -> dict[Any, Any]:
     """Read the columns of a schema from a file of YAML, or its text."""
     yaml = _yaml()

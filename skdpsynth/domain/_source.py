@@ -7,7 +7,7 @@ of a reading that failed is not handed on, since it often quotes one.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from os import PathLike
@@ -126,7 +126,7 @@ def rows_at_once(n_columns: int) -> int:
     return max(1, min(MOST_ROWS, _MOST_CELLS // max(1, n_columns)))
 
 
-def open_source(X: Any, name: str = "X") -> Any:
+def open_source(X: Any, name: str = "X", texts: Collection[Any] = ()) -> Any:
     """Open a table that is not in memory.
 
     Parameters
@@ -138,6 +138,8 @@ def open_source(X: Any, name: str = "X") -> Any:
         of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `RemoteTable`.
     name : str, default="X"
         What the caller calls the table, for messages.
+    texts : collection of str, default=()
+        Columns to read as text from CSV files, which have no dtypes: else the code 01067 would be a number.
 
     Returns
     -------
@@ -156,18 +158,18 @@ def open_source(X: Any, name: str = "X") -> Any:
     if X is None:
         raise TypeError(f"{name} must be a table, got None; pass an array, a data frame, or {FILES}.")
     if isinstance(X, str | bytes | PathLike):
-        return _open_files([X], name)
+        return _open_files([X], name, texts)
     if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike) for item in X):
-        return _open_files(X, name)
+        return _open_files(X, name, texts)
     if library_of(X) == "narwhals" and hasattr(X, "to_native"):
         X = X.to_native()
     return _open_of_library(X, name)
 
 
-def _open_files(paths: Iterable[Any], name: str) -> Source:
+def _open_files(paths: Iterable[Any], name: str, texts: Collection[Any]) -> Source:
     from skdpsynth.domain._source_files import open_files
 
-    return open_files(paths, name)
+    return open_files(paths, name, texts)
 
 
 def _open_of_library(X: Any, name: str) -> Source | None:

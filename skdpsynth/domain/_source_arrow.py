@@ -5,7 +5,7 @@ from typing import Any
 
 from skdpsynth.domain._form import Form
 from skdpsynth.domain._source import Source, check_distinct, each_quietly, quietly, rows_at_once
-from skdpsynth.domain._source_chunks import Spooled
+from skdpsynth.domain._source_chunks import Spooled, once
 
 _FAILS = "{name} must be readable to its end, but reading it failed ({error}); read it with pyarrow alone to see why."
 
@@ -16,7 +16,8 @@ def open_arrow(X: Any, name: str) -> Source | None:
 
     if isinstance(X, pa.RecordBatchReader):
         head, fails = X.schema.remove_metadata().empty_table(), _FAILS.replace("{name}", name)
-        return Spooled(name, each_table(X, len(X.schema), fails), "a RecordBatchReader", head)
+        what = "a RecordBatchReader"
+        return Spooled(name, once(X, each_table(X, len(X.schema), fails), name, what), what, head)
     kind = type(X).__name__
     if kind == "ParquetFile":
         return ArrowBatches(name, X.schema_arrow, lambda size: X.iter_batches(size, use_threads=True), n_samples=X.metadata.num_rows)

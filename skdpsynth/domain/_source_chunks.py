@@ -1,26 +1,36 @@
 """Chunks that somebody's own code gives: lists, iterables, functions that return iterators, and iterators that run only once."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
 
 from skdpsynth.domain._form import Form, as_chunk, copied, is_chunk, size_of, without_rows
 from skdpsynth.domain._source import FILES, Source, each_quietly, quietly
 
 MOST_KEPT = 2**28  # bytes of a one-shot iterator: 256 MiB
+_OVER = "which was read already and can be read only once"
 _AGAIN = f"give a function that returns the iterator anew, a list of chunks, or {FILES}"
+
+_begun: "WeakValueDictionary[int, Any]" = WeakValueDictionary()  # iterators that somebody asked for rows, by their id
 
 
 def open_chunks(X: Any, name: str) -> Source | None:
     """Open a collection of chunks; None of what is no such thing."""
     if isinstance(X, list | tuple):
-        return Chunks(name, lambda: X, f"a {type(X).__name__}", is_kept=True) if X and is_chunk(X[0]) else None
+        if not (X and is_chunk(X[0])):
+            return None
+        _check_distinct(X, name)
+        return Chunks(name, lambda: X, f"a {type(X).__name__}", is_kept=True)
     if isinstance(X, str | bytes | dict | set | frozenset | type) or _is_array_like(X):
         return None
     if callable(getattr(X, "__next__", None)):
         what = f"a {type(X).__name__}"
-        return Spooled(name, _tables(X, name, what), what)
+        return Spooled(name, once(X, _tables(X, name, what), name, what), what)
     if hasattr(X, "__iter__"):
         is_sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")  # may be rows, which numpy reads
         return None if is_sequence and not is_chunk(next(iter(X), None)) else Chunks(name, lambda: X, f"a {type(X).__name__}")
@@ -29,6 +39,22 @@ def open_chunks(X: Any, name: str) -> Source | None:
 
         return Chunks(name, lambda: pa.RecordBatchReader.from_stream(X), f"a {type(X).__name__}")
     return Chunks(name, X, "a function") if callable(X) else None
+
+
+def _check_distinct(chunks: Sequence[Any], name: str) -> None:
+    """Refuse one chunk twice, as files are: each of its rows would count twice, and what one row moves would double.
+
+    Most often a loader has filled one array anew for each chunk, and the rows before the last are gone.
+    """
+    known: dict[Any, int] = {}
+    for number, chunk in enumerate(chunks, start=1):
+        place = (chunk.ctypes.data, chunk.shape, chunk.strides) if isinstance(chunk, np.ndarray) and chunk.size else id(chunk)
+        first = known.setdefault(place, number)
+        if first < number:
+            raise ValueError(
+                f"{name} must hold each chunk once, but chunk {number} is chunk {first} again, the same object or memory; leave one out, "
+                "or copy what a loader fills anew."
+            )
 
 
 def _is_array_like(X: Any) -> bool:
@@ -89,7 +115,7 @@ class Spooled(Source):
 
     def _read(self) -> Iterator[Any]:
         if self._is_gone:
-            raise ValueError(f"{self._name} is {self._what}, which was read already and can be read only once; {_AGAIN}.")
+            raise ValueError(f"{self._name} is {self._what}, {_OVER}; {_AGAIN}.")
         yield from list(self._kept)
         size = sum(map(size_of, self._kept))
         while (table := self._next()) is not None:
@@ -120,6 +146,15 @@ class Spooled(Source):
         yield from self._rest
 
 
+def once(X: Any, tables: Iterator[Any], name: str, what: str) -> Iterator[Any]:
+    """Yield the tables of an iterator from its start alone: another fit would take what the one before left of it for the whole."""
+    if _begun.get(id(X)) is X:
+        raise ValueError(f"{name} is {what}, {_OVER}; {_AGAIN}.")
+    with suppress(TypeError):  # of some, such as zip, Python keeps no note
+        _begun[id(X)] = X
+    yield from tables
+
+
 def _tables(chunks: Any, name: str, what: str, *, is_kept: bool = False) -> Iterator[Any]:
     """Yield chunks of the caller's own code as tables."""
     if is_chunk(chunks):
@@ -142,5 +177,6 @@ def _first(tables: Iterator[Any], name: str, what: str, *, close: bool = True) -
     if close:
         tables.close()  # type: ignore[attr-defined]
     if first is None:
-        raise ValueError(f"{name} is {what}, which must give chunks of rows, but gave none; give at least one chunk.")
+        way = "give at least one chunk" if close else "give one that has chunks and was not read before"
+        raise ValueError(f"{name} is {what}, which must give chunks of rows, but gave none; {way}.")
     return first

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -22,8 +22,8 @@ _FIRST_BLOCK = 2**24  # bytes of a CSV file by which the dtypes of its columns a
 _BLOCK = 2**22  # bytes of a CSV file that are read at once
 
 
-def open_files(paths: Iterable[Any], name: str) -> Source:
-    """Open Parquet or CSV files; refuse what is none in one sentence."""
+def open_files(paths: Iterable[Any], name: str, texts: Collection[Any] = ()) -> Source:
+    """Open Parquet or CSV files, of CSV files some columns as text; refuse what is none in one sentence."""
     files = [file for path in paths for file in files_at(path, name)]
     kinds = {_kind_of(file, name) for file in files}
     if len(kinds) > 1:
@@ -33,7 +33,7 @@ def open_files(paths: Iterable[Any], name: str) -> Source:
     check_distinct(files, name)
     (kind,) = kinds
     need("pyarrow", name, f"a {kind} file")
-    return (ParquetFiles if kind == "Parquet" else CsvFiles)(name, files)
+    return ParquetFiles(name, files) if kind == "Parquet" else CsvFiles(name, files, texts)
 
 
 def files_at(path: Any, name: str) -> list[Path]:
@@ -179,12 +179,16 @@ class CsvFiles(Files):
     """CSV files with a header, read block by block.
 
     The dtypes are those of the first 16 MiB of the first file, for all that follows: whole numbers, numbers, booleans, and text for all
-    else, dates too. Empty cells are missing, and so is what says NA, NaN or null.
+    else, dates too. Columns in `texts` are text, whatever their cells look like. Empty cells are missing, and so is what says NA, NaN or
+    null.
     """
 
-    def __init__(self, name: str, files: list[Path]) -> None:
+    def __init__(self, name: str, files: list[Path], texts: Collection[Any] = ()) -> None:
+        import pyarrow as pa
+
         self._name = name
-        with closing(self._started(files[0], _FIRST_BLOCK, None)) as reader:
+        as_text = {column: pa.string() for column in texts if isinstance(column, str)}
+        with closing(self._started(files[0], _FIRST_BLOCK, as_text)) as reader:
             schema = reader.schema
         if len(schema) == 1 and (cut := next((cut for cut in ";\t|" if cut in schema.names[0]), None)):
             raise ValueError(
@@ -199,18 +203,17 @@ class CsvFiles(Files):
 
     def _each(self) -> Iterator[Any]:
         for file in self._files:
-            with closing(self._started(file, _BLOCK, self._schema)) as reader:
+            with closing(self._started(file, _BLOCK, dict(zip(self._schema.names, self._schema.types, strict=True)))) as reader:
                 self._form.match(Form.of_schema(reader.schema, told(file)), told(file), self._name)
                 yield from each_table(reader, self._form.width, self._wrong(file), self._at_once)
 
-    def _started(self, file: Path, block: int, schema: Any) -> Any:
+    def _started(self, file: Path, block: int, types: dict[str, Any]) -> Any:
         import pyarrow.csv as csv
 
         _stamp(file, self._name)
         reading = csv.ReadOptions(block_size=block)
         parsing = csv.ParseOptions(delimiter="\t" if suffix_of(file) == ".tsv" else ",", newlines_in_values=True)
-        types = {} if schema is None else {"column_types": schema}
-        converting = csv.ConvertOptions(strings_can_be_null=True, **types)
+        converting = csv.ConvertOptions(strings_can_be_null=True, column_types=types)
         return quietly(lambda: csv.open_csv(file, reading, parsing, converting), self._wrong(file))
 
     def _wrong(self, file: Path) -> str:

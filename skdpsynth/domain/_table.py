@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth._input import check_table, column_names, eager_frame, is_pandas, native
+from skdpsynth._input import check_table, column_names, eager_frame, is_arrow, is_pandas, native
 from skdpsynth.domain._columns import (
     family_of,
     frame_of,
@@ -55,6 +55,12 @@ class MixedTable:
     columns: tuple
     dtypes: tuple
     schema: Any = None
+
+    @property
+    def integers(self) -> list[Any]:
+        """Columns of integers, by their dtype."""
+        numbers = ((name, dtype) for name, dtype in zip(self.columns, self.dtypes, strict=True) if family_of(dtype) == "number")
+        return [name for name, dtype in numbers if not dtype.startswith("category") and numpy_dtype(dtype).kind in "iu"]
 
     def match(self, schema: Schema, buys: bool = False) -> "MixedTable":
         """Return this with the schema in the order of the columns, or raise about names and dtypes; `buys`: private facts may be bought."""
@@ -125,13 +131,25 @@ def read_table(X: Any) -> tuple[MixedTable, list[Any]]:
         names = column_names(X) or ()
         raw = [X.iloc[:, i] for i in range(X.shape[1])]
         return MixedTable("pandas", tuple(names), tuple(pandas_dtype_name(column.dtype) for column in raw)), raw
-    frame = eager_frame(X)
+    frame = eager_frame(_decoded(X) if is_arrow(X) else X)
     if frame is not None:
         raw = [frame[name] for name in frame.columns]
         return MixedTable(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in raw)), raw
     X = _as_array(X)
     dtype = f"<{X.dtype.kind}" if X.dtype.kind in "US" else X.dtype.str  # the longest string is a cell
     return MixedTable("numpy", tuple(range(X.shape[1])), (dtype,) * X.shape[1]), list(X.T)
+
+
+def _decoded(X: Any) -> Any:
+    """Return a Table of pyarrow with dictionaries of numbers and times written out: narwhals takes every dictionary for one of words."""
+    import pyarrow as pa
+
+    for place, field in enumerate(X.schema):
+        values = getattr(field.type, "value_type", None) if pa.types.is_dictionary(field.type) else None
+        if values is not None and not str(values).endswith(("string", "string_view")):
+            parts = [part.dictionary_decode() for part in X.column(place).chunks]
+            X = X.set_column(place, field.name, pa.chunked_array(parts, values))
+    return X
 
 
 def _as_array(X: Any) -> np.ndarray:
@@ -157,7 +175,7 @@ def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
     ----------
     X : array-like or data frame of shape (n_samples, n_features)
         At least one row.
-    schema : dict or Schema
+    schema : dict, Schema or path of a file
         Of all columns of `X`.
     name : str, default="X"
         What the caller calls the table, for messages.
@@ -167,7 +185,7 @@ def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
     values : dict of column to ndarray
         Of the columns that mechanisms see.
     """
-    schema = schema if isinstance(schema, Schema) else Schema(schema)
+    schema = Schema.of(schema)
     table, raw = matched(X, schema, name)
     if not len(raw[0]):
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")

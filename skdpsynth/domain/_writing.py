@@ -13,6 +13,7 @@ from skdpsynth.domain._columns import (
     other_numbers,
     pandas_dtype,
     pandas_numbers,
+    values_of,
     whole_dtype,
 )
 from skdpsynth.domain._dates import Times
@@ -128,7 +129,7 @@ def _pandas_numbers_out(x: np.ndarray, kind: Continuous, dtype: str) -> Any:
     dtype = whole_dtype(dtype) if kind.integer and kind.nullable else dtype
     if dtype in ("object", "category", "null[pyarrow]"):
         dtype = "int64" if kind.integer else "float64"
-    target = pandas_dtype(dtype)
+    target = pandas_dtype(values_of(dtype))  # hardly two numbers are equal, so a dictionary of them saves nothing
     cells = cast(x, getattr(target, "numpy_dtype", target), kind.low, kind.high)
     return pandas_numbers(cells, np.isnan(x), kind.nullable, target)
 

@@ -1,7 +1,9 @@
 """Sums of chunks that pass by once."""
 
 import os
+import secrets
 import warnings
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ class _Part:
     question: Question
     values: np.ndarray
     n_rows: int
+    marks: tuple[str, ...]
 
 
 class PartialSums(RemoteTable):
@@ -89,6 +92,13 @@ class PartialSums(RemoteTable):
         self._same = to_bytes(self.question)
         self._sums, self.n_rows = self.question.rule.zero(), 0
         self._is_torn = False
+        # Equal sums may be of other rows, so sums are known by what was drawn when they got their first rows. A copy that goes on keeps
+        # the marks of the rows that it has, and draws one of its own for those that it gets.
+        self._mark: str | None = None
+        self._marks: frozenset[str] = frozenset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_mark": None}
 
     def __repr__(self) -> str:
         return f"PartialSums({self.question.rule}, of a table of {len(self.columns)} columns)"
@@ -110,6 +120,9 @@ class PartialSums(RemoteTable):
             rows = self.question.mapped(chunk)
             # Sums are added to in place. After an interrupt nobody knows of how many rows, and who adds the chunk again counts some twice.
             self._is_torn = True
+            if self._mark is None:
+                self._mark = secrets.token_hex(16)
+                self._marks |= {self._mark}
             self._sums = self.question.rule.add(self._sums, rows)
             self.n_rows += chunk.shape[0]
             self._is_torn = False
@@ -119,14 +132,21 @@ class PartialSums(RemoteTable):
         if self._is_torn:
             raise ValueError("Adding a chunk was interrupted, so some of its rows are in the sums and others are not; begin anew.")
 
+    def _check_apart(self, marks: Iterable[str], what: str) -> None:
+        """Refuse sums of which some are here: their rows would count twice, and one row would move sums by twice what is charged."""
+        if not self._marks.isdisjoint(marks):
+            raise ValueError(f"{what} must be sums of other rows, but some of them are in these sums already; add each once.")
+
     def __add__(self, other: "PartialSums") -> "PartialSums":
-        """Return the sums of both, which must answer the same question."""
+        """Return the sums of both, which must answer the same question and have no rows in common."""
         if not isinstance(other, PartialSums) or other._same != self._same:
             raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {shown(other)}.")
         self._check_whole()
         other._check_whole()
+        self._check_apart(other._marks, "PartialSums that add up")
         both = copy(self)
         both._sums, both.n_rows = self._sums + other._sums, self.n_rows + other.n_rows
+        both._marks = self._marks | other._marks
         return both
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -138,11 +158,14 @@ class PartialSums(RemoteTable):
         """
         with lock_of(self):
             self._check_whole()
-            part = _Part(self.question, self._sums.flat, self.n_rows)
+            part = _Part(self.question, self._sums.flat, self.n_rows, tuple(sorted(self._marks)))
         save(part, path)
 
     def add_saved(self, path: str | os.PathLike[str]) -> "PartialSums":
         """Add the sums of a file, which must answer the same question: sums of rows that were added elsewhere.
+
+        Sums that are in already are refused: the same file, a copy of it, or one that was written later from the sums that made it. They
+        are known by random marks, so sums of other rows are taken even if they are equal.
 
         Parameters
         ----------
@@ -151,6 +174,11 @@ class PartialSums(RemoteTable):
         Returns
         -------
         self : PartialSums
+
+        Raises
+        ------
+        ValueError
+            If the file holds other sums, or some that are in already.
         """
         part = load(path)
         if not isinstance(part, _Part) or to_bytes(part.question) != self._same:
@@ -160,8 +188,10 @@ class PartialSums(RemoteTable):
             )
         with lock_of(self):
             self._check_whole()
+            self._check_apart(part.marks, shown(str(Path(path).name)))
             self._sums = self._sums + self.question.rule.from_flat(part.values)
             self.n_rows += int(part.n_rows)
+            self._marks |= set(part.marks)
         return self
 
     def ask(self, question: Question) -> Any:

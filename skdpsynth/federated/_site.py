@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import Ball, Box, Form, ReadValues, Rows, Schema, check_dtypes, open_source, read_table
+from skdpsynth.domain import Ball, Box, Form, ReadValues, Rows, Schema, check_dtypes, open_source, read_table, texts_of
 from skdpsynth.federated._masks import Masks
 from skdpsynth.federated._messages import Round, answer_of, quietly
 from skdpsynth.statistics import CountRows, Question, total
@@ -24,7 +24,7 @@ class Site:
         Whatever `fit` takes: an array, a data frame, files, a database, Dask. It stays where it is, and must not change between questions.
     bounds : tuple or dict, default=None
         Bounds of all columns that were agreed on, as for estimators. A question that takes others is refused. None: they are not compared.
-    schema : dict or Schema, default=None
+    schema : dict, Schema or path of a file, default=None
         What was agreed on, where the fit has a schema; then `bounds` must be None. None: it is not compared.
     masks : Masks, default=None
         Hides what this site sends from all but the sum. None: sums are sent as they are.
@@ -84,7 +84,8 @@ class Site:
         max_values: int = 67_108_864,
         n_jobs: Any = None,
     ) -> None:
-        self._source = open_source(X) or open_source([X])
+        schema = None if schema is None else Schema.of(schema)
+        self._source = open_source(X, texts=() if schema is None else texts_of(schema)) or open_source([X])
         if self._source is None:
             raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {shown(X)}.")
         if masks is not None and not isinstance(masks, Masks):
@@ -178,12 +179,12 @@ class Site:
             raise ValueError("question takes other bounds than this site agreed to; give all sites and the fit the same.")
 
 
-def _agreed(source: Any, columns: tuple, bounds: Any, schema: Any) -> tuple[Box | None, Schema | None]:
+def _agreed(source: Any, columns: tuple, bounds: Any, schema: Schema | None) -> tuple[Box | None, Schema | None]:
     """Return the bounds and the schema that were agreed on, for the columns of a table."""
     if bounds is not None and schema is not None:
         raise ValueError("bounds must be None where schema is given, which states them; give one of the two.")
     if schema is not None:
-        schema = read_table(source.head)[0].match(schema if isinstance(schema, Schema) else Schema(schema)).schema
+        schema = read_table(source.head)[0].match(schema).schema
     names = [str(name) for name in columns] if source.backend != "numpy" else None
     return None if bounds is None else Box.from_bounds(bounds, len(columns), names), schema
 

@@ -124,10 +124,7 @@ class PrivateEstimator(BaseEstimator):
         plan = self._plan(_made_up(facts, is_private) if is_private or facts.lacks_facts else facts)
         _check_plan(plan, type(self).__name__)
         if hand is None:
-            if rng.seeded:
-                facts.warn(SEEDED, InsecureRandomnessWarning)
-            facts.warn_if_epsilon_is_large()
-            facts.warn_if_delta_is_large()
+            self._note_public_warnings(facts, rng.seeded)
             if self.accountant is not None:
                 self.accountant.check_affordable(self.epsilon, self.delta if plan.spends_delta else 0, name=type(self).__name__)
             _issue(facts.told)
@@ -152,6 +149,14 @@ class PrivateEstimator(BaseEstimator):
         # A part keeps a record of its own: the ledger of a stream folds what is past.
         self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
         return facts.told
+
+    def _note_public_warnings(self, facts: Facts, is_seeded: bool) -> None:
+        if is_seeded:
+            facts.warn(SEEDED, InsecureRandomnessWarning)
+        facts.warn_if_epsilon_is_large()
+        facts.warn_if_delta_is_large()
+        if getattr(self, "schema", None) is None:
+            facts.warn_if_bounds_are_left(self.bounds, self._container)
 
     def _planned_again(self, first: Plan, facts: Facts) -> Plan:
         """Return the plan by the facts that were bought."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth._workers import do_all
-from skdpsynth.measures._placement import Near
+from skdpsynth.measures._placement import Near, Numbers
 
 _DECK = 1 << 24  # points listed at a time, 4 bytes each
 _ROWS = 1 << 14  # of a block: what is known of its points stays in a cache of their own
@@ -112,8 +112,7 @@ class Deal:
 
     def _write(self, slab: _Slab, i: int, near: Near, rng: np.random.Generator, out: np.ndarray) -> None:
         assert self.placement is not None
-        order = rng.permutation(len(out))
-        numbers = (slab.number + i * slab.to_block + order * slab.to_point).astype(np.uint32)  # modulo 2**32
+        order, numbers = rng.permutation(len(out)), Numbers(slab.number + i * slab.to_block, slab.to_point)
         near.write(out, order, numbers, self.offsets if self.placement.spread else self.placement.offsets(rng))
 
     def _sampled(self, slab: _Slab, i: int, rng: np.random.Generator) -> np.ndarray:

@@ -10,7 +10,7 @@ from skdpsynth._checks import is_whole, shown
 from skdpsynth.measures._placement import Placement
 from skdpsynth.persistence import savable
 
-_ROWS_LOCATED = 1 << 14  # rows located at a time: the scratch stays in cache
+_ROWS_LOCATED = 1 << 14  # rows, or cells, at a time: the scratch stays in cache
 _ROWS_AT_ONCE = 1 << 13  # ... where all axes are joined
 _CODE_BITS = 12  # bits that are sorted by one look-up
 _TABLE_BITS = 15  # bits that one look-up table spreads
@@ -210,12 +210,16 @@ class BinaryPartition:
         """Sort the bits of the cells of a level by axis: the coordinates of the lower corner, axis after axis, the first one highest."""
         n_axes, ends = self.box.n_features, np.cumsum(self.cuts(level)[::-1])[::-1]
         targets = [int(ends[position % n_axes]) - 1 - position // n_axes for position in range(level)][::-1]
-        codes = np.zeros_like(cells)
+        tables = []
         for low in range(0, level, _CODE_BITS):
             part = targets[low : low + _CODE_BITS]
             values = np.arange(1 << len(part))
-            table = sum(((values >> bit & 1) << target for bit, target in enumerate(part)), np.zeros_like(values))
-            codes |= np.take(table, cells >> low & (len(table) - 1), mode="wrap")
+            tables.append((low, sum(((values >> bit & 1) << target for bit, target in enumerate(part)), np.zeros_like(values))))
+        codes = np.zeros_like(cells)
+        for start in range(0, len(cells), _ROWS_LOCATED):
+            some = slice(start, start + _ROWS_LOCATED)
+            for low, table in tables:
+                codes[some] |= np.take(table, cells[some] >> low & (len(table) - 1), mode="wrap")
         return codes
 
 

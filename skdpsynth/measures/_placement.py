@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
-_ROWS = 1 << 13  # rows placed at a time: the scratch stays in a small cache, and is made once
+_VALUES = 1 << 15  # coordinates placed at a time: the scratch stays in a small cache
+_TILE = 64  # rows that share one line of what is the same for all; also the least that are placed at a time
+_DRAWN = 1 << 13  # independent offsets drawn at a time, axis after axis
+_CELLS = 1 << 14  # cells unpacked at a time
 _PART = 2.0**-32  # of an offset: a power of two, so that multiplying by it rounds nothing
 
 
@@ -15,52 +19,61 @@ _PART = 2.0**-32  # of an offset: a power of two, so that multiplying by it roun
 class Placement:
     """Where points go that fall into rectangular cells of a box; whole-number features get whole numbers.
 
-    The lower corners of the cells lie on one grid, packed into a whole number a cell: a point costs one look-up, instead of one an axis.
+    What is known of a cell is one short row, so a point costs one look-up, instead of one an axis.
 
     Attributes
     ----------
     box : Box
-    codes : ndarray of shape (n_cells,), int64
-        Coordinates of the lower corner, axis after axis; 62 bits in all at most, the last axis has the lowest.
-    levels : ndarray of shape (n_cells,), int8
-    axes : list
+    known : structured ndarray of shape (n_cells,)
+        Coordinates of the lower corner, in sides of the cell, of the axes up to the last that is cut; and the level.
+    sides : ndarray of shape (n_levels, n_features)
+        Side lengths of the cells of each level.
+    whole : list of _WholeAxis
     spread : bool
         Whether points are spread evenly, or at random.
     """
 
     box: Any
-    codes: np.ndarray
-    levels: np.ndarray
-    axes: "list[_Axis | _WholeAxis]"
+    known: np.ndarray
+    sides: np.ndarray
+    whole: "list[_WholeAxis]"
     spread: bool
 
     @classmethod
     def of(
         cls, box: Any, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray, spread: bool
     ) -> "Placement":
-        """Prepare cells.
+        """Prepare cells, whose lower corners lie on one grid.
 
         Parameters
         ----------
         box : Box
         codes : ndarray of shape (n_cells,), int64
+            Coordinates of the lower corner, as `packed` has them; 62 bits in all at most, 31 an axis.
         bits : sequence of int
             How many bits of a code each axis has.
         steps : ndarray of shape (n_features,)
             Side lengths of the grid.
         levels : ndarray of shape (n_cells,), int
         sides : ndarray of shape (n_features, n_levels)
-            Side lengths of the cells of each level, in steps.
+            Side lengths of the cells of each level, in steps: powers of two.
         spread : bool
         """
-        return cls(box, codes, np.asarray(levels, dtype=np.int8), _axes(box, codes, bits, steps, levels, sides), spread)
+        levels, shifts = np.asarray(levels, dtype=np.int8), [sum(bits) - upto for upto in accumulate(bits)]
+        whole = [
+            _whole_axis(box, i, codes >> shifts[i] & (1 << bits[i]) - 1, sides[i], levels, steps[i])
+            for i in np.flatnonzero(box.whole).tolist()
+        ]
+        known = _unpacked(codes, bits, shifts, levels, np.log2(sides).astype(np.int64))
+        return cls(box, known, np.ascontiguousarray((sides * steps[:, None]).T), whole, spread)
 
     def rows(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a point for each of a list of cells, whatever their order, shape (n_samples, n_features)."""
-        numbers = np.empty(len(which), dtype=np.uint32)  # those of a cell follow each other
-        numbers[np.argsort(which, kind="stable")] = np.arange(len(which)).astype(np.uint32)
+        by_cell = np.argsort(which, kind="stable")  # the numbers of those of a cell follow each other
+        order = np.empty_like(by_cell)
+        order[by_cell] = np.arange(len(which))
         X = np.empty((len(which), self.box.n_features))
-        self.near(which[:, None])[0].write(X, np.arange(len(which)), numbers, self.offsets(rng))
+        self.near(which[by_cell][:, None])[0].write(X, order, Numbers(0, 1), self.offsets(rng))
         return X
 
     def offsets(self, rng: np.random.Generator) -> "_Kronecker | _Independent":
@@ -70,44 +83,70 @@ class Placement:
     def near(self, which: np.ndarray) -> "list[Near]":
         """Look up lists of cells that stand side by side, shape (n_samples, n_lists); return what is known of each.
 
-        In the order of memory that is one pass; afterwards points of a list may come in any order, and find their cell in a cache.
+        In the order of memory that is one pass.
         """
         which = which.astype(np.int64)
 
         def looked_up(table: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(np.take(table, which, mode="wrap").T)  # in range, "wrap" only skips the check
 
-        codes, levels, axes = looked_up(self.codes), looked_up(self.levels), [axis.near(looked_up) for axis in self.axes]
-        return [Near(codes[i], levels[i].astype(np.int64), [axis.of_list(i) for axis in axes]) for i in range(which.shape[1])]
+        items = self.known.view(np.dtype((np.void, self.known.itemsize)))  # rows are copied whole, not field by field
+        known, whole = looked_up(items).view(self.known.dtype), [axis.near(looked_up) for axis in self.whole]
+        scratch = _Scratch.of(self.box, len(which))
+        return [Near(self, scratch, known[i], [axis.of_list(i) for axis in whole]) for i in range(which.shape[1])]
+
+
+class Numbers(NamedTuple):
+    """Numbers of the points of a list, modulo 2**32: those of points that follow each other along the curve are spread evenly."""
+
+    first: int
+    to_next: int
 
 
 class Near(NamedTuple):
-    """A list of cells, in memory of its own."""
+    """A list of cells, in memory of its own; lists that were looked up together share the room to work in."""
 
-    codes: np.ndarray
-    levels: np.ndarray
-    axes: "list[_Axis | _WholeAxis]"
+    placement: Placement
+    scratch: "_Scratch"
+    known: np.ndarray
+    whole: "list[_WholeAxis]"
 
-    def write(self, out: np.ndarray, order: np.ndarray, numbers: np.ndarray, offsets: "_Kronecker | _Independent") -> None:
-        """Write points.
+    def write(self, out: np.ndarray, order: np.ndarray, numbers: Numbers, offsets: "_Kronecker | _Independent") -> None:
+        """Write a point of each of the first cells of the list.
+
+        They are made in the order of the list, where all that is known of them lies side by side, and only then go to their places.
 
         Parameters
         ----------
         out : ndarray of shape (n_samples, n_features)
         order : ndarray of shape (n_samples,), int64
-            Which cell of the list each row lies in.
-        numbers : ndarray of shape (n_samples,), uint32
-            Of rows: those whose numbers follow each other are spread evenly.
+            Which cell of the list each row lies in: a permutation.
+        numbers : Numbers
         offsets : object
             As `Placement.offsets` makes them.
         """
-        scratch = _Scratch.of(min(_ROWS, len(out)))
-        for start in range(0, len(out), _ROWS):
-            some = slice(start, start + _ROWS)
-            block = scratch.filled(order[some], numbers[some], self)
-            for i, axis in enumerate(self.axes):
-                offsets.write(i, block)
-                axis.place(block, out[some, i])
+        points, offsets_of, size = self.scratch.points[: len(out)], offsets.of_list(order, numbers, out.shape[1]), len(self.scratch.words)
+        for start in range(0, len(out), size):
+            offsets_of.write(start, self.scratch.words)
+            self._place(slice(start, min(start + size, len(out))))
+        np.take(points, order, axis=0, out=out, mode="wrap")
+
+    def _place(self, some: slice) -> None:
+        placement, out = self.placement, self.scratch.points[some]
+        words, sides, low, high = (values[: len(out)] for values in self.scratch[:-1])
+        corners = self.known["corner"][some]
+        words[:, : corners.shape[1], 1] = corners
+        # A whole number becomes a float in one rounding. Parts and sides are scaled one after the other: their product may be no normal
+        # float, where the box is very narrow.
+        out[...] = words.view("<i8")[..., 0]
+        out *= _PART
+        np.take(placement.sides, self.known["level"][some].astype(np.int64), axis=0, out=sides, mode="wrap")
+        out *= sides
+        if placement.box.low.any():
+            out += low
+        np.minimum(out, high, out=out)
+        for axis in self.whole:
+            axis.place(some, words[:, axis.number, 0], out[:, axis.number])
 
 
 def packed(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
@@ -119,29 +158,44 @@ def packed(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int)
     return codes
 
 
-class _Scratch(NamedTuple):
-    """What is known of a block of points, and room to work in: nothing is allocated along the way."""
+def _unpacked(codes: np.ndarray, bits: Sequence[int], shifts: Sequence[int], levels: np.ndarray, halvings: np.ndarray) -> np.ndarray:
+    """Return what is known of cells: corners in sides, of which ``2**halvings[axis, level]`` steps make one, and levels.
 
-    number: np.ndarray
-    which: np.ndarray
-    product: np.ndarray
-    code: np.ndarray
-    level: np.ndarray
-    coordinate: np.ndarray
-    side: np.ndarray
-    offset: np.ndarray
+    A row takes a power of two of bytes, because those are looked up fastest.
+    """
+    n_cut = max((axis + 1 for axis, width in enumerate(bits) if width), default=1)
+    coordinate = np.min_scalar_type((1 << max(bits)) - 1)
+    size = 1 << (n_cut * coordinate.itemsize).bit_length()
+    fields: Any = {"names": ["corner", "level"], "formats": [(coordinate, (n_cut,)), np.int8], "offsets": [0, size - 1], "itemsize": size}
+    known = np.zeros(len(codes), dtype=np.dtype(fields))
+    known["level"] = levels
+    for start in range(0, len(codes), _CELLS):  # the scratch stays in cache
+        some = slice(start, start + _CELLS)
+        for axis in range(n_cut):
+            known["corner"][some, axis] = (codes[some] >> shifts[axis] & (1 << bits[axis]) - 1) >> np.take(halvings[axis], levels[some])
+    return known
+
+
+class _Scratch(NamedTuple):
+    """Room to work in on some rows, and what is the same for all of them, row after row: operations run over long lines."""
+
+    words: np.ndarray  # a coordinate, in parts of 2**-32 of a side: the corner is its upper half, the offset its lower one
+    sides: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    points: np.ndarray  # of a whole list
 
     @classmethod
-    def of(cls, size: int) -> "_Scratch":
-        none = np.empty(0, dtype=np.int64)
-        return cls(none, none, np.empty(size, dtype=np.uint32), *np.empty((3, size), dtype=np.int64), *np.empty((2, size)))
+    def of(cls, box: Any, n_points: int) -> "_Scratch":
+        n_axes = box.n_features
+        shape = max(_TILE, min(_VALUES // n_axes, n_points + _TILE - 1) // _TILE * _TILE), n_axes
+        low, high = (_lines(side, shape) for side in (box.low, box.high))
+        return cls(np.zeros((*shape, 2), dtype="<u4"), np.empty(shape), low, high, np.empty((n_points, n_axes)))
 
-    def filled(self, which: np.ndarray, numbers: np.ndarray, cells: Near) -> "_Scratch":
-        """Return the part of it that some points need, with all that is known of them."""
-        block = _Scratch(numbers, which, *(values[: len(which)] for values in self[2:]))
-        np.take(cells.codes, which, out=block.code, mode="wrap")
-        np.take(cells.levels, which, out=block.level, mode="wrap")
-        return block
+
+def _lines(per_axis: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Repeat one number an axis in every row (without a copy, if they are all equal)."""
+    return np.broadcast_to(per_axis[0], shape) if (per_axis == per_axis[0]).all() else np.tile(per_axis, (shape[0], 1))
 
 
 class _Kronecker:
@@ -150,10 +204,23 @@ class _Kronecker:
     def __init__(self, n_axes: int, rng: np.random.Generator) -> None:
         self.steps, self.shifts = _kronecker_steps(n_axes), rng.integers(2**32, size=n_axes, dtype=np.uint32)
 
-    def write(self, axis: int, block: _Scratch) -> None:
-        """Write an offset a point, in parts of 2**-32."""
-        np.multiply(block.number, self.steps[axis], out=block.product)
-        np.add(block.product, self.shifts[axis], out=block.product)
+    def of_list(self, order: np.ndarray, numbers: Numbers, n_axes: int) -> "_Run":
+        """Return the offsets of a list of points."""
+        return _Run(self.steps, self.shifts + self.steps * np.uint32(numbers.first % 2**32), numbers.to_next % 2**32)
+
+
+class _Run(NamedTuple):
+    """Offsets of points whose numbers are evenly apart, modulo 2**32: so are their offsets along each axis."""
+
+    steps: np.ndarray
+    first: np.ndarray
+    to_next: int
+
+    def write(self, start: int, words: np.ndarray) -> None:
+        """Write the offsets of some points into the lower halves of words."""
+        line = np.tile(self.first + self.steps * np.uint32(start * self.to_next % 2**32), _TILE)
+        lines = words.reshape(-1, len(line), 2)[..., 0]
+        np.add(_multiples(len(self.steps), self.to_next, len(words)).reshape(lines.shape), line, out=lines)
 
 
 class _Independent:
@@ -162,80 +229,62 @@ class _Independent:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def write(self, axis: int, block: _Scratch) -> None:
-        """Write an offset a point, in parts of 2**-32."""
-        block.product[:] = self.rng.integers(2**32, size=len(block.product), dtype=np.uint32)
+    def of_list(self, order: np.ndarray, numbers: Numbers, n_axes: int) -> "_Drawn":
+        """Draw the offsets of a list of points, in the order of the rows in which they will stand."""
+        drawn = np.empty((len(order), n_axes), dtype=np.uint32)
+        for start in range(0, len(order), _DRAWN):
+            some = order[start : start + _DRAWN]
+            for axis in range(n_axes):
+                drawn[some, axis] = self.rng.integers(2**32, size=len(some), dtype=np.uint32)
+        return _Drawn(drawn)
 
 
-class _Axis(NamedTuple):
-    """An axis of real numbers; `sides` of the cells of each level are in parts of an offset."""
+class _Drawn(NamedTuple):
+    """Offsets that were drawn."""
 
-    low: float
-    high: float
-    step: float
-    shift: int
-    mask: int
-    sides: np.ndarray
+    offsets: np.ndarray
 
-    def near(self, looked_up: Callable[[np.ndarray], np.ndarray]) -> "_Axis":
-        """It is the same for all cells."""
-        return self
-
-    def of_list(self, i: int) -> "_Axis":
-        """And for all lists of them."""
-        return self
-
-    def place(self, block: _Scratch, out: np.ndarray) -> None:
-        """Map offsets into the cells."""
-        np.take(self.sides, block.level, out=block.side, mode="wrap")
-        np.multiply(block.product, block.side, out=block.offset)
-        np.right_shift(block.code, self.shift, out=block.coordinate)
-        np.bitwise_and(block.coordinate, self.mask, out=block.coordinate)
-        np.add(block.offset, block.coordinate, out=block.offset)
-        np.multiply(block.offset, self.step, out=block.offset)
-        np.add(block.offset, self.low, out=block.offset)
-        np.minimum(block.offset, self.high, out=out)
+    def write(self, start: int, words: np.ndarray) -> None:
+        """Write the offsets of some points into the lower halves of words."""
+        some = self.offsets[start : start + len(words)]
+        words[: len(some), :, 0] = some
 
 
 class _WholeAxis(NamedTuple):
     """An axis of whole numbers: the first of each cell, and how many it has, in parts of an offset."""
 
+    number: int
     high: float
     first: np.ndarray
     choices: np.ndarray
 
     def near(self, looked_up: Callable[[np.ndarray], np.ndarray]) -> "_WholeAxis":
         """Return this for lists of cells."""
-        return _WholeAxis(self.high, looked_up(self.first), looked_up(self.choices))
+        return self._replace(first=looked_up(self.first), choices=looked_up(self.choices))
 
     def of_list(self, i: int) -> "_WholeAxis":
         """Return this for one of them."""
-        return _WholeAxis(self.high, self.first[i], self.choices[i])
+        return self._replace(first=self.first[i], choices=self.choices[i])
 
-    def place(self, block: _Scratch, out: np.ndarray) -> None:
-        """Choose one of the whole numbers of the cells."""
-        np.take(self.choices, block.which, out=block.side, mode="wrap")
-        np.multiply(block.product, block.side, out=block.offset)
-        np.floor(block.offset, out=block.offset)
-        np.take(self.first, block.which, out=block.side, mode="wrap")
-        np.add(block.offset, block.side, out=block.offset)
-        np.minimum(block.offset, self.high, out=out)
+    def place(self, some: slice, offsets: np.ndarray, out: np.ndarray) -> None:
+        """Choose one of the whole numbers of each of some cells."""
+        chosen = np.floor(offsets * self.choices[some])
+        chosen += self.first[some]
+        np.minimum(chosen, self.high, out=out)
 
 
-def _axes(
-    box: Any, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray
-) -> list[_Axis | _WholeAxis]:
-    axes: list[_Axis | _WholeAxis] = []
-    total = sum(bits)
-    for i, (width, upto) in enumerate(zip(bits, accumulate(bits), strict=True)):
-        shift, mask = total - upto, (1 << width) - 1
-        if box.whole[i]:
-            side = np.take(sides[i], levels)
-            first, choices = _whole_numbers(box, i, (codes >> shift & mask) / side, side * steps[i])
-            axes.append(_WholeAxis(box.high[i], first, choices * _PART))
-        else:
-            axes.append(_Axis(box.low[i], box.high[i], steps[i], shift, mask, sides[i] * _PART))
-    return axes
+def _whole_axis(box: Any, axis: int, coordinates: np.ndarray, sides: np.ndarray, levels: np.ndarray, step: float) -> _WholeAxis:
+    side = np.take(sides, levels)
+    first, choices = _whole_numbers(box, axis, coordinates / side, side * step)
+    return _WholeAxis(axis, box.high[axis], first, choices * _PART)
+
+
+@lru_cache(maxsize=4)
+def _multiples(n_axes: int, to_next: int, n_points: int) -> np.ndarray:
+    """Return how far the offsets of so many points are from that of the first, shape (n_points, n_axes)."""
+    multiples = np.arange(n_points, dtype=np.uint32)[:, None] * (_kronecker_steps(n_axes) * np.uint32(to_next))
+    multiples.setflags(write=False)
+    return multiples
 
 
 def _whole_numbers(box: Any, axis: int, coordinate: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

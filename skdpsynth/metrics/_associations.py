@@ -35,7 +35,7 @@ def correlation_error(X: Any, Y: Any, schema: Any) -> float:
     X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
         The real and the synthetic table, with the columns of `schema`. Both are read unprotected, without noise: the error against private
         data is not private.
-    schema : dict or Schema
+    schema : dict, Schema or path of a file
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`; at least two columns. Numbers are clipped to their
         bounds.
 

@@ -27,7 +27,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
         unprotected, without noise: a score on private rows is not private. Take rows that the synthesizer has not seen.
     target : column of `schema`
         What to predict: a name, or a number in an array.
-    schema : dict or Schema
+    schema : dict, Schema or path of a file
         ``{column: (low, high), [levels] or a kind}`` of all columns, see `skdpsynth.domain.Schema`.
     scoring : str or callable, default=None
         A name of scikit-learn's scorers, or ``scorer(estimator, X, y)``. None: "roc_auc" for a target of two levels, "accuracy" for one of
@@ -58,7 +58,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     >>> train_synthetic_test_real(LogisticRegression(), X_synthetic, X_real, target=1, schema={0: (0, 99), 1: [0, 1]})
     1.0
     """
-    schema = schema if isinstance(schema, Schema) else Schema(schema)
+    schema = Schema.of(schema)
     if not isinstance(target, Hashable) or target not in schema:
         raise ValueError(f"target must be a column of schema, got {shown(target)}; add it there, or name another.")
     if len(schema) < 2:

@@ -26,7 +26,7 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
     X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
         The real and the synthetic table, with the columns of `schema`. Both are read unprotected, without noise: the distance to private
         data is not private.
-    schema : dict or Schema
+    schema : dict, Schema or path of a file
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. Numbers are clipped to their bounds.
     order : {1, 2, 3}, default=2
         How many columns a marginal has.
@@ -80,6 +80,6 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
 
 def read_both(X: Any, Y: Any, schema: Any) -> tuple[Schema, list[Rows]]:
     """Return (schema, rows of X and of Y), where every cell may be missing: a missing one is no midpoint and no first level."""
-    schema = schema if isinstance(schema, Schema) else Schema(schema)
+    schema = Schema.of(schema)
     schema = Schema({name: as_nullable(kind) for name, kind in schema.items()})
     return schema.coded, [columns_in(X, schema, "X"), columns_in(Y, schema, "Y")]

@@ -151,11 +151,11 @@ def _one_sided(scale: Fraction) -> SurvivalTable:
 
 def _powers(q: tuple[int, int], factor: tuple[int, int], work: int, bits: int) -> list[tuple[int, int]]:
     """Bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
-    shift = work - bits
-    value, out = factor, []
+    shift, out = work - bits, []
+    (q_low, q_high), (low, high) = q, factor
     while True:
-        value = times(value, q, work)
-        out.append((value[0] >> shift, -(-value[1] >> shift)))
+        low, high = low * q_low >> work, -(-high * q_high >> work)  # `times`, thousands of times
+        out.append((low >> shift, -(-high >> shift)))
         if out[-1][1] <= 1:
             return out
 

@@ -14,9 +14,9 @@ from skdpsynth._locks import lock_of
 from skdpsynth._version import __version__
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._composition import total
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 from skdpsynth.privacy._scales import described
+from skdpsynth.privacy._totals import Group, Sums, more
 
 
 def _now() -> str:
@@ -77,47 +77,6 @@ class LedgerEntry:
         return None if self.noise is None else described(self.noise, self.scale)
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """What the entries of one account add up to. Groups count at their largest member."""
-
-    epsilon: Amount = Fraction(0)
-    rho: Amount = Fraction(0)
-    delta: Fraction = Fraction(0)
-    gaussian: bool = True  # every loss in rho is
-
-    def plus(self, loss: PrivacyLoss) -> "_Sums":
-        if loss.rho is not None:
-            return replace(self, rho=self.rho + loss.rho, gaussian=self.gaussian and loss.gaussian)
-        return replace(self, epsilon=self.epsilon + loss.epsilon, delta=self.delta + loss.delta)
-
-    def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
-        """Return (epsilon, delta) of the sums, at the delta of a budget."""
-        return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
-
-    def with_group(self, before: PrivacyLoss | None, after: PrivacyLoss) -> "_Sums":
-        if before is None:
-            return self.plus(after)
-        more = _more(before.epsilon, after.epsilon)
-        return replace(self, epsilon=self.epsilon + more, delta=self.delta + after.delta - before.delta)
-
-
-@dataclass
-class _Group:
-    """Children that hold disjoint rows. Those of one name hold the same rows, and add."""
-
-    largest: PrivacyLoss | None = None
-    members: dict[str, PrivacyLoss] = field(default_factory=dict)
-
-    def with_member(self, name: str, loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
-        """Return the loss of a member that is charged (once more), and the largest then."""
-        was, most = self.members.get(name), self.largest
-        mine = loss if was is None else PrivacyLoss(was.epsilon + loss.epsilon, was.delta + loss.delta)
-        if most is not None:
-            return mine, PrivacyLoss(max(most.epsilon, mine.epsilon), max(most.delta, mine.delta))
-        return mine, mine
-
-
 class Refused(Exception):
     """An entry does not fit: the (epsilon, delta) without it, and with it."""
 
@@ -140,8 +99,8 @@ class Ledger:
     def __init__(self, entries: Iterable[LedgerEntry] = (), account: int | None = None) -> None:
         self._entries: dict[int, LedgerEntry] = {}
         self._by_account: dict[int | None, list[int]] = {}
-        self._sums: dict[int | None, _Sums] = {}
-        self._groups: dict[tuple[int | None, str], _Group] = {}
+        self._sums: dict[int | None, Sums] = {}
+        self._groups: dict[tuple[int | None, str], Group] = {}
         self._root = account
         self._last = account or 0
         for entry in entries:
@@ -179,11 +138,11 @@ class Ledger:
             if needed[0] > epsilon or needed[1] > delta:
                 raise Refused(self.total(entry.part_of, delta), needed)
 
-    def _after(self, entry: LedgerEntry) -> _Sums:
-        sums = self._sums.get(entry.part_of, _Sums())
+    def _after(self, entry: LedgerEntry) -> Sums:
+        sums = self._sums.get(entry.part_of, Sums())
         if entry.group is None:
             return sums.plus(entry.loss)
-        group = self._groups.get((entry.part_of, entry.group), _Group())
+        group = self._groups.get((entry.part_of, entry.group), Group())
         return sums.with_group(group.largest, group.with_member(entry.name, entry.loss)[1])
 
     def _write(self, entry: LedgerEntry) -> None:
@@ -192,7 +151,7 @@ class Ledger:
         if entry.group is None:
             self._sums[entry.part_of] = sums
         else:
-            group = self._groups.setdefault((entry.part_of, entry.group), _Group())
+            group = self._groups.setdefault((entry.part_of, entry.group), Group())
             mine, largest = group.with_member(entry.name, entry.loss)
             self._sums[entry.part_of] = sums
             group.largest = largest
@@ -226,11 +185,11 @@ class Ledger:
             replayed._write(entry)
             before = epsilon, spent
             epsilon, spent = replayed.total(account, delta)
-            yield entry, _more(before[0], epsilon), spent - before[1]
+            yield entry, more(before[0], epsilon), spent - before[1]
 
     def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
         """Return (epsilon, delta) that an account has spent of a budget with this delta."""
-        return self._sums.get(account, _Sums()).total(delta)
+        return self._sums.get(account, Sums()).total(delta)
 
     def has_member(self, account: int | None, group: str, name: str) -> bool:
         """Return whether a group has a member of this name."""
@@ -272,8 +231,3 @@ def _source(entries: Iterable[LedgerEntry]) -> str | None:
     """One seeded draw makes all of it seeded."""
     sources = {entry.randomness for entry in entries}
     return "seeded" if "seeded" in sources else "secure" if "secure" in sources else None
-
-
-def _more(before: Amount, after: Amount) -> Amount:
-    """What was added; nothing to an infinite sum, as inf - inf is no number."""
-    return Fraction(0) if before == after else after - before

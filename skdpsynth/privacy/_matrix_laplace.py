@@ -4,6 +4,7 @@ import math
 import numbers
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,7 @@ def _products(normals: Normals, m: int, n_limbs: int, entries: tuple[np.ndarray,
     return [total[entries] for total in sums]
 
 
+@lru_cache(maxsize=64)
 def _enough_limbs(scale: Fraction, m: int) -> int:
     """Return how many limbs leave an entry undecided in fewer than one of a thousand draws, or at least 3."""
     n_limbs = 3
@@ -181,14 +183,19 @@ def _error(scale: Fraction, m: int, n_limbs: int) -> Fraction:
 
 def _round(products: list[np.ndarray], scale: Fraction, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the entries of Z rounded, modulo 2**64, and where the limbs do not decide them."""
-    shift = LIMB - 2 * FIRST % LIMB  # q: with it, the fraction of an entry of Z is a whole number of limbs
-    while scale * 2**shift < 1 << fraction_bits(len(products)) + 5:
-        shift += LIMB
-    factor = _limbs_of(int(scale * 2 ** (shift - 1)))
-    places = (shift + 2 * FIRST) // LIMB + len(products) - 1
-    error = math.ceil(_error(scale, m, len(products)) * 4**LIMB)
+    factor, places, error = _rounding(scale, m, len(products))
     blocks = [_round_block([C[k : k + _ENTRIES] for C in products], factor, places, error) for k in range(0, len(products[0]), _ENTRIES)]
     return np.concatenate([values for values, _ in blocks]), np.concatenate([undecided for _, undecided in blocks])
+
+
+@lru_cache(maxsize=64)
+def _rounding(scale: Fraction, m: int, n_limbs: int) -> tuple[list[int], int, int]:
+    """Return the limbs of the scale, the places of the fraction, and the error in units of 2**-44."""
+    shift = LIMB - 2 * FIRST % LIMB  # q: with it, the fraction of an entry of Z is a whole number of limbs
+    while scale * 2**shift < 1 << fraction_bits(n_limbs) + 5:
+        shift += LIMB
+    factor = _limbs_of(int(scale * 2 ** (shift - 1)))
+    return factor, (shift + 2 * FIRST) // LIMB + n_limbs - 1, math.ceil(_error(scale, m, n_limbs) * 4**LIMB)
 
 
 def _round_block(products: list[np.ndarray], factor: list[int], places: int, error: int) -> tuple[np.ndarray, np.ndarray]:

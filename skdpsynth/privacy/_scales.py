@@ -16,6 +16,8 @@ SMALLEST = Fraction(1, 100)
 
 def to_fraction(value: Any) -> Fraction:
     """Return the rational a number stands for; a float means the decimal it prints (0.1 is 1/10)."""
+    if type(value) is Fraction:  # most are, and it cannot change
+        return value
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(repr(float(value)))

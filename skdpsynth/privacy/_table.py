@@ -37,7 +37,7 @@ class SurvivalTable:
 
     def _certified_floors(self, bits: int) -> np.ndarray:
         """Return ``floor(S(k) * 2**bits)`` for k = 1, 2, ... as ascending uint64 (last k first)."""
-        guard = 64
+        guard = 32  # bits: they leave a floor open in fewer than one table of 100,000
         while True:
             bounds = self._survival(bits + guard)
             lower = [lo >> guard for lo, _ in bounds]
@@ -47,12 +47,10 @@ class SurvivalTable:
 
     def _build_lookup(self) -> np.ndarray:
         """Map a 16-bit word (prefix, sign) to the draw it decides, or to `_UNDECIDED`."""
-        first = np.arange(1 << _PREFIX, dtype=np.uint64) << np.uint64(64 - _PREFIX)
-        last = first + np.uint64((1 << (64 - _PREFIX)) - 1)
-        # V is inside the bucket, so k counts for all of it if floor(S 2^64) > last, for none if floor(S 2^64) < first.
-        at_least = len(self._floors) - np.searchsorted(self._floors, last, side="right")
-        at_most = len(self._floors) - np.searchsorted(self._floors, first, side="left")
-        decided = (at_least == at_most) & (at_least < -_UNDECIDED)
+        # V is inside the bucket, so k counts for all of it if floor(S 2^64) is in a later one, for none if it is in an earlier one.
+        inside = np.bincount((self._floors >> np.uint64(64 - _PREFIX)).astype(np.int64), minlength=1 << _PREFIX)
+        at_least = len(self._floors) - np.cumsum(inside)
+        decided = (inside == 0) & (at_least < -_UNDECIDED)
         decided[0] = False  # thresholds beyond the table crowd near 0
         magnitude = np.where(decided, at_least, _UNDECIDED).astype(np.int16)
         table = np.repeat(magnitude, 2)

@@ -6,6 +6,7 @@ from skdpsynth.statistics._codes import CellsOf, Coding, LeavesOf, Merging
 from skdpsynth.statistics._discovery import Occurrences
 from skdpsynth.statistics._gram import Gram
 from skdpsynth.statistics._histogram import Histogram
+from skdpsynth.statistics._lengths import CountLengths
 from skdpsynth.statistics._levels import LevelCounts
 from skdpsynth.statistics._magnitudes import EDGES as MAGNITUDES
 from skdpsynth.statistics._magnitudes import EvenCells, Magnitudes
@@ -15,9 +16,8 @@ from skdpsynth.statistics._packing import Packing
 from skdpsynth.statistics._pushdown import pushed_sums
 from skdpsynth.statistics._question import Question
 from skdpsynth.statistics._rows import CountRows, RowCount
-from skdpsynth.statistics._sources import total
+from skdpsynth.statistics._sources import total, total_and_kept
 from skdpsynth.statistics._statistic import Statistic
-from skdpsynth.statistics._sums import Sums
 from skdpsynth.statistics._thresholds import Thresholds
 from skdpsynth.statistics._trees import Trees
 

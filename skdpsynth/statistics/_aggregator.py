@@ -25,7 +25,7 @@ class Aggregator(ABC):
 
     @property
     def n_values(self) -> int:
-        """How many numbers the statistic holds."""
+        """How many numbers the statistic holds; a rule that may come in a message says so without making them."""
         return len(self.zero().flat)
 
     def of(self, chunk: Chunk) -> Any:

@@ -47,12 +47,15 @@ class Cuts:
         Bounds, between which most cuts may lie evenly.
     clock : Clock or None
         Of dates and times.
+    is_whole : bool
+        Whether the column can hold no other than whole numbers, none of which is NaN.
     """
 
     cuts: np.ndarray
     low: float
     high: float
     clock: Clock | None = None
+    is_whole: bool = False
 
     @property
     def cells(self) -> np.ndarray:
@@ -151,8 +154,8 @@ def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
         return None if clock is None else Cuts(grid.cuts, 0.0, float(kind.coded.high), clock)
     dtype = dtype.split("(")[0]
     if type(kind) is Continuous:
-        is_number = dtype in _WHOLE or dtype in _REAL or dtype == "Boolean"
-        return Cuts(grid.cuts, float(kind.low), float(kind.high)) if is_number else None
+        is_whole = dtype in _WHOLE or dtype == "Boolean"
+        return Cuts(grid.cuts, float(kind.low), float(kind.high), is_whole=is_whole) if is_whole or dtype in _REAL else None
     if type(kind) not in (Nominal, Ordinal) or not (dtype in _WHOLE or dtype in _REAL or dtype in _TEXT or dtype == "Boolean"):
         return None
     levels: list[Any] = list(kind.levels)

@@ -23,6 +23,8 @@ class WholeCuts:
         Those that are not of it.
     first, last : int
         Of all.
+    of_whole : bool
+        Whether the numbers are whole before they are rounded.
     """
 
     start: int
@@ -30,6 +32,7 @@ class WholeCuts:
     more: tuple[int, ...]
     first: int
     last: int
+    of_whole: bool = False
 
     @classmethod
     def of(cls, classes: Cuts) -> "WholeCuts | None":
@@ -46,14 +49,16 @@ class WholeCuts:
         terms, more = numbers[regular], numbers[~regular]
         if len(more) > _MORE or not np.array_equal(terms, np.arange(terms[0], numbers[-1] + 1, width)):
             return None
-        return cls(int(terms[0]), width, tuple(more.tolist()), int(numbers[0]), int(numbers[-1]))
+        return cls(int(terms[0]), width, tuple(more.tolist()), int(numbers[0]), int(numbers[-1]), classes.is_whole)
 
     def n_below(self, x: str) -> str:
         """Write the number of cuts up to x, which is rounded half to even by operations that are exact, or far from a half."""
         number = f"least(greatest({x}, {double(self.first - 1)}), {double(self.last)})"
-        floor = f"CAST(floor({number}) AS BIGINT)"
-        rest = f"({number} - floor({number}))"
-        whole = f"({floor} + CASE WHEN {rest} > 0.5 OR ({rest} = 0.5 AND {floor} % 2 <> 0) THEN 1 ELSE 0 END)"
+        whole = f"CAST({number} AS BIGINT)"
+        if not self.of_whole:
+            floor = f"CAST(floor({number}) AS BIGINT)"
+            rest = f"({number} - floor({number}))"
+            whole = f"({floor} + CASE WHEN {rest} > 0.5 OR ({rest} = 0.5 AND {floor} % 2 <> 0) THEN 1 ELSE 0 END)"
         index = f"greatest(0, ({whole} - {self.start} + {self.width}) // {self.width})"
         return f"({' + '.join([index, *(f'CAST({whole} >= {more} AS BIGINT)' for more in self.more)])})"
 

@@ -1,5 +1,6 @@
 """Exact counts of the cells of a partition."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,9 +110,9 @@ class _Counting(Aggregator):
             np.add.at(statistic.counts, self.cells_of(chunk[start : start + _ROWS]), 1)
         return statistic
 
+    @abstractmethod
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the number of the cell that each row is counted in."""
-        raise NotImplementedError
 
 
 @savable

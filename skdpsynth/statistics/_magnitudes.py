@@ -78,6 +78,11 @@ class CountMagnitudes(Aggregator):
 
     columns: tuple[int, ...]
 
+    @property
+    def n_values(self) -> int:
+        """Number of cells of all columns."""
+        return len(self.columns) * N_CELLS
+
     def zero(self) -> Magnitudes:
         """Return the counts of no rows."""
         return Magnitudes(np.zeros((len(self.columns), N_CELLS), dtype=np.int64))
@@ -148,6 +153,11 @@ class CountEvenCells(Aggregator):
     low: tuple[float, ...]
     high: tuple[float, ...]
     n_cells: int
+
+    @property
+    def n_values(self) -> int:
+        """Number of cells of all columns."""
+        return len(self.columns) * self.n_cells
 
     def zero(self) -> EvenCells:
         """Return the counts of no rows."""

@@ -38,5 +38,20 @@ def total(rows: Rows, aggregator: Aggregator) -> Any:
         return statistic
     if rows.are_spread:
         return total_of_partitions(rows, aggregator)
-    states = rows.folded(aggregator.zero, lambda statistic, _, chunk: aggregator.add(statistic, chunk))
-    return reduce(add, states)
+    return reduce(add, rows.folded(aggregator.zero, lambda statistic, _, chunk: aggregator.add(statistic, chunk)))
+
+
+def total_and_kept(rows: Rows, aggregator: Any, kept: np.ndarray) -> tuple[Any, Rows]:
+    """Return the statistic of all rows, and what was found of each on the way, in one reading.
+
+    Parameters
+    ----------
+    rows : Rows
+        Which can be read here.
+    aggregator : Aggregator
+        Whose `add` takes places to write to.
+    kept : ndarray of shape (n_samples, ...)
+        Those places, for all rows.
+    """
+    states, found = rows.folded_into(kept, aggregator.zero, aggregator.add)
+    return reduce(add, states), found

@@ -10,6 +10,7 @@ from skdpsynth.statistics._classes import Classes, Clock, Cuts
 from skdpsynth.statistics._cuts import EvenCuts, WholeCuts, double, list_of
 
 _IN_LINE = 64  # cases that are tried one after the other
+_CUTS_IN_LINE = 4  # ... of cuts, where half of them are left out by one comparison
 _MOST_CASES = 1 << 12
 _DAY = 86_400_000_000  # microseconds
 _TYPES = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32), ("UBIGINT", 1 << 64))
@@ -63,7 +64,7 @@ def of_raw(table: str, names: Sequence[str | None], classes: Sequence[Classes | 
             continue
         cell, quoted = f"x{place}", '"' + str(name).replace('"', '""') + '"'
         if isinstance(each, Cuts):
-            raw.append(f"{_number(quoted) if each.clock is None else _time(quoted, each.clock)} AS {cell}")
+            raw.append(f"{_number(quoted, each.is_whole) if each.clock is None else _time(quoted, each.clock)} AS {cell}")
             rule = _rule_of(each, to[1:])
             if isinstance(rule, EvenCuts):
                 # Selected one from the other, so that each is computed once.
@@ -116,10 +117,10 @@ def cast(code: str, n_values: int) -> str:
     return f"CAST({code} AS {next(name for name, most in _TYPES if n_values <= most)})"
 
 
-def _number(column: str) -> str:
+def _number(column: str, is_whole: bool) -> str:
     """Write a cell as a float, NULL if it is NaN."""
     number = f"CAST({column} AS DOUBLE)"
-    return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+    return number if is_whole else f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
 
 
 def _time(column: str, clock: Clock) -> str:
@@ -150,7 +151,7 @@ def _compared(cell: str, classes: Cuts, codes: np.ndarray) -> str:
 
 def _steps(cell: str, cuts: Sequence[str], codes: np.ndarray) -> str:
     """Write the code of a number by the first cut that is above it."""
-    if len(cuts) > _IN_LINE:
+    if len(cuts) > _CUTS_IN_LINE:
         middle = len(cuts) // 2
         halves = _steps(cell, cuts[:middle], codes[: middle + 1]), _steps(cell, cuts[middle + 1 :], codes[middle + 1 :])
         return f"CASE WHEN {cell} < {cuts[middle]} THEN {halves[0]} ELSE {halves[1]} END"

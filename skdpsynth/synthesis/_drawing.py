@@ -1,16 +1,14 @@
 """One sample that a caller asked for: as a table, in batches, or in a file."""
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_random_state
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import checked_path, length_of, regrouped, write_table
+from skdpsynth.domain import checked_path, length_of, regrouped, write_table, written_suffix
 
 BATCH = 1 << 16  # rows of a batch
 _CELLS = 1 << 23  # of rows times columns in a batch of a file, where rows are wide
@@ -49,7 +47,7 @@ class Drawing:
         size = max(_LEAST_ROWS, min(BATCH, _CELLS // self.n_features))
         with np.errstate(all="ignore"):
             specimen = self.container.specimen(self.n_features, self.n_samples)
-        write_table(place, specimen, self.batches(size), Path(os.fspath(out)).suffix.lower())
+        write_table(place, specimen, self.batches(size), written_suffix(out))
         return out
 
     def batches(self, size: Any) -> Iterator[Any]:

@@ -49,7 +49,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
     Parameters
     ----------
-    schema : dict or Schema, default=None
+    schema : dict, Schema or path of a file, default=None
         What is public about each column: ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. The keys are
         column names, or column numbers for an array. It is never inferred from rows. What nobody knows is bought first:
         ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. None: every

@@ -314,7 +314,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
             Leave out what came before this row of the stream, counted from 0; whole blocks are weighed by how much of them is
             left. Strategy "blocks" only.
         out : str or path-like, default=None
-            A file that ends in ".parquet" (which needs pyarrow) or ".csv". The same rows are written there, a batch at a time.
+            A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
+            written there, a batch at a time.
 
         Returns
         -------

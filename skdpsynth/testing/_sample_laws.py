@@ -59,7 +59,7 @@ def check_score_is_a_repeatable_negative_distance(estimator: Any) -> None:
 @law(needs=samples, slow=True)
 def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
     """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of some fits, far apart even where there are two cells."""
-    table = np.random.default_rng(0).beta(30, 70, size=(500, 3))
+    table = np.random.default_rng(0).beta(30, 70, size=(200, 3))
 
     def mean_score(epsilon: float, n_fits: int) -> float:
         return float(np.mean([fresh(estimator, epsilon=epsilon).fit(table).score(table) for _ in range(n_fits)]))

@@ -20,6 +20,11 @@ def images(X, ball):
     return [[int(w) for w in row] for _, whole in ball.chunks(X) for row in whole.tolist()]
 
 
+def lengths_of(X, ball):
+    """Squared lengths of all rows, as Python integers."""
+    return [int(length) for _, q in ball.steps(X) for length in ball.squared_lengths(q)]
+
+
 def grid_of(box, bits, equal_units):
     """The grid, written down from the definition: with equal units, a cube about the midpoint."""
     if not equal_units:
@@ -148,7 +153,7 @@ def test_layout_of_rows_does_not_matter(table, layout):
 def test_reading_rows_leaves_them_as_they_are(table):
     before = table.copy()
     images(table, BALL)
-    BALL.surveyed(table)
+    [BALL.squared_lengths(q) for _, q in BALL.steps(table)]
     assert np.array_equal(table, before)
 
 
@@ -222,26 +227,19 @@ def test_squared_lengths_are_exact_at_the_largest_sizes():
     ball = Ball.of(box, 16, True).about(np.full(4000, 10**9))
     X = np.zeros((70, 4000))
     X[1::2, ::2] = 1
-    total, lengths = ball.surveyed(X)
     corner, half = 4000 * (2**17 - 2) ** 2, 2000 * (2**17 - 2) ** 2
     assert ball.reach == corner < 2**50
-    assert [int(length) for length in lengths] == [corner, half] * 35
-    assert int(total[1]) == -70 * (2**17 - 2)
+    assert lengths_of(X, ball) == [corner, half] * 35
 
 
-def test_what_is_surveyed_is_before_rows_are_shrunk():
+@pytest.mark.parametrize("centre", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])
+def test_lengths_are_those_before_rows_are_shrunk(centre):
     X = np.random.default_rng(0).uniform(-1, 2, (500, 3))
-    ball = Ball.of(UNIT, 10, True).about(np.array([3, -4, 500]))
-    whole = images(X, ball)
-    total, lengths = ball.within(9).surveyed(X)
-    assert total.tolist() == [sum(column) for column in zip(*whole, strict=True)]
-    assert lengths.tolist() == [sum(x * x for x in row) for row in whole]
+    ball = Ball.of(UNIT, 10, True).about(np.array(centre))
+    assert lengths_of(X, ball.within(9)) == [sum(x * x for x in row) for row in images(X, ball)]
 
 
-def test_an_empty_table_has_no_chunks_and_no_lengths():
-    total, lengths = Ball.of(UNIT, 4, True).surveyed(np.zeros((0, 3)))
-    assert total.tolist() == [0, 0, 0]
-    assert len(lengths) == 0
+def test_an_empty_table_has_no_chunks():
     assert images(np.zeros((0, 3)), Ball.of(UNIT, 4, True)) == []
 
 
@@ -285,7 +283,7 @@ def test_grid_coordinates_become_the_whole_numbers_that_rows_do(equal_units):
     box = Box([0.0, -1.0], [1.0, 3.0])
     X = np.random.default_rng(0).uniform(-2, 4, (300, 2))
     ball = Ball.of(box, 16, equal_units).about(np.array([300, -500])).within(10**8)
-    Q = ball.coordinates(X)
+    Q = np.concatenate([q.copy() for _, q in ball.steps(X)]).astype(np.uint16)
     assert Q.dtype == np.uint16
     for (rows, ours), (again, theirs) in zip(ball.of_coordinates().chunks(Q), ball.chunks(X), strict=True):
         assert rows == again

@@ -72,19 +72,33 @@ def test_no_repr_tells_of_rows():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_small_rows_are_kept_as_their_maps_made_them(n_jobs, monkeypatch):
+def test_rows_are_written_in_another_form_while_they_are_summed(n_jobs, monkeypatch):
     monkeypatch.setattr(_rows, "_LEAST_ROWS", 4)
     X, _ = held_and_chunked()
+
+    def step(state, chunk, places):
+        places[...] = 2 * chunk
+        return state + chunk.sum(axis=0)
+
     for rows in (Rows.held(X, n_jobs=n_jobs), Rows(open_source(np.split(X, [3, 4, 15])), 3, 20, n_jobs=n_jobs)):
-        kept = rows.map(twice).kept_if_small(24)
+        assert rows.may_be_kept(24)
+        states, kept = rows.folded_into(np.empty_like(X), lambda: np.zeros(3), step)
         assert kept.are_held
+        np.testing.assert_allclose(sum(states), X.sum(axis=0))
         np.testing.assert_array_equal(kept.collected(), 2 * X)
 
 
-def test_large_rows_are_made_at_every_reading(monkeypatch):
+def test_rows_that_grow_between_readings_are_refused():
+    X, _ = held_and_chunked()
+    rows = Rows(open_source(np.split(X, [3, 4, 15])), 3, 19)
+    with pytest.raises(ValueError, match="same rows whenever it is read"):
+        rows.folded_into(np.empty((19, 3)), lambda: None, lambda *_: None)
+
+
+def test_large_rows_are_not_kept(monkeypatch):
     monkeypatch.setattr(_rows, "_MOST_KEPT", 20 * 24 - 1)
     X, _ = held_and_chunked()
-    assert Rows.held(X).map(twice).kept_if_small(24).maps == (twice,)
+    assert not Rows.held(X).may_be_kept(24)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

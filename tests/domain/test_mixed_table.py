@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, read, read_table
+from skdpsynth.domain import Continuous, Date, Nominal, Ordinal, Schema, read, read_table
 
 
 def values_of(X, schema):
@@ -724,6 +724,25 @@ def test_columns_of_arrow_come_back_with_their_dtype(dtype, null):
         out = again(frame, {"a": kind})
         assert out["a"].dtype == frame["a"].dtype
         assert cells(out["a"]) == cells(frame["a"])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "double", "bool", "date32[day]"])
+@pytest.mark.parametrize("library", ["pyarrow", "pandas"])  # in pandas one of dates is refused
+def test_a_dictionary_of_no_words_holds_what_its_values_are(dtype, library):
+    pa = pytest.importorskip("pyarrow")
+    plain = pa.array([0, 2, 1, None, 2], pa.int32()).cast("bool" if dtype == "bool" else pa.type_for_alias(dtype))
+    table = pa.table({"a": pa.chunked_array([plain[:2].dictionary_encode(), plain[2:].dictionary_encode()])})
+    kinds = {
+        "int64": [Nominal([0, 1, 2], nullable=True), Continuous(0, 9, nullable=True, integer=True)],
+        "double": [Nominal([0, 1, 2], nullable=True), Continuous(0, 9, nullable=True)],
+        "bool": [Nominal([False, True], nullable=True)],
+        "date32[day]": [Date("1970-01-01", "1970-01-09", nullable=True)],
+    }
+    if library == "pandas" and dtype != "date32[day]":
+        table = pd.DataFrame({"a": pd.array(table["a"].combine_chunks(), dtype=pd.ArrowDtype(table["a"].type))})
+    for kind in kinds[dtype]:
+        out = again(table, {"a": kind})["a"]
+        assert (cells(out) if hasattr(out, "to_list") else out.to_pylist()) == plain.to_pylist()
 
 
 def test_ordinal_levels_of_arrow_come_back_ordered():

@@ -109,6 +109,20 @@ def test_a_mixed_table_comes_back_from_csv(make, with_arrow, tmp_path, monkeypat
         assert [None if pd.isna(cell) else cell for cell in cells] == [None if pd.isna(cell) else cell for cell in expected]
 
 
+@pytest.mark.parametrize("with_arrow", [True, False])
+@pytest.mark.parametrize("name", ["people.tsv", "people.csv.gz", "people.v2.TSV.GZ"])
+def test_files_with_tabs_and_packed_ones_hold_what_a_csv_file_does(name, with_arrow, tmp_path, monkeypatch):
+    if not with_arrow:
+        monkeypatch.setattr("skdpsynth.domain._files._has_arrow", lambda: False)
+    model = LatentFactorSynthesizer(SCHEMA).fit(MIXED)
+    for out in ("people.csv", name, f"again.{name}"):
+        model.sample(400, random_state=0, out=tmp_path / out)
+    packing = "gzip" if name.lower().endswith(".gz") else None
+    back = read_csv(tmp_path / name, sep="\t" if "tsv" in name.lower() else ",", compression=packing)
+    pd.testing.assert_frame_equal(back, read_csv(tmp_path / "people.csv"))
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"again.{name}").read_bytes()  # no name, no time
+
+
 def test_a_csv_file_is_the_same_with_and_without_pyarrow(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     model = LatentFactorSynthesizer(SCHEMA).fit(MIXED)
@@ -133,7 +147,7 @@ def test_dtypes_of_an_array_are_those_of_the_file(dtype, tmp_path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt(), OSError("No space left on device")])
-@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.tsv.gz"])
 def test_whatever_breaks_in_leaves_the_old_file_and_nothing_else(model, name, error, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     monkeypatch.setattr("skdpsynth.synthesis._drawing.BATCH", 1024)
@@ -178,9 +192,9 @@ def test_a_link_stays_and_what_it_leads_to_keeps_its_mode(model, tmp_path):
     assert target.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("out", ["rows.json", "rows", "rows.csv.gz", "rows.parquet.tmp", 3, b"rows.csv", True, ROWS])
+@pytest.mark.parametrize("out", ["a.json", "rows", "a.csv.zst", "a.parquet.gz", ".gz", "a.parquet.tmp", 3, b"a.csv", True, ROWS])
 def test_a_place_that_is_none_is_refused_in_one_sentence(model, out, tmp_path):
-    with pytest.raises((TypeError, ValueError), match=r"^out must be None or a path that ends in \.parquet or \.csv, got [^\n]*\.$"):
+    with pytest.raises((TypeError, ValueError), match=r"^out must be None or a path that ends in \.parquet, \.csv, [^\n]*, got [^\n]*\.$"):
         model.sample(3, out=tmp_path / out if isinstance(out, str) else out)
     assert files_of(tmp_path) == []
 

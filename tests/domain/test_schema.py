@@ -17,8 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
+from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema
+from skdpsynth.federated import Site
+from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
 
 whole = st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53)).filter(lambda b: b[0] < b[1])
 real = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(lambda b: b[0] < b[1])
@@ -599,6 +603,46 @@ def test_times_of_sdv_ask_for_bounds():
 def test_metadata_in_place_of_a_schema_are_told_from_one(columns, words):
     with pytest.raises(ValueError, match=rf"^schema [^\n]*{re.escape(words)}"):
         Schema(columns)
+
+
+@pytest.fixture(params=[".yaml", ".yml", ".json"])
+def schema_file(request, tmp_path):
+    if request.param != ".json":
+        pytest.importorskip("yaml")
+    path = tmp_path / f"people{request.param}"
+    (PEOPLE.to_json if request.param == ".json" else PEOPLE.to_yaml)(path)
+    return path
+
+
+PEOPLE = Schema({"age": (0, 99), "sick": ["no", "yes"]})
+
+
+@pytest.mark.parametrize("as_path", [str, Path], ids=["str", "Path"])
+def test_the_file_of_a_schema_is_taken_wherever_a_schema_is(schema_file, as_path):
+    path = as_path(schema_file)
+    frame = pd.DataFrame({"age": np.arange(100) % 90, "sick": ["no", "yes"] * 50})
+    for make in (MixedTypeEncoder, lambda schema: LatentFactorSynthesizer(schema, epsilon=float("inf"))):
+        assert make(path).fit(frame).schema_ == PEOPLE
+        assert clone(make(path)).schema == path
+    assert marginal_total_variation(frame, frame, path) == 0
+    assert correlation_error(frame, frame, path) == 0
+    assert 0 <= train_synthetic_test_real(LogisticRegression(), frame, frame, "sick", path) <= 1
+    assert Site(frame, schema=path).log == []
+    assert Schema.of(path) == Schema.of(dict(PEOPLE)) == PEOPLE
+    assert Schema.of(PEOPLE) is PEOPLE
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "words"),
+    [
+        ("people.txt", ValueError, r"a file that ends in \.yaml, \.yml or \.json, got 'people\.txt'\."),
+        ("people.csv", ValueError, r"a file that ends in \.yaml, \.yml or \.json, got 'people\.csv'\."),
+        ("nowhere/people.yaml", FileNotFoundError, "there is no file 'nowhere/people.yaml'; correct the path."),
+    ],
+)
+def test_what_is_no_file_of_a_schema_is_refused_in_one_sentence(path, error, words):
+    with pytest.raises(error, match=rf"^schema must be a dict, [^\n]*{words}$"):
+        MixedTypeEncoder(path).fit(pd.DataFrame({"age": [1]}))
 
 
 def test_columns_of_several_levels_are_named_by_tuples():

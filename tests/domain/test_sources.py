@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_array
 
+from skdpsynth import PrivateMeasureMechanism
 from skdpsynth._input import native
 from skdpsynth.domain import _source as source_module
 from skdpsynth.domain import _source_chunks, _source_files
@@ -350,6 +351,30 @@ def test_chunks_may_be_taken_by_several_threads_one_at_a_time():
     assert sum(taken) == N
 
 
+def filled_anew():
+    held, chunks = np.empty((N // 2, 2)), []
+    for half in np.split(numbers(), 2):
+        held[:] = half
+        chunks.append(held[:])
+    return chunks
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [lambda: [numbers()] * 2, lambda: (frame(),) * 2, filled_anew, lambda: [csr_array(numbers())] * 2],
+    ids=["array", "frame", "filled anew", "sparse"],
+)
+def test_one_chunk_twice_in_a_list_is_refused_as_one_file_twice_is(chunks):
+    with pytest.raises(ValueError, match=r"^X must hold each chunk once, but chunk 2 is chunk 1 again, [^\n]*\.$"):
+        open_source(chunks())
+
+
+def test_equal_chunks_are_rows_of_their_own():
+    array = numbers()
+    assert rows_in(open_source([array, array.copy()])) == 2 * texts(array)
+    assert rows_in(open_source([array[:500], array[500:], array[:0], array[:0]])) == texts(array)
+
+
 # Iterators that run only once
 
 
@@ -388,6 +413,47 @@ def test_one_shot_iterator_that_failed_is_not_taken_for_its_beginning():
     for _ in range(2):
         with pytest.raises(ValueError, match=r"^X is a generator"):
             rows_in(source)
+
+
+def reader():
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame()[["a", "b"]]).to_reader(max_chunksize=300)
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("start", [lambda: (numbers() for _ in range(2)), reader], ids=["generator", "reader"])
+def test_one_shot_iterator_is_not_fitted_twice(start, neighboring):
+    X, model = start(), PrivateMeasureMechanism("optimal", neighboring=neighboring)
+    model.fit(X)
+    with pytest.raises(ValueError, match=r"^X is a \w+, which was read already and can be read only once; give a function [^\n]*\.$"):
+        model.fit(X)
+
+
+def test_what_a_fit_left_of_a_generator_is_not_taken_for_the_whole():
+    def chunks():
+        yield numbers()
+        yield numbers()[:, :1]
+        yield numbers()
+
+    X = chunks()
+    for message in ("same columns throughout", "was read already"):
+        with pytest.raises(ValueError, match=message):
+            rows_in(open_source(X))
+
+
+def test_an_iterator_that_was_refused_unread_is_still_whole():
+    X = reader()
+    with pytest.raises(ValueError, match="bounds must"):
+        PrivateMeasureMechanism(bounds=(1, 0)).fit(X)
+    assert PrivateMeasureMechanism("optimal").fit(X).n_samples_ == N
+
+
+def test_an_iterator_without_chunks_may_have_been_read_before():
+    X = map(np.asarray, [numbers()])  # of which Python keeps no note
+    assert len(rows_in(open_source(X))) == N
+    with pytest.raises(ValueError, match=r"^X is a map, [^\n]*, but gave none; give one that has chunks and was not read before\.$"):
+        open_source(X)
 
 
 # Files

@@ -1,6 +1,7 @@
 """Sums of chunks that pass by once."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,59 @@ def test_sums_of_several_processes_add_up():
     sums = parts[0] + parts[1] + parts[2]
     assert [part.n_rows for part in parts] == [267, 267, 266]
     pd.testing.assert_frame_equal(learned(clone(model).fit(sums)), learned(model.fit(numbers())), check_exact=True)
+
+
+def summed(chunk=None, n_copies=1):
+    """Return sums of copies of a chunk, each by itself."""
+    chunk = numbers() if chunk is None else chunk
+    return [PartialSums(ONCE["psmm"], head=HEAD).add(chunk) for _ in range(n_copies)]
+
+
+def test_a_file_of_sums_counts_once_whatever_its_name(tmp_path):
+    (part,) = summed()
+    part.save(tmp_path / "north.zip")
+    shutil.copy(tmp_path / "north.zip", tmp_path / "south.zip")
+    sums = PartialSums(ONCE["psmm"], head=HEAD).add_saved(tmp_path / "north.zip")
+    for name in ("north.zip", "south.zip"):
+        with pytest.raises(ValueError, match=rf"^'{name}' must be sums of other rows, [^\n]*; add each once\.$"):
+            sums.add_saved(tmp_path / name)
+    assert sums.n_rows == 800
+    with pytest.raises(ValueError, match="PartialSums that add up must be sums of other rows"):
+        sums + part
+
+
+def test_sums_that_grew_do_not_add_to_what_they_were(tmp_path):
+    (part,) = summed()
+    part.save(tmp_path / "monday.zip")
+    part.add(numbers())
+    part.save(tmp_path / "tuesday.zip")
+    sums = PartialSums(ONCE["psmm"], head=HEAD).add_saved(tmp_path / "monday.zip")
+    with pytest.raises(ValueError, match="some of them are in these sums already"):
+        sums.add_saved(tmp_path / "tuesday.zip")
+    with pytest.raises(ValueError, match="some of them are in these sums already"):
+        pickle.loads(pickle.dumps(part)).add(numbers()) + part
+
+
+def test_what_was_added_up_does_not_add_to_its_parts(tmp_path):
+    parts = summed(n_copies=3)
+    (parts[0] + parts[1]).save(tmp_path / "both.zip")
+    sums = PartialSums(ONCE["psmm"], head=HEAD).add_saved(tmp_path / "both.zip")
+    with pytest.raises(ValueError, match="some of them are in these sums already"):
+        sums + parts[1]
+    assert (sums + parts[2]).n_rows == 2400
+
+
+def test_equal_sums_of_two_sites_add_up(tmp_path):
+    for i, part in enumerate(summed(n_copies=2)):
+        part.save(tmp_path / f"{i}.zip")
+    sums = PartialSums(ONCE["psmm"], head=HEAD)
+    assert sums.add_saved(tmp_path / "0.zip").add_saved(tmp_path / "1.zip").n_rows == 1600
+
+
+def test_copies_made_before_the_first_chunk_add_up():
+    empty = pickle.dumps(PartialSums(ONCE["psmm"], head=HEAD))
+    parts = [pickle.loads(empty).add(chunk) for chunk in chunks(3)]
+    assert (parts[0] + parts[1] + parts[2]).n_rows == 800
 
 
 def test_sums_of_another_question_do_not_add_up(tmp_path):

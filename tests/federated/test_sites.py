@@ -11,12 +11,12 @@ import pytest
 from parties import FITS, SCHEMA, TABLES, learned, numbers, patients, sites_of
 from sklearn.base import clone
 
-from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, _savable
 from skdpsynth.domain import Schema
 from skdpsynth.federated import Masks, RemoteRows, Site, Sites
 from skdpsynth.federated._messages import Round
 from skdpsynth.persistence import from_bytes, savable, to_bytes
-from skdpsynth.statistics import CountRows, Question, Trees
+from skdpsynth.statistics import Aggregator, CountRows, EvenCells, Histogram, Magnitudes, Question, Trees
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]
 each = pytest.mark.parametrize("name", FITS)
@@ -140,7 +140,7 @@ def test_what_is_asked_can_be_looked_at_before_it_is_answered():
     site = Site(numbers())
     told = [repr(site.read(message)).partition(": ")[2] for message in messages_of(made("pca")[0], numbers())]
     assert told[0] == "the number of rows, of a table of 4 columns)"
-    assert told[-1] == "sums and products of 4 columns, of a table of 4 columns)"
+    assert told[-1] == "what rows beyond a radius change in sums and products of 4 columns, of a table of 4 columns)"
     assert site.log == []
     site.answer(COUNT)
     assert site.log[0].endswith("question 1: the number of rows, of 4 columns")
@@ -247,6 +247,24 @@ def test_what_is_no_question_is_refused_in_one_sentence(message):
 def test_a_question_for_too_many_numbers_is_refused():
     with pytest.raises(ValueError, match="at most max_values=31 numbers, got 32"):
         Site(numbers(), max_values=31).answer(messages_of(PMM, numbers())[1])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [EvenCells.over([0], [0.0], [1.0], 2**40), Magnitudes.over(range(2**17)), Histogram.over_cells(2**62), Trees.over([62] * 4)],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_a_question_for_more_numbers_than_memory_holds_is_refused_before_they_are_made(rule, monkeypatch):
+    message = message_of(Question((0, 1, 2, 3), Round.from_bytes(COUNT).question.maps, rule))
+    monkeypatch.setattr(type(rule), "zero", lambda self: pytest.fail("made"))
+    with pytest.raises(ValueError, match=r"^question must ask for at most max_values=1000 numbers, got \d+|^depths must"):
+        Site(numbers(), max_values=1000).answer(message)
+
+
+def test_every_rule_that_a_message_can_hold_says_how_many_numbers_it_asks_for():
+    rules = [cls for cls in _savable._CLASSES.values() if issubclass(cls, Aggregator)]
+    assert len(rules) >= 9
+    assert [cls.__name__ for cls in rules if cls.n_values is Aggregator.n_values] == []
 
 
 def test_a_question_that_does_not_fit_tells_no_cell():
@@ -379,7 +397,7 @@ def test_a_partition_that_cannot_be_saved_is_refused_before_anything_is_spent():
 
 def test_a_fit_asks_few_questions():
     asked = {name: len(messages_of(*made(name))) for name in ("pca", "low-dim", "latent-table")}
-    assert asked == {"pca": 4, "low-dim": 6, "latent-table": 4}
+    assert asked == {"pca": 4, "low-dim": 7, "latent-table": 4}
 
 
 def test_nothing_shows_rows_or_keys():

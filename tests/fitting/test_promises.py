@@ -31,7 +31,7 @@ def told(estimator, X, category):
 def test_epsilon_above_20_is_warned_of_unless_it_is_infinite(estimator):
     X = rows(500, 2)
     for epsilon, expected in ((20, 0), (20.5, 1), (10**6, 1), (math.inf, 0)):
-        messages = told(estimator.set_params(epsilon=epsilon), X, BudgetWarning)
+        messages = told(clone(estimator).set_params(epsilon=epsilon), X, BudgetWarning)
         assert len([message for message in messages if "is above 20" in message]) == expected
 
 
@@ -39,7 +39,7 @@ def test_epsilon_above_20_is_warned_of_unless_it_is_infinite(estimator):
 def test_delta_above_one_over_the_number_of_rows_is_warned_of_once(estimator):
     X = rows(500, 3)
     for delta, expected in ((0.0, 0), (1e-6, 0), (1 / 500, 0), (0.0021, 1), (0.5, 1)):
-        messages = told(estimator.set_params(delta=delta), X, BudgetWarning)
+        messages = told(clone(estimator).set_params(delta=delta), X, BudgetWarning)
         assert len([message for message in messages if "above 1 / n_samples" in message]) == expected
 
 
@@ -59,10 +59,10 @@ def test_the_delta_that_a_message_names_is_not_warned_of_in_turn():
 @pytest.mark.parametrize(("estimator", "d"), [(PrivatePCA(), 60), (LowDimSynthesizer(2), 60)], ids=["PCA", "LowDim"])
 def test_delta_0_is_warned_of_from_where_gaussian_noise_is_three_times_smaller(estimator, d):
     """60 features at epsilon 1: 3.4 times; 40 features: 2.8 times. LowDimSynthesizer: with a part of the budget, and no mean."""
-    assert told(estimator, rows(20_000, 40), BudgetWarning) == []
-    (message,) = told(estimator, rows(20_000, d), BudgetWarning)
+    assert told(clone(estimator), rows(20_000, 40), BudgetWarning) == []
+    (message,) = told(clone(estimator), rows(20_000, d), BudgetWarning)
     assert "delta=1e-06" in message
-    assert told(estimator.set_params(delta=1e-6), rows(20_000, d), BudgetWarning) == []
+    assert told(clone(estimator).set_params(delta=1e-6), rows(20_000, d), BudgetWarning) == []
 
 
 @pytest.mark.parametrize("center", ["private", "public", np.full(80, 0.1)], ids=["private", "public", "point"])

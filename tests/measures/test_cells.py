@@ -175,7 +175,7 @@ def test_points_placed_over_many_blocks_are_those_of_one(monkeypatch):
     lattice = lattice_of((3, 5))
     cells = some_cells(lattice, 1000)
     whole = lattice.sample(cells, 0, np.random.default_rng(0))
-    monkeypatch.setattr("skdpsynth.measures._placement._ROWS", 64)
+    monkeypatch.setattr("skdpsynth.measures._placement._VALUES", 128)
     np.testing.assert_array_equal(lattice.sample(cells, 0, np.random.default_rng(0)), whole)
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -65,9 +66,12 @@ def test_one_entry_is_a_rounded_laplace_variable(scale):
 # Two by two: the density, by an integral of its own
 
 
+leggauss = cache(np.polynomial.legendre.leggauss)
+
+
 def nodes(*points, n):
     """Gauss-Legendre nodes and weights between each point and the next."""
-    x, weight = np.polynomial.legendre.leggauss(n)
+    x, weight = leggauss(n)
     pieces = [((high - low) / 2, (high + low) / 2) for low, high in itertools.pairwise(points)]
     return np.concatenate([half * x + middle for half, middle in pieces]), np.concatenate([half * weight for half, _ in pieces])
 

@@ -1,9 +1,11 @@
 """Sums on Dask: the same bits whatever runs the tasks, and rows that stay where they are."""
 
 import logging
+import multiprocessing
 import os
 import signal
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccount
 from skdpsynth.domain import Ball, Box, Continuous, Nominal, Rows
 from skdpsynth.domain._source import open_source
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.statistics import Histogram, Moments, RowCount, Sums, total
+from skdpsynth.statistics import CountLengths, Histogram, Moments, RowCount, total
 
 pytestmark = pytest.mark.usefixtures("hasty")
 
@@ -31,7 +33,8 @@ RULES = {
     "cells": Histogram.over(BinaryPartition(BOX, 9)),
     "many cells": Histogram.over(BinaryPartition(BOX, 21)),
     "moments": Moments.over(BALL.within(10**6)),
-    "sums": Sums.over(BALL, np.array([1e7, 1e6, 1e5])),
+    "lengths": CountLengths(BALL, np.array([1e7, 1e6, 1e5])),
+    "shrinkage": Moments.moved_by_shrinking(BALL.within(10**6)),
 }
 ESTIMATORS = {
     "PMM": PrivateMeasureMechanism(random_state=0),
@@ -82,12 +85,39 @@ def table_for(name, in_memory):
 
 
 @pytest.fixture(scope="module")
-def client():
-    """The client of a cluster of processes, reached by its address alone."""
+def forks():
+    """A process that has imported what a task needs, and forks others: one that dies is soon replaced."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["distributed", "pandas", "dask.dataframe", "skdpsynth"])
+    return context
+
+
+@pytest.fixture(scope="module")
+def cluster(forks):
+    """A cluster of two processes."""
     distributed = pytest.importorskip("distributed")
     options = {"threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
-    with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster.scheduler_address) as client:
-        yield client
+    with pytest.MonkeyPatch.context() as patch:
+        for user in (distributed.nanny, distributed.process):
+            patch.setattr(user, "get_mp_context", lambda: forks)
+        with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster.scheduler_address) as client:
+            yield cluster, client
+
+
+@pytest.fixture
+def client(cluster):
+    """The client of a cluster whose workers are all there, reached by its address alone."""
+    cluster, client = cluster
+    cluster.scale(2)  # one that died while it started is not replaced by itself
+    client.wait_for_workers(2, timeout=60)
+    return client
+
+
+@pytest.fixture(scope="module")
+def processes(forks):
+    """The scheduler of Dask that computes in processes."""
+    with ProcessPoolExecutor(2, mp_context=forks) as pool:
+        yield {"scheduler": "processes", "pool": pool}
 
 
 # The same bits
@@ -107,8 +137,8 @@ def test_a_fit_does_not_depend_on_where_the_rows_are(name):
 
 
 @pytest.mark.slow
-def test_a_sum_does_not_depend_on_the_processes_that_make_it():
-    with dask.config.set(scheduler="processes"):
+def test_a_sum_does_not_depend_on_the_processes_that_make_it(processes):
+    with dask.config.set(processes):
         assert summed(RULES["many cells"], spread(at_once=300)) == RULES["many cells"].of(X).flat.tolist()
 
 
@@ -158,8 +188,8 @@ def test_rows_stay_with_the_workers_of_a_cluster(name, client):
 
 
 @pytest.mark.slow
-def test_rows_stay_in_the_processes_that_read_them():
-    with dask.config.set(scheduler="processes"):
+def test_rows_stay_in_the_processes_that_read_them(processes):
+    with dask.config.set(processes):
         assert summed(RULES["rows"], of_blocks(staying)) == [1000]
 
 

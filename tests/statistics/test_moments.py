@@ -1,12 +1,14 @@
 """Exact first and second moments of rows in a ball."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.domain import Ball, Box
-from skdpsynth.statistics import Moments
+from skdpsynth.statistics import CountLengths, Moments
 
 
 def brute_force(X, ball):
@@ -82,3 +84,51 @@ def test_replacing_one_row_moves_the_moments_by_the_difference_of_the_two_rows()
     y, z = (2 * ball.box.quantize(rows[17:18]) - 15 for rows in (X, neighbour))
     np.testing.assert_array_equal(b.total - a.total, (z - y)[0])
     np.testing.assert_array_equal(b.second - a.second, z.T @ z - y.T @ y)
+
+
+# About another centre, and in a ball with a radius, from the moments without
+
+
+@pytest.mark.parametrize("centre", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])
+def test_moments_about_a_centre_are_those_of_rows_taken_about_it(centre):
+    X, ball = np.random.default_rng(0).uniform(-1, 2, (500, 3)), unit_ball(3, bits=10)
+    assert_same(Moments.of(X, ball).about(np.array(centre)), Moments.of(X, ball.about(np.array(centre))))
+
+
+@pytest.mark.parametrize("squared_radius", [1, 10**4, 10**6, 2**40])
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_shrinking_moves_completes_the_moments(squared_radius, kept):
+    """Whether rows are measured anew, or those beyond the radius are known from their cells."""
+    X, ball = np.random.default_rng(0).uniform(-1, 2, (500, 3)), unit_ball(3, bits=10).about(np.array([3, -4, 500]))
+    radii = np.array([float(ball.reach), *[r for r in (10**6, 10**4, 1) if r < ball.reach]])
+    shrunk, free = ball.within(squared_radius), Moments.of(X, ball)
+    if kept:
+        Q, cells = np.empty((500, 3), dtype=np.uint16), np.empty(500, dtype=np.uint8)
+        free = Moments.over(ball).add(Moments.over(ball).zero(), X, Q)
+        CountLengths(ball, radii).add(CountLengths(ball, radii).zero(), X, cells)
+        place = int(np.argmax(radii <= squared_radius))
+        moved = Moments.moved_by_shrinking(shrunk.of_coordinates(), place).of([Q, cells])
+    else:
+        moved = Moments.moved_by_shrinking(shrunk).of(X)
+    assert_same(free + moved, Moments.of(X, shrunk))
+    assert (moved.second.any() or moved.total.any()) == (squared_radius < 2**40)
+
+
+@pytest.mark.parametrize("equal_units", [True, False])
+@pytest.mark.parametrize("bits", [1, 2, 4])
+@pytest.mark.parametrize("centre", [(0, 0), (3, -2), (-100, 100)])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_change_of_the_sum_is_the_largest_over_all_rows_of_the_grid(equal_units, bits, centre, relation):
+    ball = Ball.of(Box([0.0, -1.0], [1.0, 3.0]), bits, equal_units).about(np.array(centre))
+    places = np.array(list(product(*(range(low, high + 1) for low, high in zip(ball.least, ball.most, strict=True)))), dtype=float)
+    X = ball.box.restore(places)
+    whole = np.vstack([rows.copy() for _, rows in ball.chunks(X)])
+    moved = whole if relation == "add_or_remove_one" else (whole[:, None] - whole).reshape(-1, 2)
+    query = Moments.of(X, ball).query_of_sum(relation, ball)
+    seen = np.abs(moved).sum(axis=1).max(), (moved**2).sum(axis=1).max(), np.abs(moved).max()
+    assert seen == (query.change.l1, query.change.l2_squared, query.change.sup)
+    assert query.values.tolist() == whole.sum(axis=0).tolist()
+
+
+def test_no_repr_shows_the_moments():
+    assert "array" not in repr(Moments.of(np.ones((3, 2)), unit_ball(2)))

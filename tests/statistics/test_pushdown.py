@@ -212,6 +212,19 @@ def test_the_database_finds_the_cell_of_every_float_that_is_beside_a_cut(bounds)
     assert np.array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("bounds", [(0, 90), (-5, 2000), (0, 10**6), (1970, 10**12)], ids=str)
+def test_the_database_finds_the_cell_of_every_whole_number_of_a_whole_column(bounds):
+    grid = Grid.of(Continuous(*bounds))
+    beside = np.ceil(grid.cuts).astype(np.int64)
+    x = np.concatenate([beside - 1, beside, beside + 1, [*bounds, 0, -1, -(2**63), 2**63 - 1, 2**53 + 1]])
+    classes = Cuts(grid.cuts, *map(float, bounds), is_whole=True)
+    connection = duckdb.connect()
+    connection.register("numbers", {"x": x})
+    query = of_raw("numbers", ["x"], [classes], [np.arange(len(grid.cuts) + 2)])
+    found = connection.sql(query.named("k")).fetchnumpy()["k0"].astype(np.int64) - 1
+    assert np.array_equal(found, grid.locate(np.clip(x.astype(float), *bounds)))
+
+
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.3, 7.77), (-1e300, 1e299), (17.0, 90.5)])
 def test_cuts_of_real_numbers_have_a_rule(bounds):
     assert EvenCuts.of(Cuts(Grid.of(Continuous(*bounds)).cuts, *bounds)) is not None

@@ -9,7 +9,7 @@ from joblib import parallel_config
 from skdpsynth.domain import Ball, Box, Rows, _rows
 from skdpsynth.domain._source import open_source
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.statistics import Histogram, Marginals, Moments, RowCount, Sums, Trees, total
+from skdpsynth.statistics import CountLengths, Histogram, Marginals, Moments, RowCount, Trees, total
 
 BOX = Box(np.zeros(3), np.ones(3))
 BALL = Ball.of(BOX, 12, True)
@@ -29,7 +29,8 @@ SUMS = {
     "cell numbers": (PARTITION.locate, Histogram.over_cells(1 << 6, 3), lambda s: [s.counts]),
     "refined cells": (PARTITION.locate, Histogram.over_refined(7, np.array([2, 0, 1, 3])), lambda s: [s.counts]),
     "moments": (None, Moments.over(BALL.within(10**6)), lambda s: [s.n_samples, s.total, s.second]),
-    "sums": (None, Sums.over(BALL, np.array([1e7, 1e6, 1e5])), lambda s: [s.total, s.lengths.counts]),
+    "lengths": (None, CountLengths(BALL, np.array([1e7, 1e6, 1e5])), lambda s: [s.counts]),
+    "shrinkage": (None, Moments.moved_by_shrinking(BALL.within(10**6)), lambda s: [s.total, s.second]),
     "tables": (codes, Marginals.over([4, 4, 4], [(0,), (0, 2), (1, 2)]), lambda s: [s.counts]),
     "trees": (codes, Trees.over([2, 2], [2, 0]), lambda s: [s.counts]),
 }

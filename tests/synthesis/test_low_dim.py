@@ -1,5 +1,7 @@
 """Low-dimensional synthesis: its budget, its fixed map of rows, its box and its stories with scikit-learn."""
 
+import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,8 +9,10 @@ import pytest
 
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box
+from skdpsynth.fitting import Facts
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.metrics import wasserstein_distance
+from skdpsynth.synthesis._low_dim import _signed_is_no_worse
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
@@ -147,6 +151,20 @@ def test_signed_measure_runs_inside(synthesizer):
     if synthesizer != "psmm":
         assert model.synthesizer_.measure_.partition.n_cells <= 30
         assert synthesizer.cells is None
+
+
+def test_auto_takes_psmm_where_the_class_says_that_it_was_no_worse_within_the_errors():
+    text = " ".join(LowDimSynthesizer.__doc__.split())
+    sizes, error = (100, 300, 1000, 3000, 10_000), 0.05
+    ratios = {int(d): list(map(float, told.split(","))) for d, told in re.findall(r"d' = (\d): (\d\.\d\d(?:, \d\.\d\d)*)", text)}
+    assert {d: len(each) for d, each in ratios.items()} == {2: 5, 3: 5, 4: 5, 5: 5}
+    facts = Facts(1.0, 0.0, "replace_one", None, 0)
+    cells = [(d, m, ratio) for d in ratios for m, ratio in zip(sizes, ratios[d], strict=True)]
+    taken = [cell for cell in cells if _signed_is_no_worse(replace(facts, n_features=cell[0], n_samples=cell[1]))]
+    assert all(ratio <= 1 + error for *_, ratio in taken)
+    # The cells that were not closer are told as such.
+    assert [(d, m, ratio) for d, m, ratio in taken if ratio >= 1] == [(3, 300, 1.00), (3, 1000, 1.03)]
+    assert "on three axes it was as close at m = 300, and 3 % farther at 1000" in text
 
 
 @pytest.mark.parametrize(("k", "n", "expected"), [(2, 100, "pmm"), (3, 100, "psmm"), (4, 800, "psmm"), (3, 5000, "pmm"), (4, 5000, "pmm")])

@@ -271,7 +271,7 @@ def interrupted(call, number):
     left = [number]
 
     def trace(frame, event, _):
-        if os.path.basename(frame.f_code.co_filename).startswith("_online"):
+        if f"{os.sep}_online" in frame.f_code.co_filename:
             if event == "line":
                 if not left[0]:
                     sys.settrace(None)
@@ -620,8 +620,7 @@ def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_differen
 
 
 @pytest.mark.parametrize("setting", [{}, *(SETTINGS[name] for name in PAPER)], ids=["blocks", *PAPER])
-@pytest.mark.parametrize("epsilon", [1e4, 1e9, 1e15, float("inf")])
-def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_time_and_little_memory(setting, epsilon):
+def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_time_and_little_memory(setting):
     X = np.random.default_rng(0).random((1000, 2))
 
     def seconds(epsilon, n=1000):
@@ -632,10 +631,11 @@ def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_time_and_little_mem
         return time.process_time() - start
 
     usual = max(seconds(1.0) for _ in range(2))
-    assert min(seconds(epsilon) for _ in range(2)) <= 10 * usual + 0.5
-    tracemalloc.start()
-    try:
-        seconds(epsilon, 100)
-        assert tracemalloc.get_traced_memory()[1] < 30e6
-    finally:
-        tracemalloc.stop()
+    for epsilon in (1e4, 1e9, 1e15, float("inf")):
+        assert any(seconds(epsilon) <= 10 * usual + 0.5 for _ in range(2))
+        tracemalloc.start()
+        try:
+            seconds(epsilon, 100)
+            assert tracemalloc.get_traced_memory()[1] < 30e6
+        finally:
+            tracemalloc.stop()
