@@ -30,7 +30,18 @@ numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "skdpsynth"
-_ALONE = ("index", "schemas", "methods", "ledger", "federated", "sharp_edges", "benchmarks", "mechanism")  # no pages below them
+_ALONE = (
+    "index",
+    "schemas",
+    "methods",
+    "ledger",
+    "budgets",
+    "federated",
+    "sharp_edges",
+    "benchmarks",
+    "mechanism",
+    "choosing",
+)  # no pages below them
 html_sidebars = {page: [] for page in _ALONE}
 html_theme_options = {"show_prev_next": False, "navigation_with_keys": False, "header_links_before_dropdown": 7}
 

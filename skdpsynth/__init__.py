@@ -1,6 +1,7 @@
 """Differentially private synthetic data and principal components, with the habits of scikit-learn."""
 
-import skdpsynth.federated  # noqa: F401  what it writes must load
+import skdpsynth.federated
+import skdpsynth.model_selection  # noqa: F401  what both write must load
 from skdpsynth._version import __version__
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.persistence import load

@@ -1,6 +1,6 @@
-"""By how much one row moves exact integers: a sensitivity that answers."""
+"""By how much one row moves exact integers, and several of one unit: a sensitivity that answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -52,6 +52,22 @@ class Change:
         # Eigenvalues: the largest entry is at most the largest of them, and the squares of both add up to the same.
         if self.nuclear is not None and not self.sup <= self.nuclear:
             raise ValueError(f"The nuclear norm of a change is at least its sup, got {float(self.nuclear):g} below {float(self.sup):g}.")
+
+    def times(self, n_rows: int) -> "Change":
+        """Return how far the numbers move between tables that differ in up to `n_rows` rows: those of one unit.
+
+        The rows are replaced, or come or go, one after the other. Each step moves the numbers by one change, and all norms here obey the
+        triangle inequality: so l1, the root of l2_squared, sup and nuclear grow `n_rows` times at most. It is reached: k equal rows that
+        all become one other row move a histogram by k out of one cell and k into another.
+
+        Parameters
+        ----------
+        n_rows : int
+            At least 1.
+        """
+        nuclear = None if self.nuclear is None else n_rows * self.nuclear
+        moved = {"l1": n_rows * self.l1, "l2_squared": n_rows**2 * self.l2_squared, "sup": n_rows * self.sup, "nuclear": nuclear}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, eq=False)

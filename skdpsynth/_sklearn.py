@@ -7,7 +7,7 @@ import numpy as np
 import sklearn
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
 from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
@@ -146,3 +146,10 @@ def check_names(estimator: Any, input_features: Any = None) -> list[str]:
             f"input_features should have length equal to number of features ({estimator.n_features_in_}), got shape {names.shape}."
         )
     return [str(name) for name in names]
+
+
+def rows_at(X: Any, positions: np.ndarray) -> Any:
+    """Return the rows of a table in memory at some positions, as the same kind of table."""
+    X = native(X)
+    X = X if hasattr(X, "__getitem__") else np.asarray(X)
+    return X.take(positions) if is_arrow(X) else _safe_indexing(X, positions)

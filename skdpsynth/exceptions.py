@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["BoundsWarning", "BudgetExceededError", "BudgetWarning", "InsecureRandomnessWarning", "SmallSampleWarning"]
+__all__ = ["BoundsWarning", "BudgetExceededError", "BudgetWarning", "InsecureRandomnessWarning", "LedgerError", "SmallSampleWarning"]
 
 
 class BudgetExceededError(ValueError):
@@ -40,3 +40,7 @@ class InsecureRandomnessWarning(UserWarning):
 
 class SmallSampleWarning(UserWarning):
     """The public numbers (rows, epsilon, features) say that noise will dominate what is released."""
+
+
+class LedgerError(OSError, ValueError):
+    """The file of a ledger cannot be used; nothing was drawn."""

@@ -51,7 +51,15 @@ def variants():
         "LatentFactor-add_or_remove_one": LatentFactorSynthesizer(neighboring="add_or_remove_one"),
         "LatentFactor-scores": LatentFactorSynthesizer(strategy="scores"),
         "LatentFactor-scores-pmm": LatentFactorSynthesizer(strategy="scores", synthesizer="pmm"),
+        "LatentFactor-scores-add_or_remove_one": LatentFactorSynthesizer(strategy="scores", neighboring="add_or_remove_one"),
+        "LatentFactor-scores-pmm-add_or_remove_one": LatentFactorSynthesizer(
+            strategy="scores", synthesizer="pmm", neighboring="add_or_remove_one"
+        ),
         "Online-paper": OnlineSynthesizer("paper"),
         "Online-paper-sparse": OnlineSynthesizer("paper", counter="sparse"),
         "Online-auto-window": OnlineSynthesizer(growth="auto", window=10_000),
+        "Online-add_or_remove_one": OnlineSynthesizer(neighboring="add_or_remove_one"),
+        "Online-auto-window-add_or_remove_one": OnlineSynthesizer(growth="auto", window=5, neighboring="add_or_remove_one"),
+        "Online-paper-add_or_remove_one": OnlineSynthesizer("paper", neighboring="add_or_remove_one"),
+        "Online-paper-sparse-add_or_remove_one": OnlineSynthesizer("paper", counter="sparse", neighboring="add_or_remove_one"),
     }

@@ -19,6 +19,7 @@ _REPLAYS = {
     "check_what_leaves_depends_on_the_answers_alone",
     "check_neighbours_that_get_the_same_answers_lose_at_most_epsilon",
     "check_a_fit_does_not_fail_after_its_charge",
+    "check_units_that_get_the_same_answers_lose_at_most_epsilon",
 }
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),

@@ -43,7 +43,7 @@ from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCoun
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import from_bytes, savable, save, to_bytes
-from skdpsynth.privacy import check_rng
+from skdpsynth.privacy import PrivacyLoss, check_rng
 
 pytestmark = [
     pytest.mark.usefixtures("hasty"),
@@ -229,14 +229,15 @@ def test_a_saved_estimator_of_a_shared_budget_is_a_record_that_refuses_to_spend(
     shared = PrivacyAccountant(3, 2 * estimator.delta, neighboring=estimator.neighboring)
     fitted = clone(estimator).set_params(accountant=shared, epsilon=1).fit(X)
     again = there_and_back(fitted, path)
+    spent = shared.spent  # of a fit in rho less than 1, since the shared delta is larger
     assert again.accountant.closed
-    assert again.accountant.spent == again.accountant_.spent == 1
+    assert again.accountant.spent == spent <= again.accountant_.spent == 1
     with pytest.raises(BudgetExceededError, match="closed record"):
         again.fit(X)
     with pytest.raises(BudgetExceededError, match="closed record"):
         again.accountant.spend(1, name="more")
-    assert shared.spent == 1
-    shared.spend(1, name="the original stays open")
+    assert shared.spent == spent > 0
+    shared.spend(PrivacyLoss(rho=1e-6, gaussian=True) if estimator.delta else 1, name="the original stays open")
 
 
 def test_an_open_budget_is_not_saved(path):
@@ -401,6 +402,7 @@ def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypat
     """Rows 100 to 109 are of one open block, and of one level of time. The ledger tells when it was charged: here, at one time."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     monkeypatch.setattr("skdpsynth.privacy._ledger.datetime", SimpleNamespace(now=lambda zone: now))
+    monkeypatch.setattr("skdpsynth.privacy._ledger.new_id", lambda: "one id")
     X = np.random.default_rng(0).random((110, 2))
     Y = X.copy()
     Y[100:] = X[100:][::-1]

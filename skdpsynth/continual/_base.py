@@ -148,19 +148,24 @@ class ContinualCounter(ABC):
         Parameters
         ----------
         x : int or array-like of shape (n_counters,)
-            Whole numbers, of at most 2**62 / horizon. Replacing the event of this time must change `x` by at most `sensitivity` in L1
-            norm.
+            Whole numbers, of at most 2**62 / horizon. Replacing the event of this time, or under "add_or_remove_one" adding or removing
+            one, must change `x` by at most `sensitivity` in L1 norm.
         """
         locked(self, self._take, as_counts(x, self.n_counters, self._largest()))
 
     def update_cells(self, cells: Any) -> None:
-        """Count events that fall into one cell each, one a time step.
+        """Count events that fall into one cell each, one a time step; refused under "add_or_remove_one", where their number is private.
 
         Parameters
         ----------
         cells : array-like of shape (n_steps,), int
             In [0, n_counters).
         """
+        if self._door.neighboring == "add_or_remove_one":
+            raise ValueError(
+                "update_cells takes a step of time for each event, so it tells how many came, which is private under "
+                "neighboring='add_or_remove_one'; give update() the counts of each time, zeros where nothing came."
+            )
         cells = as_cells(cells, self.n_counters)
         if len(cells):
             locked(self, self._take_cells, cells)

@@ -29,7 +29,8 @@ class InhomogeneousCounter:
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        By how much changing what arrives at one time may change the cells' counts, in L1 norm.
+        By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
+        cell, 1 where one comes or goes.
     every : int, default=1
         For "sparse": see `SparseCounter`.
     history : array-like of shape (n_counters,), default=None

@@ -54,7 +54,7 @@ class HonakerCounter(_StepByStep):
         Cells that are counted side by side.
     sensitivity : int, default=1
         By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
-        cell.
+        cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged epsilon at once. None: one of its own.
     random_state : int, RandomState or None, default=None
@@ -148,7 +148,7 @@ class SquareRootCounter(_StepByStep):
         Cells that are counted side by side.
     sensitivity : int, default=1
         By how much changing what arrives at one time may change the cells' counts, in *squared* L2 norm: 2 where an event moves to
-        another cell.
+        another cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged rho at once; it needs a delta. None: one of its own, with delta = 1e-6.
     random_state : int, RandomState or None, default=None

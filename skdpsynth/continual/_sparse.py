@@ -26,7 +26,8 @@ class SparseCounter(ContinualCounter):
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        How many cells' counts change, by one each, with what arrives at one time: 2 where an event moves to another cell.
+        How many cells' counts change, by one each, with what arrives at one time: 2 where an event moves to another cell, 1 where
+        one comes or goes.
     every : int, default=1
         Thresholds are compared at multiples of this many steps only: a public choice, which the proof does not mind.
     accountant : PrivacyAccountant, default=None

@@ -105,7 +105,7 @@ class BinaryCounter(TreeCounter):
         Cells that are counted side by side.
     sensitivity : int, default=1
         By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
-        cell.
+        cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged epsilon at once. None: one of its own.
     random_state : int, RandomState or None, default=None
@@ -167,7 +167,7 @@ class KaryCounter(TreeCounter):
         Cells that are counted side by side.
     sensitivity : int, default=1
         By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
-        cell.
+        cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged epsilon at once. None: one of its own.
     random_state : int, RandomState or None, default=None

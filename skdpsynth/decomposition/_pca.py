@@ -9,7 +9,7 @@ from skdpsynth._checks import check_choice, is_inside, is_real, is_whole, shown
 from skdpsynth.decomposition._components import PrincipalComponents, kept_dtype
 from skdpsynth.decomposition._location import shrunken
 from skdpsynth.decomposition._steps import Steps, steps_of
-from skdpsynth.domain import BITS, Ball, Box, Rows, has_private
+from skdpsynth.domain import BITS, Ball, Box, Rows, has_private, without_unit
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator
 from skdpsynth.persistence import savable
 
@@ -58,8 +58,12 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which tables are neighbours. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
         where one has a row more; the number of rows is private, and a twentieth of the budget buys a noisy one.
-    accountant : PrivacyAccountant, default=None
-        A shared budget, charged the whole ``epsilon`` before the first draw. None: one of its own for each `fit`.
+    max_rows_per_unit : int, default=1
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged the whole ``epsilon`` before the first draw.
+        None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
     n_jobs : int, default=None
@@ -174,6 +178,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         delta: Any = 0.0,
         bounds: Any = (0.0, 1.0),
         neighboring: str = "replace_one",
+        max_rows_per_unit: Any = 1,
         accountant: Any = None,
         random_state: Any = None,
         n_jobs: Any = None,
@@ -187,6 +192,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.delta = delta
         self.bounds = bounds
         self.neighboring = neighboring
+        self.max_rows_per_unit = max_rows_per_unit
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -229,6 +235,25 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 f"None of the components stands above noise_edge_={self.noise_edge_:.3g}, the largest variance that noise alone may show; "
                 "use more rows, fewer features or a larger epsilon."
             )
+
+    def fit_transform(self, X: Any, y: Any = None, unit: Any = None) -> Any:
+        """Fit, and project the same rows onto the components: all of them, also those that did not count for their unit.
+
+        What `fit` releases is private; the projected rows are **not**: each is mapped by itself.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        unit : str, int or array-like of shape (n_samples,), default=None
+            As in `fit`; a column of labels is not projected.
+
+        Returns
+        -------
+        X_projected : ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X).transform(X) if unit is None else self.fit(X, unit=unit).transform(without_unit(X, unit))
 
     def _check_parameters(self, box: Box) -> np.ndarray | None:
         """Return the public centre, or None where that is the midpoint; raise for what cannot be."""

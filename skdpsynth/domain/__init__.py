@@ -58,6 +58,11 @@ from skdpsynth.domain._source import open_source as open_source
 from skdpsynth.domain._table import MixedTable as MixedTable
 from skdpsynth.domain._table import columns_of as columns_of
 from skdpsynth.domain._table import read_table as read_table
+from skdpsynth.domain._units import Counting as Counting
+from skdpsynth.domain._units import check_length as check_length
+from skdpsynth.domain._units import with_units as with_units
+from skdpsynth.domain._units import without_unit as without_unit
+from skdpsynth.domain._units import words_of_unit as words_of_unit
 
 # What users are told of; the other rooms import more.
 __all__ = ["Box", "Continuous", "Date", "DateTime", "Findings", "Identifier", "MixedTypeEncoder", "Nominal", "Ordinal", "Schema", "Text"]

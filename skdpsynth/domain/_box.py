@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth._input import dense_chunks
 from skdpsynth.domain._kinds import listed
 from skdpsynth.persistence import savable
@@ -336,10 +336,15 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
     if missing or extra:
         raise ValueError(
             f"bounds must name every column once, got none for [{listed(missing)}] and unknown [{listed(extra)}]; give "
-            "{column: (low, high)} for each."
+            "{column: (low, high)} for each, and none for a column that fit takes as unit."
         )
     try:
         low, high = zip(*(_pair_of(bounds[name]) for name in feature_names), strict=True)
     except (TypeError, ValueError):
         raise ValueError("bounds must map each column to a pair (low, high).") from None
+    for name, *sides in zip(feature_names, low, high, strict=True):
+        if all(map(is_real, sides)) and not sides[0] < sides[1]:
+            raise ValueError(
+                f"bounds must be finite with low < high, got ({sides[0]:g}, {sides[1]:g}) for column {name!r}; swap or correct them."
+            )
     return low, high

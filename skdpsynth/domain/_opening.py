@@ -122,11 +122,11 @@ def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[C
     return container, Rows(source, n_features, source.n_samples, (ReadNumbers(n_features),), n_jobs, dtype)
 
 
-def continue_numbers(estimator: Any, X: Any) -> Rows:
-    """Check a table of numbers after ``fit``, whose columns must be those of the fit."""
+def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
+    """Check a table of numbers after ``fit``, whose columns must be those of the fit; of one in memory, that it has enough rows."""
     source, n_features = open_source(X), estimator.n_features_in_
     if source is None:
-        return Rows.held(validate_rows(estimator, X, reset=False))
+        return Rows.held(validate_rows(estimator, X, reset=False, ensure_min_samples=ensure_min_samples))
     validate_rows(estimator, source.head, reset=False, ensure_min_samples=0)
     return Rows(source, n_features, source.n_samples, (ReadNumbers(n_features),))
 

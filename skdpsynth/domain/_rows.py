@@ -134,6 +134,12 @@ class Rows:
         """Yield the chunks of the origin, before the maps."""
         return self.origin.chunks(n_rows) if self.are_held else self.origin.chunks()
 
+    def only(self, kept: np.ndarray) -> "Rows":
+        """Return some of these rows, which are in memory, by booleans of shape (n_samples,)."""
+        if kept.all():
+            return self
+        return replace(self, origin=Held(part_of(self.origin.table, np.flatnonzero(kept))), n_samples=int(kept.sum()))
+
     def kept(self) -> "Rows":
         """Return these rows with the maps done, where they are in memory anyway; else they are made anew at every reading."""
         if not (self.are_held and self.maps):

@@ -120,22 +120,30 @@ class Schema(Mapping):
                 + " and ".join(
                     [f"has no entry for {listed(missing)}"] * bool(missing) + [f"names {listed(extra)}, which X lacks"] * bool(extra)
                 )
-                + "; add what is missing, or leave the columns out (X[list(schema)])."
+                + "; add what is missing, or leave the columns out (X[list(schema)]); a column that fit takes as unit is an "
+                "Identifier() or left out."
             )
         return Schema({name: self._columns[name] for name in names})
 
-    def to_json(self, path: Any = None) -> str | None:
+    def to_json(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as JSON text, or write it to a file.
 
         Parameters
         ----------
         path : str or path-like, default=None
+        overwrite : bool, default=False
+            Whether a file that holds something else may be replaced: facts that were filled in would be lost.
 
         Returns
         -------
         text : str or None
+
+        Raises
+        ------
+        FileExistsError
+            If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(json_of(self), path)
+        return _written(json_of(self), path, overwrite)
 
     @classmethod
     def from_json(cls, source: Any) -> "Schema":
@@ -154,7 +162,7 @@ class Schema(Mapping):
         """
         return cls(columns_of_json(source))
 
-    def to_yaml(self, path: Any = None) -> str | None:
+    def to_yaml(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as YAML text, made to be edited, or write it to a file.
 
         It holds what `to_json` does; beside what is still open stands a comment with TODO. Needs PyYAML
@@ -163,12 +171,19 @@ class Schema(Mapping):
         Parameters
         ----------
         path : str or path-like, default=None
+        overwrite : bool, default=False
+            Whether a file that holds something else may be replaced: facts that were filled in would be lost.
 
         Returns
         -------
         text : str or None
+
+        Raises
+        ------
+        FileExistsError
+            If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(yaml_of(self), path)
+        return _written(yaml_of(self), path, overwrite)
 
     @classmethod
     def from_yaml(cls, source: Any) -> "Schema":
@@ -284,8 +299,14 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def _written(text: str, path: Any) -> str | None:
+def _written(text: str, path: Any, overwrite: bool) -> str | None:
     if path is None:
         return text
-    Path(path).write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    file, written = Path(path), (text if text.endswith("\n") else text + "\n").encode()
+    if not overwrite and file.exists() and file.read_bytes() != written:
+        raise FileExistsError(
+            f"path must be a new file, but {shown(str(path))} holds something else, maybe facts that were filled in; give another path, or "
+            "overwrite=True."
+        )
+    file.write_bytes(written)
     return None

@@ -27,8 +27,14 @@ def json_of(columns: _Columns) -> str:
 def columns_of_json(source: Any) -> dict[Any, Any]:
     """Read the columns of a schema from a file, its text, or what it parses to."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
-        source = Path(source).read_text(encoding="utf-8")
+        source = _text_of(source)
     return _columns_of(json.loads(source) if isinstance(source, str) else source)
+
+
+def _text_of(path: Any) -> str:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"source must be a file or its text, but there is no file {shown(str(path))}; correct the path.")
+    return Path(path).read_text(encoding="utf-8")
 
 
 def columns_of_file(path: Any) -> dict[Any, Any]:
@@ -48,7 +54,7 @@ def columns_of_yaml(source: Any) -> dict[Any, Any]:
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source must be a file of YAML or its text, got {shown(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
-        source = Path(source).read_text(encoding="utf-8")
+        source = _text_of(source)
     try:
         told = yaml.load(source, _loader(yaml))
     except (yaml.YAMLError, ValueError) as error:  # of a date that is none, ValueError

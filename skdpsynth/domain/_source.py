@@ -153,7 +153,7 @@ def open_source(X: Any, name: str = "X", texts: Collection[Any] = ()) -> Any:
     """
     if isinstance(X, np.ndarray) or issparse(X) or is_pandas(X):
         return None
-    if isinstance(X, RemoteTable):
+    if isinstance(X, RemoteTable | Source):
         return X
     if X is None:
         raise TypeError(f"{name} must be a table, got None; pass an array, a data frame, or {FILES}.")

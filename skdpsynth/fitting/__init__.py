@@ -9,7 +9,7 @@ from skdpsynth.fitting._fit import PrivateEstimator
 from skdpsynth.fitting._levels import buy_levels as buy_levels
 from skdpsynth.fitting._levels import warn_of_few as warn_of_few
 from skdpsynth.fitting._levels import without_levels_share as without_levels_share
-from skdpsynth.fitting._parts import check_part, check_rows_of_part, clone_part, fit_part, seed_from
+from skdpsynth.fitting._parts import check_part, check_rows_of_part, clone_part, fit_part, opened_part, seed_from
 from skdpsynth.fitting._set_aside import set_aside as set_aside
 
 __all__ = ["Budget", "Facts", "Plan", "PrivateEstimator"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsynth._change import Query
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.privacy import Discovery, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
+from skdpsynth.privacy import Discovery, DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism
 from skdpsynth.statistics import RowCount
 
 COUNT_SHARE = Fraction(1, 20)  # of the budget, for the number of rows where it is private
@@ -58,6 +58,11 @@ class Budget:
         return budget
 
     @property
+    def rows_per_unit(self) -> int:
+        """The most rows of one unit of privacy, which all noise covers."""
+        return self.accountant.rows_per_unit
+
+    @property
     def accountant(self) -> PrivacyAccountant:
         """The accountant of this fit."""
         if not isinstance(self._account, PrivacyAccountant):
@@ -97,13 +102,40 @@ class Budget:
         """
         return self.accountant.release_discovered(tables, chosen, self.rng.child(name), name=name)
 
-    def number_of_rows(self, count: RowCount) -> tuple[int, float, Any]:
-        """Release the private number of rows; return it (at least 1), its expected error, and the epsilon that is left."""
-        share, rest = split_exactly(self.accountant.remaining, [COUNT_SHARE, 1 - COUNT_SHARE])
+    def choose(self, utilities: Query, share: PrivacyLoss, name: str) -> int:
+        """Charge a pure share, and return the number of a candidate that is chosen by exact utilities.
+
+        Parameters
+        ----------
+        utilities : Query
+            One of each candidate.
+        share : PrivacyLoss
+        name : str
+            Of the choice, for the ledger.
+        """
+        return self.accountant.release_choice(utilities.values, utilities.change, self.rng.child(name), name=name, loss=share)
+
+    def part(self, share: PrivacyLoss, name: str, group: str | None = None) -> "Budget":
+        """Charge a share, and return it as a budget of its own, with its own noise.
+
+        Parameters
+        ----------
+        share : PrivacyLoss
+            In epsilon.
+        name : str
+            What it is for, or, within a group, whose rows it is for.
+        group : str, default=None
+            Parts of one group hold disjoint rows: together they cost the largest of them.
+        """
+        return Budget(self.accountant.child(share.epsilon, share.delta, name=name, group=group), self.rng.child(name), self.told)
+
+    def number_of_rows(self, count: RowCount, share: PrivacyLoss) -> tuple[int, float]:
+        """Release the private number of rows at a share of the budget; return it (at least 1), and its expected error at most."""
         query = count.query(self.relation)
-        chosen = mechanism(query.change, PrivacyLoss(epsilon=share), ("laplace",))
+        chosen = mechanism(query.change, share)
         noisy = self.answer(query, chosen, "number of rows")
-        return max(1, int(noisy[0])), float(chosen.noise.mean_absolute()), rest  # type: ignore[attr-defined]
+        error = chosen.noise.mean_absolute() if isinstance(chosen.noise, DiscreteLaplace) else chosen.deviation
+        return max(1, int(noisy[0])), float(error)
 
     def warn(self, message: str, category: type[Warning] = SmallSampleWarning) -> None:
         """Note a warning that follows from what was released."""

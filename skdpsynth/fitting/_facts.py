@@ -17,6 +17,7 @@ _LARGEST_PROMISE = 20  # of epsilon: at more, what one row adds is hardly hidden
 _USUAL_DELTA = Fraction(1, 10**6)
 _SEVERAL = 3  # times less noise that make a delta worth a word
 _LARGEST_EPSILON = 1024  # beyond, a row has more cells than its neighbours can tell apart
+_GUIDE = "See the guide: Choosing epsilon, delta, relation and unit."
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Facts:
         The columns whose levels are still to be bought.
     rho : {None, "gaussian", "zcdp"}
         What all that is released must be charged in, because a public fact was bought so; None: as the plan decides.
+    rows_per_unit : int
+        The most rows of one unit of privacy, which all noise covers; 1 where the unit is the row.
     count_error : float
         Expected absolute error of `n_samples`; 0 where it is public.
     told : list of (str, type)
@@ -57,6 +60,7 @@ class Facts:
     unknown: Any = None
     unlisted: tuple[int, ...] = ()
     rho: str | None = None
+    rows_per_unit: int = 1
     count_error: float = 0.0
     told: list = field(default_factory=list, compare=False)
 
@@ -68,12 +72,16 @@ class Facts:
     @property
     def share(self) -> PrivacyLoss:
         """The whole budget as a loss."""
-        return PrivacyLoss(self.epsilon, self.delta)
+        return PrivacyLoss(self.epsilon, self.delta, rows=self.rows_per_unit)
+
+    def pure(self, epsilon: Any) -> PrivacyLoss:
+        """Return a part of the budget, this epsilon, as a loss."""
+        return PrivacyLoss(epsilon=epsilon, rows=self.rows_per_unit)
 
     @property
     def size(self) -> float:
-        """Epsilon times the number of rows, capped: what depths and numbers of cells follow from."""
-        return public_size(self.epsilon, self.n_samples or 1)
+        """Epsilon times the number of rows, over the rows of a unit, capped: what depths and numbers of cells follow from."""
+        return public_size(self.epsilon / self.rows_per_unit, self.n_samples or 1)
 
     def warn(self, message: str, category: type[Warning] = SmallSampleWarning) -> None:
         """Note a warning; it is issued before the charge where it is known by then, else when the fit is done."""
@@ -89,7 +97,7 @@ class Facts:
         if _LARGEST_PROMISE < self.epsilon < math.inf:
             self.warn(
                 f"epsilon={float(self.epsilon):g} is above {_LARGEST_PROMISE}: what is released may show nearly all of a row; common "
-                "choices lie between 0.1 and 10, and epsilon=float('inf') says plainly that nothing is private.",
+                f"choices lie between 0.1 and 10, and epsilon=float('inf') says plainly that nothing is private. {_GUIDE}",
                 BudgetWarning,
             )
 
@@ -98,7 +106,7 @@ class Facts:
         if self.n_samples is not None and self.delta * self.n_samples > 1:
             self.warn(
                 f"delta={float(self.delta):g} is above 1 / n_samples, with n_samples={self.n_samples}: such a promise allows to publish a "
-                f"row as it is; use delta={float(self.usual_delta):g} or less.",
+                f"row as it is; use delta={float(self.usual_delta):g} or less. {_GUIDE}",
                 BudgetWarning,
             )
 
@@ -118,7 +126,8 @@ class Facts:
         if not self.delta and deviation >= _SEVERAL * with_delta > 0:
             self.warn(
                 f"With delta={float(self.usual_delta):g} the noise on {self.n_features} features would be "
-                f"{deviation / with_delta:.3g} times smaller than with delta=0; give a delta unless the promise must be a pure one.",
+                f"{deviation / with_delta:.3g} times smaller than with delta=0; give a delta unless the promise must be a pure one. "
+                f"{_GUIDE}",
                 BudgetWarning,
             )
 
@@ -134,8 +143,8 @@ class Plan:
     Attributes
     ----------
     rho : {None, "gaussian", "zcdp"}
-        Where all that is released is charged in rho, as what: then a public fact that is bought before may be too. A plan keeps to
-        `Facts.rho` where that is not None.
+        Where all that is released is charged in rho, as what: then a public fact that is bought before may be too, and a shared accountant
+        is charged rho, which covers nothing else. A plan keeps to `Facts.rho` where that is not None.
     spends_delta : bool
         Whether the delta of the budget is needed: `Mechanism.spends_delta` tells of one release. Where the number of rows is private
         the plan is made twice, and delta is charged with the first.
@@ -151,6 +160,15 @@ def check_useful(epsilon: Any) -> Any:
     if exact < _SMALLEST_EPSILON:
         raise ValueError(f"epsilon must be at least 1e-9, got {shown(epsilon)}: less has no use; common choices lie between 0.1 and 10.")
     return exact
+
+
+def check_useful_rows(epsilon: Any, n_rows: int) -> None:
+    """Refuse units of so many rows that the noise for them leaves 64 bits."""
+    if epsilon / n_rows < _SMALLEST_EPSILON:
+        raise ValueError(
+            f"max_rows_per_unit must be at most epsilon * 1e9, got {n_rows} with epsilon={float(epsilon):g}: the noise on each count grows "
+            "with it; use a smaller one."
+        )
 
 
 def public_size(epsilon: Any, n_samples: int) -> float:

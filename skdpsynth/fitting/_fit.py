@@ -12,21 +12,35 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth._checks import is_whole, shown, warn
 from skdpsynth._locks import lock_of
-from skdpsynth.domain import Container, Rows, check_enough, has_private, made_up, open_numbers
-from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.domain import (
+    Container,
+    Counting,
+    Rows,
+    check_enough,
+    check_length,
+    has_private,
+    made_up,
+    open_numbers,
+    with_units,
+)
+from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting._bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
 from skdpsynth.fitting._facts import Facts, Plan, check_useful
 from skdpsynth.fitting._levels import without_levels_share
-from skdpsynth.fitting._set_aside import set_aside
+from skdpsynth.fitting._searched import REMARK, is_searched, words_of_search
+from skdpsynth.fitting._set_aside import kind_of_all, set_aside
+from skdpsynth.fitting._unit import check_rows_per_unit, unit_of
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEEDED,
     PrivacyAccountant,
     RandomBits,
-    check_accountant,
+    Unit,
     check_delta,
     check_neighboring,
+    is_durable,
+    opened_accountant,
     stream_of,
 )
 from skdpsynth.statistics import RowCount, pushed_sums, total
@@ -42,6 +56,12 @@ class Hand:
     group: str | None = None
     n_samples: int | None = None
     count_error: float = 0.0
+    rows_per_unit: int = 1
+
+    def told(self, facts: Facts) -> Facts:
+        """Return facts of the part with what it is handed."""
+        facts = replace(facts, rows_per_unit=self.rows_per_unit)
+        return facts if facts.n_samples is not None else replace(facts, n_samples=self.n_samples, count_error=self.count_error)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -64,6 +84,7 @@ class PrivateEstimator(BaseEstimator):
     _counts_rows = True  # whether a private number of rows is released before the plan is made
     _keeps_budget_open = False  # whether the budget is spent from after fit
     _buys_facts = True  # whether bounds and levels may be bought
+    _size_error: float  # expected absolute error of n_samples_; 0 where it is public
 
     @abstractmethod
     def _plan(self, facts: Facts) -> Plan:
@@ -74,7 +95,7 @@ class PrivateEstimator(BaseEstimator):
         """Release what the mechanism releases of the rows, and set the fitted attributes."""
 
     @final
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, unit: Any = None) -> Any:
         """Learn from rows under differential privacy; a refit forgets the fit before, and spends epsilon again.
 
         Parameters
@@ -86,22 +107,28 @@ class PrivateEstimator(BaseEstimator):
             an iterator of them.
         y : None
             Ignored.
+        unit : str, int or array-like of shape (n_samples,), default=None
+            Whom the budget protects: the name of the column of `X` that says whose row it is (in an array its number), which is left out
+            of all that is learned; or such labels. The first `max_rows_per_unit` rows of each label count, in their order, and rows
+            without one do not. None: each row is protected by itself.
 
         Returns
         -------
         self : object
         """
+        if isinstance(y, str):
+            raise ValueError(f"y is ignored and must not name a column, got {shown(y)}; for whose row each is, say unit={y!r}.")
         with lock_of(self):
-            for message, category in self._fit(X):
+            for message, category in self._fit(X, unit=unit):
                 warn(message, category)
         return self
 
-    def _fit(self, X: Any, hand: Hand | None = None) -> list:
+    def _fit(self, X: Any, hand: Hand | None = None, unit: Any = None) -> list:
         """Fit, or leave the object as it was; return the warnings that are not issued yet (of a part: all of them)."""
         blank = self._blank()
         before = {*vars(blank)}
         with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost the budget
-            told = blank._run(X, hand)
+            told = blank._run(X, hand, unit)
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))
         self.__dict__ = vars(blank)
         return told
@@ -112,32 +139,33 @@ class PrivateEstimator(BaseEstimator):
         vars(blank).update({name: value for name, value in vars(self).items() if name not in gone and not name.endswith("_")})
         return blank
 
-    def _run(self, X: Any, hand: Hand | None) -> list:
-        self._check_promise()
-        rows, facts = self._opened_rows(X)
-        if hand is not None and facts.n_samples is None:
-            facts = replace(facts, n_samples=hand.n_samples, count_error=hand.count_error)
+    def _run(self, X: Any, hand: Hand | None, labels: Any) -> list:
+        shared = self._check_promise()
+        unit = unit_of(labels, self._rows_per_unit, shared) if hand is None else None
+        rows, facts = self._opened_rows(X, labels)
+        if hand is not None:
+            facts = hand.told(facts)
         rng = stream_of(self.random_state) if hand is None else hand.rng
         is_private = facts.n_samples is None and self._counts_rows
         # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
         # before anything is charged.
         plan = self._plan(_made_up(facts, is_private) if is_private or facts.lacks_facts else facts)
         _check_plan(plan, type(self).__name__)
+        in_rho = kind_of_all(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
         if hand is None:
-            self._note_public_warnings(facts, rng.seeded)
-            if self.accountant is not None:
-                self.accountant.check_affordable(self.epsilon, self.delta if plan.spends_delta else 0, name=type(self).__name__)
-            _issue(facts.told)
-        budget = Budget.opened_late(partial(self._open_account, plan, hand), self.neighboring, rng, facts.told)
+            self._say_before_the_charge(facts, rng.seeded, plan, shared, in_rho)
+        budget = Budget.opened_late(partial(self._open_account, plan, hand, shared, unit, in_rho), self.neighboring, rng, facts.told)
         if is_private:
-            n_samples, error, rest = budget.number_of_rows(RowCount(rows.n_samples or 0))
-            facts = replace(facts, n_samples=n_samples, count_error=error, epsilon=rest)
+            aside = set_aside(facts, COUNT_SHARE, plan.rho)
+            n_samples, error = budget.number_of_rows(RowCount(rows.n_samples or 0), aside.loss)
+            facts = replace(aside.left_of(facts), n_samples=n_samples, count_error=error)
             facts.warn_if_delta_is_large()
         if facts.lacks_facts:
             rows, facts = self._with_facts(rows, facts, plan, budget)
             is_private = True
         if is_private:
             plan = self._planned_again(plan, facts)
+        self._size_error = facts.count_error
         if facts.n_samples is not None:
             self.n_samples_ = facts.n_samples
         with pushed_sums(rows):
@@ -150,13 +178,25 @@ class PrivateEstimator(BaseEstimator):
         self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
         return facts.told
 
+    def _say_before_the_charge(
+        self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None
+    ) -> None:
+        """Warn of what is known by now, and refuse what a shared budget has not left."""
+        self._note_public_warnings(facts, is_seeded)
+        if shared is not None:
+            delta = self.delta if plan.spends_delta else 0
+            shared.check_affordable(self.epsilon, delta, name=type(self).__name__, rho=in_rho)
+        _issue(facts.told)
+
     def _note_public_warnings(self, facts: Facts, is_seeded: bool) -> None:
         if is_seeded:
             facts.warn(SEEDED, InsecureRandomnessWarning)
         facts.warn_if_epsilon_is_large()
         facts.warn_if_delta_is_large()
-        if getattr(self, "schema", None) is None:
+        if getattr(self, "schema", None) is None and hasattr(self, "bounds"):  # a search has those of its estimator
             facts.warn_if_bounds_are_left(self.bounds, self._container)
+        if self.accountant is None and is_searched():
+            facts.warn(words_of_search(float(self.epsilon)), BudgetWarning)
 
     def _planned_again(self, first: Plan, facts: Facts) -> Plan:
         """Return the plan by the facts that were bought."""
@@ -167,18 +207,30 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
         return plan
 
-    def _opened_rows(self, X: Any) -> tuple[Rows, Facts]:
+    def _opened_rows(self, X: Any, unit: Any) -> tuple[Rows, Facts]:
         """Open and count the rows, and tell what is public about them.
 
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
+        X, labels = (X, None) if unit is None else with_units(X, unit, self._rows_per_unit)
         rows, more = self._read(X)
+        if labels is not None:
+            check_length(labels, rows.n_samples)
+            rows = rows.only(self._first_rows(labels))
         n_samples = rows.n_samples
         if n_samples is None or not (rows.are_held or self.neighboring == "replace_one"):
             n_samples = total(rows, RowCount.over()).n_samples
         check_enough(n_samples, self._least_rows)
         return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
+
+    def _first_rows(self, labels: Any) -> np.ndarray:
+        """Return which rows in memory count: the first ones of each unit."""
+        return Counting(self._rows_per_unit).kept(labels)
+
+    @property
+    def _rows_per_unit(self) -> int:
+        return int(getattr(self, "max_rows_per_unit", 1))
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         """Open a table of numbers; return its rows, and what else is public about it."""
@@ -209,38 +261,47 @@ class PrivateEstimator(BaseEstimator):
         return rows, aside.left_of(replace(facts, box=self._container.box((low, high), facts.n_features), unknown=None))
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
-        is_public = self.neighboring == "replace_one"
+        public = n_samples if self.neighboring == "replace_one" else None
         epsilon, delta = check_useful(self.epsilon), check_delta(self.delta)
-        return Facts(epsilon, delta, self.neighboring, n_samples if is_public else None, n_features, **more)
+        return Facts(epsilon, delta, self.neighboring, public, n_features, rows_per_unit=self._rows_per_unit, **more)
 
     @property
     def _least_rows(self) -> int:
         """An empty table is a neighbour of one row under add/remove, so it must fit too."""
         return 1 if self.neighboring == "replace_one" else 0
 
-    def _check_promise(self) -> None:
-        """Check the parameters that every private estimator has, but for bounds."""
+    def _check_promise(self) -> PrivacyAccountant | None:
+        """Check the parameters that every private estimator has, but for bounds; return the shared accountant."""
         check_useful(self.epsilon)
         check_delta(self.delta)
         check_neighboring(self.neighboring)
-        check_accountant(self.accountant)
+        shared = opened_accountant(self.accountant)
+        check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), self.epsilon)
         n_jobs = getattr(self, "n_jobs", None)
         if n_jobs is not None and (n_jobs == 0 or not is_whole(n_jobs, -math.inf)):
             raise ValueError(f"n_jobs must be None or an integer that is not 0, got {shown(n_jobs)}; -1 takes all processors.")
-        if self.accountant is not None and self.accountant.neighboring != self.neighboring:
+        if shared is not None and shared.neighboring != self.neighboring:
             raise ValueError(
-                f"accountant counts under {self.accountant.neighboring!r}, but neighboring is {self.neighboring!r}; "
-                "use one relation for both."
+                f"accountant counts under {shared.neighboring!r}, but neighboring is {self.neighboring!r}; use one relation for both."
             )
+        return shared
 
-    def _open_account(self, plan: Plan, hand: Hand | None) -> PrivacyAccountant:
-        """Return the accountant of this fit: its own, or a child that charges the shared one at once."""
+    def _open_account(
+        self, plan: Plan, hand: Hand | None, shared: PrivacyAccountant | None, unit: Unit | None, in_rho: str | None
+    ) -> PrivacyAccountant:
+        """Return the accountant of this fit: its own, or a child that charges the shared one at once, in rho if all of the fit is."""
         delta = self.delta if plan.spends_delta else 0
         if hand is not None:
-            return hand.budget.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group)
-        if self.accountant is None:
-            return PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring)
-        return self.accountant.child(self.epsilon, delta, name=type(self).__name__)
+            # Members of a group may be of several kinds, of which only those in epsilon cost their largest.
+            rho = None if hand.group is not None else in_rho
+            own = hand.budget.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group, rho=rho)
+        elif shared is None:
+            own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
+            own.remark = REMARK if is_searched() else None
+        else:
+            own = shared.child(self.epsilon, delta, name=type(self).__name__, rho=in_rho, unit=unit)
+        own._planned = True  # the plan has fixed what each step costs
+        return own
 
     def save(self, path: Any) -> None:
         """Write this estimator to a file that `skdpsynth.load` reads, without code in it and without a seed.
@@ -254,10 +315,12 @@ class PrivateEstimator(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         shared = state.get("accountant")
-        if "accountant_" in state and shared is not None and not shared.closed:
-            # A fitted estimator keeps what was spent, as a record; the open budget stays where it is.
-            state["accountant"] = shared.record()
-        return state
+        if "accountant_" not in state or shared is None or getattr(shared, "closed", False):
+            return state
+        # A fitted estimator keeps what was spent, as a record; the open budget stays where it is. Of a ledger in a file it is what this
+        # fit spent: the lines of others, and the path, are nobody's business who gets the model.
+        is_shared = isinstance(shared, PrivacyAccountant) and not is_durable(shared)
+        return {**state, "accountant": (shared if is_shared else self.accountant_).record()}
 
 
 def _check_plan(plan: Any, name: str) -> None:

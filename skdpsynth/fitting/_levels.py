@@ -33,7 +33,7 @@ def buy_levels(total: Any, columns: Sequence[int], facts: Facts, budget: Budget)
     budget : Budget
     """
     epsilon, _ = split_exactly(facts.epsilon, [LEVELS_SHARE, 1 - LEVELS_SHARE])
-    share = PrivacyLoss(epsilon, 0 if epsilon == math.inf else facts.delta * LEVELS_SHARE)
+    share = PrivacyLoss(epsilon, 0 if epsilon == math.inf else facts.delta * LEVELS_SHARE, rows=facts.rows_per_unit)
     return budget.discover(total(Occurrences.over(columns)).tables, discovery(budget.relation, len(columns), share), "levels")
 
 

@@ -40,7 +40,12 @@ def check_part(part: Any, facts: Facts) -> Any:
 
     A synthesizer of a caller that cannot plan is fitted to made-up rows instead.
     """
-    part.set_params(**_settings(facts))
+    part.set_params(**_settings(part, facts))
+    if facts.rows_per_unit > 1 and not isinstance(part, PrivateEstimator):
+        raise ValueError(
+            f"max_rows_per_unit must be 1 for a synthesizer that is no PrivateEstimator, got {facts.rows_per_unit}: whether the noise of "
+            f"{type(part).__name__} covers so many rows is not known."
+        )
     if isinstance(part, PrivateEstimator):
         part._check_promise()
         return part._plan(facts)
@@ -49,10 +54,17 @@ def check_part(part: Any, facts: Facts) -> Any:
     return None
 
 
-def _settings(facts: Facts) -> dict[str, Any]:
+def opened_part(part: PrivateEstimator, X: Any) -> tuple[Rows, dict[str, Any]]:
+    """Let a part read a table, and remember its columns; return its rows, and what else is public about them, as fields of `Facts`."""
+    return part._read(X)
+
+
+def _settings(part: Any, facts: Facts) -> dict[str, Any]:
     box = facts.box
-    bounds = {} if box is None else {"bounds": (box.low, box.high)}
-    return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **bounds}
+    settings: dict[str, Any] = {} if box is None else {"bounds": (box.low, box.high)}
+    if "max_rows_per_unit" in part.get_params(deep=False):
+        settings["max_rows_per_unit"] = facts.rows_per_unit
+    return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **settings}
 
 
 def check_rows_of_part(part: Any, rows: Rows) -> None:
@@ -79,11 +91,11 @@ def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | 
     group : str, default=None
         Parts of one group hold disjoint rows.
     """
-    part.set_params(**_settings(facts))
+    part.set_params(**_settings(part, facts))
     name = type(part).__name__ if name is None else name
     rng = budget.rng.child(name)
     if isinstance(part, PrivateEstimator):
-        part._fit(rows, Hand(budget, rng, name, group, facts.n_samples, facts.count_error))
+        part._fit(rows, Hand(budget, rng, name, group, facts.n_samples, facts.count_error, facts.rows_per_unit))
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
         part.set_params(accountant=child, random_state=rng.random_state()).fit(_clipped(rows, facts) if isinstance(rows, Rows) else rows)

@@ -1,6 +1,7 @@
 """A part of a budget for public facts that are bought before a plan can be made."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -49,7 +50,7 @@ def set_aside(facts: Facts, part: Fraction, rho: str | None) -> SetAside:
         What all of the rest is charged in, as `Plan` says.
     """
     first, rest = split_exactly(facts.epsilon, [part, 1 - part])
-    pure = SetAside(PrivacyLoss(epsilon=first), rest)
+    pure = SetAside(facts.pure(first), rest)
     if rho is None or facts.epsilon == math.inf:
         return pure
     is_gaussian = rho == "gaussian"
@@ -59,4 +60,22 @@ def set_aside(facts: Facts, part: Fraction, rho: str | None) -> SetAside:
         return pure  # a delta that is large beside epsilon pays for rho alone, so that no epsilon tells what is left
     # What the rest will take of it, to the last digit, and what that leaves.
     bought = whole - rho_of_epsilon(rest, facts.delta, gaussian=is_gaussian)
-    return SetAside(PrivacyLoss(rho=bought, gaussian=True), rest, rho)
+    return SetAside(PrivacyLoss(rho=bought, gaussian=True, rows=facts.rows_per_unit), rest, rho)
+
+
+def kind_of_all(facts: Facts, parts: Sequence[Fraction], rho: str | None) -> str | None:
+    """Return what all of a fit is charged in, if that is rho: what follows from the plan, and the parts set aside before, in turn.
+
+    Parameters
+    ----------
+    facts : Facts
+        Of the whole budget.
+    parts : sequence of Fraction
+        The shares of the public facts that are bought, each of what the one before leaves.
+    rho : {None, "gaussian", "zcdp"}
+        What all of the rest is charged in, as `Plan` says.
+    """
+    for part in parts:
+        aside = set_aside(facts, part, rho)
+        facts, rho = aside.left_of(facts), aside.rho
+    return None if facts.unlisted else rho

@@ -2,13 +2,22 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.persistence import savable
+
+_ROWS = 1 << 16  # that are drawn at once
+
+
+class Uniforms(Protocol):
+    """What makes independent uniform numbers of [0, 1), as a numpy Generator does."""
+
+    def random(self, shape: tuple[int, int]) -> Any:
+        """Return an array of them."""
 
 
 @savable
@@ -32,21 +41,22 @@ class LatentLinks:
     thresholds: Mapping[Hashable, np.ndarray]
 
     @classmethod
-    def of(cls, schema: Schema, counts: Mapping[Hashable, np.ndarray], n_samples: int) -> "LatentLinks":
+    def of(cls, schema: Schema, counts: Mapping[Hashable, np.ndarray], n_samples: int | None) -> "LatentLinks":
         """Make thresholds of noisy counts.
 
         Parameters
         ----------
         schema : Schema
         counts : dict
-            Of each ordinal column that may not be missing, those of its levels (of two levels: that of the first).
-        n_samples : int
-            Public.
+            Of each ordinal column that may not be missing, those of its levels (of two levels that of the first, where the number of rows
+            is public).
+        n_samples : int or None
+            Public. None: the counts tell how many rows there are.
         """
         thresholds = {}
         for name, noisy in counts.items():
             kept = np.clip(noisy, 0, n_samples).astype(float)
-            kept = np.append(kept, n_samples - kept) if len(kept) == 1 else kept
+            kept = np.append(kept, n_samples - kept) if n_samples is not None and len(kept) == 1 else kept
             total = kept.sum()
             share = kept / total if total > 0 else np.full(len(kept), 1 / len(kept))
             edge = 1 / (2 * max(total, 1.0))
@@ -61,25 +71,46 @@ class LatentLinks:
             for name, kind in self.schema.items()
         ]
 
-    def latent(self, values: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    def latent(self, values: Sequence[np.ndarray], rng: Uniforms) -> np.ndarray:
         """Draw the latent columns of each row, within ``[-edge, edge]``.
 
-        A row's draw depends on the row and the released thresholds alone, so neighbours stay neighbours.
+        A row's draw is a function of the row, the released thresholds and numbers of its own, which are independent of those of other
+        rows. So replacing a row replaces one latent row; and where one is added, the others keep the law that they had, and one more comes.
+
+        Parameters
+        ----------
+        values : list of ndarray of shape (n_samples,)
+        rng : object with ``random``
+            A numpy Generator, or whatever else makes independent uniform numbers.
         """
-        blocks = []
-        for (name, kind), column in zip(self.schema.items(), values, strict=True):
+        parts = [np.empty((0, sum(self.widths)))]
+        for start in range(0, len(values[0]), _ROWS):
+            part = [column[start : start + _ROWS] for column in values]
+            parts.append(self._latent(part, rng.random((len(part[0]), sum(self._n_uniform)))))
+        return np.concatenate(parts)
+
+    @property
+    def _n_uniform(self) -> list[int]:
+        """How many uniform numbers each column of a row takes."""
+        return [
+            2 * kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes
+            for name, kind in self.schema.items()
+        ]
+
+    def _latent(self, values: Sequence[np.ndarray], uniform: np.ndarray) -> np.ndarray:
+        blocks, own = [], np.split(uniform, np.cumsum(self._n_uniform)[:-1], axis=1)
+        for (name, kind), column, u in zip(self.schema.items(), values, own, strict=True):
             if isinstance(kind, Continuous):
                 missing = np.isnan(column)
                 x = np.where(missing, kind.midpoint, column)
                 blocks.append(self.edge * (2 * (x - kind.low) / (kind.high - kind.low) - 1)[:, None])
                 if kind.nullable:
-                    blocks.append(_utilities(missing.astype(np.int64), 2, rng))
+                    blocks.append(_utilities(missing.astype(np.int64), u))
             elif name in self.thresholds:
                 upto = np.concatenate([[0.0], ndtr(self.thresholds[name]), [1.0]])
-                u = upto[column] + rng.random(len(column)) * (upto[column + 1] - upto[column])
-                blocks.append(ndtri(u)[:, None])
+                blocks.append(ndtri(upto[column] + u[:, 0] * (upto[column + 1] - upto[column]))[:, None])
             else:
-                blocks.append(_utilities(column, kind.n_codes, rng))
+                blocks.append(_utilities(column, u))
         return np.clip(np.hstack(blocks), -self.edge, self.edge)
 
     def values(self, latent: np.ndarray, scale: np.ndarray, centre: np.ndarray) -> list[np.ndarray]:
@@ -107,16 +138,17 @@ class LatentLinks:
         return out
 
 
-def _utilities(codes: np.ndarray, n_codes: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw latent utilities of the codes but the first, equation (6): all below 0 for code 0, else the code's is largest and above 0.
+def _utilities(codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Make latent utilities of the codes but the first, equation (6): all below 0 for code 0, else the code's is largest and above 0.
 
-    The largest of k normals, given that it is above 0, is m with Phi(m)**k uniform on (2**-k, 1); the others are normals below it.
+    The largest of k normals, given that it is above 0, is m with Phi(m)**k uniform on (2**-k, 1); the others are normals below it. So
+    each row takes k + 1 uniform numbers.
     """
-    k = n_codes - 1
+    k = uniform.shape[1] - 1
     floor = 0.5**k
-    largest = ndtri((floor + rng.random(len(codes)) * (1 - floor)) ** (1 / k))
+    largest = ndtri((floor + uniform[:, 0] * (1 - floor)) ** (1 / k))
     top = np.where(codes == 0, 0.0, largest)
-    utilities = ndtri(np.maximum(rng.random((len(codes), k)) * ndtr(top)[:, None], 1e-300))
+    utilities = ndtri(np.maximum(uniform[:, 1:] * ndtr(top)[:, None], 1e-300))
     rows = np.flatnonzero(codes)
     utilities[rows, codes[rows] - 1] = largest[rows]
     return utilities

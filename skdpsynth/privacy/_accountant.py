@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -13,18 +13,26 @@ from skdpsynth._checks import shown
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
+from skdpsynth.privacy._attack import AttackRisk, risk_of
 from skdpsynth.privacy._discovery import Discovery, checked_tables
-from skdpsynth.privacy._ledger import Ledger, LedgerEntry, Refused
+from skdpsynth.privacy._events import dp_events
+from skdpsynth.privacy._ledger import Ledger, LedgerEntry, Overtaken, Refused
+from skdpsynth.privacy._ledger_file import LedgerFile
+from skdpsynth.privacy._ledger_place import existing
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, as_loss, check_delta, check_epsilon, check_neighboring, split_exactly
 from skdpsynth.privacy._mechanism import check_covered
 from skdpsynth.privacy._noise import Noise, exact
-from skdpsynth.privacy._presentation import frame_of, lines_of, noise_of, refusal
+from skdpsynth.privacy._optimal import losses_of_child, optimal_loss
+from skdpsynth.privacy._presentation import LARGER, refusal
 from skdpsynth.privacy._random import RandomBits
+from skdpsynth.privacy._records import LedgerKeeper, checked_words
+from skdpsynth.privacy._selection import checked_utilities, permute_and_flip
 from skdpsynth.privacy._standing import StandingRelease, taken_up
+from skdpsynth.privacy._unit import Unit, check_unit
 
 
 @savable
-class PrivacyAccountant:
+class PrivacyAccountant(LedgerKeeper):
     """Keep a privacy budget: charge a release first, then draw its noise.
 
     Parameters
@@ -36,6 +44,15 @@ class PrivacyAccountant:
         The delta of the budget; above 0 it admits losses in rho, those of Gaussian noise among them.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         The relation that every loss here is stated under.
+    ledger : str or path-like, default=None
+        A file that keeps what was spent, for all programs that use the same data: it is made if it is not there, and refused if it was
+        made with another budget or relation. None: the ledger is in memory, and goes with this process.
+    dataset : str, default=None
+        What you call the data set: each entry says so. None: what the maker of the `ledger` called it.
+    note : str, default=None
+        What else each entry shall say. It may be changed later.
+    unit : Unit, default=None
+        Whom every loss here protects. None: the row; children may then have units of their own.
 
     Attributes
     ----------
@@ -46,23 +63,37 @@ class PrivacyAccountant:
         bound by the conversion of their sum, which is smaller if all are of Gaussian noise.
     spent_delta : Fraction
         Delta spent so far.
+    remark : str or None
+        What its text says besides: that of a fit within a search tells that other fits are not in it.
     ledger : tuple of LedgerEntry
         What was charged, in order.
+    rows_per_unit : int
+        The most rows of one unit, which every noise must cover.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its domain.
+        If a parameter is out of its domain, or not that of the `ledger`.
+    LedgerError
+        If the file of the `ledger` cannot be used; nothing is drawn then.
     BudgetExceededError
         By `spend`, `release` and `child` when the cost exceeds what remains; then nothing is charged or drawn.
 
     Notes
     -----
-    How much each loss is may be chosen as one goes, by what was released before, as long as all are of one kind: pure, of Gaussian
-    noise [1]_ [2]_, or zCDP [3]_. Of mixed kinds, fix the shares in advance. Releases themselves may always follow from earlier ones.
+    How much each loss is may be chosen as one goes, by what was released before, as long as all are of one kind: pure, of Gaussian noise
+    [1]_ [2]_, or zCDP [3]_. Losses in epsilon may also come before all in rho. One that comes after them, or zCDP after Gaussian noise, is
+    refused, because its turn could follow from noise that was seen, and every possible turn would have a delta of its own. To spend on
+    several kinds by turns, fix their shares first: give each kind a `child`. One made with ``rho="zcdp"`` takes pure losses too, and
+    counts all of them in rho, in any order: many small ones add up to less so. What was spent before the budget is used up, and epsilon
+    at another delta, are those of losses that were fixed in advance. Curves of several fits are never composed: no such filter is proved.
 
-    It lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
+    In memory it lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.
+
+    With a `ledger` any number of processes and threads may spend, forked ones and those of ``n_jobs`` too: a charge is one transaction,
+    which is on the disk before anything is drawn. So what breaks afterwards has been paid for, and what was drawn too. A pickle of it
+    names the file, and goes on with it where it is loaded; a record holds what was charged, and no path.
 
     References
     ----------
@@ -80,31 +111,81 @@ class PrivacyAccountant:
     ...     np.array([120, 80]), DiscreteLaplace(2 / count_share), check_rng(None), name="counts", loss=count_share)
     >>> accountant.spent, accountant.remaining
     (Fraction(1, 4), Fraction(3, 4))
+
+    A ledger that outlives the program:
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "budget.db"
+    ...     PrivacyAccountant(1.0, ledger=path, dataset="visits of 2026").spend(0.25, name="counts")
+    ...     PrivacyAccountant(1.0, ledger=path).remaining
+    Fraction(3, 4)
     """
 
-    def __init__(self, epsilon: Any, delta: Any = 0.0, *, neighboring: str = "replace_one") -> None:
+    remark: str | None = None
+    _planned = False  # whether the shares of all kinds of losses were fixed before the first
+    unit: Unit | None = None  # also of records from before there were units
+
+    def __init__(
+        self,
+        epsilon: Any,
+        delta: Any = 0.0,
+        *,
+        neighboring: str = "replace_one",
+        ledger: Any = None,
+        dataset: str | None = None,
+        note: str | None = None,
+        unit: Unit | None = None,
+    ) -> None:
         self.epsilon = check_epsilon(epsilon)
         self.delta = check_delta(delta)
         self.neighboring = check_neighboring(neighboring)
+        self.dataset, self.note = checked_words("dataset", dataset), checked_words("note", note)
+        self.unit = check_unit(unit)
         self._entries = Ledger()
-        self._account: int | None = None  # in the ledger: the entry that charged for this, of a child
+        self._account = None  # in the ledger: the entry that charged for this, of a child
         self._closed = False
         self._process = os.getpid()
-        self._resumable: list[LedgerEntry] = []  # of a reopened record: charges that a mechanism may go on under
+        self._resumable = []  # of a reopened record: charges that a mechanism may go on under
+        self._newest = None  # the newest entry, where nobody else may charge this account unseen
+        self._first = None  # of a stream that went on: its first account
+        self._place = None  # of a checkpoint: where to go on
+        if ledger is not None and unit is not None:
+            raise ValueError(
+                f"unit must be None for a ledger in a file, which holds fits of several units, got {unit}; give a child the unit."
+            )
+        if ledger is not None:
+            file = LedgerFile.opened(ledger, (self.epsilon, self.delta, self.neighboring), self.dataset)
+            self._entries, self.dataset = file, file.dataset if self.dataset is None else self.dataset
+
+    @classmethod
+    def at(cls, path: Any, *, dataset: str | None = None, note: str | None = None) -> "PrivacyAccountant":
+        """Return the accountant of a ledger in a file, with the budget that it was made with.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Of a ledger that exists.
+        dataset, note : str, default=None
+            As of the class.
+
+        Returns
+        -------
+        accountant : PrivacyAccountant
+
+        Raises
+        ------
+        LedgerError
+            If there is no file, or it cannot be used.
+        """
+        path = existing(path, "path")
+        epsilon, delta, neighboring = LedgerFile(path).promise
+        return cls(epsilon, delta, neighboring=neighboring, ledger=path, dataset=dataset, note=note)
 
     @property
-    def ledger(self) -> tuple[LedgerEntry, ...]:
-        """Entries in the order of their charge; one that charged for a child says where the child's noise came from."""
-        return tuple(map(self._entries.told, self._entries.entries(self._account)))
-
-    def parts_of(self, entry: LedgerEntry) -> tuple[LedgerEntry, ...]:
-        """Return what the child released that an entry charged for: none for any other entry."""
-        return tuple(map(self._entries.told, self._entries.entries(entry.id)))
-
-    @property
-    def closed(self) -> bool:
-        """Whether this is a record that can no longer be spent from."""
-        return self._closed
+    def rows_per_unit(self) -> int:
+        """The most rows of one unit."""
+        return 1 if self.unit is None else self.unit.rows
 
     @property
     def spent(self) -> Amount:
@@ -115,6 +196,58 @@ class PrivacyAccountant:
     def spent_delta(self) -> Fraction:
         """Delta spent so far: all of it, once there is a loss in rho."""
         return self._entries.total(self._account, self.delta)[1]
+
+    def epsilon_at(self, delta: Any) -> Amount:
+        """Return the epsilon at another delta of what was spent; infinite where there is none.
+
+        What was charged is a bound at every delta at once: so a ledger can be compared with one that has another delta.
+
+        Parameters
+        ----------
+        delta : number
+            In [0, 1). 0: what is pure of it, else infinite.
+
+        Returns
+        -------
+        epsilon : Fraction or inf
+            Rounded up.
+        """
+        return self._entries.sums(self._account).at(check_delta(delta))
+
+    def risk(self, fpr: Any = 0.01) -> AttackRisk:
+        """Return what the best attack on what was spent gains, against people of whom the attacker knows all else.
+
+        Parameters
+        ----------
+        fpr : number, default=0.01
+            The false alarms that the attacker allows, in [0, 1].
+
+        Returns
+        -------
+        risk : AttackRisk
+            Its text says it in words, of the unit that all entries protect, or else of one row. Exact for pure losses and for those of
+            Gaussian noise alone; an upper bound where they are mixed.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> accountant = PrivacyAccountant(1)
+        >>> accountant.spend(1, name="a histogram")
+        >>> accountant.risk(fpr=0.01).tpr.__round__(4)
+        0.0272
+        """
+        return risk_of(self._entries.sums(self._account), fpr, self.neighboring, self._protects(self._entries.entries(self._account)))
+
+    def to_dp_events(self) -> Any:
+        """Return what was charged as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.
+
+        It needs the extra ``accounting``. Each event is stated for the relation of this accountant, so leave that of an accountant of that
+        package as it is: ``PLDAccountant().compose(events).get_epsilon(1e-6)``. A pure epsilon is a ``DiscreteLaplaceDpEvent`` of
+        sensitivity 1, whose two losses are those of the worst mechanism of that epsilon; Gaussian noise is a
+        ``GaussianDpEvent``, zCDP a ``ZCDpEvent`` (which needs the ``RdpAccountant``), no noise a ``NonPrivateDpEvent``. There is none for
+        (epsilon, delta), which is an ``UnsupportedDpEvent``. What a child released stands in its place; of a group, its costliest member.
+        """
+        return dp_events(self._entries.snapshot(self._account), self._account)
 
     @property
     def remaining(self) -> Amount:
@@ -165,8 +298,9 @@ class PrivacyAccountant:
         loss : PrivacyLoss or number, default=None
             What the release costs. None: all that remains.
         change : Change, default=None
-            How far one row moves `values`, as `skdpsynth.statistics` tells it. The noise must cover it at `loss`, or nothing is
-            charged or drawn. None: the caller answers for the loss, and the ledger says that no change was stated.
+            How far one row moves `values`, as `skdpsynth.statistics` tells it. The noise must cover that of all rows of a unit at `loss`,
+            or nothing is charged or drawn. None: the caller answers for the loss, and the ledger says that no change was stated; not
+            where a unit may have several rows.
 
         Returns
         -------
@@ -174,8 +308,8 @@ class PrivacyAccountant:
             Sums wrap modulo 2**64, which is post-processing.
         """
         values = exact(values)
-        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
-        check_covered(noise, rng, change, loss, self.neighboring, name)
+        loss = self._rest() if loss is None else as_loss(loss)
+        check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
         noise.check_shape(values.shape)
         self._charge(self._entry(name, loss, noise, rng, change=change, n_values=values.size))
         return values + noise.sample(values.shape, rng)
@@ -199,9 +333,36 @@ class PrivacyAccountant:
             Of each table, in their own order.
         """
         tables = checked_tables(tables)
-        chosen.check(self.neighboring, len(tables), rng, name)
+        chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
         self._charge(self._entry(name, chosen.loss, chosen.noise, rng, change=units(self.neighboring, len(tables))))
         return [chosen.shown_levels(table, rng) for table in tables]
+
+    def release_choice(self, utilities: Any, change: Change, rng: RandomBits, *, name: str, loss: Any = None) -> int:
+        """Charge `loss`, then choose one of some candidates, preferably one of large utility: nothing else about the utilities leaves.
+
+        Parameters
+        ----------
+        utilities : int64 array of shape (n_candidates,)
+            Exact. Whole numbers, so that what a row moves is known exactly.
+        change : Change
+            How far one row moves them; its `sup`, D, counts. Candidates whose utility is less than the largest by ``2 D / epsilon`` are
+            chosen e times less often.
+        rng : SecureBits or SeededBits
+        name : str
+            What is chosen, for the ledger.
+        loss : PrivacyLoss or number, default=None
+            A pure one. None: all that remains.
+
+        Returns
+        -------
+        chosen : int
+            The number of a candidate.
+        """
+        utilities = checked_utilities(utilities)
+        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
+        choice = permute_and_flip(change.times(self.rows_per_unit), loss, self.neighboring, rng, name)
+        self._charge(self._entry(name, loss, choice, rng, change=change, n_values=1))
+        return choice.choose(utilities, rng)
 
     def standing(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, change: Change | None = None) -> StandingRelease:
         """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
@@ -221,8 +382,8 @@ class PrivacyAccountant:
         -------
         standing : object with ``release``
         """
-        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
-        check_covered(noise, rng, change, loss, self.neighboring, name)
+        loss = self._rest() if loss is None else as_loss(loss)
+        check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
         self._charge(self._entry(name, loss, noise, rng, change=change))
         return StandingRelease(self, noise, loss, rng)
 
@@ -250,13 +411,22 @@ class PrivacyAccountant:
             If this accountant was not made by `reopened`, or its record shows no such charge.
         """
         loss = as_loss(loss)
-        check_covered(noise, rng, change, loss, self.neighboring, name)
+        check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
         with lock_of(self):
             self.check_open(name)
             taken_up(self._resumable, name, loss)
         return StandingRelease(self, noise, loss, rng)
 
-    def child(self, epsilon: Any, delta: Any = 0.0, *, name: str, group: str | None = None) -> "PrivacyAccountant":
+    def child(
+        self,
+        epsilon: Any,
+        delta: Any = 0.0,
+        *,
+        name: str,
+        group: str | None = None,
+        rho: str | None = None,
+        unit: Unit | None = None,
+    ) -> "PrivacyAccountant":
         """Hand part of the budget to a new accountant; this one is charged at once and in full.
 
         Parameters
@@ -269,15 +439,67 @@ class PrivacyAccountant:
             Children of one group hold disjoint rows (parallel composition): together they cost the largest of them. Those of one
             name hold the same rows, and add. Under "replace_one" rows may be split by their public position. Under
             "add_or_remove_one" only by a value that each row carries, never by position: one row more shifts all that follow.
+        rho : {None, "gaussian", "zcdp"}, default=None
+            All that the child is charged will be in rho: that of Gaussian noise, or of zCDP. It then costs the most rho that converts to
+            its (epsilon, delta), and rho adds up: six Gaussian children of (0.5, 1e-7) cost 1.2 at a delta of 1e-6, and not 3. Where that
+            does not fit, as where this accountant has delta=0, it costs (epsilon, delta).
+        unit : Unit, default=None
+            Whom the child protects. None: whom this one does.
 
         Returns
         -------
         child : PrivacyAccountant
         """
-        child = PrivacyAccountant(epsilon, delta, neighboring=self.neighboring)
-        child._account = self._charge(self._entry(name, PrivacyLoss(child.epsilon, child.delta), group=group)).id
-        child._entries, child._process = self._entries, self._process
+        child = self._below(epsilon, delta, check_unit(unit, self.unit))
+        charged = self._charge_first(name, losses_of_child(child.epsilon, child.delta, rho, self.delta), group, unit=child.unit)
+        child._account, child._entries, child._process = charged.id, self._entries, self._process
         return child
+
+    def _below(self, epsilon: Any, delta: Any, unit: Unit | None) -> "PrivacyAccountant":
+        return PrivacyAccountant(epsilon, delta, neighboring=self.neighboring, dataset=self.dataset, note=self.note, unit=unit)
+
+    def children(self, losses: Any, delta: Any = 0.0, *, name: str) -> "list[PrivacyAccountant]":
+        """Hand parts of the budget that are fixed in advance to new accountants; together they cost the least epsilon that is possible.
+
+        This one is charged at once and in full, by optimal composition at `delta`: whatever comes of some of the children, all are paid
+        for. The children can be spent from in any order, and by turns.
+
+        Parameters
+        ----------
+        losses : sequence of PrivacyLoss or numbers
+            The budget of each child; a number is a pure epsilon. None in rho: those add up as they are.
+        delta : number, default=0.0
+            What is paid of delta so that epsilon is less, beyond the deltas of the losses. 0: the sum.
+        name : str
+            What the children are for.
+
+        Returns
+        -------
+        children : list of PrivacyAccountant
+
+        References
+        ----------
+        .. [1] Kairouz, Oh, Viswanath (2015), "The composition theorem for differential privacy".
+        .. [2] Murtagh, Vadhan (2016), "The complexity of computing the optimal composition of differential privacy".
+        .. [3] Vadhan, Zhang (2023), "Concurrent composition theorems for differential privacy".
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> accountant = PrivacyAccountant(3, 1e-6)
+        >>> children = accountant.children([0.1] * 20, 1e-6, name="questions")
+        >>> round(float(accountant.spent), 4), children[0].remaining
+        (1.7886, Fraction(1, 10))
+        """
+        if not isinstance(losses, Iterable):
+            raise ValueError(f"losses must be a sequence, one for each child, got {shown(losses)}; [0.1] * 12 makes twelve.")
+        parts = [as_loss(loss) for loss in losses]
+        whole = optimal_loss(parts, check_delta(delta))
+        # All that the children get is written below their one line, where nobody else can charge.
+        whole_budget = sum(part.epsilon for part in parts), sum(part.delta for part in parts)
+        both = self._below(*whole_budget, self.unit)
+        both._account, both._entries, both._process = self._charge(self._entry(name, whole)).id, self._entries, self._process
+        return [both.child(part.epsilon, part.delta, name=f"{name} {number}") for number, part in enumerate(parts, 1)]
 
     def fold(self, group: str, names: Any, *, into: str) -> None:
         """Replace entries of a group by one that costs the largest of them, so that the ledger of an endless stream stays short.
@@ -290,97 +512,39 @@ class PrivacyAccountant:
         into : str
             Name of the one entry; may be that of an earlier one, which is folded in.
         """
-        self._entries.fold(self._account, group, names, into)
+        with lock_of(self):
+            line = self._entries.fold(self._account, group, names, into, self._newest)
+            self._newest = self._newest if line is None or self._newest is None else line
 
     def was_charged(self, name: str, group: str) -> bool:
         """Return whether a group has a member of this name."""
         return self._entries.has_member(self._account, group, name)
 
-    def check_open(self, name: str) -> None:
-        """Raise unless this is open, and in the process that opened it."""
-        if self._closed:
-            raise BudgetExceededError(
-                f"{shown(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.",
-                None,
-                Fraction(0),
-            )
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                f"{shown(name)} cannot be charged in another process than the accountant's, where the charge would be lost; "
-                "use n_jobs=1, or threads."
-            )
-
-    def close(self) -> None:
-        """Make this a record: it can be read and pickled, but no longer spent from."""
-        with lock_of(self):  # not between the check and the charge of another thread: the record is complete
-            self._closed = True
-
-    def record(self) -> "PrivacyAccountant":
-        """Return a closed copy."""
-        copy = self._copied()
-        copy._closed = True
-        return copy
-
-    def reopened(self) -> "PrivacyAccountant":
-        """Return an open accountant that has spent what this record has: for a mechanism that goes on after it was saved and loaded.
-
-        Going on twice from one record is two releases of what follows, which together cost the sum.
-
-        Raises
-        ------
-        ValueError
-            If this is open: two open accountants would spend one budget twice.
-        """
-        if not self._closed:
-            raise ValueError("Only a closed record can be reopened, and this accountant is open; go on with it as it is.")
-        copy = self._copied()
-        copy._resumable = list(copy._entries.below(copy._account))
-        return copy
-
-    def _copied(self) -> "PrivacyAccountant":
-        copy = PrivacyAccountant(self.epsilon, self.delta, neighboring=self.neighboring)
-        copy._account = self._account
-        copy._entries = Ledger(self._entries.below(self._account), self._account)
-        return copy
-
-    def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
-        """Return the ledger as a data frame, a row for each charge.
-
-        The columns "epsilon" and "delta" say what a charge added to what was spent, so they sum to `spent` and `spent_delta`: the
-        members of a group add only what exceeds the largest before, and losses in rho what their sum converts to.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            The library of the frame; it must be installed.
-        parts : bool, default=False
-            Whether to list below each charge what the child that it paid for released. Those rows have the name of the charge in a
-            column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
-        """
-        return frame_of(self._entries, self._account, self.delta, backend, parts)
-
-    def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
-        """Yield (entry, name of the entry it is part of or None): the ledger, with what children released below their entry."""
-        return ((line.entry, line.part_of) for line in lines_of(self._entries, self._account, self.delta))
-
-    def noise_of(self, entry: LedgerEntry) -> str | None:
-        """Return the noise of an entry in words: that of its parts, if it charged for a child."""
-        return noise_of(self._entries, entry)
-
     def _all_that_remains(self) -> Amount:
         remaining = self.remaining
         if remaining <= 0:
             raise BudgetExceededError(
-                f"Nothing remains of epsilon={float(self.epsilon):g}; `split` it before the first release, or raise it.", None, remaining
+                f"Nothing remains of epsilon={float(self.epsilon):g}; `split` it before the first release, or {LARGER}.", None, remaining
             )
         return remaining
 
-    def _entry(self, name: str, loss: PrivacyLoss, noise: Noise | None = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
+    def _rest(self) -> PrivacyLoss:
+        """All that remains, as a loss: of a child that was charged for in rho, in rho."""
+        sums, epsilon = self._entries.sums(self._account), self._all_that_remains()
+        if sums.most == math.inf:
+            return PrivacyLoss(epsilon=epsilon)
+        return PrivacyLoss(rho=sums.most - sums.rho - sums.pure, gaussian=sums.only_gaussian)
+
+    def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
         if noise is not None and rng is not None:
             more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
-        return LedgerEntry(name, loss, self.neighboring, part_of=self._account, **more)
+        told = {"dataset": checked_words("dataset", self.dataset), "note": checked_words("note", self.note)}
+        unit, change = more.pop("unit", self.unit), more.pop("change", None)
+        told["unit"] = None if unit is None else str(unit)
+        more["change"] = change if change is None else change.times(self.rows_per_unit)
+        return LedgerEntry(name, loss.alone, self.neighboring, part_of=self._account, **(told | more))
 
-    def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str) -> None:
+    def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
         """Raise what `child` would raise now; nothing is charged.
 
         Parameters
@@ -389,8 +553,21 @@ class PrivacyAccountant:
             What a child would get.
         name : str
             What it would be for.
+        rho : {None, "gaussian", "zcdp"}, default=None
+            As in `child`.
         """
-        self._charge(self._entry(name, PrivacyLoss(epsilon=check_epsilon(epsilon), delta=check_delta(delta))), self._entries.check_room)
+        losses = losses_of_child(check_epsilon(epsilon), check_delta(delta), rho, self.delta)
+        self._charge_first(name, losses, write=self._entries.check_room)
+
+    def _charge_first(self, name: str, losses: list[PrivacyLoss], group: str | None = None, write: Any = None, **more: Any) -> Any:
+        """Charge the first of some losses that fits, or raise what the first of them raises."""
+        refused = []
+        for loss in losses:
+            try:
+                return self._charge(self._entry(name, loss, group=group, **more), write)
+            except BudgetExceededError as error:
+                refused.append(error)
+        raise refused[0]
 
     def _charge(self, entry: LedgerEntry, write: Any = None) -> Any:
         """Refuse or write the entry; nothing else changes."""
@@ -400,42 +577,15 @@ class PrivacyAccountant:
         try:
             with lock_of(self):
                 self.check_open(entry.name)
-                return (write or self._entries.append)(entry, self.epsilon, self.delta)
+                if write is not None:
+                    return write(entry, self.epsilon, self.delta, planned=self._planned)
+                entry = self._entries.append(entry, self.epsilon, self.delta, self._newest, self._planned)
+                self._newest = None if self._newest is None else entry.id
+                return entry
+        except Overtaken:
+            raise RuntimeError(
+                f"{shown(entry.name)} was not charged, because a copy of this stream went on meanwhile; try again."
+            ) from None
         except Refused as refused:
-            spent, needed = refused.spent, refused.needed
-        raise refusal(entry, spent, needed, (self.epsilon, self.delta))
-
-    def __repr__(self) -> str:
-        state, n_entries = "record" if self._closed else "open", len(self._entries.entries(self._account))
-        return (
-            f"<PrivacyAccountant ({state}): spent epsilon={float(self.spent):g} of {float(self.epsilon):g}, "
-            f"delta={float(self.spent_delta):g} of {float(self.delta):g}, {self.neighboring}, {n_entries} entries>"
-        )
-
-    def __sklearn_clone__(self) -> "PrivacyAccountant":
-        return self
-
-    def __copy__(self) -> "PrivacyAccountant":
-        return self
-
-    def __deepcopy__(self, memo: dict) -> "PrivacyAccountant":
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        if not self._closed:
-            raise TypeError(
-                "An open PrivacyAccountant cannot be pickled, because a copy could spend the budget again; "
-                "use n_jobs=1 or threads, or pickle its record()."
-            )
-        return {**vars(self), "_entries": list(self._entries.below(self._account)), "_resumable": []}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _entries=Ledger(state["_entries"], state["_account"]), _process=os.getpid())
-
-
-def check_accountant(accountant: Any) -> None:
-    """Raise ValueError unless `accountant` is None or a PrivacyAccountant."""
-    if accountant is not None and not isinstance(accountant, PrivacyAccountant):
-        raise ValueError(
-            f"accountant must be None or a PrivacyAccountant, got {type(accountant).__name__}; make one with PrivacyAccountant(epsilon)."
-        )
+            spent, needed, in_rho = refused.spent, refused.needed, refused.in_rho
+        raise refusal(entry, spent, needed, (self.epsilon, self.delta), in_rho)

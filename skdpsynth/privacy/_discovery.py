@@ -41,8 +41,16 @@ class Discovery:
     second {b} with p and else nothing: no event differs by more than p, so the loss is (0, p), not (0, 2p).
 
     So one table costs (l/s, p), with l = 1 or 2 counts that change; a row in which a column is missing changes fewer. The tables of
-    several columns are independent given the rows, and their losses add: **(k l / s, k p)** for k tables. The threshold is the least whole
-    number with ``k p <= delta``, by certified bounds on q**t.
+    several columns are independent given the rows, and their losses add: **(m l / s, m p)** for m tables. The threshold is the least whole
+    number with ``m p <= delta``, by certified bounds on q**t.
+
+    *A unit of k rows.* They come or go, or k others take their place. The counts of levels that occur in both tables change by k l in all:
+    (k l / s, 0). A level that occurs in one table only has a rows there, all of this unit, and is shown with
+    ``p(a) = P(a + Z > t) = q**(t - a + 1) / (1 + q)`` (t >= a). Let A be the chance that any of those of the first table is shown, B the
+    same of the second, and f the law of all other levels, whose loss is pure. What shows a level of the first table alone has chance A;
+    all the rest has (1 - A) f in the first and (1 - B) f in the second, which differ by at most max(0, B - A) beyond the pure loss: the
+    delta is at most max(A, B). A is at most the sum of p(a) over levels with a >= 1 and sum k. As p is convex, the sum is largest for one
+    level or for k: **p_k = max(p(k), k p(1))**. So m tables cost (m k l / s, m p_k), and the threshold is at least k.
 
     Attributes
     ----------
@@ -53,7 +61,7 @@ class Discovery:
     threshold : int
         At least 1.
     loss : PrivacyLoss
-        (epsilon, delta): what is charged.
+        (epsilon, delta): what is charged; its ``rows`` are those of a unit.
 
     References
     ----------
@@ -67,7 +75,7 @@ class Discovery:
     threshold: int
     loss: PrivacyLoss
 
-    def check(self, relation: str, n_tables: int, rng: RandomBits, name: str) -> None:
+    def check(self, relation: str, n_tables: int, rng: RandomBits, name: str, n_rows: int = 1) -> None:
         """Raise unless noise and threshold cover what is charged, of tables under a relation: nobody pays for less than is lost.
 
         Parameters
@@ -77,6 +85,8 @@ class Discovery:
         rng : SecureBits or SeededBits
         name : str
             Of the release, for messages.
+        n_rows : int, default=1
+            The most rows of a unit.
         """
         check_stream(rng)
         if (relation, n_tables) != (self.relation, self.n_tables):
@@ -88,8 +98,8 @@ class Discovery:
             return
         scale = self.noise.scale
         covered = isinstance(self.noise, DiscreteLaplace) and isinstance(scale, Fraction) and 0 < scale <= _LARGEST_SCALE
-        covered = covered and self.loss.rho is None and self.loss.epsilon * scale >= units(relation, n_tables).l1
-        if not (covered and is_whole(self.threshold, 1) and is_hidden(scale, self.threshold, self.loss.delta / n_tables)):
+        covered = covered and self.loss.rho is None and self.loss.epsilon * scale >= units(relation, n_tables).times(n_rows).l1
+        if not (covered and is_whole(self.threshold, 1) and is_hidden(scale, self.threshold, self.loss.delta / n_tables, n_rows)):
             raise ValueError(
                 f"Showing levels of {shown(name)} above {shown(self.threshold)} with {self.noise.describe()} costs more than the loss "
                 f"{self.loss} that is charged; use `discovery`, which makes them together."
@@ -139,13 +149,21 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
         return Discovery(relation, n_tables, DiscreteLaplace(0), 0, share)
     if share.rho is not None or not share.delta:
         raise ValueError(f"Levels can be shown at a loss in epsilon with delta > 0 only, got {share}; give a delta such as 1e-6.")
-    scale = laplace_scale(units(relation, n_tables).l1, share.epsilon)
+    scale = laplace_scale(units(relation, n_tables).times(share.rows).l1, share.epsilon)
     if scale > _LARGEST_SCALE:
         raise ValueError(f"epsilon is too small to show levels of {n_tables} columns, got {float(share.epsilon):g}; use a larger epsilon.")
-    return Discovery(relation, n_tables, DiscreteLaplace(scale), _threshold(scale, share.delta / n_tables), share)
+    return Discovery(relation, n_tables, DiscreteLaplace(scale), _threshold(scale, share.delta / n_tables, share.rows), share)
 
 
-def is_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool:
+def is_hidden(scale: Fraction, threshold: int, delta: Fraction, n_rows: int = 1) -> bool:
+    """Whether the levels that only the rows of one unit have are surely shown with probability at most `delta`.
+
+    They are one level of `n_rows` rows, p(k), or as many of one row each, k p(1): see `Discovery`.
+    """
+    return threshold >= n_rows and _is_hidden(scale, threshold - n_rows + 1, delta) and _is_hidden(scale, threshold, delta / n_rows)
+
+
+def _is_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool:
     """Whether a level that one row has is surely shown with probability at most `delta`: ``q**t / (1 + q) <= delta``.
 
     The unit that is added to the upper bound on q**t pays for noise that wraps modulo 2**64.
@@ -155,13 +173,14 @@ def is_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool:
     return high <= delta * ((1 << bits) + exp_minus(1 / scale, bits)[0])
 
 
-def _threshold(scale: Fraction, delta: Fraction) -> int:
+def _threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int:
     q = math.exp(-float(1 / scale))
     log_delta = math.log(delta.numerator) - math.log(delta.denominator)
     threshold = max(1, math.floor(-float(scale) * (log_delta + math.log1p(q))))  # to begin with: floats may be wrong by one or two
-    while not is_hidden(scale, threshold, delta):
+    threshold = max(threshold + n_rows - 1, threshold + math.floor(float(scale) * math.log(n_rows)))
+    while not is_hidden(scale, threshold, delta, n_rows):
         threshold += 1
-    while threshold > 1 and is_hidden(scale, threshold - 1, delta):
+    while threshold > 1 and is_hidden(scale, threshold - 1, delta, n_rows):
         threshold -= 1
     return threshold
 

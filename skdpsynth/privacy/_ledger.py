@@ -1,12 +1,15 @@
 """The ledger: what was charged, as data, and what it adds up to.
 
-`Ledger` keeps entries in memory. Whatever offers `append`, `entries`, `total` and `fold` may take its place, such as a file.
+`Ledger` keeps entries in memory, `LedgerFile` in a file. What both are is `AnyLedger`.
 """
 
-from collections.abc import Iterable, Iterator
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
 from skdpsynth._change import Change
 from skdpsynth._checks import shown
@@ -16,7 +19,7 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 from skdpsynth.privacy._scales import described
-from skdpsynth.privacy._totals import Group, Sums, more
+from skdpsynth.privacy._totals import Group, Sums, largest, more
 
 
 def _now() -> str:
@@ -41,13 +44,15 @@ class LedgerEntry:
     scale : tuple of Fraction
         The different scales of the noise, the least first.
     change : Change or None
-        How far one row moves the values that were released. None where the caller stated the loss alone.
+        How far one row, or the rows of one unit, move the values that were released. None where the caller stated the loss alone.
     n_values : int or None
         How many values were released.
     randomness : {"secure", "seeded"} or None
         Where the bits came from; seeded noise protects nobody.
     group : str or None
         Children of one group hold disjoint rows: together they cost their largest.
+    unit : str or None
+        Whom it protects, where that is not a row: the labels, and how many rows of each count, such as "patient_id, at most 5 rows".
     part_of : int or None
         The entry that charged for this one already: it is a part, and adds nothing.
     id : int
@@ -56,6 +61,14 @@ class LedgerEntry:
         When it was charged: UTC, in the form of ISO 8601.
     version : str
         Of the package that charged it.
+    dataset : str or None
+        What the caller calls the data set.
+    process : str or None
+        Which process charged it, in a ledger that many share: its number, and some random letters. It tells of no machine and no user.
+    note : str or None
+        The caller's.
+    source : str or None
+        Of an entry that was first charged in another ledger: the id of that ledger, and its number there.
     """
 
     name: str
@@ -69,8 +82,13 @@ class LedgerEntry:
     group: str | None = None
     part_of: int | None = None
     id: int = 0
+    unit: str | None = None
     time: str = field(default_factory=_now, compare=False, repr=False)
     version: str = field(default=__version__, compare=False, repr=False)
+    dataset: str | None = None
+    process: str | None = field(default=None, compare=False, repr=False)
+    note: str | None = None
+    source: str | None = field(default=None, compare=False, repr=False)
 
     def describe(self) -> str | None:
         """Return kind and scale of the noise in words."""
@@ -78,15 +96,176 @@ class LedgerEntry:
 
 
 class Refused(Exception):
-    """An entry does not fit: the (epsilon, delta) without it, and with it."""
+    """An entry does not fit: the (epsilon, delta) without it, and with it; and whether what was charged in rho is too little."""
 
-    def __init__(self, spent: tuple[Amount, Fraction], needed: tuple[Amount, Fraction]) -> None:
-        super().__init__(spent, needed)
-        self.spent, self.needed = spent, needed
+    def __init__(self, spent: tuple[Amount, Fraction], needed: tuple[Amount, Fraction], in_rho: bool = False) -> None:
+        super().__init__(spent, needed, in_rho)
+        self.spent, self.needed, self.in_rho = spent, needed, in_rho
 
 
-class Ledger:
-    """Entries in memory, by account: None is the whole budget, and an entry's number is the account of the child it charged for.
+class Overtaken(Exception):
+    """Somebody else has charged an account since whoever charges it now looked at it last."""
+
+
+class AnyLedger(ABC):
+    """Entries by account: None is the whole budget, and an entry's number is the account of the child it charged for.
+
+    Attributes
+    ----------
+    id : str
+        Random: it tells the entries of this ledger from those of all others.
+    """
+
+    id: str
+
+    # What a ledger keeps. A caller has the ledger to itself meanwhile.
+
+    @abstractmethod
+    def _has_account(self, account: int | None) -> bool: ...
+
+    @abstractmethod
+    def _stored_sums(self, account: int | None) -> Sums | None:
+        """Return what an account was charged, in sums; None if nothing was."""
+
+    @abstractmethod
+    def _group_of(self, account: int | None, group: str, name: str) -> Group:
+        """Return a group, with the member of this name at least."""
+
+    @abstractmethod
+    def _newest_of(self, account: int | None) -> int:
+        """Return the largest number of an entry of an account, or 0."""
+
+    @abstractmethod
+    def _entry_from(self, source: str) -> int | None:
+        """Return the number of the entry that came from another ledger's; 0 for one that was not needed, None if there is none."""
+
+    @abstractmethod
+    def _entry(self, number: int) -> LedgerEntry | None: ...
+
+    @abstractmethod
+    def _latest(self) -> int:
+        """Return the largest number that any entry has had."""
+
+    @abstractmethod
+    def _add(self, entry: LedgerEntry) -> int:
+        """Write an entry without a look at the budget, and return its number."""
+
+    @abstractmethod
+    def _leave_out(self, source: str) -> None:
+        """Note that an entry of another ledger is not needed."""
+
+    # What is done with it
+
+    @abstractmethod
+    def append(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None = None, planned: bool = False) -> LedgerEntry:
+        """Write an entry if the total of its account stays within (epsilon, delta), and return it with its number.
+
+        Parameters
+        ----------
+        entry : LedgerEntry
+        epsilon, delta : Fraction
+            The budget of its account.
+        newest : int, default=None
+            The number of the newest entry of the account that the caller knows.
+        planned : bool, default=False
+            Whether the shares of all kinds of losses were fixed before the first, as in a fit: then they may come in any order.
+
+        Raises
+        ------
+        Refused
+            If it does not fit; nothing is written then.
+        Overtaken
+            If the account has a newer entry than `newest`; nothing is written then.
+        BudgetExceededError
+            If its account was folded away.
+        """
+
+    @abstractmethod
+    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
+        """Raise what `append` would, and write nothing."""
+
+    @abstractmethod
+    def snapshot(self, account: int | None) -> "Ledger":
+        """Return a ledger in memory that has what an account was charged, with all parts: this one, if it is such a ledger."""
+
+    @abstractmethod
+    def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
+        """Return (epsilon, delta) that an account has spent of a budget with this delta."""
+
+    @abstractmethod
+    def sums(self, account: int | None) -> Sums:
+        """Return what an account was charged, in sums."""
+
+    @abstractmethod
+    def newest(self, account: int | None) -> int:
+        """Return the largest number of an entry of an account, or 0."""
+
+    @abstractmethod
+    def has_member(self, account: int | None, group: str, name: str) -> bool:
+        """Return whether a group has a member of this name."""
+
+    @abstractmethod
+    def fold(self, account: int | None, group: str, names: Iterable[str], into: str, newest: int | None = None) -> int | None:
+        """Replace members of a group by one line, at the largest of them; their parts are forgotten, and nothing more is charged to them.
+
+        For members whose rows never come again, so that what lives for ever stays small. The total does not change. Return the number
+        of the line, or None if there was nothing to fold.
+        """
+
+    @abstractmethod
+    def whole(self, work: Callable[[Any], Any]) -> Any:
+        """Do work that writes to a ledger, which it is given: all of it or, where it raises, none; return what it returns."""
+
+    def entries(self, account: int | None = None) -> tuple[LedgerEntry, ...]:
+        """Return what an account was charged, in order."""
+        return self.snapshot(account).entries(account)
+
+    def _check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
+        if not self._has_account(entry.part_of):
+            raise BudgetExceededError(
+                f"{shown(entry.name)} cannot be charged to what was folded into a sum, because its rows never come again; "
+                "use a new accountant.",
+                None,
+                Fraction(0),
+            )
+        after = self._after(entry)[0]
+        needed = after.total(delta)
+        if after.is_beyond or needed[0] > epsilon or needed[1] > delta:
+            raise Refused(self._sums_of(entry.part_of).total(delta), needed, after.is_beyond)
+        if not planned and not self._sums_of(entry.part_of).admits(entry.loss):
+            raise ValueError(
+                f"{shown(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which comes "
+                "when could follow from what came out; fit what is pure first, or give each kind a child of its own before."
+            )
+
+    def _sums_of(self, account: int | None) -> Sums:
+        stored = self._stored_sums(account)
+        if stored is not None:
+            return stored
+        charge = self.charge_of(account)
+        return Sums() if charge is None else Sums.below(charge)
+
+    def charge_of(self, account: int | None) -> PrivacyLoss | None:
+        """Return what was charged for an account; None for the whole budget."""
+        entry = None if account is None else self._entry(account)
+        return getattr(self, "charge", None) if entry is None else entry.loss
+
+    def _after(self, entry: LedgerEntry) -> tuple[Sums, Any, Any]:
+        """Return the sums with an entry; of one in a group also the loss of the member, and the largest of the group."""
+        sums = self._sums_of(entry.part_of)
+        if entry.group is None:
+            return sums.plus(entry.loss), None, None
+        group = self._group_of(entry.part_of, entry.group, entry.name)
+        mine, largest = group.with_member(entry.name, entry.loss)
+        return sums.with_group(group.largest, largest), mine, largest
+
+    def _check_newest(self, account: int | None, newest: int | None) -> None:
+        if newest is not None and self._newest_of(account) != newest:
+            raise Overtaken
+
+
+class Ledger(AnyLedger):
+    """Entries in memory.
 
     Parameters
     ----------
@@ -94,13 +273,22 @@ class Ledger:
         Each before its parts.
     account : int, default=None
         Where the entries begin: the account of a child whose own entry is elsewhere, or None.
+    id : str, default=None
+        Of the ledger that they were charged in; None: of a new one.
+    charge : PrivacyLoss, default=None
+        What was charged for that account, where its entry is elsewhere.
     """
 
-    def __init__(self, entries: Iterable[LedgerEntry] = (), account: int | None = None) -> None:
+    def __init__(
+        self, entries: Iterable[LedgerEntry] = (), account: int | None = None, id: str | None = None, charge: PrivacyLoss | None = None
+    ) -> None:
+        self.id = new_id() if id is None else id
+        self.charge = charge
         self._entries: dict[int, LedgerEntry] = {}
         self._by_account: dict[int | None, list[int]] = {}
         self._sums: dict[int | None, Sums] = {}
         self._groups: dict[tuple[int | None, str], Group] = {}
+        self._known: dict[str, int] = {}
         self._root = account
         self._last = account or 0
         for entry in entries:
@@ -108,60 +296,57 @@ class Ledger:
                 raise ValueError(f"entries must be numbered after what they are part of, got {shown(entry.id)}; the ledger is damaged.")
             self._write(entry)
 
-    def append(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction) -> LedgerEntry:
-        """Write an entry if the total of its account stays within (epsilon, delta), and return it with its number.
+    def _has_account(self, account: int | None) -> bool:
+        return account == self._root or account in self._entries
 
-        Raises
-        ------
-        Refused
-            If it does not fit; nothing is written then.
-        BudgetExceededError
-            If its account was folded away.
-        """
+    def _stored_sums(self, account: int | None) -> Sums | None:
+        return self._sums.get(account)
+
+    def _group_of(self, account: int | None, group: str, name: str) -> Group:
+        return self._groups.get((account, group)) or Group()
+
+    def _newest_of(self, account: int | None) -> int:
+        return max(self._by_account.get(account) or (0,))
+
+    def _entry_from(self, source: str) -> int | None:
+        return self._known.get(source)
+
+    def append(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None = None, planned: bool = False) -> LedgerEntry:
         with lock_of(self):
-            self.check_room(entry, epsilon, delta)
+            self._check_newest(entry.part_of, newest)
+            self._check_room(entry, epsilon, delta, planned)
             entry = replace(entry, id=self._last + 1)
             self._write(entry)
             return entry
 
-    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction) -> None:
-        """Raise what `append` would, and write nothing."""
+    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
         with lock_of(self):
-            if entry.part_of != self._root and entry.part_of not in self._entries:
-                raise BudgetExceededError(
-                    f"{shown(entry.name)} cannot be charged to what was folded into a sum, because its rows never come again; "
-                    "use a new accountant.",
-                    None,
-                    Fraction(0),
-                )
-            needed = self._after(entry).total(delta)
-            if needed[0] > epsilon or needed[1] > delta:
-                raise Refused(self.total(entry.part_of, delta), needed)
-
-    def _after(self, entry: LedgerEntry) -> Sums:
-        sums = self._sums.get(entry.part_of, Sums())
-        if entry.group is None:
-            return sums.plus(entry.loss)
-        group = self._groups.get((entry.part_of, entry.group), Group())
-        return sums.with_group(group.largest, group.with_member(entry.name, entry.loss)[1])
+            self._check_room(entry, epsilon, delta, planned)
 
     def _write(self, entry: LedgerEntry) -> None:
         # The sums come first: an interrupt may leave a charge without its line, never a line that was not charged.
-        sums = self._after(entry)
+        sums, mine, largest = self._after(entry)
         if entry.group is None:
             self._sums[entry.part_of] = sums
         else:
             group = self._groups.setdefault((entry.part_of, entry.group), Group())
-            mine, largest = group.with_member(entry.name, entry.loss)
             self._sums[entry.part_of] = sums
             group.largest = largest
             group.members[entry.name] = mine
         self._last = max(self._last, entry.id)
+        if entry.source is not None:
+            self._known[entry.source] = entry.id
         self._entries[entry.id] = entry
         self._by_account.setdefault(entry.part_of, []).append(entry.id)
 
+    def snapshot(self, account: int | None) -> "Ledger":
+        return self
+
+    def newest(self, account: int | None) -> int:
+        with lock_of(self):
+            return self._newest_of(account)
+
     def entries(self, account: int | None = None) -> tuple[LedgerEntry, ...]:
-        """Return what an account was charged, in order."""
         with lock_of(self):
             return tuple(self._entries[number] for number in self._by_account.get(account, ()))
 
@@ -175,11 +360,11 @@ class Ledger:
         """Return an entry with the randomness of its parts, if it is the charge of a child."""
         if entry.noise is not None or entry.randomness is not None:
             return entry
-        return replace(entry, randomness=_source(self.below(entry.id)))
+        return replace(entry, randomness=source_of(self.below(entry.id)))
 
     def additions(self, account: int | None, delta: Fraction) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
         """Yield what an account was charged, in order, each with the (epsilon, delta) that it added to the total."""
-        replayed = Ledger(account=account)
+        replayed = Ledger(account=account, charge=self.charge_of(account))
         epsilon, spent = replayed.total(account, delta)
         for entry in self.entries(account):
             replayed._write(entry)
@@ -187,36 +372,40 @@ class Ledger:
             epsilon, spent = replayed.total(account, delta)
             yield entry, more(before[0], epsilon), spent - before[1]
 
+    def sums(self, account: int | None) -> Sums:
+        with lock_of(self):
+            return self._sums_of(account)
+
     def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
-        """Return (epsilon, delta) that an account has spent of a budget with this delta."""
-        return self._sums.get(account, Sums()).total(delta)
+        return self._sums_of(account).total(delta)
+
+    def member(self, account: int | None, group: str, name: str) -> Any:
+        """Return the sums of a member of a group, or None."""
+        return self._group_of(account, group, name).members.get(name)
 
     def has_member(self, account: int | None, group: str, name: str) -> bool:
-        """Return whether a group has a member of this name."""
-        return (account, group) in self._groups and name in self._groups[account, group].members
+        return self.member(account, group, name) is not None
 
-    def fold(self, account: int | None, group: str, names: Iterable[str], into: str) -> None:
-        """Replace members of a group by one line, at the largest of them; their parts are forgotten, and nothing more is charged to them.
-
-        For members whose rows never come again, so that what lives for ever stays small. The total does not change.
-        """
+    def fold(self, account: int | None, group: str, names: Iterable[str], into: str, newest: int | None = None) -> int | None:
         gone = {*names, into}
         with lock_of(self):
+            self._check_newest(account, newest)
             numbers = self._by_account.get(account, [])
             folded = [n for n in numbers if self._entries[n].group == group and self._entries[n].name in gone]
             if not folded:
-                return
+                return None
             members = self._groups[account, group].members
-            losses = [members[name] for name in gone & members.keys()]
-            largest = PrivacyLoss(max(loss.epsilon for loss in losses), max(loss.delta for loss in losses))
-            source = _source(self.told(self._entries[n]) for n in folded)
-            line = replace(self._entries[folded[0]], id=self._last + 1, name=into, loss=largest, randomness=source)
-            self._last, self._entries[line.id] = line.id, line
-            kept = set(numbers) - set(folded)
-            self._by_account[account] = [line.id if n == folded[0] else n for n in numbers if n in kept or n == folded[0]]
-            self._groups[account, group].members = {into: largest} | {n: loss for n, loss in members.items() if n not in gone}
+            most, lines = lines_for([self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into)
+            lines = [replace(line, id=number) for number, line in enumerate(lines, self._last + 1)]
+            self._last = lines[-1].id
+            self._entries.update((line.id, line) for line in lines)
+            place, kept = numbers.index(folded[0]), set(numbers) - set(folded)
+            places = [[n] if n in kept else [line.id for line in lines] if i == place else [] for i, n in enumerate(numbers)]
+            self._by_account[account] = [n for each in places for n in each]
+            self._groups[account, group].members = {into: most} | {n: sums for n, sums in members.items() if n not in gone}
             for number in folded:
                 self._forget(number)
+            return lines[-1].id
 
     def _forget(self, number: int) -> None:
         for part in self._by_account.pop(number, ()):
@@ -226,8 +415,42 @@ class Ledger:
         for key in [key for key in self._groups if key[0] == number]:
             del self._groups[key]
 
+    def whole(self, work: Callable[[Any], Any]) -> Any:
+        with lock_of(self):
+            # All at once and last, so that an interrupt leaves this ledger as it was, or as it is then.
+            twin = Ledger(self.below(self._root), self._root, self.id, self.charge)
+            twin._last, twin._known = self._last, {**self._known}
+            done = work(twin)
+            self.__dict__.update(vars(twin))
+            return done
 
-def _source(entries: Iterable[LedgerEntry]) -> str | None:
+    def _add(self, entry: LedgerEntry) -> int:
+        self._write(replace(entry, id=self._last + 1))
+        return self._last
+
+    def _leave_out(self, source: str) -> None:
+        self._known[source] = 0
+
+    def _entry(self, number: int) -> LedgerEntry | None:
+        return self._entries.get(number)
+
+    def _latest(self) -> int:
+        return self._last
+
+
+def lines_for(folded: list[LedgerEntry], members: list[Sums], into: str) -> tuple[Sums, list[LedgerEntry]]:
+    """Return what members of a group come to, and the lines that stand for them: one in epsilon, one in rho, or both."""
+    most = largest(members)
+    first = replace(folded[0], name=into, randomness=source_of(folded))
+    return most, [replace(first, loss=loss) for loss in most.losses()]
+
+
+def new_id() -> str:
+    """Return the id of a new ledger, which nobody else has."""
+    return f"ledger-{os.urandom(16).hex()}"
+
+
+def source_of(entries: Iterable[LedgerEntry]) -> str | None:
     """One seeded draw makes all of it seeded."""
     sources = {entry.randomness for entry in entries}
     return "seeded" if "seeded" in sources else "secure" if "secure" in sources else None

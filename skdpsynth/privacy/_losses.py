@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._change import RELATIONS
-from skdpsynth._checks import is_real, shown
+from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._scales import to_fraction
 
@@ -69,6 +69,8 @@ def check_neighboring(neighboring: Any) -> str:
 
 def split_exactly(amount: Amount, weights: Any) -> list[Any]:
     """Return Fractions in the proportion of `weights` that sum to `amount` exactly (or infinities)."""
+    if is_real(weights):
+        raise ValueError(f"weights must be a sequence, one for each part, got {shown(weights)}; [1] * 12 makes twelve equal parts.")
     listed = list(np.atleast_1d(np.asarray(weights, dtype=object)))
     shares = [share for share in map(_finite, listed) if share is not None and share > 0]
     if not shares or len(shares) < len(listed):
@@ -97,6 +99,9 @@ class PrivacyLoss:
     gaussian : bool, default=False
         The loss in rho is that of Gaussian noise: ``sqrt(2 * rho)``-GDP (Gaussian differential privacy), which implies rho-zCDP and
         converts to a smaller epsilon.
+    rows : int, default=1
+        Of a share that noise is to be made for: the most rows that one unit of privacy may have, so that `mechanism` covers the change of
+        so many. What it costs is the same number, and a ledger says the unit in its own field.
 
     Raises
     ------
@@ -115,6 +120,7 @@ class PrivacyLoss:
     delta: Any = 0
     rho: Any = None
     gaussian: bool = False
+    rows: int = field(default=1, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
@@ -131,6 +137,9 @@ class PrivacyLoss:
             raise ValueError(f"delta belongs to epsilon, not to rho, got delta={float(self.delta):g} with rho; leave it out.")
         if not isinstance(self.gaussian, bool) or (self.gaussian and self.rho is None):
             raise ValueError(f"gaussian must be False, or True for a loss in rho, got {shown(self.gaussian)}; leave it out.")
+        if not is_whole(self.rows, 1):
+            raise ValueError(f"rows must be a positive integer, got {shown(self.rows)}; 1 is for units of one row.")
+        object.__setattr__(self, "rows", int(self.rows))
 
     @property
     def is_infinite(self) -> bool:
@@ -143,8 +152,18 @@ class PrivacyLoss:
         A delta is kept whole because only one of the parts can spend it: the others are pure.
         """
         if self.rho is not None:
-            return [PrivacyLoss(rho=rho, gaussian=self.gaussian) for rho in split_exactly(self.rho, weights)]
-        return [PrivacyLoss(epsilon, self.delta) for epsilon in split_exactly(self.epsilon, weights)]
+            return [PrivacyLoss(rho=rho, gaussian=self.gaussian, rows=self.rows) for rho in split_exactly(self.rho, weights)]
+        return [PrivacyLoss(epsilon, self.delta, rows=self.rows) for epsilon in split_exactly(self.epsilon, weights)]
+
+    @property
+    def pure(self) -> "PrivacyLoss":
+        """Its epsilon alone, for noise that spends no delta."""
+        return PrivacyLoss(epsilon=self.epsilon, rows=self.rows)
+
+    @property
+    def alone(self) -> "PrivacyLoss":
+        """What it costs, without the rows of a unit that noise is to be made for."""
+        return self if self.rows == 1 else replace(self, rows=1)
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         if not isinstance(other, PrivacyLoss):
@@ -152,12 +171,12 @@ class PrivacyLoss:
         if self._unit != other._unit or self.delta or other.delta:
             raise ValueError(f"Losses must be of one kind and without delta to be joined, got {self} and {other}; charge each by itself.")
         if self.rho is None:
-            return PrivacyLoss(epsilon=self.epsilon + other.epsilon)
-        return PrivacyLoss(rho=self.rho + other.rho, gaussian=self.gaussian)
+            return PrivacyLoss(epsilon=self.epsilon + other.epsilon, rows=self.rows)
+        return PrivacyLoss(rho=self.rho + other.rho, gaussian=self.gaussian, rows=self.rows)
 
     @property
-    def _unit(self) -> tuple[bool, bool]:
-        return self.rho is None, self.gaussian
+    def _unit(self) -> tuple[bool, bool, int]:
+        return self.rho is None, self.gaussian, self.rows
 
     def __str__(self) -> str:
         if self.rho is not None:

@@ -1,4 +1,4 @@
-"""Noise and loss, made together from how far one row moves what is released."""
+"""Noise and loss, made together from how far one row, or the rows of one unit, move what is released."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Mechanism:
     Attributes
     ----------
     change : Change
-        What it covers.
+        How far one row moves the values. What the noise covers is that of ``loss.rows`` rows, ``change.times(loss.rows)``.
     noise : DiscreteLaplace, DiscreteGaussian, DiscreteSupNorm or DiscreteMatrixLaplace
     loss : PrivacyLoss
         What is charged.
@@ -58,7 +58,7 @@ class Mechanism:
 
 
 def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("laplace", "gaussian"), n_values: int = 1) -> Mechanism:
-    """Return the noise of least deviation, of some kinds, that covers a change at a share of the budget.
+    """Return the noise of least deviation, of some kinds, that covers the change of all rows of a unit at a share of the budget.
 
     The choice is by public numbers alone.
 
@@ -67,8 +67,9 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     change : Change
         How far one row moves the values.
     share : PrivacyLoss
-        What it may cost. A pure share serves all but "gaussian", rho serves "gaussian", and (epsilon, delta) all of them: Gaussian noise
-        is then charged as such, or, where its scale is so small that this would take more of it, as zCDP.
+        What it may cost, and how many rows a unit may have (``share.rows``, 1 where the unit is the row). A pure share serves all but
+        "gaussian", rho serves "gaussian", and (epsilon, delta) all of them: Gaussian noise is then charged as such, or, where its scale
+        is so small that this would take more of it, as zCDP.
     kinds : sequence of {"laplace", "gaussian", "sup_norm", "matrix_laplace"}, default=("laplace", "gaussian")
         What may be used; "matrix_laplace" where the values are a whole symmetric matrix and the change has a nuclear norm.
     n_values : int, default=1
@@ -117,16 +118,27 @@ def loss_of_kind(kind: str, share: PrivacyLoss) -> PrivacyLoss | None:
 def losses_of_kind(kind: str, share: PrivacyLoss) -> list[PrivacyLoss]:
     """Return what noise of a kind can be charged as at a share: Gaussian noise as such, or as zCDP (less noise at small scales)."""
     if kind != "gaussian":
-        return [] if share.rho is not None else [PrivacyLoss(epsilon=share.epsilon)]
+        return [] if share.rho is not None else [share.pure]
     if share.rho is not None:
         return [share]
     if not share.delta:
         return []
-    return [PrivacyLoss(rho=rho_of_epsilon(share.epsilon, share.delta, gaussian=each), gaussian=each) for each in (True, False)]
+    rho_of = {each: rho_of_epsilon(share.epsilon, share.delta, gaussian=each) for each in (True, False)}
+    return [PrivacyLoss(rho=rho, gaussian=each, rows=share.rows) for each, rho in rho_of.items()]
 
 
 def scale_of_kind(kind: str, change: Change, loss: PrivacyLoss) -> Fraction:
-    """Return the least scale of a kind of noise that covers a change at a loss, whether or not it can be sampled."""
+    """Return the least scale of a kind of noise that covers the change of the rows of a unit at a loss, whether or not it can be sampled.
+
+    Parameters
+    ----------
+    kind : str
+    change : Change
+        Of one row.
+    loss : PrivacyLoss
+        Its ``rows`` are those of a unit.
+    """
+    change = change.times(loss.rows)
     if kind == "gaussian":
         return gaussian_scale(change.l2_squared, loss.rho, gaussian=loss.gaussian)
     if kind == "matrix_laplace":
@@ -134,11 +146,26 @@ def scale_of_kind(kind: str, change: Change, loss: PrivacyLoss) -> Fraction:
     return laplace_scale(change.l1 if kind == "laplace" else change.sup, loss.epsilon)
 
 
-def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: PrivacyLoss, relation: str, name: str) -> None:
-    """Raise unless noise covers what it is charged for: nobody pays for less than is lost.
+def check_covered(
+    noise: Noise, rng: RandomBits, change: Change | None, loss: PrivacyLoss, relation: str, name: str, n_rows: int = 1
+) -> None:
+    """Raise unless noise covers what it is charged for, for all rows of a unit: nobody pays for less than is lost.
 
     Where no change is stated the caller answers for the loss; what can be told then is that scale 0 has an infinite loss, and Gaussian
-    noise no pure one.
+    noise no pure one. Of a unit of several rows the change must be stated.
+
+    Parameters
+    ----------
+    noise : Noise
+    rng : RandomBits
+    change : Change or None
+        Of one row.
+    loss : PrivacyLoss
+    relation : str
+    name : str
+        Of the release, for messages.
+    n_rows : int, default=1
+        The most rows of a unit, as the account says, whatever the noise was made for.
     """
     check_stream(rng)
     if not isinstance(noise, Noise):
@@ -147,6 +174,9 @@ def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: Pr
         raise ValueError(f"Releasing {shown(name)} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
     if change is not None and change.relation != relation:
         raise ValueError(f"change is stated under {change.relation!r}, but this budget is under {relation!r}; ask for that.")
+    if change is None and n_rows > 1:
+        raise ValueError(f"Releasing {shown(name)} must state its change where a unit may have {n_rows} rows, got None; ask the statistic.")
+    change = change if change is None else change.times(n_rows)
     costs = noise.losses(Change(relation, 1, 1, 1, 1) if change is None else change)
     if not costs or loss.is_infinite:
         return

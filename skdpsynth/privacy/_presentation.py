@@ -11,6 +11,9 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._ledger import Ledger, LedgerEntry
 from skdpsynth.privacy._losses import Amount
 
+# Not "raise the budget": who makes a new one and forgets what was spent here spends it twice.
+LARGER = "charge what was spent here to a larger budget by its `import_record`, and go on there"
+
 
 @dataclass(frozen=True)
 class Line:
@@ -65,13 +68,15 @@ def _row(ledger: Ledger, line: Line) -> dict[str, Any]:
     entry = line.entry
     told = entry.name, line.part_of, _number(line.epsilon), _number(line.delta), str(entry.loss), _number(entry.loss.rho)
     more = noise_of(ledger, entry), _number(entry.change and entry.change.l1), entry.n_values
-    return dict(zip(_COLUMNS, told + more + (entry.randomness, entry.group, entry.time), strict=True))
+    last = entry.randomness, entry.group, entry.time, entry.dataset, entry.unit, entry.process, entry.note
+    return dict(zip(_COLUMNS, told + more + last, strict=True))
 
 
 _COLUMNS = (
     *("name", "part_of", "epsilon", "delta", "loss", "rho"),
     *("noise", "change", "n_values"),
     *("randomness", "group", "time"),
+    *("dataset", "unit", "process", "note"),
 )
 _REALS = ("epsilon", "delta", "rho", "change", "n_values")
 
@@ -81,20 +86,31 @@ def _number(amount: Any) -> float | None:
 
 
 def refusal(
-    entry: LedgerEntry, spent: tuple[Amount, Fraction], needed: tuple[Amount, Fraction], budget: tuple[Amount, Fraction]
+    entry: LedgerEntry,
+    spent: tuple[Amount, Fraction],
+    needed: tuple[Amount, Fraction],
+    budget: tuple[Amount, Fraction],
+    in_rho: bool = False,
 ) -> BudgetExceededError:
     """Return the error for an entry that does not fit; the pairs are (epsilon, delta), `needed` with the entry."""
     (epsilon, delta), remaining = budget, _less(budget[0], spent[0])
     requested = _less(needed[0], spent[0])
-    less = "epsilon (or share of `split`)"
+    less = "smaller epsilon (or share of `split`)"
     if needed[1] > delta:
-        less, cost = "delta", f"delta={float(entry.loss.delta):g}"
+        less, cost = "smaller delta", f"delta={float(entry.loss.delta):g}"
         rest = f"only {float(delta - spent[1]):g} of {float(delta):g} remains"
     elif requested == math.inf and not entry.loss.is_infinite:
         cost, rest = str(entry.loss), f"that leaves none of delta={float(delta):g} for the losses in rho"
     else:
         cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(epsilon):g} remains"
-    message = f"{shown(entry.name)} costs {cost}, but {rest}; give it a smaller {less}, or raise the budget."
+    if in_rho and entry.loss.rho is None:  # a kind of its own, whatever remains
+        rest, less = "what was charged here is rho of Gaussian noise, which covers no such loss", "loss in rho"
+    elif in_rho and needed[0] <= epsilon and needed[1] <= delta:
+        rest = f"the rho that was charged for epsilon={float(epsilon):g} at delta={float(delta):g} holds no more"
+    out = f"give it a {less}, or {LARGER}"
+    if remaining <= 0 and less.startswith("smaller"):
+        out = LARGER
+    message = f"{shown(entry.name)} costs {cost}, but {rest}; {out}."
     return BudgetExceededError(message, requested, remaining)
 
 

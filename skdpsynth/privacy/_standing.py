@@ -64,7 +64,7 @@ class StandingRelease:
         ValueError
             If the part costs more than what was charged, or its noise does not cover the change at its loss.
         """
-        check_covered(noise, self._rng, change, loss, self.neighboring, "a part")
+        check_covered(noise, self._rng, change, loss, self.neighboring, "a part", self._accountant.rows_per_unit)
         if not covers(self.loss, loss):
             raise ValueError(
                 f"accountant was charged {self.loss} for what stands here, less than the {loss} that is needed; "

@@ -1,9 +1,12 @@
 """What the losses of one account add up to."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
 
-from skdpsynth.privacy._composition import total
+from skdpsynth.privacy._composition import rho_of_pure, total
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 
 
@@ -15,37 +18,97 @@ class Sums:
     rho: Amount = Fraction(0)
     delta: Fraction = Fraction(0)
     gaussian: bool = True  # every loss in rho is
+    pure: Amount = Fraction(0)  # the zCDP that the losses in epsilon are, but for their deltas
+    most: Amount = math.inf  # of rho: what was charged for the account, where that was a loss in rho
+    only_gaussian: bool = False  # ... and that of Gaussian noise
+
+    @classmethod
+    def of(cls, *losses: PrivacyLoss) -> "Sums":
+        """Return the sums of losses."""
+        return reduce(cls.plus, losses, cls())
+
+    @classmethod
+    def below(cls, charge: PrivacyLoss) -> "Sums":
+        """Return the sums of an account in which nothing was charged yet, and for which this was."""
+        return cls() if charge.rho is None else cls(most=charge.rho, only_gaussian=charge.gaussian)
 
     def plus(self, loss: PrivacyLoss) -> "Sums":
         if loss.rho is not None:
             return replace(self, rho=self.rho + loss.rho, gaussian=self.gaussian and loss.gaussian)
-        return replace(self, epsilon=self.epsilon + loss.epsilon, delta=self.delta + loss.delta)
+        pure = self.pure + rho_of_pure(loss.epsilon)
+        return replace(self, epsilon=self.epsilon + loss.epsilon, delta=self.delta + loss.delta, pure=pure)
+
+    def admits(self, loss: PrivacyLoss) -> bool:
+        """Whether a loss may follow, whatever made somebody choose it now.
+
+        Let h be all that came out before the first loss in rho: by basic composition its probability moves by exp(epsilon(h)) at most, but
+        for a chance of delta(h). From there on all losses are of one kind, Gaussian or zCDP, whose sum has a limit that h fixes: what rho
+        converts to within epsilon - epsilon(h), at delta - delta(h). Given h that is a filter, so P(S | h) is at most
+        exp(epsilon - epsilon(h)) Q(S | h) + delta - delta(h), and the two multiply to the promise. If a loss in epsilon could come later,
+        its turn could follow from noise that was seen, and every turn would have a delta of its own: of many small Gaussian losses and
+        one pure loss at the worst moment the true delta is ten times as large, and more.
+
+        An account that was charged for in rho counts all of it in rho: one limit, in any order.
+        """
+        if self.most != math.inf or not self.rho or loss.is_infinite:
+            return True
+        return loss.rho is not None and (loss.gaussian or not self.gaussian)
 
     def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
         """Return (epsilon, delta) of the sums, at the delta of a budget."""
+        if self.most != math.inf and self.epsilon:  # an account of zCDP
+            return total(Fraction(0), self.rho + self.pure, self.delta, delta)
         return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
 
-    def with_group(self, before: PrivacyLoss | None, after: PrivacyLoss) -> "Sums":
-        if before is None:
-            return self.plus(after)
-        added = more(before.epsilon, after.epsilon)
-        return replace(self, epsilon=self.epsilon + added, delta=self.delta + after.delta - before.delta)
+    def at(self, delta: Fraction) -> Amount:
+        """Return epsilon of the sums at any delta: infinite where the losses spend more."""
+        return math.inf if self.delta > delta else self.total(delta)[0]
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether an account that was charged for in rho cannot hold them: they are more, or of another kind.
+
+        Pure losses are zCDP, but no Gaussian noise.
+        """
+        if self.most == math.inf:
+            return False
+        return bool(self.delta) or (self.only_gaussian and not (self.gaussian and not self.epsilon)) or self.rho + self.pure > self.most
+
+    def with_group(self, before: "Sums", after: "Sums") -> "Sums":
+        """Return the sums when the largest of a group has grown."""
+        grown = {name: getattr(self, name) + more(getattr(before, name), getattr(after, name)) for name in _ADDED}
+        return replace(self, **grown, gaussian=self.gaussian and after.gaussian)
+
+    def losses(self) -> list[PrivacyLoss]:
+        """Return losses with these sums: one in epsilon, one in rho, or both."""
+        in_epsilon = [PrivacyLoss(self.epsilon, self.delta)] if self.epsilon else []
+        return in_epsilon + ([PrivacyLoss(rho=self.rho, gaussian=self.gaussian)] if self.rho else [])
+
+
+_ADDED = ("epsilon", "rho", "delta", "pure")
 
 
 @dataclass
 class Group:
-    """Children that hold disjoint rows. Those of one name hold the same rows, and add."""
+    """Children that hold disjoint rows. Those of one name hold the same rows, and add.
 
-    largest: PrivacyLoss | None = None
-    members: dict[str, PrivacyLoss] = field(default_factory=dict)
+    A row is in one of them, so the group loses what one of its members does: at most the largest epsilon, delta and rho of any. Where
+    some are charged in epsilon and others in rho, that is the sum of two, and more than the group loses.
+    """
 
-    def with_member(self, name: str, loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
-        """Return the loss of a member that is charged (once more), and the largest then."""
-        was, most = self.members.get(name), self.largest
-        mine = loss if was is None else PrivacyLoss(was.epsilon + loss.epsilon, was.delta + loss.delta)
-        if most is not None:
-            return mine, PrivacyLoss(max(most.epsilon, mine.epsilon), max(most.delta, mine.delta))
-        return mine, mine
+    largest: Sums = field(default_factory=Sums)
+    members: dict[str, Sums] = field(default_factory=dict)
+
+    def with_member(self, name: str, loss: PrivacyLoss) -> tuple[Sums, Sums]:
+        """Return the sums of a member that is charged (once more), and the largest then."""
+        mine = self.members.get(name, Sums()).plus(loss)
+        return mine, largest([self.largest, mine])
+
+
+def largest(sums: Iterable[Sums]) -> Sums:
+    """Return the least sums that are at least each of these."""
+    listed = list(sums)
+    return Sums(**{name: max(getattr(each, name) for each in listed) for name in _ADDED}, gaussian=all(each.gaussian for each in listed))
 
 
 def more(before: Amount, after: Amount) -> Amount:

@@ -12,21 +12,24 @@ from skdpsynth.statistics._statistic import Statistic
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Thresholds(Statistic):
-    """How many rows have each level of each column, where the number of rows is public.
+    """How many rows have each level of each column.
 
     Attributes
     ----------
     sizes : tuple of int
         Number of levels of each column.
     counts : ndarray of shape (n_counts,), int64
-        Column after column. Of two levels only the first is counted: the other is what remains of the public number of rows.
+        Column after column. Where the number of rows is public, of two levels only the first is counted: the other is what remains.
+    relation : {"replace_one", "add_or_remove_one"}
+        Under the first the number of rows is public.
     """
 
     sizes: tuple[int, ...]
     counts: np.ndarray
+    relation: str = "replace_one"
 
     @classmethod
-    def of(cls, codes: Sequence[np.ndarray], sizes: Sequence[int]) -> "Thresholds":
+    def of(cls, codes: Sequence[np.ndarray], sizes: Sequence[int], relation: str = "replace_one") -> "Thresholds":
         """Count rows.
 
         Parameters
@@ -34,38 +37,35 @@ class Thresholds(Statistic):
         codes : list of int arrays of shape (n_samples,)
             A column each, in ``[0, size)``.
         sizes : sequence of int
+        relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         """
-        parts = [np.bincount(column, minlength=size)[: _kept(size)] for column, size in zip(codes, sizes, strict=True)]
-        return cls(tuple(sizes), np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64))
+        parts = [np.bincount(column, minlength=size)[: _kept(size, relation)] for column, size in zip(codes, sizes, strict=True)]
+        return cls(tuple(sizes), np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64), relation)
 
     @staticmethod
     def change(relation: str, sizes: Sequence[int]) -> Change:
         """Return by how much one row moves the counts: a public fact.
 
         Replacing a row takes 1 from the count of its old level and gives 1 to that of the new one, in each column: two counts change by 1.
-        Of two levels one count is there, so one count changes. Every change is 1, so the sum and the sum of squares are both the number
-        of counts that change; a row that differs in all columns attains it.
-
-        Raises
-        ------
-        ValueError
-            Under another relation than "replace_one", where the number of rows is not public.
+        Of two levels one count is there, so one count changes. A row that is added or removed moves the count of one level of each column,
+        whose other counts stay, by 1. Every change is 1, so the sum and the sum of squares are both the number of counts that change; a
+        row that differs in all columns attains it, and so does any row that is added.
         """
-        if relation != "replace_one":
-            raise ValueError("Counts of levels need a public number of rows, which neighboring='replace_one' has alone.")
-        changed = Fraction(sum(min(2, _kept(size)) for size in sizes))
+        changed = Fraction(sum(min(2, _kept(size, relation)) if relation == "replace_one" else 1 for size in sizes))
         return Change(relation, changed, changed, min(Fraction(1), changed))
 
     def query(self, relation: str) -> Query:
-        """Return the counts with their change."""
+        """Return the counts with their change, under the relation that they were counted for."""
+        if relation != self.relation:
+            raise ValueError(f"relation must be {self.relation!r}, which the levels were counted for, got {relation!r}; count them again.")
         return Query(self.counts, self.change(relation, self.sizes))
 
     def columns(self, values: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the counts, or others in their place, as one array a column."""
         values = self.counts if values is None else values
-        return np.split(values, np.cumsum([_kept(size) for size in self.sizes])[:-1]) if self.sizes else []
+        return np.split(values, np.cumsum([_kept(size, self.relation) for size in self.sizes])[:-1]) if self.sizes else []
 
 
-def _kept(size: int) -> int:
+def _kept(size: int, relation: str) -> int:
     """How many of the levels of a column are counted."""
-    return 1 if size == 2 else size
+    return 1 if size == 2 and relation == "replace_one" else size

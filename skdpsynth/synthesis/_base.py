@@ -11,7 +11,7 @@ from skdpsynth.domain import Rows, continue_numbers
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.statistics import RowCount, total
-from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number
+from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 
 _SCORE_ROWS = 2000
 _SCORE_SEED = 20
@@ -43,7 +43,8 @@ class PrivateSynthesizer(PrivateEstimator):
         Parameters
         ----------
         n_samples : int, default=None
-            None: as many as the data had (under "add_or_remove_one": the noisy count).
+            None: as many as the data had (under "add_or_remove_one": the noisy count. Where epsilon is so small that this may be nothing
+            but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns).
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of `fit`.
         out : str or path-like, default=None
@@ -69,7 +70,7 @@ class PrivateSynthesizer(PrivateEstimator):
         Parameters
         ----------
         n_samples : int, default=None
-            Of all batches together. None: as many as the data had (under "add_or_remove_one": the noisy count).
+            Of all batches together. None: as in `sample`.
         batch_size : int, default=65536
             Rows of a batch; the last has what is left.
         random_state : int, RandomState or None, default=None
@@ -84,7 +85,9 @@ class PrivateSynthesizer(PrivateEstimator):
         return self._drawing(n_samples, random_state).batches(batch_size)
 
     def _drawing(self, n_samples: Any, random_state: Any) -> Drawing:
-        n_samples = checked_number(self.n_samples_ if n_samples is None else n_samples)
+        if n_samples is None:
+            n_samples = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
+        n_samples = checked_number(n_samples)
         fitted: Any = object.__new__(type(self))  # a refit in between changes nothing
         vars(fitted).update(vars(self))
         return Drawing(

@@ -1,5 +1,6 @@
 """One sample that a caller asked for: as a table, in batches, or in a file."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from skdpsynth.domain import checked_path, length_of, regrouped, write_table, wr
 BATCH = 1 << 16  # rows of a batch
 _CELLS = 1 << 23  # of rows times columns in a batch of a file, where rows are wide
 _LEAST_ROWS = 1 << 10
+_SURE = 10  # times its expected error: a number of rows that is more than noise
+_UNSURE_CELLS = 1 << 24  # of a sample whose number of rows may be nothing but noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +74,29 @@ class Drawing:
             yield table
 
 
+def usual_number(n_samples: int, error: float, n_features: int) -> int:
+    """Return how many rows a sample has unless a caller says so: as many as the data, as far as that is known.
+
+    A private number of rows is known up to its noise. Where epsilon is tiny, noise alone makes millions of none: so a number of less than
+    ten times its expected error counts only up to a sample of 2**24 cells (128 MiB). Noise alone is beyond that once in 40,000 times: its
+    law is exp(-x / error) / 2. All of this is public, or released.
+
+    Parameters
+    ----------
+    n_samples : int
+        Released.
+    error : float
+        Its expected absolute error; 0 where it is public.
+    n_features : int
+    """
+    return n_samples if n_samples >= _SURE * error else min(n_samples, max(1, _UNSURE_CELLS // n_features))
+
+
 def checked_number(n_samples: Any) -> int:
     """Return a number of rows, or refuse it."""
     if not is_whole(n_samples, 1):
-        raise ValueError(f"n_samples must be a positive integer or None, got {shown(n_samples)}.")
+        way_out = f"; for a file give out={shown(str(n_samples))}" if isinstance(n_samples, str | os.PathLike) else ""
+        raise ValueError(f"n_samples must be a positive integer or None, got {shown(n_samples)}{way_out}.")
     return int(n_samples)
 
 

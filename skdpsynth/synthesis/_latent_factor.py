@@ -75,9 +75,13 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         ``{column: (low, high)}``. "private": nobody knows them, so a tenth of the budget buys them first, into `schema_`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the noisy counts (strategy
-        "marginals" only).
-    accountant : PrivacyAccountant, default=None
-        A shared budget, charged the whole ``epsilon`` and ``delta`` before the first draw. None: one of its own for each `fit`.
+        "scores": released by what learns the factors, with 4 % of the budget).
+    max_rows_per_unit : int, default=1
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged the whole ``epsilon`` and ``delta`` before the first draw.
+        None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
     n_jobs : int, default=None
@@ -91,7 +95,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     marginals_ : dict of tuple of columns to int64 ndarray
         The noisy counts exactly as released, before any repair, with the key ``(column,)`` for a column and ``(column, column)`` for a
         pair, led by `stratify` where it is given. Strategy "scores": by column, the counts of the levels of each ordinal column that may
-        not be missing (of two levels, the count of the first).
+        not be missing (of two levels, the count of the first, where the number of rows is public).
     bins_ : dict of column to ndarray
         Of each continuous column, where its bins begin and the last ends: code k stands for numbers from ``bins_[column][k]`` up to, not
         with, ``bins_[column][k + 1]``. Of each nominal column of more than 64 levels, the code of each level. Codes of other columns are
@@ -200,6 +204,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         delta: Any = 0.0,
         bounds: Any = (0.0, 1.0),
         neighboring: str = "replace_one",
+        max_rows_per_unit: Any = 1,
         accountant: Any = None,
         random_state: Any = None,
         n_jobs: Any = None,
@@ -213,6 +218,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         self.delta = delta
         self.bounds = bounds
         self.neighboring = neighboring
+        self.max_rows_per_unit = max_rows_per_unit
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -299,10 +305,6 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
                 raise ValueError(
                     f"synthesizer must be None for strategy='marginals', got {shown(self.synthesizer)}; it serves strategy='scores'."
                 )
-        if self.strategy == "scores" and self.neighboring != "replace_one":
-            raise ValueError(
-                f"strategy='scores' supports neighboring='replace_one' only, got {shown(self.neighboring)}; use strategy='marginals'."
-            )
         if self.stratify is not None:
             self._check_stratify(schema)
 

@@ -127,6 +127,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
         "bins_": model.bins(),
         "factors_": model.factors,
         "n_samples_": n_samples,
+        "_size_error": 0.0 if plan.n_samples is not None else _deviation_of_total([one_way, two_way]),
         "_model": model,
     }
 
@@ -134,7 +135,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
 def _budgets(facts: Facts) -> list[PrivacyLoss]:
     """All of the budget, as what the noise of every step may cost: rho of either kind if there is a delta, else epsilon."""
     if not facts.delta or facts.share.is_infinite:
-        return [PrivacyLoss(epsilon=facts.epsilon)]
+        return [facts.share.pure]
     try:
         return [loss for loss in losses_of_kind("gaussian", facts.share) if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
     except (ArithmeticError, ValueError):
@@ -213,6 +214,12 @@ def _coded(
     sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
     coding = Coding((*(places[name] for name in names), None if stratum is None else places[stratum]), bins)
     return _Coded(located.map(coding).kept(), [*sizes, 1 if stratum is None else schema[stratum].n_codes])
+
+
+def _deviation_of_total(steps: Sequence[NoisyTables]) -> float:
+    """Standard deviation of the number of rows that is joined of the totals of all tables by inverse variance."""
+    precision = sum(1 / (table.size * step.variance) for step in steps if step.variance for table in step.tables.values())
+    return 1 / math.sqrt(precision) if precision else 0.0
 
 
 def _by_columns(

@@ -11,7 +11,7 @@ from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.domain import Box, Ordinal, Rows, Schema
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, fit_part
 from skdpsynth.models import LatentLinks, ScoreModel
-from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
+from skdpsynth.privacy import Mechanism, RandomBits, mechanism
 from skdpsynth.statistics import Thresholds
 from skdpsynth.synthesis._low_dim import LowDimSynthesizer
 
@@ -28,7 +28,8 @@ class ScoresPlan(Plan):
     ----------
     schema : Schema
     n_factors : int
-    n_samples : int
+    n_samples : int or None
+        None: private, so the part releases it.
     thresholds : Mechanism or None
         None: no column has thresholds.
     part : unfitted PrivatePCA or LowDimSynthesizer
@@ -38,7 +39,7 @@ class ScoresPlan(Plan):
 
     schema: Schema | None = None
     n_factors: int = 1
-    n_samples: int = 1
+    n_samples: int | None = None
     thresholds: Mechanism | None = None
     part: Any = None
     part_facts: Any = None
@@ -48,28 +49,63 @@ def plan(facts: Facts, schema: Schema, synthesizer: str | None, n_factors: int) 
     """Share epsilon between thresholds and moments; refuse what the part refuses, and what would take too long."""
     sizes = _ordinal(schema)
     n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
-    n_samples = facts.n_samples or 1
-    _check_size(n_latent, n_samples)
+    _check_size(n_latent, facts.n_samples or 1)
     noise, rest = None, facts.epsilon
     if sizes:
-        first, second = PrivacyLoss(epsilon=facts.epsilon).split([_SHARE, 1 - _SHARE])
+        first, second = facts.share.pure.split([_SHARE, 1 - _SHARE])
         noise, rest = mechanism(Thresholds.change(facts.neighboring, list(sizes.values())), first), second.epsilon
     edge = np.full(n_latent, LatentLinks.edge)
     part = PrivatePCA(center="private") if synthesizer is None else LowDimSynthesizer(synthesizer=synthesizer, center="private")
     part_facts = facts.part(epsilon=rest, n_features=n_latent, box=Box(-edge, edge), schema=None)
     spends_delta = check_part(part, part_facts).spends_delta
-    facts.told.extend(part_facts.told)
-    return ScoresPlan(spends_delta, schema, n_factors, n_samples, noise, part, part_facts)
+    if facts.n_samples is not None:
+        facts.told.extend(part_facts.told)
+    return ScoresPlan(spends_delta, schema, n_factors, facts.n_samples, noise, part, part_facts)
 
 
 def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
-    """Algorithms 1 to 3 with what they release made private; return the fitted attributes."""
+    """Algorithms 1 to 3 with what they release made private; return the fitted attributes.
+
+    In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
+    hangs on no other row. So for each outcome of the draws the latent tables of neighbours are neighbours (where a row is added, up to
+    the order of rows, which sums do not see); what is released of them has the loss of the part, whatever the draws are, and so has their
+    mixture.
+    """
     assert plan.schema is not None
     values = rows.collected()  # each gets a latent row at random, once
     counts = _counts(values, plan, budget)
     links = LatentLinks.of(plan.schema, counts, plan.n_samples)
-    part = fit_part(clone(plan.part), links.latent(values, budget.generator()), budget, plan.part_facts)
-    return {"marginals_": counts, "factors_": part, "_model": _model_of(links, part, plan.n_factors)}
+    part = fit_part(clone(plan.part), links.latent(values, _Uniforms(budget.rng.child("latent rows"))), budget, plan.part_facts)
+    if plan.n_samples is None:
+        _warn_by(part.n_samples_, plan, budget)
+    sizes = {"n_samples_": part.n_samples_, "_size_error": part._size_error}
+    return {**sizes, "marginals_": counts, "factors_": part, "_model": _model_of(links, part, plan.n_factors)}
+
+
+class _Uniforms:
+    """Uniform numbers made of the bits that noise is made of.
+
+    Where the number of rows is private, the draws of rows must be independent: then it means nothing which row got which.
+
+    Parameters
+    ----------
+    bits : RandomBits
+    """
+
+    def __init__(self, bits: RandomBits) -> None:
+        self.bits = bits
+
+    def random(self, shape: tuple[int, int]) -> np.ndarray:
+        """Return an array of them."""
+        whole = np.frombuffer(self.bits.bytes(8 * shape[0] * shape[1]), dtype=np.uint64)
+        return np.ldexp((whole >> np.uint64(11)).astype(float), -53).reshape(shape)
+
+
+def _warn_by(n_samples: int, plan: ScoresPlan, budget: Budget) -> None:
+    """Warn of what the part would, as soon as the number of rows is known."""
+    facts = plan.part_facts.part(n_samples=n_samples)
+    check_part(clone(plan.part), facts)
+    budget.told.extend(facts.told)
 
 
 def _counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> Mapping[Hashable, np.ndarray]:
@@ -77,7 +113,8 @@ def _counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> M
     if plan.thresholds is None or plan.schema is None:
         return {}
     sizes = _ordinal(plan.schema)
-    exact = Thresholds.of([column for name, column in zip(plan.schema, values, strict=True) if name in sizes], list(sizes.values()))
+    columns = [column for name, column in zip(plan.schema, values, strict=True) if name in sizes]
+    exact = Thresholds.of(columns, list(sizes.values()), budget.relation)
     noisy = budget.answer(exact.query(budget.relation), plan.thresholds, "counts of ordinal levels")
     return dict(zip(sizes, exact.columns(noisy), strict=True))
 

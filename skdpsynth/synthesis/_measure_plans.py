@@ -38,7 +38,7 @@ Cut = Callable[[int], tuple[Any, int]]
 
 def _noise(share: PrivacyLoss, neighboring: str) -> Mechanism:
     """Noise for the counts of one level: Laplace, which for few levels is the least."""
-    return mechanism(Histogram.change(neighboring), PrivacyLoss(epsilon=share.epsilon), ("laplace",))
+    return mechanism(Histogram.change(neighboring), share.pure, ("laplace",))
 
 
 def _weight(noise: Mechanism, share: Fraction) -> float:

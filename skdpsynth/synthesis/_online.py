@@ -1,33 +1,37 @@
 """Synthetic data from a stream."""
 
 import copy
-import math
-import numbers
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice, is_real, is_whole, shown, warn
+from skdpsynth._checks import warn
 from skdpsynth._locks import lock_of
-from skdpsynth.domain import Rows, continue_numbers
+from skdpsynth.domain import Counting, Rows, check_length, continue_numbers, with_units
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.fitting import Budget, Facts, Plan, check_part, clone_part
+from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import check_rng
+from skdpsynth.privacy import check_rng, checkpoint, going_on, is_durable, is_overtaken, mark, opened_accountant, watched
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number
+from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 from skdpsynth.synthesis._online_blocks import Blocks
+from skdpsynth.synthesis._online_settings import (
+    check_horizon,
+    check_parameters,
+    checked_inner,
+    checked_settings,
+    checked_since,
+    counts_ticks,
+    present_settings,
+    units_of,
+)
 from skdpsynth.synthesis._online_tree import GrowingTree, depth_of
-from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._small import warn_if_small
 
-_FIXED = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer")  # for the length of a stream
-_FREE = ("growth", "window", "horizon")
 _LONG = 100_000  # rows of a stream that is long enough
 
 
@@ -45,6 +49,10 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     Rows come by `partial_fit`, one or many at a time, in their order. The budget is for ever: it does not grow with the stream.
 
+    With ``neighboring="add_or_remove_one"`` how many rows come is private. Then time is counted in ticks: **each call of `partial_fit` is
+    one tick**, with all the rows that came since the last, in any order, or with none (an array or frame of no rows). Call it at times
+    that do not depend on the rows, such as once an hour or a day.
+
     Parameters
     ----------
     strategy : {"blocks", "paper"}, default="blocks"
@@ -58,12 +66,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
     growth : float or "auto", default=1.25
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
         waits in the open block. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
+        Where the number of rows is private: how far the number of ticks grows.
     window : int, default=None
-        Synthesize the last `window` rows only. None: all.
+        Synthesize the last `window` rows only (where their number is private: ticks). None: all.
     counter : {"kary", "binary", "sparse"}, default="kary"
         What counts in the cells (strategy "paper"); "sparse" is the published choice.
     horizon : int, default=None
-        Most rows that will ever come; more are refused. None: no end.
+        Most rows (where their number is private: ticks) that will ever come; more are refused. None: no end.
     epsilon : float, default=1.0
         The whole budget of the stream. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
@@ -71,20 +80,27 @@ class OnlineSynthesizer(PrivateSynthesizer):
     bounds : tuple or dict, default=(0.0, 1.0)
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data.
-    neighboring : {"replace_one"}, default="replace_one"
-        Event level: two streams are neighbours if they differ in one row. A row more or less would shift all that follow, which is
-        not covered.
-    accountant : PrivacyAccountant, default=None
-        A shared budget, charged the whole ``epsilon`` (and delta) when the stream starts. None: one of its own for each stream.
+    neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Event level: two streams are neighbours if they differ in one row. "replace_one": how many rows come, and in which order, is
+        public; a row more or less would shift all that follow, which is not covered. "add_or_remove_one": one of them has a row more in
+        one tick. The number of ticks and the times of the calls are public; how many rows came, in a tick or in all, is private.
+    max_rows_per_unit : int, default=1
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged the whole ``epsilon`` (and delta) when the stream starts.
+        None: one of its own for each stream.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
 
     Attributes
     ----------
     n_samples_seen_ : int
-        Rows so far: public.
+        Rows so far: public; under "add_or_remove_one" an estimate from noisy counts (at least 1).
+    n_ticks_seen_ : int
+        Ticks so far: public. Only under "add_or_remove_one".
     n_samples_ : int
-        Rows that a sample stands for: all so far, or those of the window.
+        Rows that a sample stands for: all so far, or those of the window; also an estimate where they are private.
     accountant_ : PrivacyAccountant
         What was spent: blocks (or levels of time) are a group, which costs what one of them does.
     n_features_in_ : int
@@ -114,6 +130,19 @@ class OnlineSynthesizer(PrivateSynthesizer):
     a row is counted by the counters of one level of time, in one cell of each depth; replacing it changes two cells a depth, and
     the budgets of all depths sum to epsilon. `sample` is free. `score` is not private.
 
+    *Units.* With `unit` the rows of one unit are replaced by as many others, wherever in the stream they came, and the first
+    `max_rows_per_unit` of each count. With j_b of k rows in block b, whose noise is for k rows, the block loses ``epsilon j_b / k`` on
+    them, and all blocks together epsilon at most. The stream remembers every label that ever came, with a number, and for ever: one that
+    was forgotten could come again with new rows. So the state grows with the units, not with the rows, and is as private as the labels.
+
+    *Ticks.* Under "add_or_remove_one" the same holds for a row more or less in one tick. Where blocks, and levels of time, begin and end
+    follows from the number of ticks, and for ``growth="auto"`` from what was released before; a row more shifts nothing. Each block is
+    fitted under the same relation, so it buys its number of rows: a sample takes from each block in the proportion of these noisy numbers,
+    and the rows that wait are taken to come at the rate of the last block. In "paper" a row changes one cell a depth by 1, the number of
+    all rows among them; each counter has half of the noise that it needs for replacing a row at its share. The first block is the first
+    tick. Let a tick hold some hundreds of rows over epsilon, because the noise of a block is the same however few rows it has: calls of
+    single rows make nothing but noise. A tick is read into memory as a whole.
+
     *State.* While a block is open its rows are kept, on the public grid and without their order; the counters of "paper" hold exact
     counts and the noise they will use again. No attribute shows them, but the object in memory, its pickle and what `save` writes
     are **as private as the data**. No generator state is kept, nor a seed: after loading, noise is secure unless `random_state` is
@@ -121,8 +150,10 @@ class OnlineSynthesizer(PrivateSynthesizer):
     window, however long the stream.
 
     *Copies.* If you load a saved stream twice and continue both, rows seen by both cost epsilon twice; the ledger of a copy says that it
-    was resumed. A loaded "paper" stream gives the same sample as the one that was saved. What follows is counted with fresh noise
-    ("kary" and "sparse" begin new trees), so that copies which go on with different rows do not subtract to them.
+    was resumed. A ledger in a file sees it: a stream that was loaded goes on at no charge if nothing was released of the rows that come
+    next, and else is charged epsilon once more, or refused. Its file then knows where the ledger lies; if that has moved, set
+    `accountant` to its path. A loaded "paper" stream gives the same sample as the one that was saved. What follows is counted with fresh
+    noise ("kary" and "sparse" begin new trees), so that copies which go on with different rows do not subtract to them.
 
     *Threads.* Threads may share a stream: it has one lock, for whoever reads, feeds, copies or saves it. A forked process may sample
     "blocks" and start streams of its own, but not go on with this one: its charges would be lost.
@@ -133,8 +164,9 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at most s/t of
     the mass. They are balanced by s = 4 t**(d/(d+1)) * epsilon**(-1/(d+1)) (at most t/4): the error tends to zero for every stream, like
-    (epsilon t)**(-1/(d+1)) (one feature: up to a logarithm). The default has fewer, larger blocks: smaller error while the stream is
-    stationary, but a lag of up to a fifth of it for ever. In a sample the last block stands in for the rows that wait.
+    (epsilon t)**(-1/(d+1)) (one feature: up to a logarithm). In ticks the same rule holds for epsilon times the released number of rows of
+    a tick. The default has fewer, larger blocks: smaller error while the stream is stationary, but a lag of up to a fifth of it for ever.
+    In a sample the last block stands in for the rows that wait.
 
     Before the first block is full, samples are uniform in the bounds.
 
@@ -154,13 +186,23 @@ class OnlineSynthesizer(PrivateSynthesizer):
     ((100, 2), 3000)
     >>> model.accountant_.spent
     Fraction(1, 1)
+    >>> hourly = OnlineSynthesizer(neighboring="add_or_remove_one")
+    >>> for rows in (stream[:800], stream[:0], stream[800:]):  # the second hour is empty
+    ...     hourly = hourly.partial_fit(rows)
+    >>> hourly.n_ticks_seen_
+    3
     """
 
     _keeps_budget_open = True
     _buys_facts = False
+    _counts_rows = False  # blocks, or counters, tell how many there are
     _stream: Any  # Blocks or GrowingTree
     _rng: Any
+    _was_saved = False
     _settings: dict  # parameters as they were when the last rows came
+    _time: int  # rows, or ticks, that were taken in
+    # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.
+    _units: tuple[dict, dict] | None = None
 
     def __init__(
         self,
@@ -175,6 +217,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         delta: Any = 0.0,
         bounds: Any = (0.0, 1.0),
         neighboring: str = "replace_one",
+        max_rows_per_unit: Any = 1,
         accountant: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -188,12 +231,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self.delta = delta
         self.bounds = bounds
         self.neighboring = neighboring
+        self.max_rows_per_unit = max_rows_per_unit
         self.accountant = accountant
         self.random_state = random_state
 
     def _plan(self, facts: Facts) -> _Stream:
-        self._check_parameters()
-        self._check_horizon(0, facts.n_samples or 0)
+        check_parameters(self)
+        check_horizon(self, 0, 1 if facts.n_samples is None else facts.n_samples)
         given = self.synthesizer is not None
         # The stream may grow, so it is warned of what a long one would not help.
         part = facts.part(delta=facts.delta if given else 0, n_samples=max(facts.n_samples or 1, _LONG))
@@ -201,61 +245,102 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if self.strategy == "paper":
             warn_if_small(part, depth_of(part.size))
         else:
-            inner = clone_part(self.synthesizer, "OnlineSynthesizer", "None or ") if given else PrivateMeasureMechanism()
-            check_part(clone(inner), part)
+            inner = checked_inner(self, part)
         facts.told.extend(part.told)
         return _Stream(given, facts.box, inner)
 
     def _release(self, rows: Rows, plan: _Stream, budget: Budget) -> None:
-        self._rng, self._charged_to = budget.rng, self.accountant
+        self._rng, self._charged_to, self._was_saved = budget.rng, self.accountant, False
+        watched(budget.accountant)
         self._said = ""  # the last warning
         epsilon, delta = budget.accountant.epsilon, budget.accountant.delta
         if self.strategy == "blocks":
-            stream: Any = Blocks(plan.box, self._container, plan.inner, epsilon, delta)
+            stream: Any = Blocks(plan.box, self._container, plan.inner, epsilon, delta, budget.rows_per_unit, counts_ticks(self))
         else:
-            stream = GrowingTree(plan.box, epsilon, self.counter)
-        self._follow(stream, self._present_settings())
-        for chunk in rows.chunks():
+            stream = GrowingTree(plan.box, epsilon, self.counter, counts_ticks(self))
+        self.__dict__.update(_stream=stream, _settings=present_settings(self), _time=0)
+        for chunk in [rows.collected()] if counts_ticks(self) else rows.chunks():
             self._follow(self._stream.extended(chunk, self, budget), self._settings)
 
-    def partial_fit(self, X: Any, y: Any = None) -> "OnlineSynthesizer":
+    def _opened_rows(self, X: Any, unit: Any) -> tuple[Rows, Facts]:
+        self._units = None
+        rows, facts = super()._opened_rows(X, unit)
+        if unit is not None:
+            _check_held(rows)
+        return rows, facts
+
+    def _first_rows(self, labels: Any) -> np.ndarray:
+        counting = Counting(self._rows_per_unit)
+        kept, self._units = counting.kept(labels), ({}, counting.latest)
+        return kept
+
+    def partial_fit(self, X: Any, y: Any = None, unit: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
-        All of them are taken in, or none; of a table that is not in memory, all of a chunk. Threads may call it at once: their rows come
-        one call after the other.
+        Under "add_or_remove_one": take in a tick, all rows that came since the last call.
+
+        All of them are taken in, or none; of a table that is not in memory, all of a chunk (of a tick, all). Threads may call it at once:
+        their rows come one call after the other.
 
         Parameters
         ----------
         X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
-            Finite numbers; values outside `bounds` are clipped.
+            Finite numbers; values outside `bounds` are clipped. A tick may have no rows: an array of shape (0, n_features), or a frame.
         y : None
             Ignored.
+        unit : str, int or array-like of shape (n_samples,), default=None
+            As in `fit`, and always or never along a stream. A unit's rows are counted over the whole stream, so this remembers every
+            label that ever came: see Notes. `X` must then be in memory.
 
         Returns
         -------
         self : OnlineSynthesizer
         """
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
-        with lock_of(self): return self._take(X) or self  # fmt: skip  # noqa: E701
+        with lock_of(self): return self._take(X, unit) or self  # fmt: skip  # noqa: E701
 
-    def _take(self, X: Any) -> Any:
+    def _take(self, X: Any, unit: Any) -> Any:
         """Take in rows, with the lock held."""
         if not hasattr(self, "_stream"):
-            return self.fit(X)
-        settings = self._checked_settings()
-        rows = continue_numbers(self, X)
+            return self.fit(X, unit=unit)
+        settings = checked_settings(self)
+        if unit is not None or self._units is not None:
+            return self._take_of_units(X, unit, settings)
+        rows = continue_numbers(self, X, self._least_rows)
+        if counts_ticks(self):
+            check_horizon(self, self._time, 1)
+            return self._extend(rows.collected(), settings)
         n_samples = total(rows, RowCount.over()).n_samples if rows.n_samples is None else rows.n_samples
-        self._check_horizon(self._stream.n_seen, n_samples)
+        check_horizon(self, self._time, n_samples)
         if rows.are_held:
             return self._extend(rows.collected(), settings)
         for chunk in rows.chunks():
             self._extend(chunk, settings)
 
-    def _extend(self, X: np.ndarray, settings: dict) -> Any:
+    def _take_of_units(self, X: Any, unit: Any, settings: dict) -> Any:
+        """Take in the rows of units that may still have some."""
+        if unit is None or self._units is None:
+            was = "none" if self._units is None else "one"
+            raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
+        X, labels = with_units(X, unit, self._rows_per_unit)
+        rows = continue_numbers(self, X, self._least_rows)
+        _check_held(rows)
+        check_length(labels or [], rows.n_samples)
+        before, latest = self._units
+        before.update(latest)  # the same again, if something broke in after it
+        counting = Counting(self._rows_per_unit, before)
+        rows = rows.only(counting.kept(labels or []))
+        check_horizon(self, self._time, 1 if counts_ticks(self) else rows.n_samples or 0)
+        return self._extend(rows.collected(), settings, (before, counting.latest))
+
+    def _extend(self, X: np.ndarray, settings: dict, units: tuple[dict, dict] | None = None) -> Any:
         """Take in checked rows: all of them, or none."""
+        budget = self._budget()
+        if self._was_saved and self._stream.stop_of is None and is_durable(self.accountant_):
+            self._mark("goes on after it was saved")
         with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
-            stream = self._stream.extended(X, self, self._budget())
-        self._follow(stream, settings)
+            stream = self._stream.extended(X, self, budget)
+        self._follow(stream, settings, units)
 
     def _say(self, message: str) -> None:
         """Warn while rows are taken in; but once, so that they come in after a warning that is an error to the caller."""
@@ -263,43 +348,46 @@ class OnlineSynthesizer(PrivateSynthesizer):
             self._said = message
             warn(message, SmallSampleWarning)
 
-    def _follow(self, stream: Any, settings: dict) -> None:
+    def _follow(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
         """Make this the state of the stream: all at once and last, so that an interrupt leaves it as it was, or as it is now."""
-        seen = stream.n_seen
-        self.__dict__.update(_stream=stream, _settings=settings, n_samples_seen_=seen, n_samples_=min(seen, self.window or seen))
+        time, n_seen = stream.n_seen, stream.n_all
+        ticks = {"n_ticks_seen_": time} if stream.in_ticks else {}
+        n_samples, error = stream.n_rows(time - min(time, self.window or time))
+        sizes = {"n_samples_seen_": n_seen, "n_samples_": n_samples, "_size_error": error, **ticks}
+        units = self._units if units is None else units
+        self.__dict__.update(_stream=stream, _settings=settings, _units=units, _time=time, **sizes)
+
+    @property
+    def _first(self) -> int:
+        """The row, or tick, with which the window begins."""
+        return self._time - min(self._time, self._settings["window"] or self._time)
 
     def _budget(self) -> Budget:
         """Return the open budget; after loading, first open its record again, and a stream of noise."""
         if self._rng is None:
-            stream, rng, accountant = self._stream, check_rng(self.random_state), self.accountant_.reopened()
-            name = f"resumed from a copy at row {stream.n_seen}: another that goes on is a release of its own"
-            if not accountant.was_charged(name, stream.group):
-                # It costs nothing here; but who reads two ledgers with this line knows that they add up.
-                accountant.child(stream.epsilon, stream.delta, name=name, group=stream.group).close()
-            stream.resume(accountant, rng)
-            self.__dict__.update(_rng=rng, accountant_=accountant)
+            self._go_on(check_rng(self.random_state), is_loaded=True)
+        elif is_overtaken(self.accountant_):
+            self._go_on(self._rng, is_loaded=False)
         return Budget(self.accountant_, self._rng)
 
-    def _present_settings(self) -> dict:
-        settings = {name: getattr(self, name) for name in (*_FIXED, *_FREE)}
-        return {**settings, "bounds": copy.deepcopy(self.bounds)}  # arrays could be changed in place
+    def _go_on(self, rng: Any, is_loaded: bool) -> None:
+        """Go on where a copy stopped, or beside one: rows that were released may be released again at a second charge only."""
+        stream, charged = self._stream, self.accountant_
+        moved = opened_accountant(self.accountant) if is_durable(charged) else None
+        name = type(self).__name__
+        accountant = going_on(charged, name, stream.group, row=stream.first_row, stop_of=stream.stop_of, at=moved)
+        if stream.stop_of is None or not is_durable(charged):
+            # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
+            words = f"resumed from a copy at {units_of(self)[:-1]} {stream.n_seen}: another that goes on is a release of its own"
+            mark(accountant, words, (stream.epsilon, stream.delta), stream.group)
+        if is_loaded:
+            stream.resume(accountant, rng)
+        self.__dict__.update(_rng=rng, accountant_=accountant, _charged_to=self.accountant)
 
-    def _checked_settings(self) -> dict:
-        """Return the parameters that hold from now on; refuse those that may not change along a stream."""
-        shared, was = self.accountant, self._charged_to
-        if shared is not was and not all(accountant is None or accountant.closed for accountant in (shared, was)):
-            raise ValueError("accountant must not change along a stream; set it back, or call fit to start a new one.")
-        if all(getattr(self, name) is was for name, was in self._settings.items()):
-            return self._settings
-        self._check_parameters()
-        self._check_what_stays()
-        return self._present_settings()
-
-    def _check_horizon(self, seen: int, more: int) -> None:
-        if self.horizon is not None and seen + more > self.horizon:
-            raise ValueError(
-                f"horizon is {self.horizon} rows, {seen} have come, and {more} more would pass it; raise horizon, or fit a new stream."
-            )
+    def _mark(self, words: str) -> None:
+        stream = self._stream
+        mark(self.accountant_, f"{words} at {units_of(self)[:-1]} {stream.n_seen}", (stream.epsilon, stream.delta), stream.group)
+        self._was_saved = False
 
     def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
@@ -307,12 +395,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         Parameters
         ----------
         n_samples : int, default=None
-            None: as many as there were rows (in the window, or since `since`).
+            None: as many as there were rows (in the window, or since `since`), as far as is known where their number is private. Where
+            that may be nothing but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of the stream.
         since : int, default=None
-            Leave out what came before this row of the stream, counted from 0; whole blocks are weighed by how much of them is
-            left. Strategy "blocks" only.
+            Leave out what came before this row of the stream (where the number of rows is private: this tick), counted from 0; whole
+            blocks are weighed by how much of them is left. Strategy "blocks" only.
         out : str or path-like, default=None
             A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
             written there, a batch at a time.
@@ -351,10 +440,11 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     def _drawing_since(self, n_samples: Any, random_state: Any, since: Any) -> Drawing:
         with lock_of(self):
-            first = self.n_samples_seen_ - self.n_samples_
-            if since is not None:
-                first = self._checked_since(since, first)
-            number = checked_number(self.n_samples_seen_ - first if n_samples is None else n_samples)
+            first = self._first if since is None else checked_since(self, since)
+            if n_samples is None:
+                known, error = (self.n_samples_, self._size_error) if since is None else self._stream.n_rows(first)
+                n_samples = usual_number(known, error, self.n_features_in_)
+            number = checked_number(n_samples)
             stream = self._readable()  # more rows make a new state of blocks
             return Drawing(
                 self._container,
@@ -369,48 +459,20 @@ class OnlineSynthesizer(PrivateSynthesizer):
         with lock_of(self):
             return draw(*arguments)
 
-    def _checked_since(self, since: Any, first: int) -> int:
-        if self.strategy != "blocks":
-            raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
-        if not is_whole(since, first, self.n_samples_seen_ - 1):
-            raise ValueError(f"since must be a row of the stream from {first} to {self.n_samples_seen_ - 1}, got {shown(since)}.")
-        return int(since)
-
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         with lock_of(self):
-            return self._readable().sample(n_samples, self.n_samples_seen_ - self.n_samples_, rng)
+            return self._readable().sample(n_samples, self._first, rng)
 
     def _readable(self) -> Any:
-        if self.strategy == "paper":
-            self._budget()  # reading a counter may draw noise
+        if self.strategy != "paper":
+            return self._stream
+        if self._rng is None and is_durable(self.accountant_):
+            # Reading what was saved shows nothing new, since the noise of its time was drawn then: it is no second release.
+            stream = copy.deepcopy(self._stream)
+            stream.resume(self.accountant_.reopened(), check_rng(self.random_state))
+            return stream
+        self._budget()  # reading a counter may draw noise
         return self._stream
-
-    def _check_parameters(self) -> None:
-        check_choice("strategy", self.strategy, ("blocks", "paper"))
-        check_choice("counter", self.counter, ("kary", "binary", "sparse"))
-        if not (1 < self.growth < math.inf if is_real(self.growth) else isinstance(self.growth, str) and self.growth == "auto"):
-            raise ValueError(f"growth must be 'auto' or a number greater than 1, got {shown(self.growth)}; 1.25 is the default.")
-        for name in ("window", "horizon"):
-            value = getattr(self, name)
-            if value is not None and not is_whole(value, 1):
-                raise ValueError(f"{name} must be None or a positive integer, got {shown(value)}; None sets no limit.")
-        if self.strategy == "paper" and (self.window is not None or self.synthesizer is not None):
-            raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
-        if self.neighboring != "replace_one":
-            raise ValueError(
-                f'OnlineSynthesizer supports neighboring="replace_one" only, got {shown(self.neighboring)}: '
-                "one row more shifts all after it."
-            )
-
-    def _check_what_stays(self) -> None:
-        changed = [name for name in _FIXED if not _same(getattr(self, name), self._settings[name])]
-        if changed:
-            raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
-        stream = self._stream
-        if stream.dropped > 0 and (self.window is None or stream.n_seen - self.window < stream.dropped):
-            raise ValueError(
-                f"window must not grow beyond what is kept, the rows from {stream.dropped} on, got {shown(self.window)}; fit a new stream."
-            )
 
     def __copy__(self) -> "OnlineSynthesizer":
         return copy.deepcopy(self)  # a shallow one would share the rows of the open block
@@ -420,13 +482,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
             state = super().__getstate__()
             if "_stream" in state:
                 # No stream of noise leaves memory: a seed would void the promise, and there is no other state.
-                state |= {"_stream": self._stream.settled(), "accountant_": self.accountant_.record()}
+                state |= {"_stream": self._stream.settled(), "accountant_": checkpoint(self.accountant_), "_was_saved": False}
+                state["_units"] = None if self._units is None else ({**self._units[0], **self._units[1]}, {})
                 state |= dict.fromkeys(("_rng", "random_state", "_charged_to"))
+                self._was_saved = True
             return state
 
 
-def _same(value: Any, was: Any) -> bool:
-    """Whether a parameter has the value it had."""
-    if isinstance(value, tuple | list) and isinstance(was, tuple | list):
-        return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))
-    return value is was or repr(value) == repr(was) or (isinstance(value, numbers.Real) and isinstance(was, numbers.Real) and value == was)
+def _check_held(rows: Rows) -> None:
+    """Refuse a table with units that is read in chunks: whose rows it holds must be known after each of them."""
+    if not rows.are_held:
+        raise TypeError("X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them.")

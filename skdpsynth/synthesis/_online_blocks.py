@@ -1,6 +1,7 @@
-"""A stream in disjoint blocks of consecutive rows."""
+"""A stream in disjoint blocks of time: of consecutive rows, or of ticks."""
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,7 @@ _FIRST = 16  # rows times epsilon of the first block, and rows at least
 _BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
 _CAPACITY = 1024  # rows that the open block has room for at first
 _GROUP = "blocks"
-_LEFT_BEHIND = "blocks that the window left behind"
+_NAMED = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 
 
 @savable
@@ -28,6 +29,11 @@ class Blocks:
     Rows that come make a new state, and the one before stays good: nothing that it shows changes. What all states of a stream share is
     `charged`, so that it outlives a state that was given up because something broke in.
 
+    Time is counted in rows where their number is public, and a row more shifts all that follow. Where it is private, time is counted in
+    ticks, each with any number of rows. Then blocks end at ticks that follow from the number of ticks and from what was released of the
+    blocks before. So for each outcome of those a row is in the block of its tick, whatever other rows came: a row more or less changes one
+    factor of the joint law of all outcomes, and that by the loss of one block.
+
     Attributes
     ----------
     box : Box
@@ -36,14 +42,24 @@ class Blocks:
     inner : unfitted synthesizer
     epsilon, delta : Fraction
         Of each block.
+    rows_per_unit : int
+        The most rows of one unit in the whole stream.
+    in_ticks : bool
+        Whether time is counted in ticks, and the number of rows is private.
     blocks : tuple of (start, stop, fitted synthesizer)
-        By rows of the stream; older ones may be gone.
+        By time; older ones may be gone.
+    rates : tuple of float
+        Of each block, how many rows a unit of time has: 1, or what was released of it.
+    left : float
+        Rows that are in no block that is kept, as far as is known.
     dropped : int
-        Rows before this one are in no block that is kept.
-    n_seen, n_open : int
-        Rows so far, and those in the open block.
+        What came before this time is in no block that is kept.
+    n_seen, begun : int
+        Time so far, and at the start of the open block.
+    n_open : int
+        Rows in the open block: private where time is counted in ticks.
     charged : list of (start, stop)
-        Rows that were charged, whether or not their block was fitted then; but for those that the window left behind.
+        Times that were charged, whether or not their block was fitted then; but for those that the window left behind.
     _buffer : ndarray of shape (capacity, n_features), unsigned
         The open rows on the public grid: as secret as the data.
     """
@@ -53,9 +69,14 @@ class Blocks:
     inner: Any
     epsilon: Any
     delta: Any
+    rows_per_unit: int = 1
+    in_ticks: bool = False
     blocks: tuple = ()
+    rates: tuple = ()
+    left: float = 0.0
     dropped: int = 0
     n_seen: int = 0
+    begun: int = 0
     n_open: int = 0
     charged: list = field(default_factory=list)
     _buffer: Any = None
@@ -63,7 +84,8 @@ class Blocks:
     group = _GROUP
 
     def __repr__(self) -> str:
-        return f"Blocks(n_features={self.box.n_features}, n_blocks={len(self.blocks)}, n_seen={self.n_seen}, n_open={self.n_open})"
+        times = f"n_seen={self.n_seen}, n_open={self.n_seen - self.begun}"  # of ticks no rows
+        return f"Blocks(n_features={self.box.n_features}, n_blocks={len(self.blocks)}, {times})"
 
     def __post_init__(self) -> None:
         if self._buffer is None:
@@ -74,41 +96,55 @@ class Blocks:
         return np.empty((max(rows, _CAPACITY), self.box.n_features), dtype=np.uint16 if self.box.bits <= 16 else np.uint32)
 
     def extended(self, X: np.ndarray, stream: Any, budget: Budget) -> "Blocks":
-        """Return the state after some rows; blocks that they fill are charged and synthesized.
+        """Return the state after some rows, or after a tick; blocks that end are charged and synthesized.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
+            Where time is counted in ticks: all rows of one.
         stream : OnlineSynthesizer
             Whose ``growth`` and ``window`` hold from now on, and who tells of rows that are left out.
         budget : Budget
         """
+        if self.in_ticks:
+            state = self._with_rows(X, 1)
+            size = self._size_of_open_block(stream.growth, stream.window)
+            return state._with_block(budget, stream) if state.n_seen - state.begun >= size else state
         state, start = self, 0
         while start < len(X):
             size = state._size_of_open_block(stream.growth, stream.window)
             stop = min(len(X), start + max(size - state.n_open, 0))
-            state = state._with_rows(X[start:stop])
+            state = state._with_rows(X[start:stop], stop - start)
             start = stop
             if state.n_open >= size:
                 state = state._with_block(budget, stream)
         return state
 
     def _size_of_open_block(self, growth: Any, window: int | None) -> int:
-        """Rows that fill the open block: a function of public numbers."""
-        before = self.n_seen - self.n_open
+        """Length of the open block: a function of public numbers."""
+        before = self.begun
         if before < self._upto_charged:
             return self._upto_charged - before
         if window is not None:
             before = min(before, window)
-        first = max(_FIRST, math.ceil(_FIRST / self.epsilon) if self.epsilon != math.inf else 0)
+        epsilon = self.epsilon / self.rows_per_unit
+        first = max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0)
         if growth == "auto":
             d = self.box.n_features
-            wanted = int(min(_BALANCE * before ** (d / (d + 1)) * float(self.epsilon) ** (-1 / (d + 1)), before / 4))
+            wanted = int(min(_BALANCE * before ** (d / (d + 1)) * (self._rate * float(epsilon)) ** (-1 / (d + 1)), before / 4))
         else:
             wanted = int(min((growth - 1) * before, 2.0**62))
-        return max(first, wanted)
+        return max(1 if self.in_ticks else first, wanted)
 
-    def _with_rows(self, X: np.ndarray) -> "Blocks":
+    @property
+    def _rate(self) -> float:
+        """Rows of a unit of time, as far as is known."""
+        if not self.in_ticks:
+            return 1.0
+        lengths = [stop - start for start, stop, _ in self.blocks]
+        return float(np.average(self.rates, weights=lengths)) if lengths else 1.0
+
+    def _with_rows(self, X: np.ndarray, time: int) -> "Blocks":
         buffer, end = self._buffer, self.n_open + len(X)
         if end > len(buffer):
             buffer = self._room(2 * end)
@@ -118,7 +154,7 @@ class Blocks:
         else:
             for rows, steps in self.box.chunks(X):
                 buffer[self.n_open + rows.start : self.n_open + rows.stop] = steps
-        return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + len(X))
+        return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + time)
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def _quantized_row(self, row: np.ndarray) -> np.ndarray:
@@ -128,24 +164,29 @@ class Blocks:
 
     @property
     def _upto_charged(self) -> int:
-        """Rows before this one were charged: no block may hold them again."""
+        """What came before this time was charged: no block may hold it again."""
         return self.charged[-1][1] if self.charged else 0
 
     def _with_block(self, budget: Budget, stream: Any) -> "Blocks":
-        start, stop = self.n_seen - self.n_open, self.n_seen
+        start, stop = self.begun, self.n_seen
         if start < self._upto_charged:
-            stream._say(_left_out(start, stop))
+            stream._say(_left_out(self._name(start, stop)))
             return self._without_rows(stop)
-        blocks = (*self.blocks, (start, stop, self._released(start, stop, budget)))
-        state = replace(self, blocks=blocks, _buffer=self._room(0), n_open=0)
+        model = self._released(start, stop, budget)
+        rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
+        state = replace(self, blocks=(*self.blocks, (start, stop, model)), rates=rates, _buffer=self._room(0), begun=stop, n_open=0)
         return state if stream.window is None else state._within(stream.window, budget)
 
     def _released(self, start: int, stop: int, budget: Budget) -> Any:
         """Charge the open rows, and return what synthesizes them."""
-        # Disjoint rows by public position: all blocks together cost what one of them does.
-        facts = Facts(self.epsilon, self.delta, "replace_one", self.n_open, self.box.n_features, Box(self.box.low, self.box.high))
+        # Disjoint rows by public position, or by the tick that each carries: all blocks together cost what one of them does. So they do
+        # where a unit has rows in several: of its k rows j_b are in block b, whose noise for k rows loses epsilon j_b / k on so many, and
+        # these sum to epsilon at most.
+        relation, n_samples = ("add_or_remove_one", None) if self.in_ticks else ("replace_one", self.n_open)
+        box = Box(self.box.low, self.box.high)
+        facts = Facts(self.epsilon, self.delta, relation, n_samples, self.box.n_features, box, rows_per_unit=self.rows_per_unit)
         rows = self.container.fill(self.box.restore(self._buffer[: self.n_open]))
-        name = _name(start, stop)
+        name = self._name(start, stop)
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
             return fit_part(clone(self.inner), rows, budget, facts, name=name, group=_GROUP)
@@ -158,7 +199,7 @@ class Blocks:
         """Leave the open rows out; the block before stands in for them."""
         *past, last = self.blocks or [None]
         kept = () if last is None else (*past, (last[0], stop, last[2]))
-        return replace(self, blocks=kept, _buffer=self._room(0), n_open=0)
+        return replace(self, blocks=kept, _buffer=self._room(0), begun=stop, n_open=0)
 
     def _within(self, window: int, budget: Budget) -> "Blocks":
         """Drop the blocks that end before the window; the last one stays, because it stands in for the open block."""
@@ -166,12 +207,55 @@ class Blocks:
         kept = [block for block in past if block[1] > self.n_seen - window]
         if len(kept) == len(past):
             return self
-        dropped = past[len(past) - len(kept) - 1][1]
+        n_gone = len(past) - len(kept)
+        dropped = past[n_gone - 1][1]
         # What lives for ever stays small: the ledger keeps one line for all that is gone.
-        gone = [rows for rows in self.charged if rows[1] <= dropped]
-        budget.accountant.fold(_GROUP, [_name(*rows) for rows in gone], into=_LEFT_BEHIND)
+        gone = [times for times in self.charged if times[1] <= dropped]
+        folded = [self._left_behind(self.dropped), *(self._name(*times) for times in gone)]
+        budget.accountant.fold(_GROUP, folded, into=self._left_behind(dropped))
         del self.charged[: len(gone)]
-        return replace(self, blocks=(*kept, last), dropped=dropped)
+        left = self.left + sum(rate * (stop - start) for (start, stop, _), rate in zip(past[:n_gone], self.rates, strict=False))
+        return replace(self, blocks=(*kept, last), rates=self.rates[n_gone:], left=left, dropped=dropped)
+
+    def _name(self, start: int, stop: int) -> str:
+        """What the ledger calls a block: its times, which are public."""
+        return f"{'ticks' if self.in_ticks else 'rows'} {start} to {stop - 1}"
+
+    def _left_behind(self, dropped: int) -> str:
+        return f"{self._name(0, dropped)}, which the window left behind"
+
+    def n_rows(self, first: int) -> tuple[int, float]:
+        """Return how many rows came from some time on, and the expected error of that; the last block stands in for the open one."""
+        if not self.in_ticks:
+            return self.n_seen - first, 0.0
+        parts = self._parts(first)
+        number = sum(length * rate for length, rate, _ in parts)
+        error = sum(length * rate * model._size_error / model.n_samples_ for length, rate, model in parts)
+        return max(1, round(number)), error
+
+    @property
+    def n_all(self) -> int:
+        """Rows so far, as far as is known."""
+        return max(1, round(self.left + self.n_rows(0)[0])) if self.in_ticks else self.n_seen
+
+    def _parts(self, first: int) -> list[tuple[int, float, Any]]:
+        """Return (length, rows of a unit of time, synthesizer) of each block, as far as it lies at some time or later."""
+        if not self.blocks:
+            return []
+        *past, (start, _, last) = self.blocks
+        blocks = zip((*past, (start, self.n_seen, last)), self.rates, strict=True)
+        return [(stop - max(start, first), rate, model) for (start, stop, model), rate in blocks if stop > first]
+
+    @property
+    def first_row(self) -> int:
+        """The first row, or tick, that may be in a release from now on."""
+        return max(self.begun, self._upto_charged)
+
+    @staticmethod
+    def stop_of(name: str) -> float:
+        """Return the row, or tick, after the last one that was charged for under a name."""
+        found = _NAMED.match(name)
+        return math.inf if found is None else int(found[1]) + 1
 
     def resume(self, accountant: Any, rng: Any) -> None:
         """Nothing here keeps a door: blocks open their own."""
@@ -181,7 +265,7 @@ class Blocks:
         return replace(self, charged=[*self.charged])
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
-        """Return rows like those of the stream from some row on, by the blocks that hold them; uniform ones if there is none.
+        """Return rows like those of the stream from some time on, by the blocks that hold them; uniform ones if there is none.
 
         The last block, the nearest in time, stands in for the open one.
 
@@ -201,13 +285,12 @@ class Blocks:
                 n_rows = min(BATCH, n_samples - part * BATCH)
                 yield self.box.low + self.box.width * rng.random((n_rows, self.box.n_features))
             return
-        *past, (start, _, model) = self.blocks
-        blocks = [block for block in (*past, (start, self.n_seen, model)) if block[1] > first]
-        upto = np.cumsum([stop - max(start, first) for start, stop, _ in blocks])
+        blocks = self._parts(first)
+        upto = np.cumsum([length * rate for length, rate, _ in blocks])
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
         edges[-1] = n_samples
         counts = np.diff(np.minimum(edges, n_samples), prepend=0)
-        shares = [_Share(model, int(count), n_parts, rng) for (_, _, model), count in zip(blocks, counts, strict=True) if count]
+        shares = [_Share(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
         for part in range(n_parts):
             rows = [share.rows(part) for share in shares]
             if any(map(len, rows)):
@@ -256,13 +339,6 @@ class _Share:
         return self.count if part == self.n_parts else int(part * self.count / self.n_parts + self.shift)
 
 
-def _name(start: int, stop: int) -> str:
-    return f"rows {start} to {stop - 1}"
-
-
-def _left_out(start: int, stop: int) -> str:
-    """What to say of rows whose release failed after it was charged: once more would cost once more."""
-    return (
-        f"rows {start} to {stop - 1} are left out, because their release was interrupted after it was charged; "
-        "the blocks beside them stand in for them."
-    )
+def _left_out(times: str) -> str:
+    """What to say of a block whose release failed after it was charged: once more would cost once more."""
+    return f"{times} are left out, because their release was interrupted after it was charged; the blocks beside them stand in for them."

@@ -10,14 +10,16 @@ import numpy as np
 
 from skdpsynth.continual import InhomogeneousCounter
 from skdpsynth.fitting import Budget
-from skdpsynth.measures import BinaryPartition, DiscreteMeasure, uniform_consistency
+from skdpsynth.measures import BinaryPartition, DiscreteMeasure, pair_sums, uniform_consistency
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import split_exactly
 
 _DEEPEST = 22  # levels of the tree: beyond, counts would not fit into memory
 _FINEST = 4  # 2**4 cells for each row that a level of time begins with, at most: more stay empty, whatever epsilon allows
 _LINE_SHARE = Fraction(155, 100)  # sum over j >= 1 of 1 / (j + 1)^2 is pi^2 / 6 - 1 = .6449 < 1 / 1.55
+_TICK_LINE_SHARE = Fraction(607, 1000)  # sum over j >= 0 of 1 / (j + 1)^2 is pi^2 / 6 = 1.6449 < 1 / .607
 _COMPARISONS = 64  # of a sparse counter, while its threshold could fill up
+_COUNT_ERROR = 100  # over the share of a level: more than the expected error of one count of it, while time is below four million
 
 
 @savable
@@ -26,30 +28,44 @@ class GrowingTree:
 
     Its stream holds a lock whenever it calls.
 
+    Where the number of rows is private, time is counted in ticks, each with any number of rows, and level 0 begins with the first. At each
+    tick the counters get the counts of all cells. A row more or less changes them by 1 in one cell of each depth, 0 among them, at one
+    tick: half of what replacing a row does, but for the count of all rows, which is then released too. It is in one level of time, whose
+    shares sum to at most epsilon.
+
     Parameters
     ----------
     box : Box
     epsilon : Fraction or inf
     counter : {"kary", "binary", "sparse"}
+    in_ticks : bool, default=False
+        Whether time is counted in ticks, and the number of rows is private.
     """
 
     group, delta, dropped = "levels of time", 0, 0
+    first_row, stop_of = 0, None  # what was read of a counter stands in no ledger, so no name tells which rows were released
 
-    def __init__(self, box: Any, epsilon: Any, counter: str) -> None:
-        self.box, self.epsilon, self.counter = box, epsilon, counter
-        self.n_seen = 0
-        self.n_begun = 0  # n_seen, and rows that are being counted
-        self.level = -1  # of time; counters[j - 1] counts the cells of depth j
-        self.counters: list[InhomogeneousCounter] = []
+    def __init__(self, box: Any, epsilon: Any, counter: str, in_ticks: bool = False) -> None:
+        self.box, self.epsilon, self.counter, self.in_ticks = box, epsilon, counter, in_ticks
+        self.n_seen = 0  # rows, or ticks
+        self.n_begun = 0  # n_seen, and what is being counted
+        self.level = -1  # of time
+        self.counters: list[InhomogeneousCounter] = []  # of the cells of one depth after the other
         self._partition: Any = None
+        self._error = 0.0  # of the number of rows, at most, as expected
+
+    @property
+    def first_depth(self) -> int:
+        """Depth of the first counter; the number of all rows is counted only where it is private."""
+        return 0 if self.in_ticks else 1
 
     def start_of(self, level: int) -> int:
-        """Row, counted from 1, with which a level of time begins."""
+        """Row or tick, counted from 1, with which a level of time begins."""
         epsilon = 1 if self.epsilon == math.inf else self.epsilon
-        return math.ceil(2**level / epsilon)
+        return 1 if self.in_ticks and level == 0 else math.ceil(2**level / epsilon)
 
     def extended(self, X: np.ndarray, stream: Any, budget: Budget) -> "GrowingTree":
-        """Count rows, and return this tree; levels that begin are charged.
+        """Count rows, or a tick, and return this tree; levels that begin are charged.
 
         It is changed in place, and counts nothing more if the stream does not know of all the rows that it began to count: some
         counters may have seen rows that others have not.
@@ -57,18 +73,32 @@ class GrowingTree:
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
+            Where time is counted in ticks: all rows of one.
         stream : OnlineSynthesizer
-            Whose ``n_samples_seen_`` is assigned once the rows are counted.
+            Whose time is assigned once the rows are counted.
         budget : Budget
         """
         budget.accountant.check_open("The stream")
-        if self.n_begun != stream.n_samples_seen_:
+        if self.n_begun != stream._time:
             raise RuntimeError(
                 "The stream was interrupted while it took in rows, so counting them again is not safe; load a saved state, or fit."
             )
-        self.n_begun += len(X)
-        self._count(X, budget.accountant, budget.rng)
+        if self.in_ticks:
+            self.n_begun += 1
+            self._count_tick(X, budget.accountant, budget.rng)
+        else:
+            self.n_begun += len(X)
+            self._count(X, budget.accountant, budget.rng)
         return self
+
+    def _count_tick(self, X: np.ndarray, accountant: Any, rng: Any) -> None:
+        if self.n_seen + 1 >= self.start_of(self.level + 1):
+            self._begin_level(accountant, rng)
+        counts = np.bincount(self._partition.locate(X), minlength=2**self._partition.depth)
+        for counter in reversed(self.counters):
+            counter.update(counts)
+            counts = pair_sums(counts)
+        self.n_seen += 1
 
     def _count(self, X: np.ndarray, accountant: Any, rng: Any) -> None:
         start = 0
@@ -91,34 +121,44 @@ class GrowingTree:
         depth = self._depth_of(level)
         for counter in self.counters:
             counter.end_level()
-        while len(self.counters) < depth:
+        while len(self.counters) + self.first_depth <= depth:
             self.counters.append(self._split())
         self.level = level
         self._partition = BinaryPartition(self.box, depth, spread=False)
-        if depth:
+        if self.counters:
             self._start_counters(accountant, rng)
 
     def _split(self) -> InhomogeneousCounter:
         """Return a counter of cells of one depth more; each takes over half of what was released of its parent, at no cost."""
-        parent = self.counters[-1].value if self.counters else np.array([self.n_seen])
-        halves = np.stack([parent - parent // 2, parent // 2], axis=1).ravel()
-        depth = len(self.counters) + 1
-        # Replacing a row takes one from a cell of each depth and gives one to another.
-        return InhomogeneousCounter(self.counter, n_counters=2**depth, sensitivity=2, history=halves, name=f"cells of depth {depth}")
+        depth = len(self.counters) + self.first_depth
+        history = np.zeros(1, dtype=np.int64)
+        if depth:
+            parent = self.counters[-1].value if self.counters else np.array([self.n_seen])
+            history = np.stack([parent - parent // 2, parent // 2], axis=1).ravel()
+        return InhomogeneousCounter(
+            self.counter, n_counters=2**depth, sensitivity=self._sensitivity, history=history, name=f"cells of depth {depth}"
+        )
+
+    @property
+    def _sensitivity(self) -> int:
+        """What a row changes in the counts of a depth: replaced, it leaves one cell for another; added or removed, it is in one."""
+        return 1 if self.in_ticks else 2
 
     def _start_counters(self, accountant: Any, rng: Any) -> None:
         # A row is counted in one level of time: levels cost what one of them does.
         name = self._name_of_level()
         child = accountant.child(self.epsilon, name=name, group=self.group)
         length = self.start_of(self.level + 1) - 1 - self.n_seen
-        shares = shares_of_depths(self.epsilon, len(self.counters), self.box.n_features)
+        shares = shares_of_depths(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
+        if self.in_ticks and self.epsilon != math.inf:
+            self._error += _COUNT_ERROR / float(shares[0])
         for counter, share in zip(self.counters, shares, strict=True):
             counter.every = self._every(length, share)
             counter.start_level(length, share, child, rng.child(name))
 
     def _every(self, length: int, share: Any) -> int:
         """Steps from one comparison of a sparse counter to the next: a public choice."""
-        if self.counter != "sparse" or self.epsilon == math.inf:
+        if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
             return 1
         # A larger epsilon than the tree makes use of would only compare more often.
         felt = share * min(1, 2**_FINEST / self.epsilon)
@@ -133,7 +173,7 @@ class GrowingTree:
         return min(level, rows.bit_length() - 1 + _FINEST, _DEEPEST, self.box.n_features * self.box.bits)
 
     def _name_of_level(self) -> str:
-        return f"rows {self.start_of(self.level) - 1} to {self.start_of(self.level + 1) - 2}"
+        return f"{'ticks' if self.in_ticks else 'rows'} {self.start_of(self.level) - 1} to {self.start_of(self.level + 1) - 2}"
 
     def resume(self, accountant: Any, rng: Any) -> None:
         """Take noise under what was charged already."""
@@ -147,6 +187,15 @@ class GrowingTree:
         vars(twin).update(vars(self), counters=[copy.copy(counter) for counter in self.counters])
         return twin
 
+    def n_rows(self, first: int) -> tuple[int, float]:
+        """Return how many rows came from some time on (here: from the start), and the expected error of that."""
+        return (max(1, int(self.counters[0].value[0])), self._error) if self.in_ticks else (self.n_seen - first, 0.0)
+
+    @property
+    def n_all(self) -> int:
+        """Rows so far, as far as is known."""
+        return self.n_rows(0)[0]
+
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of the measure of this time; uniform ones before there are cells."""
         return self._measure(rng).sample(n_samples, rng)
@@ -156,7 +205,8 @@ class GrowingTree:
         return self._measure(rng).sample_blocks(n_samples, rng)
 
     def _measure(self, rng: np.random.Generator) -> DiscreteMeasure:
-        counts = [np.array([self.n_seen]), *(np.maximum(counter.value, 0) for counter in self.counters)]
+        counts = [np.maximum(counter.value, 0) for counter in self.counters]
+        counts = counts if self.in_ticks else [np.array([self.n_seen]), *counts]
         depth = len(counts) - 1
         if not depth:
             whole = BinaryPartition(self.box, 0, spread=False)
@@ -171,13 +221,16 @@ def depth_of(size: float) -> int:
     return min(int(math.log2(max(size, 1))), _DEEPEST)
 
 
-def shares_of_depths(epsilon: Any, depth: int, n_features: int) -> list:
-    """Epsilons of the counters of depths 1, ..., `depth` in a level of time, for replacing a row: they sum to at most `epsilon`.
+def shares_of_depths(epsilon: Any, depth: int, n_features: int, first: int = 1) -> list:
+    """Epsilons of the counters of depths `first`, ..., `depth` in a level of time, for a row that changes: they sum to at most `epsilon`.
 
-    The change of a row is on two paths of the tree, which both are paid for here. More than one feature: shares grow with the depth
-    like alpha**j, and their sum is epsilon exactly. One feature: 1.55 epsilon / (j + 1)**2, at any depth.
+    From depth 1 on a row is replaced: its change is on two paths of the tree, which both are paid for here. From depth 0 on it is added or
+    removed, which is on one path. More than one feature: shares grow with the depth like alpha**j, and their sum is epsilon exactly. One
+    feature: 1.55 (from depth 0 on: .607) epsilon / (j + 1)**2, at any depth.
     """
+    depths = range(first, depth + 1)
     if n_features == 1:
-        return [epsilon if epsilon == math.inf else epsilon * _LINE_SHARE / (j + 1) ** 2 for j in range(1, depth + 1)]
+        whole = _LINE_SHARE if first else _TICK_LINE_SHARE
+        return [epsilon if epsilon == math.inf else epsilon * whole / (j + 1) ** 2 for j in depths]
     alpha = 2 ** ((1 - 1 / n_features) / 2)
-    return split_exactly(epsilon, [alpha ** (j - depth) for j in range(1, depth + 1)])
+    return split_exactly(epsilon, [alpha ** (j - depth) for j in depths])

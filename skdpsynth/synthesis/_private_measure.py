@@ -57,8 +57,12 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
-    accountant : PrivacyAccountant, default=None
-        A shared budget, charged the whole ``epsilon`` (and no delta) before the first draw. None: one of its own for each `fit`.
+    max_rows_per_unit : int, default=1
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged the whole ``epsilon`` (and no delta) before the first draw.
+        None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
     n_jobs : int, default=None
@@ -139,6 +143,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         delta: Any = 0.0,
         bounds: Any = (0.0, 1.0),
         neighboring: str = "replace_one",
+        max_rows_per_unit: Any = 1,
         accountant: Any = None,
         random_state: Any = None,
         n_jobs: Any = None,
@@ -150,6 +155,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         self.delta = delta
         self.bounds = bounds
         self.neighboring = neighboring
+        self.max_rows_per_unit = max_rows_per_unit
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs

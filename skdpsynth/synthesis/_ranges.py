@@ -9,7 +9,7 @@ import numpy as np
 from skdpsynth.domain import Rows
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
+from skdpsynth.privacy import Mechanism, mechanism
 from skdpsynth.statistics import Marginals, total
 
 _USUAL = 3.0  # noisy deviations that an axis keeps where counts tell nothing
@@ -33,7 +33,7 @@ def noise_of_ranges(facts: Facts, epsilon: Any) -> Mechanism | None:
     epsilon : Fraction
         What the counts may cost.
     """
-    noise = mechanism(Marginals.change(facts.neighboring, facts.n_features), PrivacyLoss(epsilon=epsilon), ("laplace",))
+    noise = mechanism(Marginals.change(facts.neighboring, facts.n_features), facts.pure(epsilon), ("laplace",))
     return noise if noise.deviation < _LEAST * (facts.n_samples or 1) else None
 
 

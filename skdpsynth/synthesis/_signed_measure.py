@@ -12,7 +12,7 @@ from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import PrivacyLoss, mechanism
+from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import Histogram, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._small import warn_if_small
@@ -71,8 +71,12 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget and from
         the cells.
-    accountant : PrivacyAccountant, default=None
-        A shared budget, charged the whole ``epsilon`` (and no delta) before the first draw. None: one of its own for each `fit`.
+    max_rows_per_unit : int, default=1
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged the whole ``epsilon`` (and no delta) before the first draw.
+        None: one of its own for each `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
     n_jobs : int, default=None
@@ -152,6 +156,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         delta: Any = 0.0,
         bounds: Any = (0.0, 1.0),
         neighboring: str = "replace_one",
+        max_rows_per_unit: Any = 1,
         accountant: Any = None,
         random_state: Any = None,
         n_jobs: Any = None,
@@ -164,6 +169,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         self.delta = delta
         self.bounds = bounds
         self.neighboring = neighboring
+        self.max_rows_per_unit = max_rows_per_unit
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -175,7 +181,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         first_only = partition.n_cells == 2 and facts.neighboring == "replace_one"
         change = (Histogram.change_of_first if first_only else Histogram.change)(facts.neighboring)
         n_values = partition.n_cells - first_only
-        noise = mechanism(change, PrivacyLoss(epsilon=facts.epsilon), ("laplace",), n_values)
+        noise = mechanism(change, facts.share.pure, ("laplace",), n_values)
         return _Cells(False, partition, noise, facts.count_error)
 
     def _release(self, rows: Rows, plan: _Cells, budget: Budget) -> None:

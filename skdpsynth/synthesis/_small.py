@@ -31,14 +31,15 @@ def warn_if_small(facts: Facts, n_cut: float) -> None:
         Number of features that the plan can cut at all.
     """
     size, d = facts.size, facts.n_features
+    what = "n_samples * epsilon" + (" / max_rows_per_unit" if facts.rows_per_unit > 1 else "")
     if d > 1 and size <= _LEAST_SIZE:
         facts.warn(
-            f"n_samples * epsilon is {size:g}, and up to 100 the noise may leave synthetic rows of {d} features no closer "
+            f"{what} is {size:g}, and up to 100 the noise may leave synthetic rows of {d} features no closer "
             "to the data than uniform ones; use more rows, a larger epsilon or fewer features."
         )
     elif n_cut < d:
         facts.warn(
-            f"n_samples * epsilon is {size:g}, for which cells are cut along {int(n_cut)} of {d} features: the others will be uniform, "
+            f"{what} is {size:g}, for which cells are cut along {int(n_cut)} of {d} features: the others will be uniform, "
             "whatever they hold; use more rows or fewer features, LowDimSynthesizer if the rows lie near few directions, or "
             "LatentFactorSynthesizer for a table of columns."
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws
+from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws, _unit_laws
 from skdpsynth.testing._law import LAWS
 
 __all__ = ["check_synthesizer"]

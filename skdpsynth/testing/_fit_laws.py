@@ -119,6 +119,38 @@ def _left(unfitted: Any, table: np.ndarray, door: Door, size: int) -> dict[str, 
     return {**shown, **inside, "the attributes": names, "the warnings": said, "the ledger": ledger, "the releases": len(draws)}
 
 
+@law(needs=streams)
+def check_rows_that_come_later_leave_the_answers_alone(estimator: Any) -> None:
+    """Along a stream too, neighbours that get the same answers leave the same attributes, samples, warnings and ledger."""
+    for relation in relations(estimator):
+        unfitted = fresh(estimator, random_state=None, neighboring=relation, bounds=(0.0, 1.0), epsilon=5.0)
+        table, neighbours = worst_neighbours(relation)
+        whole = [rows(40, seed=seed) for seed in range(9)]
+        whole[4] = table
+        with watched() as door:
+            expected = _left_along(unfitted, whole, door)
+            door.replay(door.take())
+            for neighbour in neighbours:
+                found = _left_along(unfitted, [*whole[:4], neighbour, *whole[5:]], door)
+                _equal(expected, found, f"of streams that are neighbours under {relation!r}, although the answers were the same")
+                holds(len(door.take()) == len(door.answers or ()), "a stream made fewer releases than its neighbour")
+
+
+def _left_along(unfitted: Any, tables: list[np.ndarray], door: Door) -> dict[str, Any]:
+    """Return all that leaves a stream, after each table."""
+    stream, left = fresh(unfitted), dict[str, Any]()
+    with fixed_bits():
+        for place, table in enumerate(tables):
+            with noted_warnings() as caught:
+                stream.partial_fit(table)
+            n_draws = len(door.draws)
+            shown = {**released(stream), "sample(None)": as_rows(stream.sample(random_state=1)).tobytes(), "repr": repr(stream)}
+            shown |= {"the warnings": [str(w.message) for w in caught], "the releases": n_draws}
+            shown |= {"the ledger": [ledger_line(entry) for entry in entries_of(stream.accountant_)]}
+            left |= {f"after table {place}, {name}": value for name, value in shown.items()}
+    return left
+
+
 @law()
 def check_a_pickle_holds_no_row_and_works(estimator: Any) -> None:
     """A pickle of a fitted estimator holds no number of the rows, and shows what the original shows."""

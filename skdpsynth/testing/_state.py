@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from skdpsynth.privacy import PrivacyAccountant
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)
-_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")  # in a ledger
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|ledger-[0-9a-f]{32}")  # in a ledger, which has a random id
 _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 
 
@@ -48,7 +48,10 @@ def held(fitted: Any) -> dict[str, Any]:
 
 
 def written(fitted: Any) -> dict[str, Any]:
-    """Return the bytes of a pickle of an estimator, and of each member of the file that `save` writes; times of charges are blanked."""
+    """Return the bytes of a pickle of an estimator, and of each member of the file that `save` writes.
+
+    Times of charges, and the random ids of ledgers, are blanked.
+    """
     data = {"pickle": pickle.dumps(fitted)}
     if hasattr(fitted, "save"):
         with tempfile.TemporaryDirectory() as folder, suppress(TypeError):  # it is not savable

@@ -23,6 +23,9 @@ TREES = [BinaryCounter, KaryCounter]
 HORIZONS = [1, 2, 7, 63, 100]
 
 
+RO, AR = "replace_one", "add_or_remove_one"
+
+
 def make(kind, horizon, epsilon=1.0, **options):
     """Return a counter; the square root has its cost in rho."""
     return kind(horizon, **{"rho" if kind is SquareRootCounter else "epsilon": epsilon}, **options)
@@ -352,6 +355,61 @@ def test_moving_an_event_changes_a_counter_by_exactly_what_it_says(kind, answers
     assert change.relation == relation
     if kind is SquareRootCounter:  # the norm that its noise is made for
         assert l2_squared == change.l2_squared
+
+
+def streams_and_one_more(n_steps, n_cells):
+    """All streams of at most one event a step (-1: none), and each with an event more at a step: counts of steps by cells."""
+    for cells in itertools.product(range(-1, n_cells), repeat=n_steps):
+        x = np.array([np.eye(n_cells, dtype=int)[cell] * (cell >= 0) for cell in cells])
+        for step, cell in itertools.product(range(n_steps), range(n_cells)):
+            more = x.copy()
+            more[step, cell] += 1
+            yield x, more
+
+
+@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter])
+def test_an_event_that_comes_changes_a_counter_by_exactly_what_it_says(kind):
+    """Under add/remove: all streams of 4 steps into 2 cells, and every event that may come at a step; sensitivity 1."""
+    change = make(kind, 4, n_counters=2, sensitivity=1)._change("add_or_remove_one")
+    nodes = matrices(kind(4))[1][:, :4] if kind in (BinaryCounter, KaryCounter) else None
+
+    def answers(x):
+        if nodes is not None:
+            return nodes @ x
+        counter, spy = make(kind, 4, n_counters=2, sensitivity=1), Spy()
+        counter.resume(spy)
+        for counts in x:
+            counter.update(counts)
+        return np.array(spy.exact)
+
+    moves = [np.abs(answers(x) - answers(more)).astype(object) for x, more in streams_and_one_more(4, 2)]
+    assert max(m.sum() for m in moves) == change.l1
+    assert max((m * m).sum() for m in moves) == change.l2_squared
+    assert max(m.max() for m in moves) == change.sup
+
+
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_a_counter_under_add_or_remove_one_has_half_the_noise_of_an_event_that_moves(kind):
+    """Of variance, for the square root, whose sensitivity is squared."""
+    comes, moves = (make(kind, 40, 0.02, accountant=accountant_of(relation), sensitivity=s) for relation, s in ((AR, 1), (RO, 2)))
+    ratio = moves._door.noise.scale / comes._door.noise.scale
+    assert ratio == 2 if kind is not SquareRootCounter else abs(ratio - math.sqrt(2)) < 1e-3
+    assert comes._door.neighboring == AR
+
+
+def accountant_of(relation):
+    return PrivacyAccountant(1, 1e-6, neighboring=relation)
+
+
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_steps_that_tell_how_many_events_came_are_refused_where_that_is_private(kind):
+    counter = make(kind, 40, 0.01, accountant=accountant_of(AR))
+    for cells in ([0, 0], []):
+        with pytest.raises(ValueError, match=r"update_cells takes a step of time for each event.*give update\(\)"):
+            counter.update_cells(cells)
+    assert counter.n_steps == 0
+    counter.update(0)
+    assert counter.n_steps == 1
 
 
 @pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter])

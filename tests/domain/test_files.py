@@ -277,3 +277,22 @@ def test_what_has_no_columns_is_refused_in_one_sentence(write, error, words, tmp
     with pytest.raises(error, match=rf"^[^\n]*{words}[^\n]*\.$") as caught:
         Schema.skeleton(write(tmp_path))
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("write", ["to_json", "to_yaml"])
+def test_a_file_that_was_filled_in_is_overwritten_on_request_alone(write, tmp_path):
+    path = tmp_path / "people"
+    skeleton, filled = Schema.skeleton({"age": "int64"}), Schema({"age": (0, 120)})
+    getattr(skeleton, write)(path)
+    getattr(skeleton, write)(path)  # the same again loses nothing
+    getattr(filled, write)(path, overwrite=True)
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match=r"path must be a new file, but .* holds something else"):
+        getattr(skeleton, write)(str(path))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("read", [Schema.from_json, Schema.from_yaml])
+def test_a_file_that_is_not_there_is_named(read):
+    with pytest.raises(FileNotFoundError, match=r"source must be a file or its text, but there is no file .*nofile\.txt"):
+        read("nofile.txt")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
-from skdpsynth.fitting import Budget
-from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism
+from skdpsynth.fitting import Budget, Facts, set_aside
+from skdpsynth.fitting._budget import COUNT_SHARE
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Change, Histogram, Query, RowCount
 
 
@@ -59,19 +60,35 @@ def test_what_does_not_fit_is_refused_before_the_draw():
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
 def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
     budget = budget_of(epsilon, "add_or_remove_one")
-    number, error, rest = budget.number_of_rows(RowCount(100))
-    assert rest == budget.accountant.remaining
+    aside = set_aside(Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), COUNT_SHARE, None)
+    number, error = budget.number_of_rows(RowCount(100), aside.loss)
+    assert aside.epsilon == budget.accountant.remaining
     if epsilon == math.inf:
-        assert (number, error, rest) == (100, 0, math.inf)
+        assert (number, error, aside.epsilon) == (100, 0, math.inf)
         return
     assert budget.accountant.spent == epsilon / 20
-    assert rest + epsilon / 20 == epsilon
+    assert aside.epsilon + epsilon / 20 == epsilon
     assert error == pytest.approx(float(20 / epsilon), rel=0.01)  # the mean absolute value of Laplace noise is its scale
     assert number != 100  # with this seed
 
 
 def test_a_released_number_of_rows_is_at_least_one():
-    assert min(budget_of(1, "add_or_remove_one", seed).number_of_rows(RowCount(0))[0] for seed in range(10)) == 1
+    share = PrivacyLoss(Fraction(1, 20))
+    assert min(budget_of(1, "add_or_remove_one", seed).number_of_rows(RowCount(0), share)[0] for seed in range(10)) == 1
+
+
+def test_of_a_budget_in_rho_the_number_of_rows_has_gaussian_noise_and_less_of_it():
+    """A twentieth of rho, and not of epsilon: the rest is larger, too."""
+    facts = Facts(Fraction(1), Fraction(1, 10**6), "add_or_remove_one", None, 2)
+    aside = set_aside(facts, COUNT_SHARE, "gaussian")
+    accountant = PrivacyAccountant(1, 1e-6, neighboring="add_or_remove_one")
+    _, error = Budget(accountant, SeededBits(0)).number_of_rows(RowCount(100), aside.loss)
+    assert accountant.ledger[0].noise == "DiscreteGaussian"
+    assert error == pytest.approx(float(accountant.ledger[0].scale[0]))
+    assert error < 20.5  # Laplace noise of a twentieth of epsilon has a deviation of 28
+    assert aside.epsilon > Fraction(95, 100)
+    accountant.spend(PrivacyLoss(rho=rho_of_epsilon(aside.epsilon, 1e-6, gaussian=True), gaussian=True), name="the rest")
+    assert 1 - 1e-6 <= accountant.spent <= 1
 
 
 def test_warnings_are_noted_and_not_issued(recwarn):

@@ -70,6 +70,18 @@ def release(accountant, noise=None, values=VALUES, rng=None, **arguments):
 # What a release does, and in which order.
 
 
+def test_who_is_refused_is_not_led_to_spend_twice():
+    accountant = PrivacyAccountant(1)
+    accountant.spend(Fraction(3, 4), name="a")
+    with pytest.raises(BudgetExceededError, match=r"give it a smaller epsilon .*, or charge what was spent here to a larger budget by"):
+        accountant.spend(1, name="b")
+    accountant.spend(Fraction(1, 4), name="c")
+    with pytest.raises(
+        BudgetExceededError, match="only 0 of 1 remains; charge what was spent here to a larger budget by its `import_record`"
+    ):
+        accountant.spend(Fraction(1, 100), name="d")
+
+
 def test_a_release_adds_the_noise_of_its_stream_to_the_values():
     noise = DiscreteLaplace(5)
     noisy = release(PrivacyAccountant(1), noise, rng=SeededBits(3))
@@ -290,6 +302,7 @@ def test_zcdp_and_pure_losses_share_a_budget():
     accountant.spend(PrivacyLoss(rho=0.01), name="first")
     accountant.spend(PrivacyLoss(rho=0.02), name="second")
     assert accountant.spent == Fraction(1, 2) + epsilon_of_rho(0.03, 1e-6)
+    accountant._planned = True
     accountant.spend(accountant.remaining, name="rest")
     assert accountant.spent == 2
     with pytest.raises(BudgetExceededError):
@@ -322,6 +335,7 @@ def test_delta_is_a_budget_too():
 
 def test_delta_that_zcdp_needs_cannot_be_handed_away():
     accountant = PrivacyAccountant(1, 1e-6)
+    accountant._planned = True  # what losses add up to, in whatever order a plan has them
     accountant.spend(PrivacyLoss(rho=0.001), name="a")
     with pytest.raises(BudgetExceededError, match="leaves none of delta"):
         accountant.child(0.1, 1e-6, name="b")
@@ -530,12 +544,14 @@ def test_a_refused_zcdp_loss_tells_the_epsilon_it_would_add():
 
 
 COLUMNS = ["name", "epsilon", "delta", "loss", "rho", "noise", "change", "n_values", "randomness", "group", "time"]
+COLUMNS += ["dataset", "unit", "process", "note"]
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars"])
 def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
     library = pytest.importorskip(backend)
     accountant = PrivacyAccountant(1, 1e-6)
+    accountant._planned = True  # what losses add up to, in whatever order a plan has them
     release(accountant, loss=0.25)
     accountant.spend(PrivacyLoss(rho=0.001), name="moments")
     accountant.child(0.1, 1e-7, name="stratum", group="strata")
@@ -555,7 +571,7 @@ def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
 def test_an_empty_ledger_is_a_frame_with_the_same_columns(backend):
     pytest.importorskip(backend)
     frame = PrivacyAccountant(1).to_frame(backend)
-    assert frame.shape == (0, 11)
+    assert frame.shape == (0, len(COLUMNS))
     assert list(frame.columns) == COLUMNS
     assert list(PrivacyAccountant(1).to_frame(backend, parts=True).columns) == ["name", "part_of", *COLUMNS[1:]]
 

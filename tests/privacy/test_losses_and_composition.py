@@ -20,7 +20,7 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
     split_exactly,
 )
-from skdpsynth.privacy._composition import covers, total
+from skdpsynth.privacy._composition import covers, rho_of_pure, total
 
 DIGITS = decimal.Context(prec=50)
 
@@ -159,7 +159,7 @@ def test_rho_adds_before_it_is_converted():
 
 
 def test_a_mixed_total_converts_rho_at_the_delta_that_the_others_leave():
-    losses = [PrivacyLoss(0.5), PrivacyLoss(rho=0.03), PrivacyLoss(0.25, 4e-6)]
+    losses = [PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6), PrivacyLoss(rho=0.03)]
     expected = Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6))
     assert spent(losses, Fraction(1, 10**5)) == (expected, Fraction(1, 10**5))
 
@@ -204,8 +204,8 @@ ONE_TENTH = PrivacyLoss(rho=Fraction(1, 10))
         (PrivacyLoss(100), PrivacyLoss(rho=1e-9), False),  # no delta, no Gaussian noise
         (ONE_TENTH, PrivacyLoss(rho=0.1), True),
         (ONE_TENTH, PrivacyLoss(rho=Fraction(1, 10) + Fraction(1, 10**30)), False),
-        (PrivacyLoss(rho=0.5), PrivacyLoss(1), True),  # epsilon^2 / 2
-        (PrivacyLoss(rho=0.5), PrivacyLoss(1 + Fraction(1, 10**30)), False),
+        (PrivacyLoss(rho=rho_of_pure(Fraction(1))), PrivacyLoss(1), True),
+        (PrivacyLoss(rho=rho_of_pure(Fraction(1))), PrivacyLoss(1 + Fraction(1, 10**23)), False),
         (PrivacyLoss(rho=0.5), PrivacyLoss(0.1, 1e-9), False),
         (PrivacyLoss(math.inf), PrivacyLoss(rho=math.inf), True),
         (PrivacyLoss(1e300, 0.9), PrivacyLoss(math.inf), False),

@@ -21,7 +21,7 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
     scale_of_kind,
 )
-from skdpsynth.privacy._composition import covers
+from skdpsynth.privacy._composition import covers, rho_of_pure
 from skdpsynth.statistics import Change
 
 KINDS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian, "sup_norm": DiscreteSupNorm}
@@ -179,7 +179,7 @@ EDGE = [
     (DiscreteLaplace([10, 20]), PrivacyLoss(Fraction(6, 10))),
     (DiscreteSupNorm(10), PrivacyLoss(Fraction(3, 10))),
     (DiscreteGaussian(10), PrivacyLoss(rho=Fraction(14, 200))),
-    (DiscreteLaplace(10), PrivacyLoss(rho=Fraction(18, 100))),  # pure 0.6 is 0.18 of rho
+    (DiscreteLaplace(10), PrivacyLoss(rho=rho_of_pure(Fraction(6, 10)))),
 ]
 FACTORS = [1 + Fraction(1, 10**15), Fraction(3, 2), Fraction(8)]
 

@@ -61,35 +61,40 @@ def test_change_of_trees_is_the_largest_of_all_neighbours(relation, depths):
     assert Change(relation, *map(int, worst)) == Trees.change(relation, depths)
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("sizes", [(2,), (3,), (2, 2), (4, 2), (3, 2, 3)])
-def test_change_of_thresholds_is_the_largest_of_all_neighbours(sizes):
+def test_change_of_thresholds_is_the_largest_of_all_neighbours(relation, sizes):
     rows = list(product(*map(range, sizes)))
 
     def counts_of(table):
-        return Thresholds.of(columns(table, len(sizes)), sizes).counts
+        return Thresholds.of(columns(table, len(sizes)), sizes, relation).counts
 
-    assert largest_change(counts_of, rows, "replace_one") == Thresholds.change("replace_one", sizes)
+    assert largest_change(counts_of, rows, relation) == Thresholds.change(relation, sizes)
 
 
 def test_no_columns_change_by_nothing():
     for relation in RELATIONS:
-        assert Trees.change(relation, []) == Marginals.change(relation, 0) == Change(relation, 0, 0, 0)
-    assert Thresholds.change("replace_one", []) == Change("replace_one", 0, 0, 0)
+        assert Trees.change(relation, []) == Marginals.change(relation, 0) == Thresholds.change(relation, []) == Change(relation, 0, 0, 0)
 
 
-def test_thresholds_need_a_public_number_of_rows():
-    with pytest.raises(ValueError, match="public number of rows"):
-        Thresholds.change("add_or_remove_one", [3])
+@pytest.mark.parametrize(("relation", "other"), [RELATIONS, RELATIONS[::-1]])
+def test_thresholds_answer_under_the_relation_that_they_were_counted_for(relation, other):
+    """What is left out where the number of rows is public would be missed where it is not."""
+    with pytest.raises(ValueError, match=f"relation must be '{relation}'"):
+        Thresholds.of([np.array([0, 1])], [2], relation).query(other)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_queries_hold_the_counts_and_their_change(relation):
     codes, sizes = [np.array([0, 1, 1]), np.array([2, 0, 2])], [2, 3]
-    marginals, trees, thresholds = Marginals.of(codes, sizes, [(0,), (0, 1)]), Trees.of(codes, (1, 3)), Thresholds.of(codes, sizes)
+    marginals, trees, thresholds = (
+        Marginals.of(codes, sizes, [(0,), (0, 1)]),
+        Trees.of(codes, (1, 3)),
+        Thresholds.of(codes, sizes, relation),
+    )
     queries = [(marginals, marginals.query(relation), Marginals.change(relation, 2))]
     queries += [(trees, trees.query(relation), Trees.change(relation, (1, 3)))]
-    if relation == "replace_one":
-        queries += [(thresholds, thresholds.query(relation), Thresholds.change(relation, sizes))]
+    queries += [(thresholds, thresholds.query(relation), Thresholds.change(relation, sizes))]
     for statistic, query, change in queries:
         assert query.change == change
         assert query.values is statistic.counts
@@ -115,6 +120,12 @@ def test_thresholds_count_levels_and_of_two_the_first():
     np.testing.assert_array_equal(parts[0], [(codes[0] == 0).sum()])
     np.testing.assert_array_equal(parts[1], np.bincount(codes[1], minlength=5))
     np.testing.assert_array_equal(parts[2], np.bincount(codes[2], minlength=3))
+
+
+def test_thresholds_count_both_of_two_levels_where_the_number_of_rows_is_private():
+    codes = [np.array([0, 1, 1]), np.array([2, 0, 2])]
+    parts = Thresholds.of(codes, (2, 3), "add_or_remove_one").columns()
+    assert [part.tolist() for part in parts] == [[1, 2], [1, 0, 2]]
 
 
 def test_answers_are_taken_apart_as_the_counts_were_put_together():

@@ -1,0 +1,239 @@
+"""Units of privacy: whose row is whose, and of each unit its first rows alone.
+
+A unit keeps its first rows in its own order. So which rows of a unit are kept follows from that unit alone: whatever rows others bring,
+and in which order, none of them takes the place of another's. Rows without a label are left out, because nobody could say whose they are:
+to keep them would protect no one, and to refuse them would tell of one.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth._input import column_names, eager_frame, is_arrow, is_pandas, library_of, native
+from skdpsynth.domain._form import without_rows
+from skdpsynth.domain._remote import RemoteTable
+from skdpsynth.domain._source import Source, open_source
+
+_WANTED = "unit must be the name of a column of X, or an array-like with the label of each row"
+
+
+class Counting:
+    """How many rows of each unit are kept, along one reading of a table.
+
+    Parameters
+    ----------
+    most : int
+        Of one unit.
+    before : dict of label to int, default=None
+        Rows that were kept earlier, which count too. It is not changed.
+
+    Attributes
+    ----------
+    latest : dict of label to int
+        Of the units of which this reading kept rows: all that were kept. As secret as the labels.
+    """
+
+    def __init__(self, most: int, before: dict[Any, int] | None = None) -> None:
+        self.most, self.before, self.latest = most, before or {}, dict[Any, int]()
+
+    def kept(self, labels: Sequence[Any]) -> np.ndarray:
+        """Return which of the next rows are kept, as booleans of shape (n_rows,)."""
+        try:
+            return self._kept(labels)
+        except MemoryError:
+            raise
+        except Exception:  # of labels that cannot be compared or counted; their own words may hold values
+            pass
+        raise TypeError("unit must hold labels that are numbers, words or times, but one of them is something else; convert the labels.")
+
+    def _kept(self, labels: Sequence[Any]) -> np.ndarray:
+        kept, most, latest, before = np.zeros(len(labels), dtype=bool), self.most, self.latest, self.before
+        for place, label in enumerate(labels):
+            if label is None or type(label).__name__ == "NAType" or label != label:
+                continue
+            count = latest.get(label)
+            count = before.get(label, 0) if count is None else count
+            if count < most:
+                latest[label] = count + 1
+                kept[place] = True
+        return kept
+
+
+class FirstRows(Source):
+    """A table that is not in memory, with the first rows of each unit alone: counted anew at every reading.
+
+    The labels of all units stay in memory while it is read. Parts that lie with workers of Dask are computed one after the other, and what
+    a database could sum up by itself is read.
+
+    Parameters
+    ----------
+    source : Source
+    unit : str, int or list of labels
+        A column, which is left out, or the labels of all rows.
+    most : int or None
+        Rows of one unit; None: all rows, only without the column.
+    """
+
+    def __init__(self, source: Source, unit: Any, most: int | None) -> None:
+        self._source, self._unit, self._most = source, unit, most
+        self._by_column = is_column(unit)
+        form, head = source._form, source.head
+        if self._by_column:
+            place = _place(form.columns, unit)
+            columns = form.columns[:place] + form.columns[place + 1 :]
+            if form.kind in ("numpy", "sparse"):
+                form = replace(form, columns=tuple(range(len(columns))))
+            else:
+                form = replace(form, columns=columns, dtypes=form.dtypes[:place] + form.dtypes[place + 1 :])
+            head = without_rows(_split(head, unit)[0])
+        super().__init__(source._name, head, form, backend=source.backend)
+
+    def _read(self) -> Iterator[Any]:
+        start, counting = 0, None if self._most is None else Counting(self._most)
+        with closing(self._source.chunks()) as chunks:
+            for chunk in chunks:
+                stop = start + chunk.shape[0]
+                chunk, labels = _split(chunk, self._unit) if self._by_column else (chunk, self._unit[start:stop])
+                start = stop
+                if counting is not None:
+                    if len(labels) < chunk.shape[0]:
+                        raise _other_length()
+                    chunk = _picked(chunk, counting.kept(labels))
+                yield chunk
+        if not self._by_column and start < len(self._unit):
+            raise _other_length()
+
+
+def with_units(X: Any, unit: Any, most: int) -> tuple[Any, list[Any] | None]:
+    """Return a table without its column of labels, and the labels.
+
+    Parameters
+    ----------
+    X : array-like, data frame or any table that `open_source` knows
+    unit : str, int or array-like of shape (n_samples,)
+        The name of a column of `X` (in an array its number), or labels.
+    most : int
+        Rows of one unit.
+
+    Returns
+    -------
+    X : table
+        One that is not in memory has the first rows of each unit alone.
+    labels : list or None
+        Of a table in memory: for each row, None where it has none. `Counting` says which rows to keep.
+    """
+    source = open_source(X)
+    if isinstance(source, RemoteTable):
+        raise TypeError(
+            "unit must be None where rows lie elsewhere, because they are summed there; keep at most max_rows_per_unit rows of each unit "
+            "in one place, and fit there."
+        )
+    _check_not_in_a_list(X if source is None else source.head, unit)
+    unit = unit if is_column(unit) else _labels(unit)
+    if source is not None:
+        return FirstRows(source, unit, most), None
+    return _split(X, unit) if is_column(unit) else (X, unit)
+
+
+def _check_not_in_a_list(X: Any, unit: Any) -> None:
+    """Refuse the name of a column within a list, which would be the label of one row."""
+    if isinstance(unit, list | tuple) and len(unit) == 1 and isinstance(unit[0], str) and unit[0] in (column_names(X, "X") or ()):
+        raise ValueError(f"{_WANTED}, got {shown(unit)}; give unit={shown(unit[0])}.")
+
+
+def without_unit(X: Any, unit: Any) -> Any:
+    """Return a table without its column of labels, if it has one; with all its rows."""
+    if not is_column(unit):
+        return X
+    source = open_source(X)
+    return _split(X, unit)[0] if source is None else FirstRows(source, unit, None)
+
+
+def is_column(unit: Any) -> bool:
+    """Whether labels are given as the name or number of a column."""
+    return isinstance(unit, str) or is_whole(unit, 0)
+
+
+def words_of_unit(unit: Any) -> str:
+    """Return what a ledger calls a unit: the name of the column or series, which are public."""
+    if isinstance(unit, str):
+        return unit
+    if is_column(unit):
+        return f"column {int(unit)}"
+    name = getattr(unit, "name", None)
+    return name if isinstance(name, str) and name else "given labels"
+
+
+def check_length(labels: Sequence[Any], n_samples: int | None) -> None:
+    """Refuse labels that are not one for each row."""
+    if len(labels) != n_samples:
+        raise _other_length()
+
+
+def _other_length() -> ValueError:
+    return ValueError(f"{_WANTED}, but there are more or fewer labels than rows; give one for each row.")
+
+
+def _place(columns: Sequence[Any], unit: Any) -> int:
+    """Return which of some columns holds the labels."""
+    if unit not in columns:
+        raise ValueError(f"{_WANTED}, got {shown(unit)}, which is no column; correct the name.")
+    if len(columns) < 2:
+        raise ValueError(f"X must have a column beside that of the units, {shown(unit)}; give the columns to be learned too.")
+    return list(columns).index(unit)
+
+
+def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
+    """Return a table in memory without a column, and its cells."""
+    X = native(X)
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        place = _place(range(X.shape[1]), unit)
+        return np.delete(X, place, axis=1), _labels(X[:, place])
+    if is_pandas(X):
+        _place(list(X.columns), unit)
+        return X.drop(columns=[unit]), _labels(X[unit])
+    if is_arrow(X):
+        _place(X.column_names, unit)
+        return X.drop_columns([unit]), X.column(unit).to_pylist()
+    frame = None if issparse(X) else eager_frame(X)
+    if frame is None:
+        raise TypeError(f"{_WANTED}, got {shown(unit)} for a {type(X).__name__}, which has no columns by name; give the labels.")
+    _place(frame.columns, unit)
+    return frame.drop(unit).to_native(), frame[unit].to_list()
+
+
+def _labels(unit: Any) -> list[Any]:
+    """Return an array-like of labels as a list of plain objects, None where a label is missing."""
+    if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
+        unit = unit.astype(object).where(unit.notna(), None)
+    if library_of(unit) in ("polars", "narwhals") and hasattr(unit, "to_list"):
+        return unit.to_list()
+    if library_of(unit) == "pyarrow" and hasattr(unit, "to_pylist"):
+        return unit.to_pylist()
+    if isinstance(unit, np.ma.MaskedArray):
+        unit = np.where(np.ma.getmaskarray(unit), np.array(None), unit.data.astype(object))
+    if isinstance(unit, list | tuple):
+        return list(unit)
+    labels = np.asarray(unit)
+    if labels.ndim != 1:
+        got = f"an array of shape {labels.shape}" if labels.ndim else f"a {type(unit).__name__}"
+        raise ValueError(f"{_WANTED}, got {got}; give one column.")
+    if labels.dtype.kind in "mM":  # whole numbers tell times apart, and objects would not always
+        return np.where(np.isnat(labels), np.array(None), labels.astype("int64").astype(object)).tolist()
+    return labels.tolist()
+
+
+def _picked(chunk: Any, kept: np.ndarray) -> Any:
+    """Return the rows of a chunk that are kept."""
+    if kept.all():
+        return chunk
+    if is_arrow(chunk):
+        import pyarrow as pa
+
+        return chunk.filter(pa.array(kept))
+    return chunk.filter(kept) if library_of(chunk) == "polars" else chunk[kept]

@@ -1,0 +1,38 @@
+"""The unit of privacy of one fit."""
+
+from typing import Any
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.domain import words_of_unit
+from skdpsynth.fitting._facts import check_useful_rows
+from skdpsynth.privacy import PrivacyAccountant, Unit
+
+
+def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:
+    """Refuse what is no number of rows of a unit, or one for whose noise 64 bits are too few."""
+    if not is_whole(n_rows, 1):
+        raise ValueError(f"max_rows_per_unit must be a positive integer, got {shown(n_rows)}; 1 keeps the first row of each unit.")
+    check_useful_rows(epsilon, int(n_rows))
+
+
+def unit_of(labels: Any, n_rows: int, shared: PrivacyAccountant | None) -> Unit | None:
+    """Return whom a fit protects, None where that is the row; refuse it where this is not whom the caller thinks of.
+
+    Parameters
+    ----------
+    labels : str, int, array-like or None
+        As `fit` gets them.
+    n_rows : int
+        The most rows of one unit.
+    shared : PrivacyAccountant or None
+    """
+    if labels is None and n_rows > 1:
+        raise ValueError(
+            f"max_rows_per_unit is {n_rows}, but fit got no unit, so each row would be protected by itself; give fit(X, unit=...), or "
+            "leave max_rows_per_unit at 1."
+        )
+    unit = None if labels is None else Unit(words_of_unit(labels), n_rows)
+    wanted = None if shared is None else shared.unit
+    if wanted not in (None, unit):
+        raise ValueError(f"unit must be that of accountant, {wanted}, got {unit or 'None'}; give that unit, or another accountant.")
+    return unit

@@ -1,0 +1,252 @@
+"""Planning before spending: what to expect of a budget, from public numbers alone."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._workers import do_all
+from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.model_selection._plan_result import Point, SpendingPlan
+from skdpsynth.model_selection._plan_setting import Setting, setting_of
+from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
+
+_LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes follow from no more
+_SEEDS = 2**32
+
+
+def plan(
+    estimator: Any,
+    n_samples: int,
+    *,
+    bounds: Any = None,
+    schema: Any = None,
+    n_features: int | None = None,
+    epsilons: Sequence[float] = (0.1, 0.3, 1, 3, 10),
+    deltas: Any = None,
+    unit_rows: Any = None,
+    prior: Any = None,
+    n_repeats: int = 5,
+    max_rows: int = 100_000,
+    time_limit: float = 60.0,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+) -> SpendingPlan:
+    """Simulate what an estimator would make of a table at several budgets, before any of them is spent.
+
+    Copies of the estimator are fitted to simulated tables, of which all may be seen, and their errors are measured. No private row is
+    read, and no accountant is charged: that costs nothing but time.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        Of this package, or with the same parameters: a synthesizer, or principal components. It is cloned, without its accountant.
+    n_samples : int
+        How many rows the private table has; a guess, where that is private.
+    bounds : tuple or dict, default=None
+        Public bounds, as estimators take them. None: those of the estimator. Where it buys its bounds, or has defaults that do not fit,
+        give a generous guess: simulated rows lie within it.
+    schema : Schema, dict or path of a file, default=None
+        Public facts about a mixed table. None: those of the estimator. Where it buys some, give guesses.
+    n_features : int, default=None
+        Number of columns, where neither bounds nor `prior` tell.
+    epsilons : sequence of float, default=(0.1, 0.3, 1, 3, 10)
+        What to try.
+    deltas : float or sequence of float, default=None
+        None: that of the estimator.
+    unit_rows : int or sequence of int, default=None
+        How many rows a person, or whatever is to be protected, may have. The noise is as many times larger. None: `max_rows_per_unit` of
+        the estimator, or 1.
+    prior : None, "uniform" or table, default=None
+        What is simulated. None: made-up rows, uneven and dependent, within the bounds or levels. "uniform": rows as even as can be, which
+        tell of noise alone. An array or data frame that is public, and like the private one, such as that of another year: rows are drawn
+        from it.
+    n_repeats : int, default=5
+        Tables that are simulated.
+    max_rows : int, default=100000
+        Rows that are simulated at most. Where `n_samples` is more, epsilon is larger in the simulation, so that noise has the same share
+        in the fewer rows; the errors are the same, but for what rounding and few rows do to the best ones.
+    time_limit : float, default=60.0
+        Seconds after which no further table is begun. The first is always finished.
+    n_jobs : int, default=None
+        Threads that fit. None: 1, or what ``joblib.parallel_config`` says.
+    random_state : int, RandomState or None, default=None
+        Makes the plan repeatable; simulated rows need no protection.
+
+    Returns
+    -------
+    plan : SpendingPlan
+        Print it, or call `to_frame`, `smallest_epsilon` and `plot`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its domain, or neither parameter nor estimator tells where rows lie; or what `fit` refuses.
+    TypeError
+        If `estimator` has no epsilon, or can neither sample nor has components.
+
+    Notes
+    -----
+    *What is measured.* Synthetic rows of numbers: the 1-Wasserstein distance (of one feature the exact one; of more the sliced one of all
+    rows, and the exact one of 1000), and the mean error of single columns in shares of their range. Mixed tables: the total variation of
+    pairs of columns and of single ones, and the error of correlations. Principal components: the share of the variance that is lost, and
+    the error of the covariance. Streams: as synthesizers, at their end. Errors are against the simulated rows, beside those at
+    ``epsilon=inf`` and those of a uniform guess.
+
+    *How far it may be off* is told, as measured, in the guide "Choosing epsilon, delta, relation and unit": errors depend on what rows look
+    like. Plans are best with a public table that is like the private one. **Never give the private table itself as** `prior`: the plan
+    then tells of its rows, unprotected.
+
+    *Rows of a unit.* `n_samples` counts the rows that are learned, of each unit its first ones. Pure noise for k rows is that at
+    epsilon / k; Gaussian noise is that at a mu of Gaussian differential privacy k times smaller, at the same delta.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.model_selection import plan
+    >>> expected = plan(PrivateMeasureMechanism(bounds=(0, 120)), n_samples=5000, n_features=1, epsilons=[0.1, 1, 10], random_state=0)
+    >>> frame = expected.to_frame()
+    >>> errors = frame.loc[frame["measure"] == "wasserstein", "error"]
+    >>> bool(errors.is_monotonic_decreasing)
+    True
+    >>> 0.1 < expected.smallest_epsilon(0.5) < 10
+    True
+    """
+    _check_numbers(n_samples, n_repeats, max_rows, time_limit)
+    budgets = _budgets(estimator, epsilons, deltas, unit_rows)
+    setting = setting_of(estimator, bounds, schema, n_features, prior)
+    n_simulated = min(int(n_samples), int(max_rows))
+    simulation = _Simulation(setting, budgets, int(n_samples) / n_simulated, n_simulated, random_state)
+    with _quiet(simulation):
+        do_all(simulation.jobs(int(n_repeats), float(time_limit)), n_jobs)
+    return simulation.result(type(estimator).__name__, int(n_samples))
+
+
+@dataclass(frozen=True)
+class _BudgetAt:
+    epsilon: float
+    delta: float
+    unit_rows: int
+
+
+class _Simulation:
+    """Fits of simulated tables, and their errors."""
+
+    def __init__(self, setting: Setting, budgets: list[_BudgetAt], fewer: float, n_rows: int, random_state: Any) -> None:
+        self.setting, self.budgets, self.fewer, self.n_rows = setting, budgets, fewer, n_rows
+        self.is_seeded = random_state is not None
+        self.seed: Any = np.random.SeedSequence().entropy
+        if self.is_seeded:
+            self.seed = int(check_random_state(random_state).randint(_SEEDS, dtype=np.int64))
+        self.errors: dict[Any, dict[int, tuple]] = {}  # by budget, and by repeat: threads finish in any order
+        self.small: set[Any] = set()
+        self.fitting: dict[int, Any] = {}  # the budget that each thread is at
+
+    def jobs(self, n_repeats: int, time_limit: float) -> Iterator[Callable[[], Any]]:
+        """Yield the fits, table by table, so that what is left out for time is repeats and no budget."""
+        start = time.monotonic()
+        for repeat in range(n_repeats):
+            if repeat and time.monotonic() - start > time_limit:
+                return
+            rngs = [np.random.default_rng([self.seed, repeat, place]) for place in range(len(self.budgets) + 3)]
+            X = self.setting.ground.rows(self.n_rows, rngs[0])
+            uniform = self.setting.ground.uniform(self.n_rows, rngs[1])
+            for budget, rng in zip([None, *self.budgets], rngs[2:], strict=True):
+                yield partial(self.measure, budget, repeat, X, uniform, rng)
+
+    def measure(self, budget: Any, repeat: int, X: Any, uniform: Any, rng: np.random.Generator) -> None:
+        """Fit at one budget, or at none (no noise; then a guess without data is measured too), and note the errors."""
+        self.fitting[get_ident()] = budget
+        settings: dict[str, Any] = {"epsilon": math.inf} if budget is None else self._settings(budget)
+        if "random_state" in self.setting.estimator.get_params(deep=False):
+            settings["random_state"] = int(rng.integers(2**31)) if self.is_seeded else None
+        model = clone(self.setting.estimator).set_params(**settings).fit(X)
+        self._note(budget, repeat, self.setting.errors.of_model(model, X, rng))
+        if budget is None:
+            self._note("no data", repeat, self.setting.errors.of_no_data(X, uniform, model, rng))
+
+    def _settings(self, budget: _BudgetAt) -> dict[str, Any]:
+        has_delta = "delta" in self.setting.estimator.get_params(deep=False)
+        epsilon = _of_noise(budget.epsilon, budget.delta, self.fewer / budget.unit_rows)
+        return {"epsilon": epsilon, **({"delta": budget.delta} if has_delta else {})}
+
+    def _note(self, what: Any, repeat: int, errors: tuple) -> None:
+        self.errors.setdefault(what, {})[repeat] = errors
+
+    def result(self, name: str, n_samples: int) -> SpendingPlan:
+        """Return the plan."""
+        found = {what: np.array([by_repeat[repeat] for repeat in sorted(by_repeat)]) for what, by_repeat in self.errors.items()}
+        points = [Point(each.epsilon, each.delta, each.unit_rows, found[each], each in self.small) for each in self.budgets]
+        setting = self.setting
+        relation = setting.estimator.get_params(deep=False).get("neighboring", "replace_one")
+        references = found[None].mean(axis=0), found["no data"].mean(axis=0)
+        return SpendingPlan(name, n_samples, self.n_rows, setting.words, relation, setting.errors.measures, tuple(points), *references)
+
+
+@contextmanager
+def _quiet(simulation: _Simulation) -> Iterator[None]:
+    """Show no warning that protects rows, because these are public, and note at which budgets a fit says that rows are too few."""
+    with warnings.catch_warnings():
+        for category in (InsecureRandomnessWarning, BudgetWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.simplefilter("always", SmallSampleWarning)
+        shown_before = warnings.showwarning
+
+        def show(message: Any, category: Any, *others: Any, **named: Any) -> None:
+            if issubclass(category, SmallSampleWarning) and get_ident() in simulation.fitting:
+                simulation.small.add(simulation.fitting[get_ident()])
+            else:
+                shown_before(message, category, *others, **named)
+
+        warnings.showwarning = show
+        yield
+
+
+def _of_noise(epsilon: float, delta: float, times: float) -> float:
+    """Return the epsilon at which noise is so many times smaller: pure noise falls as epsilon, Gaussian noise as the root of rho."""
+    if times == 1:
+        return epsilon
+    if not delta:
+        return min(epsilon * times, max(epsilon, _LARGEST_EPSILON))
+    rho = float(rho_of_epsilon(epsilon, delta, gaussian=True)) * times**2
+    return min(float(epsilon_of_rho(rho, delta, gaussian=True)), max(epsilon, _LARGEST_EPSILON))
+
+
+def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[_BudgetAt]:
+    """Return all combinations, those of one line together."""
+    own = getattr(estimator, "delta", 0.0) if deltas is None else deltas
+    checked_deltas = [float(check_delta(delta)) for delta in np.atleast_1d(np.asarray(own, dtype=object))]
+    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=object))})
+    own_rows = getattr(estimator, "max_rows_per_unit", 1)
+    units = np.atleast_1d(np.asarray(own_rows if unit_rows is None else unit_rows, dtype=object))
+    if not checked_epsilons or math.inf in checked_epsilons:
+        raise ValueError("epsilons must be finite numbers, at least one; what no privacy gives is always told beside them.")
+    if not len(units) or not all(is_whole(rows, 1) for rows in units):
+        raise ValueError(f"unit_rows must be a positive integer or several, got {shown(unit_rows)}; 1 protects a row.")
+    if not checked_deltas:
+        raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
+    parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
+    return [_BudgetAt(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
+
+
+def _check_numbers(n_samples: Any, n_repeats: Any, max_rows: Any, time_limit: Any) -> None:
+    for name, value, words in (
+        ("n_samples", n_samples, "it is the number of rows of the table that you plan for"),
+        ("n_repeats", n_repeats, "5 tables show roughly how much errors vary"),
+        ("max_rows", max_rows, "it is the number of rows that are simulated at most"),
+    ):
+        if not is_whole(value, 1):
+            raise ValueError(f"{name} must be a positive integer, got {shown(value)}; {words}.")
+    if not is_real(time_limit) or not time_limit >= 0:
+        raise ValueError(f"time_limit must be a number of seconds, at least 0, got {shown(time_limit)}; 0 simulates one table.")

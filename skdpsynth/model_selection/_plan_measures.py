@@ -1,0 +1,169 @@
+"""What is wrong with what an estimator learned of rows that may be seen: simulated ones."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Schema
+from skdpsynth.metrics import (
+    captured_variance_ratio,
+    correlation_error,
+    marginal_total_variation,
+    sliced_wasserstein_distance,
+    wasserstein_distance,
+)
+
+_DIRECTIONS = 30
+_MOST_COMPARED = 1000  # rows on each side of an exact transport: a fifth of a second
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number that tells how far off a result is; less is better.
+
+    Attributes
+    ----------
+    name : str
+    title : str
+        For an axis.
+    sentence : str
+        What it means, with ``{}`` for the number.
+    """
+
+    name: str
+    title: str
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class OfNumbers:
+    """Errors of synthetic rows of numbers.
+
+    Attributes
+    ----------
+    width : ndarray of shape (n_features,)
+        Of the bounds.
+    window : int or None
+        How many of the last rows a stream stands for.
+    """
+
+    width: np.ndarray
+    window: Any = None
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The main one first."""
+        exact = Measure("wasserstein", "W1 distance, in units of the data", "synthetic rows lie about {} from real ones (W1 distance)")
+        columns = Measure("columns", "error of a column, share of its range", "a column is off by about {} of its range")
+        if len(self.width) == 1:
+            return exact, columns
+        sliced = Measure(
+            "sliced", "sliced W1 distance, in units of the data", "synthetic rows lie about {} from real ones (sliced W1 distance)"
+        )
+        return sliced, replace(exact, title="W1 distance of 1000 rows, in units of the data"), columns
+
+    def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of a fitted model against the rows it was fitted to."""
+        X = as_array(X)[-self.window :] if self.window else as_array(X)
+        Y = as_array(model.sample(len(X), random_state=_seed(rng)))
+        return self._between(X, Y, as_array(model.sample(min(len(X), _MOST_COMPARED), random_state=_seed(rng))), rng)
+
+    def of_no_data(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of uniform rows."""
+        return self._between(as_array(X), as_array(uniform), as_array(uniform)[:_MOST_COMPARED], rng)
+
+    def _between(self, X: np.ndarray, Y: np.ndarray, few: np.ndarray, rng: np.random.Generator) -> tuple[float, ...]:
+        columns = [wasserstein_distance(X[:, [i]], Y[:, [i]]) for i in range(X.shape[1])]
+        share = float(np.mean(columns / self.width))
+        if X.shape[1] == 1:
+            return columns[0], share
+        some = X if len(X) <= len(few) else X[rng.choice(len(X), len(few), replace=False)]
+        return sliced_wasserstein_distance(X, Y, _DIRECTIONS), wasserstein_distance(some, few[: len(some)]), share
+
+
+@dataclass(frozen=True, eq=False)
+class OfTables:
+    """Errors of synthetic rows of a mixed table.
+
+    Attributes
+    ----------
+    schema : Schema
+    """
+
+    schema: Schema
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The main one first."""
+        several = (
+            Measure(
+                "pairs",
+                "total variation of a pair of columns",
+                "a share of rows read off two columns is wrong by at most about {}, on average over the pairs",
+            ),
+            Measure(
+                "singles", "total variation of a column", "a share of rows read off one column is wrong by at most about {}, on average"
+            ),
+            Measure("correlations", "error of a correlation", "a correlation of two columns is off by about {}"),
+        )
+        return several if len(self.schema) > 1 else several[1:2]
+
+    def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of a fitted model against the rows it was fitted to."""
+        return self._between(X, model.sample(len(X), random_state=_seed(rng)))
+
+    def of_no_data(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of uniform rows."""
+        return self._between(X, uniform)
+
+    def _between(self, X: Any, Y: Any) -> tuple[float, ...]:
+        single = marginal_total_variation(X, Y, self.schema, order=1)
+        if len(self.schema) == 1:
+            return (single,)
+        return marginal_total_variation(X, Y, self.schema), single, correlation_error(X, Y, self.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class OfComponents:
+    """Errors of private principal components."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The main one first."""
+        return (
+            Measure("variance", "share of the variance that is lost", "of the variance that as many components can hold, {} is lost"),
+            Measure("covariance", "error of the covariance", "the covariance is off by {} of its largest eigenvalue"),
+        )
+
+    def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of fitted components; of the first one where all of them are kept."""
+        X, components = as_array(X), np.atleast_2d(model.components_)
+        kept = components if len(components) < X.shape[1] else components[:1]
+        true = np.cov(X, rowvar=False, ddof=0).reshape(X.shape[1], X.shape[1])
+        noisy = model.covariance_ if hasattr(model, "covariance_") else model.get_covariance()
+        off = np.linalg.norm(noisy - true, 2) / np.linalg.norm(true, 2)
+        return 1 - captured_variance_ratio(X, kept), float(off)
+
+    def of_no_data(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of directions at random, and of no covariance at all."""
+        X, n_components = as_array(X), len(np.atleast_2d(model.components_))
+        n_components = n_components if n_components < X.shape[1] else 1
+        from scipy.stats import uniform_direction
+
+        directions = uniform_direction(X.shape[1]).rvs(n_components, random_state=rng).reshape(n_components, -1)
+        return 1 - captured_variance_ratio(X, directions), 1.0
+
+
+def as_array(X: Any) -> np.ndarray:
+    """Return rows of numbers as an array."""
+    return np.asarray(X, dtype=float)
+
+
+def number_shown(value: float) -> str:
+    """Return an error as people read it: in the table, in words and in the picture."""
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:,.0f}"
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))

@@ -1,0 +1,142 @@
+"""What a plan simulates, and what it measures: by the estimator, and by what is public about the table."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.domain import Box, Continuous, Schema, has_private, listed
+from skdpsynth.model_selection._plan_measures import OfComponents, OfNumbers, OfTables
+from skdpsynth.model_selection._plan_tables import Ground
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is fitted, to what, and how its errors are measured.
+
+    Attributes
+    ----------
+    estimator : unfitted estimator
+        Without an accountant.
+    ground : Ground
+    errors : OfNumbers, OfTables or OfComponents
+    words : str
+        What is simulated, for people.
+    """
+
+    estimator: Any
+    ground: Ground
+    errors: Any
+    words: str
+
+
+def setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any) -> Setting:
+    """Return what to simulate; refuse what cannot be."""
+    _check_estimator(estimator)
+    prior, words = _checked_prior(prior)
+    fitted = clone(estimator)
+    params = fitted.get_params(deep=False)
+    if "accountant" in params:
+        fitted.set_params(accountant=None)
+    if "max_rows_per_unit" in params:
+        # A simulated row is a unit of its own; what several rows of one cost is in the loss (`unit_rows`).
+        fitted.set_params(max_rows_per_unit=1)
+    if params.get("partition") is not None and words != _TABLE:
+        raise ValueError("prior must be a public table for an estimator with a partition of its own, because its rows lie in no bounds.")
+    if "schema" in params and (schema is not None or params["schema"] is not None):
+        return _of_schema(fitted, schema, prior, words)
+    if schema is not None:
+        raise ValueError(f"schema must be None for {type(fitted).__name__}, which takes numbers within bounds; give bounds.")
+    return _of_bounds(fitted, bounds, n_features, prior, words)
+
+
+_TABLE = "rows of a public table"
+
+
+def _checked_prior(prior: Any) -> tuple[Any, str]:
+    if prior is None:
+        return None, "made-up rows"
+    if isinstance(prior, str):
+        if prior != "uniform":
+            raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {shown(prior)}; read a file first.")
+        return prior, "uniform rows"
+    prior = prior if hasattr(prior, "shape") else np.asarray(prior)
+    if len(prior.shape) != 2 or not prior.shape[0]:
+        raise ValueError(f"prior must be a public table with rows and columns, got {shown(prior)}; of one column, give (n, 1).")
+    return prior, _TABLE
+
+
+def _check_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params") or "epsilon" not in estimator.get_params(deep=False):
+        raise TypeError(f"estimator must be an unfitted private estimator, with a parameter epsilon, got {shown(estimator)}.")
+    if not hasattr(estimator, "sample") and "n_components" not in estimator.get_params(deep=False):
+        raise TypeError(f"estimator must sample synthetic rows or have components, but {type(estimator).__name__} does neither.")
+
+
+def _of_schema(fitted: Any, schema: Any, prior: Any, words: str) -> Setting:
+    """Return the setting of a mixed table."""
+    own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
+    if own is not None and given is not None and set(own) != set(given):
+        raise ValueError("schema must have the columns of the schema of the estimator; leave one of them out, or make them alike.")
+    stated: Any = own if given is None else given
+    if unknown := [name for name, kind in stated.items() if kind.unstated is not None]:
+        raise ValueError(
+            f"schema must state bounds and levels to simulate rows, but has none for {listed(unknown)}; give plan a schema with guesses."
+        )
+    # What the estimator buys, it buys in the simulation too.
+    buys = own is not None and any(kind.unstated is not None for kind in own.values())
+    learned: Any = own if buys else stated
+    if words != _TABLE:
+        # Mechanisms see the coded columns alone: dates as whole numbers, and no identifiers.
+        learned, stated = learned.coded, stated.coded
+    fitted.set_params(schema=learned)
+    return Setting(fitted, Ground(stated, _names_of(stated), prior), OfTables(stated), words)
+
+
+def _names_of(schema: Schema) -> Any:
+    """Return names of columns; None where they are numbers of the columns of an array."""
+    return None if list(schema) == list(range(len(schema))) else list(schema)
+
+
+def _of_bounds(fitted: Any, bounds: Any, n_features: Any, prior: Any, words: str) -> Setting:
+    """Return the setting of rows of numbers."""
+    params = fitted.get_params(deep=False)
+    own = params.get("bounds", (0.0, 1.0))
+    given = own if bounds is None else bounds
+    if has_private(given):
+        raise ValueError("bounds must be two numbers to simulate rows within, got 'private'; give plan a generous guess as bounds.")
+    if bounds is not None and "bounds" in params and not has_private(own):
+        fitted.set_params(bounds=bounds)
+    is_table = words == _TABLE
+    names = list(given) if isinstance(given, dict) else None
+    if is_table:
+        names = list(prior.columns) if hasattr(prior, "columns") else None
+    width = _checked_width(given, n_features, prior if is_table else None, " or a schema" if "schema" in params else "")
+    box = Box.from_bounds(given, width, names)
+    schema = Schema({i: Continuous(low, high, integer=False) for i, (low, high) in enumerate(zip(box.low, box.high, strict=True))})
+    if "schema" in params:
+        errors: Any = OfTables(schema if names is None else Schema(dict(zip(names, schema.values(), strict=True))))
+    elif hasattr(fitted, "sample"):
+        errors = OfNumbers(box.width, getattr(fitted, "window", None))
+    else:
+        errors = OfComponents()
+    return Setting(fitted, Ground(schema, names, prior), errors, words)
+
+
+def _checked_width(bounds: Any, n_features: Any, table: Any, or_schema: str) -> int:
+    """Return the number of columns."""
+    if n_features is not None and not is_whole(n_features, 1):
+        raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}; it is the number of columns.")
+    known = [] if table is None else [int(table.shape[1])]
+    known += [len(bounds)] if isinstance(bounds, dict) else [len(side) for side in bounds if np.ndim(side) == 1]
+    known += [] if n_features is None else [int(n_features)]
+    if not known:
+        raise ValueError(
+            f"bounds must tell how many columns there are, got one pair for all of them; give bounds={{column: (low, high)}}{or_schema}, "
+            "or n_features where they do have the same bounds."
+        )
+    if len(set(known)) > 1:
+        raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {listed(sorted(set(known)))}.")
+    return known[0]

@@ -1,0 +1,193 @@
+"""What a search decides before anything is charged, from public facts alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import FitFailedWarning
+
+from skdpsynth._checks import shown
+from skdpsynth.domain import Box, Schema, encode
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Facts, Plan, check_part
+from skdpsynth.model_selection._split import n_held_out
+from skdpsynth.model_selection._utilities import Utility, utility_of
+from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism, split_exactly
+from skdpsynth.statistics import RowCount
+
+SCORINGS = ("auto", "sliced_wasserstein", "marginals", "captured_variance")
+_CHOICE, _SCORES = 1, 1  # parts of what may be asked of held-out rows: for the choice, and for scores that are shown
+_COUNT = Fraction(1, 20)  # of it, before, for their number where that is private
+
+
+@dataclass(frozen=True)
+class Run:
+    """A candidate that the estimator does not refuse.
+
+    Attributes
+    ----------
+    place : int
+        Among all candidates.
+    loss : PrivacyLoss
+        What its fit on the training rows costs.
+    told : list of (str, type)
+        What its refit warns of.
+    final_spends_delta : bool
+    """
+
+    place: int
+    loss: PrivacyLoss
+    told: Sequence[Any]
+    final_spends_delta: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan(Plan):
+    """The budget in parts.
+
+    Attributes
+    ----------
+    n_samples : int or None
+        Number of rows, where it is public.
+    params : list of dict
+        All candidates.
+    runs : list of Run
+        Those that are fitted.
+    training : Facts
+        Of each of them; its bounds are those of the estimator.
+    final : Facts or None
+        Of the refit.
+    learning, asking : PrivacyLoss
+        Of all that is learned from the training rows, and asked of the others: in epsilon as much.
+    utility : Utility
+    schema : Schema or None
+        Of rows that are encoded to be compared.
+    choice : PrivacyLoss
+    noise : Mechanism
+        On the scores.
+    count : Mechanism or None
+        For the number of held-out rows, where it is private.
+    """
+
+    n_samples: int | None
+    params: list[dict[str, Any]]
+    runs: list[Run]
+    training: Facts
+    final: Facts | None
+    learning: PrivacyLoss
+    asking: PrivacyLoss
+    utility: Utility
+    schema: Schema | None
+    choice: PrivacyLoss
+    noise: Mechanism
+    count: Mechanism | None
+
+
+def planned(
+    part_of: Callable[[dict[str, Any]], Any],
+    params: list[dict[str, Any]],
+    facts: Facts,
+    scoring: str,
+    share: float | None,
+    holdout: float,
+    raises: bool,
+) -> SearchPlan:
+    """Plan a search.
+
+    Parameters
+    ----------
+    part_of : callable
+        Makes the unfitted estimator of a candidate.
+    params : list of dict
+    facts : Facts
+        Of the whole.
+    scoring : str
+    share : float or None
+        Of the search in the budget. None: all of it, and no refit.
+    holdout : float
+    raises : bool
+        Whether a candidate that is refused ends the search.
+    """
+    weights = [1] if share is None else [share, 1 - share]
+    epsilons, deltas = split_exactly(facts.epsilon, weights), split_exactly(facts.delta, weights)
+    final = None if share is None else facts.part(epsilon=epsilons[1], delta=deltas[1])
+    n_training = None if facts.n_samples is None else facts.n_samples - n_held_out(facts.n_samples, holdout)
+    search = facts.part(epsilon=epsilons[0], delta=deltas[0], n_samples=n_training)
+    runs, training = _runs(part_of, params, facts, search, final, raises)
+    box = facts.box if facts.schema is None else _unit_box(facts.schema)
+    utility, relation, asking = utility_of(scoring, box), facts.neighboring, PrivacyLoss(search.epsilon)
+    first, rest = asking.split([_COUNT, 1 - _COUNT]) if facts.n_samples is None else (None, asking)
+    choice, scores = rest.split([_CHOICE, _SCORES])
+    return SearchPlan(
+        any(run.loss.delta or run.final_spends_delta for run in runs),
+        n_samples=facts.n_samples,
+        params=params,
+        runs=runs,
+        training=_unboxed(training),
+        final=None if final is None else _unboxed(final),
+        learning=PrivacyLoss(search.epsilon, sum(run.loss.delta for run in runs)),
+        asking=asking,
+        utility=utility,
+        schema=facts.schema,
+        choice=choice,
+        noise=mechanism(utility.change_of(len(runs), relation), scores, ("laplace",), len(runs)),
+        count=None if first is None else mechanism(RowCount(0).query(relation).change, first, ("laplace",)),
+    )
+
+
+def _runs(part_of: Any, params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None, raises: bool) -> Any:
+    """Return the candidates that are not refused, and the facts of each fit: those that are refused get no share.
+
+    What is not refused is asked again once shares are larger, because others were refused.
+    """
+    places = list(range(len(params)))
+    while places:
+        training = replace(search, epsilon=search.epsilon / len(places), delta=search.delta / len(places))
+        runs, doubts = [], []
+        for place in places:
+            asked = [each.part(n_samples=each.n_samples or 1) for each in (training, final) if each is not None]
+            parts = [part_of(params[place]) for _ in asked]  # a name that is no parameter ends the search
+            try:
+                plans = [check_part(*each) for each in zip(parts, asked, strict=True)]
+            except ValueError as error:
+                if raises:
+                    raise
+                facts.warn(f"{words_of(params[place])} is refused, so the search goes on without it: {error}", FitFailedWarning)
+                continue
+            loss = PrivacyLoss(training.epsilon, training.delta if plans[0].spends_delta else 0)
+            told = asked[-1].told if final and facts.n_samples is not None else ()  # else it would speak of a made-up number of rows
+            runs.append(Run(place, loss, told, final is not None and plans[-1].spends_delta))
+            doubts.append(any(category is SmallSampleWarning for _, category in asked[0].told))
+        if len(runs) == len(places):
+            if all(doubts) and facts.n_samples is not None:
+                share = float(training.epsilon)
+                facts.warn(
+                    f"Each of {len(runs)} candidates is fitted with epsilon={share:.3g} on {training.n_samples} rows, which "
+                    "are so few that their comparison may be noise; use a smaller param_grid, more rows or a larger epsilon."
+                )
+            return runs, training
+        places = [run.place for run in runs]
+    raise ValueError("param_grid must hold a candidate that the estimator takes, but all are refused; error_score='raise' says why.")
+
+
+def _unboxed(facts: Facts) -> Facts:
+    """Return facts of an estimator that reads its table itself, so its bounds stay as the caller wrote them."""
+    return facts.part(box=None, schema=None)
+
+
+def _unit_box(schema: Schema) -> Box:
+    """Return the box of encoded rows."""
+    width = encode([np.zeros(0, dtype=np.int64)] * len(schema.coded), schema).shape[1]
+    return Box(np.zeros(width), np.ones(width))
+
+
+def points_of(chunk: Any, plan: SearchPlan) -> np.ndarray:
+    """Return rows as points of the box in which models are compared."""
+    return np.asarray(chunk) if plan.schema is None else encode(chunk, plan.schema)
+
+
+def words_of(params: dict[str, Any]) -> str:
+    """Return a candidate in words."""
+    return ", ".join(f"{name}={shown(value)}" for name, value in params.items()) or "the estimator as it is"

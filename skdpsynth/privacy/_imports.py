@@ -1,0 +1,98 @@
+"""Charging a ledger for what another one holds, once."""
+
+import re
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+from skdpsynth._checks import shown
+from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry
+from skdpsynth.privacy._losses import Amount
+
+_ELSEWHERE = re.compile(r" of ledger-[0-9a-f]{32}:\d*")
+
+
+def take_in(mine: AnyLedger, account: int | None, other: Ledger, of: int | None, budget: tuple[Amount, Fraction]) -> int:
+    """Charge an account of a ledger what an account of another was charged, but for what was taken in before; return how many were new.
+
+    To be called within `AnyLedger.whole`, so that all of it is charged, or nothing.
+
+    An entry is known by the id of the ledger that it was first charged in and its number there, so it counts once, whatever way it
+    came. Its parts are taken in with it, and cost nothing. A group of the other ledger remains one, apart from all groups here: about
+    its rows and those of a group here nothing is known.
+
+    Members of a group that are new but have, by their name, a loss here that is at least theirs there are lines that others were folded
+    into: what they stand for was taken in already.
+
+    Raises
+    ------
+    Refused
+        With the entry that does not fit as its third argument.
+    ValueError
+        If one of the ledgers is a copy that went on by itself.
+    """
+    root = None if of is None else _known(mine, _key(other, other_id=of))
+    numbers: dict[int | None, int] = {of: root or 0}
+    charged = not root  # else all of it was paid for by what this account belongs to
+    new = 0
+    for entry in other.below(of):
+        key, parent = entry.source or _key(other, entry.id), numbers[entry.part_of]
+        known = _known(mine, key, entry)
+        top = entry.part_of == of
+        numbers[entry.id] = known or 0
+        if known is not None or not (parent or (top and charged)):
+            continue
+        line = replace(entry, part_of=parent or account, group=_apart(entry.group, other, of), source=key)
+        if line.group and _is_paid(mine._group_of(line.part_of, line.group, line.name).members, other, entry):
+            mine._leave_out(key)
+            continue
+        if top and charged:
+            _check_room(mine, line, budget)
+        numbers[entry.id] = mine._add(line)
+        new += 1
+    return new
+
+
+def _check_room(mine: AnyLedger, line: LedgerEntry, budget: tuple[Amount, Fraction]) -> None:
+    if line.loss.rho is not None and not budget[1] and not line.loss.is_infinite:
+        raise ValueError(f"{shown(line.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
+    try:
+        mine._check_room(line, *budget)
+    except Exception as error:
+        error.entry = line  # type: ignore[attr-defined]
+        raise
+
+
+def _key(other: Ledger, other_id: int) -> str:
+    return f"{other.id}:{other_id}"
+
+
+def _known(mine: AnyLedger, key: str, entry: LedgerEntry | None = None) -> int | None:
+    """Return the number here of an entry with this key, and compare it with what came now; None if it is new."""
+    origin, _, number = key.rpartition(":")
+    here = (int(number) if int(number) <= mine._latest() else -1) if origin == mine.id else mine._entry_from(key)
+    known = mine._entry(here) if here and here > 0 and entry is not None else None
+    if here == -1 or (known is not None and entry is not None and _facts(known) != _facts(entry)):
+        raise ValueError(
+            f"The record has another entry {number} of {origin} than this ledger, because one of them is a copy that went on by itself; "
+            "charge what it spent with spend."
+        )
+    return here
+
+
+def _facts(entry: LedgerEntry) -> tuple[Any, ...]:
+    return entry.name, entry.loss, entry.time
+
+
+def _apart(group: str | None, other: Ledger, of: int | None) -> str | None:
+    if group is None or _ELSEWHERE.search(group):
+        return group
+    return f"{group} of {other.id}:{of or ''}"
+
+
+def _is_paid(members: dict[str, Any], other: Ledger, entry: LedgerEntry) -> bool:
+    here, there = members.get(entry.name), other.member(entry.part_of, str(entry.group), entry.name)
+    if here is None or there is None:
+        return False
+    pairs = [(getattr(there, field.name), getattr(here, field.name)) for field in fields(there)]
+    return all(a == b if isinstance(a, bool) else a <= b for a, b in pairs)

@@ -1,0 +1,174 @@
+"""Where a ledger lies: its path, how its file is made, and what is wrong with it."""
+
+import math
+import os
+import sqlite3
+import stat
+from contextlib import suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from skdpsynth._checks import shown
+from skdpsynth.exceptions import LedgerError
+from skdpsynth.privacy._ledger import new_id
+from skdpsynth.privacy._ledger_text import text_of
+from skdpsynth.privacy._losses import Amount
+
+PATIENCE = 30.0  # seconds to wait while others write
+APPLICATION, FORMAT = 0x5CD9B0D6, 1
+SYNCHRONOUS = "full"  # less would lose charges in a power cut
+_TABLES = """
+create table about (name text primary key, value text not null) without rowid;
+create table entries (
+    id integer primary key, place integer not null, account integer not null, grp text, name text not null, facts text not null);
+create index entries_of_account on entries (account, place);
+create table sums (account integer primary key, sums text not null);
+create table groups (account integer, grp text, largest text not null, primary key (account, grp)) without rowid;
+create table members (account integer, grp text, name text, loss text not null, primary key (account, grp, name)) without rowid;
+create table imported (source text primary key, entry integer not null) without rowid;
+"""
+
+Promise = tuple[Amount, Fraction, str]
+"""Epsilon, delta and relation of a budget."""
+
+
+# What is wrong with it
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (5, 6)
+
+
+_OVER = "was overwritten by another while it was open"
+_DRAWN = ", and nothing is drawn"
+SAID = {  # by the codes of SQLite
+    **dict.fromkeys((5, 6), f"was locked by others for {PATIENCE:g} seconds{_DRAWN}; find who holds it, or try again"),
+    **dict.fromkeys((3, 8, 23), f"may not be written{_DRAWN}; make it writable, with its folder"),
+    10: f"could not be read or written by its disk, or {_OVER}{_DRAWN}; put the right one back, or see whether the disk is full or failing",
+    11: f"is damaged, or {_OVER}{_DRAWN}; put a copy in its place that has all of its charges",
+    13: f"is on a full disk{_DRAWN}; make room",
+    14: f"cannot be opened{_DRAWN}; see whether it is there, and may be read and written, with its folder",
+    26: "is not a ledger of skdpsynth; name another file",
+}
+
+
+def not_ours(path: str) -> LedgerError:
+    return LedgerError(f"{path} is not a ledger of skdpsynth; name another file.")
+
+
+def checked_path(path: Any, name: str = "ledger") -> str:
+    """Return the absolute path of a ledger that may be there or not; raise if it cannot be one."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str) or not os.fspath(path):
+        raise ValueError(f"{name} must be the path of a file, got {shown(path)}; 'budget.db' is one.")
+    full = os.path.abspath(os.fspath(path))
+    if "\0" in full:
+        raise ValueError(f"{name} must be the path of a file, got {shown(path)}; leave the null character out.")
+    if os.path.isdir(full):
+        raise LedgerError(f"{full} is a folder; name a file in it, such as 'budget.db'.")
+    if not os.path.isdir(os.path.dirname(full)):
+        raise LedgerError(f"{full} lies in a folder that does not exist; make it first.")
+    if os.path.lexists(full) and not stat.S_ISREG(_mode(full)):
+        raise not_ours(full)
+    return full
+
+
+def existing(path: Any, name: str) -> str:
+    """Return the absolute path of a ledger that is there, given for a parameter of this name."""
+    path = checked_path(path, name)
+    if not os.path.lexists(path):
+        raise LedgerError(
+            f"{name} must be a ledger that exists, and there is no file {shown(path)}; make it by PrivacyAccountant(epsilon, ledger=...)."
+        )
+    return path
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0
+
+
+def place_of(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        raise LedgerError(f"{path} is not there any more, and nothing is drawn; put it back, or start anew.") from None
+    return found.st_dev, found.st_ino
+
+
+def beside(path: str) -> tuple[int | None, ...]:
+    """Return the inodes of the files beside a ledger: its last charges, and the memory that its processes share."""
+    return tuple(_inode(f"{path}{end}") for end in ("-wal", "-shm"))
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
+
+
+def check_same(path: str, has: Promise, wants: Promise) -> None:
+    """Refuse a budget that is not that of the file."""
+    for name, one, other in zip(("epsilon", "delta", "neighboring"), has, wants, strict=True):
+        if one != other:
+            told, asked = (value if isinstance(value, str) else f"{float(value):.12g}" for value in (one, other))
+            out = "" if has[2] != wants[2] else f", or charge it to another budget: {_another(path, wants)}"
+            raise ValueError(f"{name} of the ledger {path} is {told}, got {asked}; open it by PrivacyAccountant.at{out}.")
+
+
+def _another(path: str, wants: Promise) -> str:
+    """Return how a new ledger is made that knows what was spent in this one."""
+    epsilon, delta = (float(value) for value in wants[:2])
+    told = [f"{epsilon:.12g}" if epsilon < math.inf else "float('inf')", *([f"{delta:.12g}"] if delta else [])]
+    told += [] if wants[2] == "replace_one" else [f"neighboring={wants[2]!r}"]
+    return f"PrivacyAccountant({', '.join(told)}, ledger='new.db').import_record({os.path.basename(path)!r})"
+
+
+def make(path: str, promise: Promise, dataset: str | None) -> None:
+    """Make a ledger: it is complete or not there, and never takes the place of one that somebody else made meanwhile."""
+    if os.path.lexists(f"{path}-wal"):
+        raise LedgerError(f"{path} is gone, but {path}-wal is there with charges of it; put it back, or remove that file too.")
+    beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.urandom(8).hex()}")
+    try:
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
+        _fill(beside, promise, dataset)
+        with suppress(FileExistsError):
+            (os.rename if os.name == "nt" else os.link)(beside, path)
+        _flush_folder(path)
+    except sqlite3.Error as error:
+        raise LedgerError(f"{path} {SAID.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, f'cannot be made ({error})')}.") from None
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be made ({error.strerror}); choose a folder that may be written.") from None
+    finally:
+        for name in (beside, f"{beside}-wal", f"{beside}-shm"):
+            Path(name).unlink(missing_ok=True)
+
+
+def _fill(path: str, promise: Promise, dataset: str | None) -> None:
+    db = sqlite3.connect(path, isolation_level=None)
+    try:
+        for line in (
+            "journal_mode = wal",
+            f"synchronous = {SYNCHRONOUS}",
+            f"application_id = {APPLICATION}",
+            f"user_version = {FORMAT}",
+        ):
+            db.execute(f"pragma {line}")
+        db.executescript(_TABLES)
+        about = {"id": new_id(), "budget": text_of(promise[:2]), "neighboring": promise[2], "dataset": dataset}
+        db.executemany("insert into about values (?, ?)", [(name, value) for name, value in about.items() if value is not None])
+    finally:
+        db.close()
+
+
+def _flush_folder(path: str) -> None:
+    if os.name == "nt":
+        return
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

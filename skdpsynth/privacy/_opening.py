@@ -1,0 +1,24 @@
+"""What a parameter `accountant` stands for."""
+
+import os
+from typing import Any
+
+from skdpsynth.privacy._accountant import PrivacyAccountant
+from skdpsynth.privacy._ledger_place import existing
+
+
+def opened_accountant(accountant: Any) -> PrivacyAccountant | None:
+    """Return what a parameter `accountant` stands for: None, an accountant, or that of the ledger at a path."""
+    if isinstance(accountant, str | os.PathLike):
+        return PrivacyAccountant.at(existing(accountant, "accountant"))
+    check_accountant(accountant)
+    return accountant
+
+
+def check_accountant(accountant: Any) -> None:
+    """Raise ValueError unless `accountant` is None or a PrivacyAccountant."""
+    if accountant is not None and not isinstance(accountant, PrivacyAccountant):
+        raise ValueError(
+            f"accountant must be None or a PrivacyAccountant, got {type(accountant).__name__}; make one with PrivacyAccountant(epsilon), "
+            "or give the path of a ledger."
+        )

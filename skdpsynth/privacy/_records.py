@@ -1,0 +1,274 @@
+"""The life of an accountant: what it shows of its ledger, records of it, other processes, and entries of other ledgers."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Self
+
+from skdpsynth._checks import shown
+from skdpsynth._locks import lock_of
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy._imports import take_in
+from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, Refused
+from skdpsynth.privacy._ledger_file import LedgerFile
+from skdpsynth.privacy._losses import Amount
+from skdpsynth.privacy._presentation import frame_of, lines_of, noise_of, refusal
+from skdpsynth.privacy._unit import Unit, common_unit
+
+Place = tuple[str, str, int, int, int]
+"""Where a checkpoint goes on: path and id of the ledger, account, its newest entry then, and the account that it was charged to first."""
+
+_LONGEST = 1000  # characters of a note
+
+
+def checked_words(name: str, words: Any) -> str | None:
+    """Return what a caller says of entries, or raise ValueError."""
+    if words is not None and not (isinstance(words, str) and 0 < len(words) <= _LONGEST):
+        told = f"a text of {len(words)}" if isinstance(words, str) else shown(words)
+        raise ValueError(f"{name} must be None or a text of 1 to {_LONGEST} characters, got {told}; say it in a few words.")
+    return words
+
+
+class LedgerKeeper:
+    """What an accountant does with its ledger but to spend: the base of `PrivacyAccountant`."""
+
+    epsilon: Amount
+    delta: Fraction
+    neighboring: str
+    unit: Unit | None
+    dataset: str | None
+    note: str | None
+    remark: str | None
+    _entries: AnyLedger
+    _account: int | None
+    _closed: bool
+    _process: int
+    _resumable: list[LedgerEntry]
+    _newest: int | None
+    _first: int | None
+    _place: Place | None
+
+    # What it shows
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Entries in the order of their charge; one that charged for a child says where the child's noise came from."""
+        return self._told(self._account)
+
+    def parts_of(self, entry: LedgerEntry) -> tuple[LedgerEntry, ...]:
+        """Return what the child released that an entry charged for: none for any other entry."""
+        return self._told(entry.id)
+
+    def _told(self, account: int | None) -> tuple[LedgerEntry, ...]:
+        ledger = self._entries.snapshot(account)
+        return tuple(map(ledger.told, ledger.entries(account)))
+
+    @property
+    def closed(self) -> bool:
+        """Whether this is a record that can no longer be spent from."""
+        return self._closed
+
+    def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
+        """Return the ledger as a data frame, a row for each charge.
+
+        The columns "epsilon" and "delta" say what a charge added to what was spent, so they sum to `spent` and `spent_delta`: the
+        members of a group add only what exceeds the largest before, and losses in rho what their sum converts to.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            The library of the frame; it must be installed.
+        parts : bool, default=False
+            Whether to list below each charge what the child that it paid for released. Those rows have the name of the charge in a
+            column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
+        """
+        return frame_of(self._entries.snapshot(self._account), self._account, self.delta, backend, parts)
+
+    def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
+        """Yield (entry, name of the entry it is part of or None): the ledger, with what children released below their entry."""
+        ledger = self._entries.snapshot(self._account)
+        return ((line.entry, line.part_of) for line in lines_of(ledger, self._account, self.delta))
+
+    def noise_of(self, entry: LedgerEntry) -> str | None:
+        """Return the noise of an entry in words: that of its parts, if it charged for a child."""
+        return noise_of(self._entries.snapshot(entry.id), entry)
+
+    def __repr__(self) -> str:
+        ledger: Any = self._entries.snapshot(self._account)
+        spent, spent_delta = ledger.total(self._account, self.delta)
+        entries = ledger.entries(self._account)
+        unit, has_units = self._protects(entries), any(entry.unit for entry in entries)
+        row = "; protects one row, because not all entries protect the same unit" if has_units else ""
+        return (
+            f"<PrivacyAccountant ({'record' if self._closed else 'open'}): spent epsilon={float(spent):g} of {float(self.epsilon):g}, "
+            f"delta={float(spent_delta):g} of {float(self.delta):g}, {self.neighboring}, {len(entries)} entries"
+            f"{row if unit is None else f'; protects one {unit}'}"
+            f"{'' if self.remark is None else f'; {self.remark}'}>"
+        )
+
+    def _protects(self, entries: Iterable[LedgerEntry]) -> str | None:
+        """Return the unit that all entries protect, in words; None: a row."""
+        units = [entry.unit for entry in entries]  # what was imported may protect another than the account does
+        return common_unit(units or [None if self.unit is None else str(self.unit)])
+
+    # Records
+
+    def close(self) -> None:
+        """Make this a record: it can be read and pickled, but no longer spent from; a ledger in a file stays as it is."""
+        with lock_of(self):  # not between the check and the charge of another thread: the record is complete
+            self._closed = True
+            if isinstance(self._entries, LedgerFile):
+                self._entries = self._copy_of_ledger()
+
+    def record(self) -> Self:
+        """Return a closed copy, in memory."""
+        return self._copied(self._copy_of_ledger(), closed=True)
+
+    def reopened(self) -> Self:
+        """Return an open accountant that has spent what this record has: for a mechanism that goes on after it was saved and loaded.
+
+        It is in memory. Going on twice from one record is two releases of what follows, which together cost the sum.
+
+        Raises
+        ------
+        ValueError
+            If this is open: two open accountants would spend one budget twice.
+        """
+        if not self._closed:
+            raise ValueError("Only a closed record can be reopened, and this accountant is open; go on with it as it is.")
+        ledger = self._copy_of_ledger()
+        entries = list(ledger.below(self._account))
+        # Two that go on from one record give the same numbers to different entries, so each is a ledger of its own.
+        known = (replace(entry, source=entry.source or f"{ledger.id}:{entry.id}") for entry in entries)
+        copy = self._copied(Ledger(known, self._account, charge=ledger.charge), closed=False)
+        copy._resumable = entries
+        return copy
+
+    def _copy_of_ledger(self) -> Ledger:
+        ledger = self._entries.snapshot(self._account)
+        return Ledger(ledger.below(self._account), self._account, ledger.id, ledger.charge_of(self._account))
+
+    def _copied(self, ledger: AnyLedger, *, closed: bool) -> Self:
+        copy = object.__new__(type(self))
+        own = {"_entries": ledger, "_closed": closed, "_process": os.getpid(), "_resumable": []}
+        vars(copy).update(vars(self), **own, _newest=None, _first=None, _place=None)
+        return copy
+
+    def import_record(self, record: Any) -> int:
+        """Charge what another ledger spent on the same data, once: importing it again adds only what is new there.
+
+        Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
+        charged, or none. A group of the other ledger stays a group apart.
+
+        Parameters
+        ----------
+        record : PrivacyAccountant, str or path-like
+            Another accountant, a record, `accountant_` of a fitted model, or the path of another ledger.
+
+        Returns
+        -------
+        n_new : int
+            How many entries were new, parts included.
+
+        Raises
+        ------
+        ValueError
+            If it counts under another relation, or went on as a copy of this ledger.
+        BudgetExceededError
+            If it does not fit; then nothing of it is charged.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> first, second = PrivacyAccountant(1.0), PrivacyAccountant(2.0)
+        >>> first.spend(0.5, name="counts")
+        >>> second.import_record(first.record()), second.import_record(first.record()), second.spent
+        (1, 0, Fraction(1, 2))
+        """
+        other = self._other(record)
+        self.check_open("A record")
+        ledger = other._copy_of_ledger()
+        try:
+            with lock_of(self):
+                self.check_open("A record")
+                budget = self.epsilon, self.delta
+                return int(self._entries.whole(lambda mine: take_in(mine, self._account, ledger, other._account, budget)))
+        except Refused as error:
+            refused: Any = error
+        raise refusal(refused.entry, refused.spent, refused.needed, (self.epsilon, self.delta), refused.in_rho)
+
+    def _other(self, record: Any) -> "LedgerKeeper":
+        other = type(self).at(record) if isinstance(record, str | os.PathLike) else record  # type: ignore[attr-defined]
+        if not isinstance(other, LedgerKeeper):
+            raise ValueError(f"record must be a PrivacyAccountant or the path of a ledger, got {shown(record)}; give accountant.record().")
+        if other.neighboring != self.neighboring:
+            raise ValueError(
+                f"record counts under {other.neighboring!r}, but this accountant under {self.neighboring!r}; charge what it spent with "
+                "spend, stated under this relation."
+            )
+        unit = getattr(self, "unit", None)
+        if unit is not None and any(entry.unit != str(unit) for entry in other.ledger):
+            raise ValueError(
+                f"record must protect {unit}, as this accountant does, got one that protects others; charge what it cost such a unit with "
+                "spend."
+            )
+        return other
+
+    # Processes, pickles and copies
+
+    def check_open(self, name: str) -> None:
+        """Raise unless this is open, and in the process that opened it or with its ledger in a file."""
+        if self._closed:
+            raise BudgetExceededError(
+                f"{shown(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.",
+                None,
+                Fraction(0),
+            )
+        if os.getpid() != self._process and not isinstance(self._entries, LedgerFile):
+            raise RuntimeError(
+                f"{shown(name)} cannot be charged in another process than the accountant's, where the charge would be lost; "
+                "use n_jobs=1, threads, or PrivacyAccountant(..., ledger='budget.db')."
+            )
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A pickle goes to another process, which goes on with the file. What `save` writes is the state below: it may be published, and
+        # holds no path.
+        if isinstance(self._entries, LedgerFile):
+            return _reconnected, (type(self), {**vars(self)})
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self._entries, LedgerFile):
+            raise TypeError(
+                "An open PrivacyAccountant cannot be saved, because a file shall not tell where its ledger lies; save its record()."
+            )
+        if not self._closed:
+            raise TypeError(
+                "An open PrivacyAccountant cannot be pickled, because a copy could spend the budget again; "
+                "use n_jobs=1 or threads, or pickle its record(), or keep its ledger in a file."
+            )
+        entries: Any = self._entries
+        kept = {"_entries": list(entries.below(self._account)), "_ledger_id": entries.id, "_resumable": [], "_process": 0}
+        kept["_ledger_charge"] = entries.charge_of(self._account)
+        return {**vars(self), **kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = {**state}
+        ledger = Ledger(state["_entries"], state["_account"], state.pop("_ledger_id"), state.pop("_ledger_charge"))
+        vars(self).update(state, _entries=ledger, _process=os.getpid())
+
+
+def _reconnected(cls: type, state: dict[str, Any]) -> Any:
+    accountant: Any = object.__new__(cls)
+    vars(accountant).update(state)
+    return accountant

@@ -1,0 +1,128 @@
+"""A choice among candidates, by exact whole numbers: permute and flip."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._change import Change
+from skdpsynth._checks import shown
+from skdpsynth.privacy._intervals import bernoulli_exp_minus
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._random import RandomBits, check_stream
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip:
+    """Choose among candidates: look at them in random order, and take candidate c with probability ``exp((u_c - max u) / scale)``.
+
+    The best one is taken for sure when it is looked at, so one round is enough.
+
+    *Loss.* Where neighbours move every utility by at most D, the choice is (2 D / scale)-differentially private. Let
+    ``p_c = exp((u_c - max u) / scale)``. Give each candidate a time uniform on (0, 1); in their order, c is taken if all that came before
+    refused, so
+
+        P(c) = p_c * integral over s from 0 to 1 of the product over j != c of (1 - s p_j).
+
+    That is the law of ``argmax(u_j + Z_j)`` with independent Z_j of the exponential distribution of mean `scale`: given Z_c = z, all others
+    lose with the product over j of ``max(0, 1 - exp(-(u_c + z - u_j) / scale))``; put ``s = exp(-(u_c + z - max u) / scale)``, so that
+    ``exp(-z / scale) dz / scale = p_c ds``. Of the argmax the loss is plain: fix the Z_j of the others, let t be the largest of their
+    ``u_j + Z_j``. Then c wins with ``P(Z_c > t - u_c)``. A neighbour moves t and u_c by at most D each, and
+    ``P(Z > x + 2 D) >= exp(-2 D / scale) P(Z > x)`` for all x, also below 0.
+
+    Nothing is rounded: the order is uniform, and ``U < exp(-x)`` is decided for a rational x by certified bounds and as many bits of U as
+    that takes.
+
+    Parameters
+    ----------
+    scale : Fraction
+        0: the best one is taken, the first of several. That has an infinite loss, unless no utility moves.
+
+    References
+    ----------
+    .. [1] McKenna, Sheldon (2020), "Permute-and-flip: a new mechanism for differentially private selection".
+    .. [2] Ding, Kifer, Steinke, Wang, Xiao, Zhang (2021), "The permute-and-flip mechanism is identical to report-noisy-max with
+       exponential noise".
+    """
+
+    scale: Fraction
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """The scale, as noises tell theirs."""
+        return (self.scale,)
+
+    def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
+        """Draw the number of a candidate.
+
+        Parameters
+        ----------
+        utilities : sequence of int
+            Exact, and **private**: only `PrivacyAccountant.release_choice`, which charges, calls this.
+        rng : SecureBits or SeededBits
+        """
+        best = max(utilities)
+        if not self.scale:
+            return utilities.index(best)
+        for candidate in _shuffled(len(utilities), rng):
+            if _is_taken((best - utilities[candidate]) / self.scale, rng):
+                return candidate
+        raise AssertionError("the best candidate is always taken")
+
+
+def _is_taken(x: Fraction, rng: RandomBits) -> bool:
+    return x == 0 or bernoulli_exp_minus(x, rng, int.from_bytes(rng.bytes(8)), 64)
+
+
+def _shuffled(size: int, rng: RandomBits) -> list[int]:
+    """Return the numbers below `size` in uniform order (Fisher and Yates)."""
+    order = list(range(size))
+    for last in range(size - 1, 0, -1):
+        other = _below(last + 1, rng)
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
+def _below(size: int, rng: RandomBits) -> int:
+    """Return a whole number uniform on [0, size): draws beyond the last multiple of `size` are drawn again."""
+    whole = (1 << 64) - (1 << 64) % size
+    while (drawn := int.from_bytes(rng.bytes(8))) >= whole:
+        pass
+    return drawn % size
+
+
+def permute_and_flip(change: Change, loss: PrivacyLoss, relation: str, rng: Any, name: str) -> PermuteAndFlip:
+    """Return the choice of least scale that a pure loss covers, where a row moves no utility by more than `change` says.
+
+    Parameters
+    ----------
+    change : Change
+        Its `sup` counts.
+    loss : PrivacyLoss
+    relation : str
+        That of the accountant.
+    rng : SecureBits or SeededBits
+    name : str
+        What is chosen, for messages.
+    """
+    check_stream(rng)
+    if change.relation != relation:
+        raise ValueError(f"change is stated under {change.relation!r}, but this budget is under {relation!r}; ask for that.")
+    if loss.rho is not None:
+        raise ValueError(f"Choosing {shown(name)} has a pure loss, got {loss}; give loss=PrivacyLoss(epsilon=...).")
+    return PermuteAndFlip(Fraction(0) if loss.epsilon == math.inf else 2 * change.sup / loss.epsilon)
+
+
+def checked_utilities(utilities: Any) -> list[int]:
+    """Return utilities as whole numbers; refuse others, without a word about them."""
+    utilities = np.asarray(utilities)
+    if utilities.ndim != 1 or not utilities.size or utilities.dtype != np.int64:
+        raise TypeError(
+            f"utilities must be a non-empty int64 array of one axis, so that their sensitivity is exact, got {utilities.dtype} of shape "
+            f"{utilities.shape}; count in whole units."
+        )
+    listed: list[int] = utilities.tolist()
+    return listed

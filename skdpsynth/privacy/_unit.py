@@ -1,0 +1,58 @@
+"""Whom a budget protects: a row, or all rows that carry one label."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth.persistence import savable
+
+
+@savable
+@dataclass(frozen=True)
+class Unit:
+    """The unit of privacy: whoever a label stands for, with at most so many rows.
+
+    Neighbours differ in the rows of one unit. Under "replace_one" they are replaced by as many others, and how many rows each unit has is
+    public; under "add_or_remove_one" a unit comes or goes with all its rows.
+
+    Parameters
+    ----------
+    name : str
+        Of the column of labels, or what they are; it is public.
+    rows : int
+        The most rows of one unit that any sum counts.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import Unit
+    >>> print(Unit("patient_id", 5))
+    patient_id, at most 5 rows
+    """
+
+    name: str
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"name must be a string that says what the labels are, got {shown(self.name)}; 'patient_id' for example.")
+        if not is_whole(self.rows, 1):
+            raise ValueError(f"rows must be a positive integer, got {shown(self.rows)}; it is the most rows that one unit may have.")
+        object.__setattr__(self, "rows", int(self.rows))
+
+    def __str__(self) -> str:
+        return f"{self.name}, at most {self.rows} row{'s' * (self.rows > 1)}"
+
+
+def common_unit(units: Iterable[str | None]) -> str | None:
+    """Return the unit that all of some entries protect, in words; None if that is a row, which differing ones protect all the same."""
+    all_units = set(units)
+    return all_units.pop() if len(all_units) == 1 else None
+
+
+def check_unit(unit: Unit | None, within: Unit | None = None) -> Unit | None:
+    """Return a unit, or None for the row; raise if it is none, or not that of the account which it is a part of."""
+    if unit is not None and not isinstance(unit, Unit):
+        raise TypeError(f"unit must be None or a Unit, got {shown(unit)}; give skdpsynth.privacy.Unit(name, rows).")
+    if within is not None and unit not in (None, within):
+        raise ValueError(f"unit must be that of the whole account, {within}, got {unit}; open an account of its own.")
+    return within if unit is None else unit

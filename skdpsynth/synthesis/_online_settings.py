@@ -1,0 +1,123 @@
+"""The parameters of a stream: which are good, and which may change while it goes on."""
+
+import copy
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skdpsynth._checks import check_choice, is_real, is_whole, shown
+from skdpsynth.fitting import Facts, PrivateEstimator, check_part, clone_part
+from skdpsynth.privacy import is_durable
+from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
+
+# For the length of a stream.
+_FIXED = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer", "max_rows_per_unit")
+_FREE = ("growth", "window", "horizon")
+
+
+def check_parameters(stream: Any) -> None:
+    """Refuse parameters that are out of their domain, or do not go together."""
+    check_choice("strategy", stream.strategy, ("blocks", "paper"))
+    check_choice("counter", stream.counter, ("kary", "binary", "sparse"))
+    growth = stream.growth
+    if not (1 < growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"):
+        raise ValueError(f"growth must be 'auto' or a number greater than 1, got {shown(growth)}; 1.25 is the default.")
+    for name in ("window", "horizon"):
+        value = getattr(stream, name)
+        if value is not None and not is_whole(value, 1):
+            raise ValueError(f"{name} must be None or a positive integer, got {shown(value)}; None sets no limit.")
+    if stream.strategy == "paper" and (stream.window is not None or stream.synthesizer is not None):
+        raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
+    if stream._rows_per_unit > 1 and (stream.strategy == "paper" or stream.delta):
+        # That blocks cost one of them together, where each holds some rows of a unit, is proved for pure losses.
+        raise ValueError(
+            'max_rows_per_unit must be 1 for a stream with strategy="paper" or delta > 0, got '
+            f'{stream._rows_per_unit}; use strategy="blocks" and delta=0.'
+        )
+
+
+def checked_inner(stream: Any, facts: Facts) -> Any:
+    """Return the unfitted synthesizer of a block; refuse what cannot run on one."""
+    if stream.synthesizer is None:
+        inner: Any = PrivateMeasureMechanism()
+    else:
+        inner = clone_part(stream.synthesizer, "OnlineSynthesizer", "None or ")
+    check_part(clone(inner), facts)
+    if counts_ticks(stream):
+        if not isinstance(inner, PrivateEstimator):
+            raise ValueError(
+                'synthesizer must derive from PrivateSynthesizer for neighboring="add_or_remove_one", because it must release how many '
+                f"rows a block has; {type(inner).__name__} does not."
+            )
+        check_part(clone(inner), facts.part(n_samples=1))  # as few may be found
+    return inner
+
+
+def checked_since(stream: Any, since: Any) -> int:
+    """Return the row, or tick, that a sample shall begin with, or refuse it."""
+    if stream.strategy != "blocks":
+        raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
+    first, last = stream._first, stream._time - 1
+    if not is_whole(since, first, last):
+        raise ValueError(f"since must be a {units_of(stream)[:-1]} of the stream from {first} to {last}, got {shown(since)}.")
+    return int(since)
+
+
+def present_settings(stream: Any) -> dict:
+    """Return the parameters as they are now."""
+    settings = {name: getattr(stream, name) for name in (*_FIXED, *_FREE)}
+    return {**settings, "bounds": copy.deepcopy(stream.bounds)}  # arrays could be changed in place
+
+
+def checked_settings(stream: Any) -> dict:
+    """Return the parameters that hold from now on; refuse those that may not change along a stream."""
+    shared, was = stream.accountant, stream._charged_to
+    may_move = stream._rng is None and is_durable(stream.accountant_)  # where its ledger lies now
+    if not (shared is was or may_move or all(given is None or getattr(given, "closed", False) for given in (shared, was))):
+        raise ValueError("accountant must not change along a stream; set it back, or call fit to start a new one.")
+    if all(getattr(stream, name) is was for name, was in stream._settings.items()):
+        return stream._settings
+    check_parameters(stream)
+    _check_what_stays(stream)
+    return present_settings(stream)
+
+
+def _check_what_stays(stream: Any) -> None:
+    changed = [name for name in _FIXED if not _same(getattr(stream, name), stream._settings[name])]
+    if changed:
+        raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
+    state, window = stream._stream, stream.window
+    if state.dropped > 0 and (window is None or state.n_seen - window < state.dropped):
+        raise ValueError(
+            f"window must not grow beyond what is kept, the {units_of(stream)} from {state.dropped} on, got {shown(window)}; "
+            "fit a new stream."
+        )
+
+
+def check_horizon(stream: Any, seen: int, more: int) -> None:
+    """Refuse what would pass the horizon: public numbers, of rows or of ticks."""
+    if stream.horizon is not None and seen + more > stream.horizon:
+        raise ValueError(
+            f"horizon is {stream.horizon} {units_of(stream)}, {seen} have come, and {more} more would pass it; raise horizon, or fit a "
+            "new stream."
+        )
+
+
+def units_of(stream: Any) -> str:
+    """What time is counted in: rows, or ticks where the number of rows is private."""
+    return "ticks" if counts_ticks(stream) else "rows"
+
+
+def counts_ticks(stream: Any) -> bool:
+    """Whether the number of rows is private, so that each call is a tick."""
+    return bool(stream.neighboring == "add_or_remove_one")
+
+
+def _same(value: Any, was: Any) -> bool:
+    """Whether a parameter has the value it had."""
+    if isinstance(value, tuple | list) and isinstance(was, tuple | list):
+        return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))
+    return value is was or repr(value) == repr(was) or (isinstance(value, numbers.Real) and isinstance(was, numbers.Real) and value == was)

@@ -1,0 +1,119 @@
+"""Laws of the unit of privacy: what a unit with many rows may do, and that the noise covers it."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.testing._budget_laws import lost_at_most, promises, saw_all
+from skdpsynth.testing._door import fixed_bits, watched
+from skdpsynth.testing._fit_laws import difference, released
+from skdpsynth.testing._law import entries_of, fresh, holds, in_any_order, law, rows, seeded
+
+_MOST = 3
+_UNITS = 40
+_ROWS = 90  # of these: a stream releases something of them
+
+
+def _has_units(estimator: Any) -> bool:
+    """Whether rows of one unit may be counted together."""
+    return "max_rows_per_unit" in estimator.get_params(deep=False)
+
+
+def _most(estimator: Any, **parameters: Any) -> int:
+    """Return how many rows of a unit can be asked for: several, or one where it refuses more."""
+    try:
+        fresh(estimator, max_rows_per_unit=_MOST, **parameters).fit(rows(10), unit=np.arange(10))
+    except ValueError as error:
+        holds("max_rows_per_unit" in str(error), f"several rows of a unit were refused with {error}")
+        return 1
+    return _MOST
+
+
+def _crowd() -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and labels: units of two rows or so, and first one of a hundred rows in a corner."""
+    table = np.vstack([np.zeros((100, 3)), rows(_ROWS)])
+    return table, np.append(np.full(100, _UNITS), np.arange(_ROWS) % _UNITS)
+
+
+@law(needs=_has_units)
+def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
+    """Whatever one unit brings, be it a hundred rows: given back the answers of its neighbour, a table has lost at most epsilon."""
+    for relation, delta in promises(estimator):
+        settings = {"neighboring": relation, "delta": delta, "bounds": (0.0, 1.0)}
+        settings["max_rows_per_unit"] = _most(estimator, **settings)
+        table, labels = _crowd()
+        with watched() as door, fixed_bits():
+            accountant = fresh(estimator, random_state=None, **settings).fit(table, unit=labels).accountant_
+            answers = door.take()
+            saw_all(answers, accountant)
+            for neighbour in _neighbours(table, labels, relation):
+                door.replay(answers)
+                fresh(estimator, random_state=None, **settings).fit(neighbour[0], unit=neighbour[1])
+                lost_at_most(answers, door.take(), accountant)
+
+
+def _neighbours(table: np.ndarray, labels: np.ndarray, relation: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return tables in which one unit has other rows, or is not there, or another has come."""
+    other = labels != _UNITS
+    if relation == "replace_one":
+        return [(np.where(other[:, None], table, corner), labels) for corner in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.375] * 3)]
+    came = np.vstack([np.ones((50, 3)), table]), np.append(np.full(50, _UNITS + 1), labels)
+    return [(table[other], labels[other]), came]
+
+
+@law(needs=_has_units)
+def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Any) -> None:
+    """A unit with a hundred rows is learned from as if it had only its first ones, and rows without a label as if they were not there."""
+    most = _most(estimator)
+    table, labels = _crowd()
+    first = np.append(np.arange(100) < most, np.arange(_ROWS) // _UNITS < most)
+    more, named = np.vstack([table, np.ones((20, 3))]), [*labels.tolist(), *[None] * 20]
+    whole = seeded(estimator, max_rows_per_unit=most).fit(more, unit=named)
+    few = seeded(estimator, max_rows_per_unit=most).fit(table[first], unit=labels[first])
+    _equal(whole, few, "with rows beyond the most of their unit")
+    holds(not hasattr(whole, "n_samples_") or whole.n_samples_ == few.n_samples_, "they count in n_samples_")
+
+
+@law(needs=lambda estimator: _has_units(estimator) and in_any_order(estimator))
+def check_rows_of_other_units_decide_nothing(estimator: Any) -> None:
+    """The order in which units bring their rows, each in its own order, means nothing."""
+    most = _most(estimator)
+    table, labels = _crowd()
+    shuffled = np.random.default_rng(1).permutation(labels)
+    order = np.empty(len(labels), dtype=int)
+    for unit in range(_UNITS + 1):
+        order[shuffled == unit] = np.flatnonzero(labels == unit)
+    first = seeded(estimator, max_rows_per_unit=most).fit(table, unit=labels)
+    _equal(first, seeded(estimator, max_rows_per_unit=most).fit(table[order], unit=labels[order]), "between orders of units")
+
+
+@law(needs=lambda estimator: _has_units(estimator) and not estimator.delta)
+def check_noise_for_units_of_k_rows_is_k_fold(estimator: Any) -> None:
+    """With delta 0 and k rows of a unit, k epsilon releases what epsilon does of rows: all noise is exactly k times larger."""
+    most = _most(estimator, delta=0)
+    table, labels = rows(100), np.arange(100) % 40
+    units = seeded(estimator, delta=0, epsilon=most * 0.5, max_rows_per_unit=most).fit(table, unit=labels)
+    alone = seeded(estimator, delta=0, epsilon=0.5).fit(table if most > 1 else table[:40])
+    scales = [[entry.scale for entry in entries_of(fitted.accountant_)] for fitted in (units, alone)]
+    holds(scales[0] == scales[1], f"the scales are {scales[0]}, and those of rows {scales[1]}")
+    shown = [{path: leaf for path, leaf in released(fitted).items() if "(" in path} for fitted in (units, alone)]  # samples, projections
+    differing = difference(*shown)
+    holds(not differing, f"{differing} differs between units and rows")
+
+
+@law(needs=_has_units)
+def check_the_ledger_says_the_unit(estimator: Any) -> None:
+    """Each entry of a fit with units says whom it protects; those of a fit without say none."""
+    most = _most(estimator)
+    table, labels = rows(200), np.arange(200) % 70  # a stream has released something of so many
+    fitted = fresh(estimator, max_rows_per_unit=most).fit(np.column_stack([labels, table]), unit=0)
+    holds(fitted.n_features_in_ == 3, f"the column of the units counts among the {fitted.n_features_in_} features")
+    said = {entry.unit for entry in entries_of(fitted.accountant_)}
+    holds(said == {f"column 0, at most {most} row{'s' * (most > 1)}"}, f"the ledger says {said}")
+    said = {entry.unit for entry in entries_of(fresh(estimator).fit(table).accountant_)}
+    holds(said == {None}, f"the ledger of a fit to rows says {said}")
+
+
+def _equal(first: Any, second: Any, where: str) -> None:
+    differing = difference(released(first), released(second))
+    holds(not differing, f"{differing} differs {where}")

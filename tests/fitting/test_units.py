@@ -1,0 +1,381 @@
+"""fit(X, unit=...): whose rows count, whatever holds them, and what the ledger says."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+    load,
+)
+from skdpsynth.domain import Counting, Nominal, RemoteTable, _source
+from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.privacy import Unit
+from skdpsynth.testing._door import watched
+
+N, K = 700, 3
+RNG = np.random.default_rng(0)
+X = RNG.random((N, 2))
+LABELS = RNG.integers(0, 150, N)
+FRAME = pd.DataFrame(X, columns=["a", "b"]).assign(who=[f"p{label}" for label in LABELS])
+FIRST = np.array([np.sum(LABELS[:i] == label) < K for i, label in enumerate(LABELS)])
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureRandomnessWarning)
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        yield
+
+
+def model(**parameters):
+    return PrivateMeasureMechanism(**{"random_state": 0, "max_rows_per_unit": K, **parameters})
+
+
+def sampled(fitted):
+    return np.asarray(fitted.sample(200, random_state=0))
+
+
+EXPECTED = sampled(PrivateMeasureMechanism(random_state=0, max_rows_per_unit=K).fit(X[FIRST], unit=LABELS[FIRST]))
+
+
+def parquet(folder):
+    FRAME.to_parquet(folder / "rows.parquet", row_group_size=97)
+    return folder / "rows.parquet"
+
+
+def csv(folder):
+    FRAME.to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+def duck(folder):
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.connect().from_parquet(str(parquet(folder))) if hasattr(duckdb.connect(), "from_parquet") else parquet(folder)
+
+
+def dask(folder):
+    return pytest.importorskip("dask.dataframe").from_pandas(FRAME, npartitions=4, sort=False)
+
+
+def arrow(folder):
+    return pytest.importorskip("pyarrow").Table.from_pandas(FRAME)
+
+
+WITH_COLUMN = {
+    "pandas": lambda folder: FRAME,
+    "pandas with an odd index": lambda folder: FRAME.set_index(np.arange(N)[::-1] // 2),
+    "polars": lambda folder: pl.from_pandas(FRAME),
+    "arrow": arrow,
+    "lazy polars": lambda folder: pl.from_pandas(FRAME).lazy(),
+    "chunks of pandas": lambda folder: [FRAME[:1], FRAME[1:300], FRAME[300:]],
+    "an iterator": lambda folder: (pl.from_pandas(FRAME)[i : i + 11] for i in range(0, N, 11)),
+    "parquet": parquet,
+    "csv": csv,
+    "duckdb": duck,
+    "dask": dask,
+}
+
+
+@pytest.mark.parametrize("n_rows", [40, 100_000])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("name", WITH_COLUMN)
+def test_the_first_rows_of_each_unit_count_whatever_holds_the_column(name, n_rows, n_jobs, tmp_path, monkeypatch):
+    monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: n_rows)
+    table = WITH_COLUMN[name](tmp_path)
+    fitted = model(n_jobs=n_jobs).fit(table, unit="who")
+    assert np.array_equal(sampled(fitted), EXPECTED)
+    assert fitted.n_samples_ == FIRST.sum()
+    assert list(fitted.feature_names_in_) == ["a", "b"]
+
+
+LABEL_KINDS = {
+    "array": lambda: LABELS,
+    "list": lambda: LABELS.tolist(),
+    "words": lambda: [f"p{label}" for label in LABELS],
+    "bytes": lambda: np.array([b"p%d" % label for label in LABELS]),
+    "floats": lambda: LABELS.astype(float),
+    "times": lambda: np.datetime64("2020-01-01", "ns") + LABELS.astype("timedelta64[ns]"),
+    "series": lambda: pd.Series(LABELS, index=np.arange(N)[::-1]),
+    "categories": lambda: pd.Categorical(FRAME["who"]),
+    "categorical series": lambda: FRAME["who"].astype("category"),
+    "polars": lambda: pl.Series(LABELS),
+    "arrow": lambda: pytest.importorskip("pyarrow").chunked_array([LABELS[:100], LABELS[100:]]),
+    "tuples": lambda: [("site", label) for label in LABELS.tolist()],
+}
+
+
+@pytest.mark.parametrize("kind", LABEL_KINDS)
+def test_labels_may_be_an_array_like_of_any_kind(kind):
+    assert np.array_equal(sampled(model().fit(X, unit=LABEL_KINDS[kind]())), EXPECTED)
+
+
+@pytest.mark.parametrize("chunks", [[N], [1, 299, 400], [100] * 7])
+def test_labels_in_an_array_go_along_with_chunks(chunks):
+    parts = np.split(X, np.cumsum(chunks)[:-1])
+    assert np.array_equal(sampled(model().fit(parts, unit=LABELS)), EXPECTED)
+
+
+def test_a_column_of_an_array_is_given_by_its_number():
+    fitted = model().fit(np.insert(X, 1, LABELS, axis=1), unit=1)
+    assert np.array_equal(sampled(fitted), EXPECTED)
+    assert fitted.n_features_in_ == 2
+
+
+def test_sparse_rows_take_labels():
+    rows = csr_array(np.where(X > 0.5, X, 0))
+    first = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows, unit=LABELS)
+    second = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows.toarray()[FIRST], unit=LABELS[FIRST])
+    assert np.array_equal(first.covariance_, second.covariance_)
+
+
+MISSING = {
+    "list": lambda labels: [None if out else label for label, out in labels],
+    "NaN": lambda labels: np.array([np.nan if out else label for label, out in labels]),
+    "NaT": lambda labels: np.array([np.datetime64("NaT") if out else np.datetime64(int(label), "D") for label, out in labels]),
+    "pandas": lambda labels: pd.array([pd.NA if out else label for label, out in labels], dtype="Int64"),
+    "objects": lambda labels: pd.Series([pd.NA if out else str(label) for label, out in labels]),
+    "polars": lambda labels: pl.Series([None if out else int(label) for label, out in labels]),
+    "masked": lambda labels: np.ma.MaskedArray([label for label, _ in labels], [out for _, out in labels]),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_rows_without_a_label_are_left_out_and_never_refused(kind):
+    out = np.arange(N) % 5 == 0
+    fitted = model().fit(X, unit=MISSING[kind](list(zip(LABELS, out, strict=True))))
+    assert np.array_equal(sampled(fitted), sampled(model().fit(X[~out], unit=LABELS[~out])))
+
+
+def test_counting_is_the_same_however_rows_are_cut():
+    whole = Counting(K).kept(LABELS.tolist())
+    counting, parts = Counting(K), np.array_split(LABELS, 13)
+    assert np.array_equal(whole, FIRST)
+    assert np.array_equal(np.concatenate([counting.kept(part.tolist()) for part in parts]), FIRST)
+    assert not Counting(1, {7: 1}).kept([7]).any()
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateMeasureMechanism("adaptive"),
+        PrivateMeasureMechanism("optimal"),
+        SignedMeasureMechanism(20),
+        PrivatePCA(),
+        LowDimSynthesizer(1),
+        LatentFactorSynthesizer(),
+        OnlineSynthesizer(),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_k_rows(estimator, relation):
+    """The exact values at the door, compared with those of a table in which the person has k rows: they are the same."""
+    if isinstance(estimator, OnlineSynthesizer) and relation == "add_or_remove_one":
+        pytest.skip("streams know one relation")
+    person, few = np.ones((100_000, 2)), np.ones((K, 2))
+    estimator = clone(estimator).set_params(max_rows_per_unit=K, neighboring=relation)
+
+    def values(rows):
+        with watched() as door:
+            clone(estimator).set_params(random_state=0).fit(np.vstack([rows, X]), unit=np.append(np.full(len(rows), 999), LABELS))
+        return [draw.values for draw in door.draws]
+
+    many, some = values(person), values(few)
+    assert len(many) == len(some) > 0
+    assert all(np.array_equal(*pair) for pair in zip(many, some, strict=True))
+
+
+def test_without_a_unit_nothing_changes():
+    alone = sampled(PrivateMeasureMechanism(random_state=0).fit(X))
+    assert np.array_equal(alone, sampled(PrivateMeasureMechanism(random_state=0).fit(X, unit=np.arange(N))))
+
+
+def test_several_rows_without_a_unit_are_refused_before_anything_is_spent():
+    shared = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match="max_rows_per_unit is 3, but fit got no unit, so each row would be protected by itself"):
+        model(accountant=shared).fit(X)
+    assert shared.spent == 0
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, "3", [3]])
+def test_a_number_of_rows_that_is_none_is_refused(bad):
+    with pytest.raises(ValueError, match="max_rows_per_unit must be a positive integer, got"):
+        model(max_rows_per_unit=bad).fit(X, unit=LABELS)
+
+
+def test_so_many_rows_that_noise_leaves_64_bits_are_refused():
+    with pytest.raises(ValueError, match=r"max_rows_per_unit must be at most epsilon \* 1e9, got 10000000000"):
+        model(max_rows_per_unit=10**10).fit(X, unit=LABELS)
+
+
+class Elsewhere(RemoteTable):
+    def ask(self, question):
+        raise AssertionError("nothing may be asked")
+
+
+REFUSED = {
+    "no such column": (FRAME, "whom", ValueError, "got 'whom', which is no column; correct the name"),
+    "no such number": (X, 2, ValueError, "which is no column"),
+    "names in an array": (X, "who", ValueError, "which is no column"),
+    "a column of a list": (X.tolist(), 1, TypeError, "which has no columns by name; give the labels"),
+    "the only column": (FRAME[["who"]], "who", ValueError, "X must have a column beside that of the units"),
+    "too few labels": (X, LABELS[:-1], ValueError, "there are more or fewer labels than rows"),
+    "too few labels of chunks": ([X[:9], X[9:]], LABELS[:-1], ValueError, "there are more or fewer labels than rows"),
+    "too many labels of chunks": ([X[:9], X[9:]], [*LABELS, 1], ValueError, "there are more or fewer labels than rows"),
+    "a table": (X, FRAME[["who"]], ValueError, "give one column"),
+    "two dimensions": (X, LABELS[:, None], ValueError, "got an array of shape"),
+    "a number": (X, 1.5, ValueError, "got a float"),
+    "lists": (X, [[31415]] * N, TypeError, "unit must hold labels that are numbers, words or times"),
+    "elsewhere": (Elsewhere(np.empty((0, 2))), LABELS, TypeError, "unit must be None where rows lie elsewhere"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_unit_is_refused_in_one_sentence_and_costs_nothing(case):
+    table, unit, kind, words = REFUSED[case]
+    shared = PrivacyAccountant(1)
+    with pytest.raises(kind, match=words) as error:
+        model(accountant=shared).fit(table, unit=unit)
+    assert "31415" not in str(error.value)
+    assert shared.spent == 0
+
+
+def test_the_ledger_names_the_column_the_series_or_nothing():
+    def unit_of(table, unit, **parameters):
+        return model(**parameters).fit(table, unit=unit).accountant_.ledger[-1].unit
+
+    assert unit_of(FRAME, "who") == "who, at most 3 rows"
+    assert unit_of(FRAME[["a", "b"]], FRAME["who"], max_rows_per_unit=1) == "who, at most 1 row"
+    assert unit_of(X, LABELS) == "given labels, at most 3 rows"
+
+
+def test_a_shared_budget_of_a_unit_serves_that_unit_alone():
+    shared = PrivacyAccountant(2, unit=Unit("who", K))
+    model(accountant=shared).fit(FRAME, unit="who")
+    with pytest.raises(ValueError, match="unit must be that of accountant, who, at most 3 rows, got None"):
+        model(accountant=shared, max_rows_per_unit=1).fit(X)
+    with pytest.raises(ValueError, match="got who, at most 2 rows"):
+        model(accountant=shared, max_rows_per_unit=2).fit(FRAME, unit="who")
+    assert shared.spent == 1
+
+
+def test_one_budget_may_hold_fits_of_rows_and_of_units_which_the_ledger_tells_apart():
+    shared = PrivacyAccountant(2)
+    model(accountant=shared).fit(FRAME, unit="who")
+    model(accountant=shared, max_rows_per_unit=1).fit(X)
+    assert [entry.unit for entry in shared.ledger] == ["who, at most 3 rows", None]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_bounds_and_levels_are_bought_for_units_too(relation):
+    frame = FRAME.assign(level=np.where(X[:, 0] > 0.3, "often", "seldom"))
+    fitted = LatentFactorSynthesizer(
+        {"a": (0, 1), "b": (0, 1), "level": Nominal("private")}, epsilon=20, delta=1e-4, neighboring=relation, max_rows_per_unit=K
+    ).fit(frame, unit="who")
+    assert set(fitted.schema_["level"].levels) <= {"other", "often", "seldom", "none"}
+    shown = PrivateMeasureMechanism(bounds="private", epsilon=20, neighboring=relation, max_rows_per_unit=K).fit(FRAME, unit="who")
+    assert (shown.bounds_[1] >= 0.9).all()
+
+
+def test_a_fitted_model_is_saved_with_its_unit(tmp_path):
+    fitted = model().fit(FRAME, unit="who")
+    fitted.save(tmp_path / "model.zip")
+    again = load(tmp_path / "model.zip")
+    assert again.accountant_.unit == fitted.accountant_.unit == Unit("who", K)
+    assert clone(fitted).max_rows_per_unit == K
+    assert pickle.loads(pickle.dumps(fitted)).accountant_.ledger[-1].unit == "who, at most 3 rows"
+
+
+def test_fit_transform_projects_all_rows_without_the_column_of_labels(tmp_path):
+    for table in (FRAME, pl.from_pandas(FRAME), [FRAME[:9], FRAME[9:]], parquet(tmp_path)):
+        pca = PrivatePCA(1, random_state=0, max_rows_per_unit=K)
+        assert np.allclose(pca.fit_transform(table, unit="who"), pca.transform(FRAME[["a", "b"]]))
+    assert PrivatePCA(1, random_state=0).fit_transform(X).shape == (N, 1)
+    assert PrivatePCA(1).set_output(transform="pandas").fit_transform(FRAME, unit="who").shape == (N, 1)
+
+
+def test_scikit_learn_routes_the_unit_through_a_pipeline():
+    steps = [("half", FunctionTransformer(lambda rows: rows / 2)), ("pca", PrivatePCA(2, random_state=0, max_rows_per_unit=K))]
+    with sklearn.config_context(enable_metadata_routing=True):
+        measure = PrivateMeasureMechanism(bounds=(-1, 1), random_state=0, max_rows_per_unit=K).set_fit_request(unit=True)
+        steps[1] = ("pca", steps[1][1].set_fit_request(unit=True))
+        pipeline = Pipeline([*steps, ("pmm", measure)]).fit(X, unit=LABELS)
+        assert {step.accountant_.ledger[-1].unit for step in (pipeline[1], pipeline[2])} == {"given labels, at most 3 rows"}
+        with pytest.raises(ValueError, match="fit got no unit"):
+            clone(pipeline).fit(X)
+    by_name = Pipeline([("pmm", model())]).fit(X, pmm__unit=LABELS)
+    assert np.array_equal(sampled(by_name[-1]), EXPECTED)
+
+
+# Streams
+
+
+def stream(**parameters):
+    return OnlineSynthesizer(**{"random_state": 0, "max_rows_per_unit": K, **parameters})
+
+
+def test_rows_of_a_unit_are_counted_over_the_whole_stream():
+    whole = stream().fit(X, unit=LABELS)
+    parts = stream()
+    for start in range(0, N, 50):
+        parts.partial_fit(X[start : start + 50], unit=LABELS[start : start + 50])
+    assert parts.n_samples_seen_ == whole.n_samples_seen_ == FIRST.sum()
+    assert np.array_equal(sampled(parts), sampled(whole))
+    assert float(parts.accountant_.spent) == 1
+
+
+def test_a_stream_goes_on_counting_after_it_was_saved_or_copied(tmp_path):
+    first = stream().partial_fit(X, unit=FRAME["who"])
+    first.save(tmp_path / "stream.zip")
+    for again in (load(tmp_path / "stream.zip"), copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        again.partial_fit(X, unit=FRAME["who"])
+        assert again.n_samples_seen_ == sum(min(2 * count, K) for count in np.bincount(LABELS))
+
+
+def test_a_stream_that_fails_has_counted_no_row_of_a_unit():
+    model = stream(horizon=int(FIRST[:400].sum()) + 5).partial_fit(X[:400], unit=LABELS[:400])
+    with pytest.raises(ValueError, match="horizon is"):
+        model.partial_fit(X[400:], unit=LABELS[400:])
+    model.set_params(horizon=None).partial_fit(X[400:], unit=LABELS[400:])
+    assert model.n_samples_seen_ == FIRST.sum()
+
+
+def test_a_stream_has_units_always_or_never():
+    with pytest.raises(ValueError, match="unit must be given always or never along a stream, which began with one"):
+        stream().partial_fit(X, unit=LABELS).partial_fit(X)
+    with pytest.raises(ValueError, match="which began with none"):
+        stream(max_rows_per_unit=1).partial_fit(X).partial_fit(X, unit=LABELS)
+    with pytest.raises(ValueError, match="max_rows_per_unit must not change along a stream"):
+        stream().partial_fit(X, unit=LABELS).set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS)
+
+
+@pytest.mark.parametrize("bad", [{"strategy": "paper"}, {"delta": 1e-6}])
+def test_a_stream_refuses_several_rows_of_a_unit_where_that_is_not_proved(bad):
+    with pytest.raises(ValueError, match="max_rows_per_unit must be 1 for a stream with"):
+        stream(**bad).fit(X, unit=LABELS)
+    stream(**{**bad, "max_rows_per_unit": 1}).fit(X, unit=LABELS)
+
+
+def test_a_stream_with_units_takes_tables_in_memory():
+    with pytest.raises(TypeError, match="X must be in memory where a stream has units"):
+        stream().fit([X[:9], X[9:]], unit=LABELS)
+    with pytest.raises(TypeError, match="X must be in memory where a stream has units"):
+        stream().partial_fit(X, unit=LABELS).partial_fit([X[:9], X[9:]], unit=LABELS)

@@ -1,0 +1,330 @@
+"""Plans: what a budget would give, from public numbers alone."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.metrics import marginal_total_variation, wasserstein_distance
+from skdpsynth.model_selection import SpendingPlan, plan
+from skdpsynth.model_selection._plan_measures import Measure
+from skdpsynth.model_selection._plan_result import Point
+
+SCHEMA = {
+    "age": (17, 90),
+    "pressure": Continuous(60.0, 220.0, nullable=True),
+    "stage": Ordinal(["none", "mild", "severe"]),
+    "ward": Nominal(["a", "b"], nullable=True),
+    "seen": Date("2020-01-01", "2024-12-31"),
+    "id": Identifier(),
+}
+
+
+def quick(estimator, n_samples=600, **more):
+    return plan(estimator, n_samples, **{"epsilons": [0.3, 3], "n_repeats": 2, "random_state": 0, **more})
+
+
+def errors_of(expected, place=0):
+    return [point.mean[place] for point in expected.points]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "more", "measures"),
+    [
+        (PrivateMeasureMechanism(), {"n_features": 1}, ["wasserstein", "columns"]),
+        (PrivateMeasureMechanism(bounds=([0, 0], [100, 1])), {}, ["sliced", "wasserstein", "columns"]),
+        (SignedMeasureMechanism(bounds={"a": (0, 1), "b": (2, 5)}), {}, ["sliced", "wasserstein", "columns"]),
+        (LowDimSynthesizer(1), {"n_features": 5}, ["sliced", "wasserstein", "columns"]),
+        (OnlineSynthesizer(window=300), {"n_features": 1}, ["wasserstein", "columns"]),
+        (LatentFactorSynthesizer(SCHEMA), {}, ["pairs", "singles", "correlations"]),
+        (LatentFactorSynthesizer({0: ["x", "y"], 1: (0, 9)}), {}, ["pairs", "singles", "correlations"]),
+        (LatentFactorSynthesizer({"x": [1, 2, 3]}), {}, ["singles"]),
+        (LatentFactorSynthesizer(bounds=(0, 7), delta=1e-6), {"n_features": 3}, ["pairs", "singles", "correlations"]),
+        (PrivatePCA(2), {"n_features": 6}, ["variance", "covariance"]),
+        (PrivatePCA(), {"n_features": 6}, ["variance", "covariance"]),
+    ],
+)
+def test_each_estimator_is_planned_for_in_its_own_unit_between_its_references(estimator, more, measures):
+    expected = quick(estimator, 2000, epsilons=[0.03, 10], **more)
+    assert [measure.name for measure in expected.measures] == measures
+    high, low = errors_of(expected)
+    assert low < high
+    assert 0 <= expected.no_privacy[0] < expected.no_data[0]
+    assert low < expected.no_data[0]
+    assert len(str(expected).splitlines()) > 5
+
+
+def test_error_of_a_plan_by_a_table_is_that_of_fits_to_it():
+    """Of one column, by hand: the plan draws as many rows as there are, so all of them."""
+    table = np.random.default_rng(0).beta(2, 9, size=(2000, 1))
+    found = errors_of(plan(PrivateMeasureMechanism(), 2000, prior=table, epsilons=[1], n_repeats=30, random_state=1))
+    by_hand = [wasserstein_distance(table, PrivateMeasureMechanism(random_state=seed).fit(table).sample()) for seed in range(30)]
+    assert np.mean(by_hand) == pytest.approx(found[0], rel=0.3)  # five deviations of either mean
+
+
+def test_no_data_is_a_uniform_guess():
+    table = pd.DataFrame({"a": ["x"] * 90 + ["y"] * 10, "b": [0] * 100})
+    schema = {"a": ["x", "y"], "b": (0, 3)}
+    expected = quick(LatentFactorSynthesizer(schema), 20_000, prior=table, epsilons=[1])
+    # .9 against .5 in one column, 1 against .25 in the other.
+    assert expected.no_data[1] == pytest.approx((0.4 + 0.75) / 2, abs=0.02)
+
+
+def test_no_private_row_is_needed_and_no_accountant_is_charged():
+    budget = PrivacyAccountant(1)
+    estimator = PrivateMeasureMechanism(epsilon=1, accountant=budget)
+    quick(estimator, n_features=1)
+    assert budget.spent == 0
+    assert len(budget.ledger) == 0
+    assert estimator.accountant is budget
+    assert not hasattr(estimator, "accountant_")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("random_state", [None, 0])
+def test_plans_warn_of_nothing_that_protects_rows_nor_of_few_rows(random_state):
+    expected = plan(PrivatePCA(1, delta=0.2), 50, n_features=30, epsilons=[0.01, 30], n_repeats=1, random_state=random_state)
+    assert [point.is_small for point in expected.points] == [True, False]
+    assert "*" in str(expected)
+
+
+class Warning_(BaseEstimator):
+    """Samples what it got, and says something of its own."""
+
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X):
+        warnings.warn("look here", UserWarning)
+        self.X_ = X
+        return self
+
+    def sample(self, n_samples, random_state=None):
+        return self.X_[:n_samples]
+
+
+def test_other_warnings_pass_and_filters_are_as_before():
+    before = list(warnings.filters)
+    with pytest.warns(UserWarning, match="look here"):
+        expected = quick(Warning_(), bounds=(0, 1), n_features=1)
+    assert list(warnings.filters) == before
+    assert errors_of(expected) == [0, 0]
+    with pytest.warns(InsecureRandomnessWarning):
+        PrivateMeasureMechanism(random_state=0).fit(np.zeros((100, 1)))
+
+
+def test_a_seed_repeats_a_plan_in_any_number_of_threads():
+    runs = [quick(LatentFactorSynthesizer(SCHEMA), n_jobs=n_jobs).to_frame() for n_jobs in (1, 3)]
+    pd.testing.assert_frame_equal(*runs)
+
+
+def test_without_a_seed_plans_differ():
+    runs = [errors_of(quick(PrivateMeasureMechanism(), n_features=1, random_state=None)) for _ in range(2)]
+    assert runs[0] != runs[1]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("estimator", [PrivatePCA(2), LatentFactorSynthesizer()], ids=["PCA", "LatentFactor"])
+def test_fewer_simulated_rows_give_nearly_the_same_errors(estimator, delta):
+    """Errors at small epsilon follow from epsilon times rows; without the larger epsilon they would be some five times as large."""
+    settings = {"n_features": 3, "epsilons": [0.1], "deltas": delta, "n_repeats": 3}
+    all_rows, few = (quick(estimator, 20_000, max_rows=rows, **settings) for rows in (20_000, 4000))
+    assert (all_rows.n_simulated, few.n_simulated) == (20_000, 4000)
+    ratios = np.array(few.points[0].mean) / all_rows.points[0].mean
+    assert 0.5 < ratios[1] < 2
+    assert "4,000 of them simulated" in str(few)
+
+
+def test_rows_of_a_unit_divide_a_pure_epsilon():
+    one = quick(PrivateMeasureMechanism(), n_features=1, epsilons=[0.2], n_repeats=30)
+    five = quick(PrivateMeasureMechanism(), n_features=1, epsilons=[1.0], unit_rows=5, n_repeats=30)
+    np.testing.assert_allclose(one.points[0].errors, five.points[0].errors)
+
+
+def test_max_rows_per_unit_is_taken_as_rows_of_a_unit_and_said():
+    own = quick(PrivateMeasureMechanism(max_rows_per_unit=5), n_features=1)
+    given = quick(PrivateMeasureMechanism(), n_features=1, unit_rows=5)
+    np.testing.assert_array_equal(errors_of(own), errors_of(given))
+    assert str(own) == str(given)
+    heading, *_, sentence = [line for line in str(own).splitlines() if "5 rows a unit" in line]
+    assert "replace_one, delta=0, 5 rows a unit:" in heading
+    assert sentence.startswith("At epsilon 3 and 5 rows a unit, ")
+    assert {point.unit_rows for point in quick(PrivateMeasureMechanism(max_rows_per_unit=5), n_features=1, unit_rows=2).points} == {2}
+
+
+def test_the_file_of_a_schema_plans_as_the_schema(tmp_path):
+    path = tmp_path / "people.json"
+    Schema(SCHEMA).to_json(path)
+    plans = [
+        quick(LatentFactorSynthesizer(SCHEMA), n_repeats=1),
+        quick(LatentFactorSynthesizer(path), n_repeats=1),
+        quick(LatentFactorSynthesizer(), schema=str(path), n_repeats=1),
+    ]
+    assert str(plans[0]) == str(plans[1]) == str(plans[2])
+
+
+def test_rows_of_a_unit_and_deltas_make_a_line_each():
+    expected = quick(PrivatePCA(1), n_features=3, deltas=[0, 1e-6], unit_rows=[1, 4])
+    assert [name for name, _ in expected.lines()] == [
+        f"delta={delta}, {unit} a unit" for delta in ("0", "1e-06") for unit in ("1 row", "4 rows")
+    ]
+    frame = expected.to_frame()
+    assert len(frame) == 2 * 2 * 2 * 2
+    assert set(frame["unit_rows"]) == {1, 4}
+
+
+def test_time_limit_leaves_out_repeats_and_no_budget():
+    expected = quick(PrivateMeasureMechanism(), n_features=1, n_repeats=50, time_limit=0)
+    assert [len(point.errors) for point in expected.points] == [1, 1]
+    assert math.isnan(expected.to_frame()["spread"].iloc[0])
+
+
+def test_bounds_of_a_plan_replace_those_of_the_estimator_and_guess_what_it_buys():
+    default = quick(PrivateMeasureMechanism(), 3000, bounds=(0, 50), n_features=1)
+    own = quick(PrivateMeasureMechanism(bounds=(0, 50)), 3000, n_features=1)
+    np.testing.assert_allclose(errors_of(default), errors_of(own))
+    bought = quick(PrivateMeasureMechanism(bounds="private"), 3000, bounds=(0, 50), n_features=1)
+    assert errors_of(bought) != errors_of(own)
+    assert 1 < bought.no_data[0] < 50
+
+
+def test_schema_of_a_plan_guesses_what_the_estimator_buys():
+    estimator = LatentFactorSynthesizer({"a": Continuous(bounds="private"), "b": Nominal("private")}, delta=1e-6)
+    expected = quick(estimator, 3000, schema={"a": (0.0, 5.0), "b": ["x", "y"]}, epsilons=[3])
+    assert errors_of(expected)[0] < expected.no_data[0]
+    with pytest.raises(ValueError, match="has none for 'a', 'b'"):
+        quick(estimator)
+
+
+def test_stratified_tables_with_dates_are_planned_for():
+    expected = quick(LatentFactorSynthesizer({**SCHEMA, "ill": [False, True]}, delta=1e-6, stratify="ill"), 2000, n_repeats=1)
+    assert errors_of(expected)[1] < expected.no_data[0]
+
+
+def test_made_up_rows_fit_their_schema_and_are_uneven():
+    from skdpsynth.model_selection._plan_tables import Ground
+
+    schema = Schema({name: kind for name, kind in SCHEMA.items() if name != "id"}).coded
+    rows = Ground(schema, list(schema), None).rows(5000, np.random.default_rng(0))
+    findings = schema.check(rows)
+    assert len(findings.to_frame()) == 0
+    assert 0.07 < rows["pressure"].isna().mean() < 0.13
+    assert rows["pressure"].median() < 140
+    even = Ground(schema, list(schema), None).uniform(5000, np.random.default_rng(1))
+    assert marginal_total_variation(rows, even, schema, 1) > 0.1
+
+
+def test_smallest_epsilon_reads_the_line():
+    expected = plan(PrivateMeasureMechanism(), 2000, n_features=1, epsilons=[0.1, 1, 10], n_repeats=3, random_state=0)
+    errors = errors_of(expected)
+    assert expected.smallest_epsilon(errors[1]) == pytest.approx(1)
+    assert expected.smallest_epsilon(10 * errors[0]) == 0.1
+    between = expected.smallest_epsilon(math.sqrt(errors[0] * errors[1]))
+    assert between == pytest.approx(math.sqrt(0.1), rel=1e-6)
+    with pytest.raises(ValueError, match=r"error must be at least .* what epsilon=10 gives"):
+        expected.smallest_epsilon(errors[2] / 2)
+    with pytest.raises(ValueError, match="measure must be one of"):
+        expected.smallest_epsilon(1, "auc")
+    with pytest.raises(ValueError, match=r"delta must be one of those planned, 0, got 0\.1"):
+        expected.smallest_epsilon(1, delta=0.1)
+    with pytest.raises(ValueError, match="error must be a number greater than 0"):
+        expected.smallest_epsilon(-1)
+
+
+def by_hand(errors, no_data=2.0, no_privacy=0.01):
+    """A plan whose errors, by epsilon, are given."""
+    points = tuple(Point(epsilon, 0.0, 1, np.array([[error]]), False) for epsilon, error in errors.items())
+    measure = Measure("wasserstein", "W1 distance", "rows lie about {} from real ones")
+    return SpendingPlan("Some", 1000, 1000, "made-up rows", "replace_one", (measure,), points, np.array([no_privacy]), np.array([no_data]))
+
+
+def test_smallest_epsilon_does_not_trust_a_lucky_dip():
+    expected = by_hand({0.1: 8.0, 1: 1.0, 10: 3.0, 100: 0.5})
+    assert expected.smallest_epsilon(2) == pytest.approx(1)  # the common mean of the dip and what follows it
+    assert 10 < expected.smallest_epsilon(1.5) < 100
+    assert "Up to epsilon 10 the result is hardly better" in str(expected)
+
+
+def test_what_stands_behind_plus_minus_is_explained():
+    assert "±: standard deviation from table to table; each error is the mean of 2 simulated ones" in str(
+        quick(PrivateMeasureMechanism(), n_features=1)
+    )
+    assert "±" not in str(quick(PrivateMeasureMechanism(), n_features=1, n_repeats=1))
+
+
+@pytest.mark.parametrize("errors", [{0.1: 50.0, 1: 20.0, 10: 18.0}, {0.1: 50.0, 1: 2.0, 10: 0.3}])
+def test_a_picture_holds_all_points_and_names_its_scale(errors):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    no_privacy = min(errors.values()) / 20
+    ax = by_hand(errors, no_privacy=no_privacy).plot().axes[0]
+    low, high = ax.get_ylim()
+    assert low < min(errors.values())
+    assert max(errors.values()) < high
+    assert ("logarithmic" in ax.get_ylabel()) == (ax.get_yscale() == "log")
+    if ax.get_yscale() == "log":
+        assert f"no privacy: {no_privacy:.2g}, below" in [text.get_text() for text in ax.texts]
+    plt.close("all")
+
+
+def test_a_picture_has_axes_for_each_measure_and_takes_those_of_a_caller():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    expected = quick(PrivatePCA(2), n_features=6, unit_rows=[1, 3])
+    figure = expected.plot()
+    assert [axes.get_title() for axes in figure.axes] == [measure.title for measure in expected.measures]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["1 row a unit", "3 rows a unit"]
+    own, ax = plt.subplots()
+    assert expected.plot(ax, measure="covariance") is own
+    assert ax.get_title() == expected.measures[1].title
+    plt.close("all")
+
+
+def test_html_shows_every_number_of_the_text():
+    expected = quick(PrivateMeasureMechanism(), n_features=1)
+    html = expected._repr_html_()
+    assert all(f"<td>{row[1]}</td>" in html for row in expected._cells()[1:])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "error", "words"),
+    [
+        (PrivateMeasureMechanism(), {}, ValueError, r"got one pair .*; give bounds=\{column: \(low, high\)\}, or n_features"),
+        (LatentFactorSynthesizer(), {}, ValueError, r"give bounds=\{column: \(low, high\)\} or a schema"),
+        (PrivateMeasureMechanism(), {"n_features": 0}, ValueError, "n_features must be a positive integer"),
+        (PrivateMeasureMechanism(bounds=([0, 0], [1, 1])), {"n_features": 3}, ValueError, "n_features must be the number of columns"),
+        (PrivateMeasureMechanism(), {"prior": "old.csv"}, ValueError, "prior must be None, 'uniform' or a public table"),
+        (PrivateMeasureMechanism(), {"prior": [1, 2]}, ValueError, "prior must be a public table with rows and columns"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": []}, ValueError, "epsilons must be finite numbers"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": [math.inf]}, ValueError, "epsilons must be finite numbers"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": [-1]}, ValueError, "epsilon must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "deltas": [1]}, ValueError, "delta must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "deltas": []}, ValueError, "deltas must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "unit_rows": 0}, ValueError, "unit_rows must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "n_repeats": 0}, ValueError, "n_repeats must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "max_rows": 1.5}, ValueError, "max_rows must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "n_samples": "many"}, ValueError, "n_samples must be"),
+        (PrivateMeasureMechanism(), {"n_features": 1, "time_limit": -1}, ValueError, "time_limit must be"),
+        (PrivateMeasureMechanism(), {"schema": {0: (0, 1)}}, ValueError, "schema must be None"),
+        (PrivateMeasureMechanism(bounds="private"), {"n_features": 1}, ValueError, "bounds must be two numbers"),
+        (LatentFactorSynthesizer({"a": (0, 1)}), {"schema": {"b": (0, 1)}}, ValueError, "schema must have the columns"),
+        (BaseEstimator(), {}, TypeError, "estimator must be an unfitted private estimator"),
+        (PrivateMeasureMechanism, {}, TypeError, "estimator must be an unfitted private estimator"),
+        (PrivacyAccountant(1), {}, TypeError, "estimator must be an unfitted private estimator"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_sentence(estimator, settings, error, words):
+    with pytest.raises(error, match=words):
+        quick(estimator, **settings)

@@ -1,0 +1,368 @@
+"""PrivateSearchCV: what it costs, what it shows, and what it refuses."""
+
+import math
+import pickle
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    load,
+)
+from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
+from skdpsynth.fitting import Budget
+from skdpsynth.model_selection import PrivateSearchCV, _split
+from skdpsynth.privacy import SecureBits, check_rng
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+
+
+def rows(n=400, d=3, seed=0):
+    return np.random.default_rng(seed).beta(2, 5, size=(n, d))
+
+
+def search(estimator=None, grid=None, **params):
+    return PrivateSearchCV(estimator or PrivateMeasureMechanism(), grid or {"strategy": ["adaptive", "optimal"]}, **params)
+
+
+def entries_below(accountant, entry=None):
+    for each in accountant.ledger if entry is None else accountant.parts_of(entry):
+        yield each
+        yield from entries_below(accountant, each)
+
+
+@parametrize_with_checks(
+    [
+        PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]}),
+        PrivateSearchCV(PrivatePCA(1), {"center": ["public", "private"]}),
+    ]
+)
+@pytest.mark.slow
+def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
+    check(estimator)
+
+
+# What it costs
+
+
+@RELATIONS
+@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("epsilon", [0.1, 1, Fraction(1, 3), 7.5])
+def test_total_is_epsilon_exactly(relation, refit, epsilon):
+    model = search(PrivateMeasureMechanism(neighboring=relation), epsilon=epsilon, refit=refit, search_share=0.37).fit(rows())
+    assert model.accountant_.spent == Fraction(str(epsilon))
+    shared = PrivacyAccountant(10, neighboring=relation)
+    clone(model).set_params(accountant=shared).fit(rows())
+    assert shared.spent == Fraction(str(epsilon))
+
+
+def test_disjoint_parts_cost_the_larger_and_candidates_add():
+    accountant = search(grid={"depth": [2, 3, 4]}, epsilon=2, search_share=0.3).fit(rows()).accountant_
+    training, held_out, refit = accountant.ledger
+    assert (training.loss.epsilon, held_out.loss.epsilon, refit.loss.epsilon) == (Fraction(6, 10), Fraction(6, 10), Fraction(14, 10))
+    assert training.group == held_out.group is not None
+    assert refit.group is None
+    assert [part.loss.epsilon for part in accountant.parts_of(training)] == [Fraction(2, 10)] * 3
+    assert [part.name for part in accountant.parts_of(training)] == [f"candidate {i}: depth={i + 2}" for i in range(3)]
+    assert sum(part.loss.epsilon for part in accountant.parts_of(held_out)) == Fraction(6, 10)
+
+
+@pytest.mark.parametrize("estimator", [PrivatePCA(2), LowDimSynthesizer(2)])
+def test_delta_is_split_and_charged_only_where_it_is_spent(estimator):
+    grid = {"center": ["public", "private"]}
+    model = PrivateSearchCV(estimator, grid, epsilon=1, delta=1e-6).fit(rows(2000, 12))
+    assert 0 < model.accountant_.spent_delta <= Fraction(1, 10**6)
+    assert model.accountant_.spent <= 1
+    without = search(delta=1e-6).fit(rows())
+    assert without.accountant_.spent_delta == 0
+
+
+def test_a_shared_accountant_refuses_the_search_too_many_without_a_trace():
+    shared = PrivacyAccountant(1)
+    model = search(epsilon=0.6, accountant=shared).fit(rows())
+    before = model.best_estimator_
+    with pytest.raises(BudgetExceededError):
+        model.fit(rows())
+    assert shared.spent == Fraction(6, 10)
+    assert model.best_estimator_ is before
+
+
+def test_without_noise_the_ledger_says_inf_and_the_best_is_chosen():
+    model = search(grid={"depth": [1, 2, 6]}, epsilon=float("inf")).fit(rows())
+    assert model.accountant_.spent == math.inf
+    assert model.best_index_ == np.argmax(model.cv_results_["mean_test_score"])
+    assert model.cv_results_["std_test_score"].tolist() == [0, 0, 0]
+
+
+# What leaves
+
+
+def test_all_that_is_shown_of_scores_left_by_the_door(monkeypatch):
+    """With the answers of the door replaced, scores and choice are what was put there."""
+    monkeypatch.setattr(Budget, "choose", lambda self, query, share, name: 2)
+    answer = Budget.answer
+    fake = np.array([-3, -1, -2], dtype=np.int64) * 10**9
+
+    def answered(self, query, chosen, name):
+        return fake if name == "scores" else answer(self, query, chosen, name)
+
+    monkeypatch.setattr(Budget, "answer", answered)
+    model = search(grid={"depth": [2, 3, 4]}).fit(rows())
+    scores = model.cv_results_["mean_test_score"]
+    assert model.best_index_ == 2
+    assert model.best_params_ == {"depth": 4}
+    np.testing.assert_allclose(scores / scores[1], [3, 1, 2])
+    assert model.best_score_ == scores[2]
+    assert model.cv_results_["rank_test_score"].tolist() == [3, 2, 1]
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning")
+def test_scores_have_the_deviation_that_is_told():
+    """100 searches without a difference between candidates' rows: noise of the told deviation, within 4 standard errors of its estimate
+    (kurtosis 6): a false alarm in 1 of 10,000."""
+    X = np.full((50, 1), 0.3)
+    models = [search(PrivateMeasureMechanism(), {"depth": [2, 2]}, epsilon=1e3, search_share=0.001).fit(X) for _ in range(100)]
+    found = np.concatenate([model.cv_results_["mean_test_score"] for model in models])
+    told = models[0].cv_results_["std_test_score"][0]
+    assert found.std() == pytest.approx(told, rel=4 * math.sqrt(5 / 4 / 200) + 0.1)
+
+
+def test_nothing_fitted_holds_rows():
+    X = rows(900, 2)
+    model = search(grid={"depth": [2, 3]}).fit(X)
+    kept = pickle.dumps(model)
+    assert not any(row.tobytes() in kept for row in X[:50])
+    assert X[:, 0].tobytes() not in kept
+
+
+@RELATIONS
+def test_neighbours_look_alike_in_shape(relation):
+    """Same attributes, ledgers and kinds of results, whatever the rows hold; with add or remove down to no row at all."""
+    tables = [rows(60), np.zeros((60, 3)), np.full((60, 3), 99.0)]
+    tables += [rows(61), rows(1), np.zeros((0, 3))] if relation == "add_or_remove_one" else []
+    seen = set()
+    for X in tables:
+        model = search(PrivateMeasureMechanism(neighboring=relation), {"depth": [2, 3]}, epsilon=1).fit(X)
+        lines = tuple((e.name, str(e.loss)) for e in model.accountant_.ledger)
+        parts = tuple((e.name, str(e.loss), e.n_values) for e in model.accountant_.parts_of(model.accountant_.ledger[1]))
+        seen.add((tuple(sorted(vars(model))), lines, parts, tuple(model.cv_results_), len(model.cv_results_["mean_test_score"])))
+    assert len(seen) == 1
+
+
+# The two parts
+
+
+def budget(relation="replace_one"):
+    return Budget(PrivacyAccountant(1, neighboring=relation), SecureBits())
+
+
+def held(X, n_samples, seed=None):
+    from skdpsynth.domain import Rows
+
+    hand = budget() if seed is None else Budget(PrivacyAccountant(1), check_rng(seed))
+    return _split.held_out(Rows.held(X), n_samples, 0.3, hand)
+
+
+def test_positions_do_not_depend_on_rows():
+    assert (held(rows(50), 50, seed=1) == held(np.zeros((50, 3)), 50, seed=1)).all()
+    assert held(rows(50), 50).sum() == 15
+    assert held(rows(2), 2).sum() == 1
+
+
+def test_a_row_goes_where_its_own_cells_send_it_whatever_others_there_are():
+    X = np.vstack([rows(50), rows(50)])
+    every = held(X, None, seed=1)
+    assert (every[:50] == every[50:]).all(), "equal rows go together"
+    for i in range(50):
+        without = np.delete(np.arange(100), i)
+        assert (held(X[without], None, seed=1) == every[without]).all()
+    assert 0 < every.sum() < 100
+
+
+def test_equal_numbers_have_one_hash_whatever_their_dtype():
+    X = np.array([[0.0, 1.0], [2.0, np.nan]])
+    key = b"k"
+    assert (_split._hashes(X, key) == _split._hashes([np.array([-0.0, 2.0]), np.array([1, -np.nan], dtype=np.float32)], key)).all()
+
+
+def test_candidates_see_the_training_rows_only_and_the_refit_all():
+    model = search(grid={"depth": [2, 3]}, refit=False, holdout=0.25).fit(rows(100))
+    assert model.best_estimator_.n_samples_ == 75
+    assert search(grid={"depth": [2, 3]}).fit(rows(100)).best_estimator_.n_samples_ == 100
+
+
+# The interface
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "list"])
+def test_frames_go_in_and_come_out(library):
+    X = rows(60, 2)
+    if library == "list":
+        assert search().fit(X.tolist()).sample(3).shape == (3, 2)
+        return
+    frames = pytest.importorskip(library)
+    table = frames.table({"a": X[:, 0], "b": X[:, 1]}) if library == "pyarrow" else frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    model = search(PrivateMeasureMechanism(bounds={"a": (0, 1), "b": (0, 2)})).fit(table)
+    assert type(model.sample(3)) is type(table)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert model.best_estimator_.bounds == {"a": (0, 1), "b": (0, 2)}
+
+
+@RELATIONS
+def test_mixed_tables_are_compared_as_encoded_rows(relation):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(0, 90, 300), "job": rng.choice(["a", "b", "c"], 300), "x": rng.random(300)})
+    frame.loc[3, "x"] = np.nan
+    schema = {"age": (0, 90), "job": ["a", "b", "c"], "x": (0.0, 1.0)}
+    for scoring in ("sliced_wasserstein", "marginals"):
+        estimator = LatentFactorSynthesizer(schema, neighboring=relation)
+        model = PrivateSearchCV(estimator, {"n_factors": [1, 2]}, scoring=scoring).fit(frame)
+        assert list(model.sample(5).columns) == ["age", "job", "x"]
+
+
+def test_it_is_cloned_pickled_saved_and_loaded(tmp_path):
+    model = search(grid={"depth": [2, 3]}, n_jobs=2).fit(rows())
+    assert clone(model).get_params()["param_grid"] == {"depth": [2, 3]}
+    model.save(tmp_path / "search.zip")
+    for other in (pickle.loads(pickle.dumps(model)), load(tmp_path / "search.zip")):
+        assert other.best_params_ == model.best_params_
+        np.testing.assert_array_equal(other.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
+        np.testing.assert_array_equal(other.sample(5, random_state=0), model.sample(5, random_state=0))
+        assert other.accountant_.spent == 1
+
+
+def test_methods_are_those_of_the_estimator():
+    synthesizer, reducer = search().fit(rows()), PrivateSearchCV(PrivatePCA(2), {"center": ["public", "private"]}).fit(rows())
+    assert hasattr(synthesizer, "sample")
+    assert not hasattr(synthesizer, "transform")
+    assert not hasattr(reducer, "sample")
+    assert reducer.inverse_transform(reducer.transform(rows(5))).shape == (5, 3)
+    assert synthesizer.score(rows()) == synthesizer.best_estimator_.score(rows())
+    assert not hasattr(search(), "best_params_")
+    assert not hasattr(search(), "cv_results_")
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning")
+def test_results_have_the_columns_of_scikit_learn():
+    theirs = GridSearchCV(PrivateMeasureMechanism(), {"depth": [2, 3]}, cv=2).fit(rows()).cv_results_
+    ours = search(grid=[{"depth": [2, 3]}, {"strategy": ["optimal"]}]).fit(rows()).cv_results_
+    assert {"params", "param_depth", "mean_test_score", "std_test_score", "rank_test_score"} <= {*theirs} & {*ours}
+    assert ours["param_depth"].mask.tolist() == [False, False, True]
+    assert ours["params"] == [{"depth": 2}, {"depth": 3}, {"strategy": "optimal"}]
+
+
+def test_threads_do_not_change_the_result():
+    models = [search(grid={"depth": [2, 3, 4]}, random_state=0, n_jobs=n_jobs).fit(rows()) for n_jobs in (None, 3)]
+    assert models[0].best_params_ == models[1].best_params_
+    np.testing.assert_array_equal(*(model.cv_results_["mean_test_score"] for model in models))
+    np.testing.assert_array_equal(*(model.sample(9, random_state=0) for model in models))
+    names = [[entry.name for entry in model.accountant_.parts_of(model.accountant_.ledger[0])] for model in models]
+    assert names[0] == names[1]
+
+
+def test_a_seed_warns_once_and_stays_nowhere():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = search(random_state=0).fit(rows(5000))
+    assert [each.category for each in caught] == [InsecureRandomnessWarning]
+    assert {entry.randomness for entry in entries_below(model.accountant_) if entry.noise} == {"seeded"}
+    assert model.best_estimator_.random_state is None
+
+
+# What is refused
+
+
+def test_candidates_that_public_facts_refuse_get_no_share_and_a_warning_before_the_charge():
+    grid = {"n_components": [1, 2, 17]}
+    with pytest.warns(FitFailedWarning, match="n_components=17 is refused"):
+        model = PrivateSearchCV(LowDimSynthesizer(), grid, epsilon=1, search_share=0.5, error_score=math.nan).fit(rows())
+    assert np.isnan(model.cv_results_["mean_test_score"]).tolist() == [False, False, True]
+    assert model.cv_results_["rank_test_score"][2] == 3
+    parts = model.accountant_.parts_of(model.accountant_.ledger[0])
+    assert [part.loss.epsilon for part in parts] == [Fraction(1, 4)] * 2
+    assert model.accountant_.spent == 1
+    with pytest.raises(ValueError, match="n_components must be"):
+        PrivateSearchCV(LowDimSynthesizer(), grid).fit(rows())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "params", "words"),
+    [
+        (GridSearchCV(PrivateMeasureMechanism(), {}), {}, "estimator must be"),
+        (PrivateMeasureMechanism, {}, "estimator must be"),
+        (OnlineSynthesizer(), {}, "estimator must be"),
+        (search(), {}, "estimator must be"),
+        (PrivateMeasureMechanism(accountant=PrivacyAccountant(1)), {}, "accountant=None"),
+        (PrivateMeasureMechanism(random_state=0), {}, "random_state=None"),
+        (PrivateMeasureMechanism(bounds="private"), {}, "must be public"),
+        (None, {"param_grid": {"epsilon": [1, 2]}}, "param_grid must leave out"),
+        (None, {"param_grid": {"bounds": [(0, 1)]}}, "param_grid must leave out"),
+        (None, {"param_grid": {"n_parts": [1]}}, "Invalid parameter"),
+        (None, {"param_grid": {"depth": [-1]}}, "depth must be"),
+        (None, {"param_grid": {"depth": [-1]}, "error_score": math.nan}, "all are refused"),
+        (None, {"param_grid": {"depth": []}}, "non-empty|empty"),
+        (None, {"scoring": "accuracy"}, "scoring must be one of"),
+        (None, {"scoring": "captured_variance"}, "scoring must fit the estimator"),
+        (PrivatePCA(1), {"scoring": "marginals", "param_grid": {"center": ["public"]}}, "scoring must fit the estimator"),
+        (None, {"refit": "loss"}, "refit must be"),
+        (None, {"search_share": 1.5}, "search_share must be"),
+        (None, {"holdout": 0}, "holdout must be"),
+        (None, {"error_score": "ignore"}, "error_score must be"),
+        (None, {"epsilon": -1}, "epsilon"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+def test_what_cannot_be_searched_is_refused_before_the_charge(estimator, params, words):
+    shared = PrivacyAccountant(10)
+    model = search(estimator, accountant=shared).set_params(**params)
+    with pytest.raises(ValueError, match=words):
+        model.fit(rows())
+    assert shared.spent == 0
+
+
+def test_tables_out_of_memory_and_single_rows_are_refused(tmp_path):
+    np.savetxt(tmp_path / "rows.csv", rows(20), delimiter=",", header="a,b,c", comments="")
+    with pytest.raises(ValueError, match="in memory"):
+        search().fit(tmp_path / "rows.csv")
+    with pytest.raises(ValueError, match="minimum of 2"):
+        search().fit(rows(1))
+
+
+# The search of scikit-learn
+
+
+def test_grid_search_with_one_accountant_records_every_fit_and_refuses_the_one_too_many():
+    shared = PrivacyAccountant(2.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BudgetWarning)
+        GridSearchCV(PrivateMeasureMechanism(epsilon=0.5, accountant=shared), {"depth": [2, 3]}, cv=2).fit(rows())
+    assert shared.spent == Fraction(5, 2)  # two candidates on two folds, and the refit
+    assert [entry.name for entry in shared.ledger] == ["PrivateMeasureMechanism"] * 5
+    again = GridSearchCV(PrivateMeasureMechanism(epsilon=0.5, accountant=shared), {"depth": [2]}, cv=2, error_score="raise")
+    with pytest.raises(BudgetExceededError):
+        again.fit(rows())
+    assert shared.spent == Fraction(5, 2)
+
+
+def test_grid_search_without_an_accountant_warns_and_the_ledger_says_that_it_is_not_the_whole():
+    grid = GridSearchCV(PrivateMeasureMechanism(epsilon=0.5), {"depth": [2, 3]}, cv=2)
+    with pytest.warns(BudgetWarning, match="every other fit of the search"):
+        grid.fit(rows())
+    assert "other fits are not in this ledger" in repr(grid.best_estimator_.accountant_)
+    assert "other fits" in repr(pickle.loads(pickle.dumps(grid.best_estimator_)).accountant_)
+    assert "other fits" not in repr(PrivateMeasureMechanism().fit(rows()).accountant_)

@@ -1,0 +1,88 @@
+"""Utilities of models for held-out rows: what they are, and how far one row moves them."""
+
+import numpy as np
+import pytest
+from scipy.stats import wasserstein_distance as on_a_line
+
+from skdpsynth.domain import Box
+from skdpsynth.model_selection import _utilities
+from skdpsynth.model_selection._utilities import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance
+
+
+class Model:
+    """A released model that draws these points."""
+
+    components_, mean_ = np.array([[0.6, 0.8]]), np.array([0.1, 0.9])
+
+    def __init__(self, points):
+        self.points = points
+
+    def _sample_points(self, n_samples, rng):
+        return self.points[np.arange(n_samples) % len(self.points)]
+
+
+BOX = Box(np.zeros(2), np.ones(2))
+CORNERS = np.array([[0, 0], [1, 1], [0, 1], [1, 0], [0.5, 0.5], [0.1, 0.9], [7.0, -7.0]])
+MODELS = [Model(corner[None, :]) for corner in CORNERS] + [Model(np.random.default_rng(0).random((100, 2)))]
+UTILITIES = [SlicedDistance(BOX), MarginalDistance(BOX), CapturedVariance(BOX)]
+
+
+def of(utility, rows, model):
+    return utility.of(np.asarray(rows).reshape(-1, 2), model, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("utility", UTILITIES, ids=lambda utility: type(utility).__name__)
+def test_a_row_added_removed_or_replaced_moves_a_utility_by_at_most_its_change(utility):
+    """Brute force over small tables of worst-case rows; whole numbers, so there is no tolerance."""
+    rng, largest = np.random.default_rng(3), 0
+    for model in MODELS:
+        for n_rows in (0, 1, 4):
+            rows = CORNERS[rng.integers(0, len(CORNERS), n_rows)]
+            more = [of(utility, np.vstack([rows, corner]), model) for corner in CORNERS]
+            fewer = of(utility, rows, model)
+            largest = max(largest, max(more) - min(more), *(abs(each - fewer) for each in more))
+    assert largest <= utility.change
+    assert largest >= 0.5 * utility.change, "the bound is far from what rows do"
+
+
+def test_change_of_the_sliced_distance_is_attained():
+    utility = SlicedDistance(Box(np.zeros(1), np.ones(1)))
+    model = Model(np.zeros((1, 1)))
+    ends = [utility.of(np.array([[end]]), model, None) for end in (0.0, 1.0)]
+    assert ends[0] - ends[1] == utility.change
+
+
+@pytest.mark.parametrize("utility", UTILITIES[:2], ids=lambda utility: type(utility).__name__)
+def test_a_row_counts_the_same_beside_any_others(utility):
+    """Counts of a table are the sum of those of its rows, to the last unit: no rounding depends on the batch."""
+    box = Box(np.full(50, -3.0), np.full(50, 11.0))
+    utility, rows = type(utility)(box), np.random.default_rng(1).normal(4, 5, (300, 50))
+    cells = box.quantize(rows)
+    assert (utility.counts(cells) == sum(utility.counts(cells[i : i + 1]) for i in range(300))).all()
+
+
+def test_captured_variance_of_rows_is_the_sum_of_that_of_each():
+    utility, rows = CapturedVariance(BOX), np.random.default_rng(1).random((200, 2))
+    assert of(utility, rows, MODELS[0]) == sum(of(utility, row, MODELS[0]) for row in rows)
+
+
+def test_score_is_the_mean_distance_along_directions():
+    box, rng = Box([0.0, 0.0, 0.0], [1.0, 2.0, 4.0]), np.random.default_rng(2)
+    utility, rows, points = SlicedDistance(box), rng.random((500, 3)) * [1, 2, 4], rng.beta(2, 3, (N_POINTS, 3)) * [1, 2, 4]
+    score = utility.score(utility.of(rows, Model(points), None), 500)
+    unit = utility.directions / np.linalg.norm(utility.directions, axis=1, keepdims=True)
+    lengths = [on_a_line(rows / [1, 2, 4] @ w, points / [1, 2, 4] @ w) for w in unit]
+    assert -score == pytest.approx(np.mean(lengths), rel=0.02)
+
+
+def test_total_variation_of_tables_apart_is_one_and_of_equal_ones_zero():
+    utility = MarginalDistance(BOX)
+    apart = utility.score(of(utility, [[0.9, 0.9]] * 8, Model(np.array([[0.1, 0.1]]))), 8)
+    assert (apart, of(utility, [[0.1, 0.1]] * 8, Model(np.array([[0.1, 0.1]])))) == (-1.0, 0)
+
+
+def test_pairs_are_few_and_public():
+    wide = MarginalDistance(Box(np.zeros(60), np.ones(60)))
+    assert len(wide.pairs) == _utilities._MOST_PAIRS
+    assert wide.pairs == MarginalDistance(Box(np.zeros(60), np.ones(60))).pairs
+    assert MarginalDistance(Box(np.zeros(1), np.ones(1))).pairs == [(0,)]

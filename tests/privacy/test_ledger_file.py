@@ -1,0 +1,703 @@
+"""Ledgers in files: what was charged is there whoever charged it, whatever broke; and nothing is drawn where it cannot be charged."""
+
+import math
+import os
+import pickle
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
+from skdpsynth.exceptions import BudgetExceededError, LedgerError
+from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss, SecureBits, _ledger_place
+from skdpsynth.privacy._ledger_text import entry_of, text_of, text_of_entry, thing_of
+from skdpsynth.privacy._totals import Sums
+from skdpsynth.statistics import Change
+
+VALUES = np.array([10, 20, 30])
+CHANGE = Change("replace_one", 2, 2, 1)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """No test but those that measure it waits for the disk."""
+    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+class Watched(DiscreteLaplace):
+    """Notes every draw."""
+
+    drawn = 0
+
+    def sample(self, size, rng):
+        Watched.drawn += 1
+        return super().sample(size, rng)
+
+
+def release(accountant, loss=Fraction(1, 4), name="counts", noise=None):
+    return accountant.release(VALUES, noise or DiscreteLaplace(2 / loss), SecureBits(), name=name, loss=loss, change=CHANGE)
+
+
+def refused(accountant, words, error=LedgerError):
+    """A release is refused in one sentence, and nothing is drawn."""
+    Watched.drawn = 0
+    with pytest.raises(error, match=words) as caught:
+        release(accountant, noise=Watched(8))
+    assert Watched.drawn == 0
+    told = str(caught.value)
+    assert told.endswith(".")
+    assert "\n" not in told
+    assert len(told) < 400
+
+
+# What it remembers
+
+
+def test_a_ledger_that_is_opened_again_knows_what_was_spent(path):
+    first = PrivacyAccountant(2, 1e-6, ledger=path, dataset="visits", note="a trial")
+    release(first)
+    release(first.child(Fraction(1, 2), 1e-7, name="model", group="blocks"), name="inner")
+    first.spend(PrivacyLoss(rho=0.001), name="moments")
+    again = PrivacyAccountant(2, 1e-6, ledger=str(path))
+    assert (again.spent, again.spent_delta, again.remaining) == (first.spent, first.spent_delta, first.remaining)
+    assert again.ledger == first.ledger
+    assert again.dataset == "visits"
+    assert [entry.note for entry in again.ledger] == ["a trial"] * 3
+    assert again.to_frame(parts=True)["name"].tolist() == ["counts", "model", "inner", "moments"]
+    with pytest.raises(BudgetExceededError, match="'more' costs epsilon=2, but only"):
+        again.spend(2, name="more")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"epsilon": 3}, "epsilon of the ledger .* is 2, got 3;"),
+        ({"delta": 1e-5}, "delta of the ledger .* is 1e-06, got 1e-05;"),
+        ({"neighboring": "add_or_remove_one"}, "neighboring of the ledger .* is replace_one, got add_or_remove_one;"),
+    ],
+)
+def test_another_declared_budget_is_refused_with_both(path, changed, words):
+    declared = {"epsilon": 2, "delta": 1e-6, "neighboring": "replace_one"}
+    PrivacyAccountant(**declared, ledger=path).spend(1, name="a")
+    with pytest.raises(ValueError, match=words):
+        PrivacyAccountant(**(declared | changed), ledger=path)
+    assert PrivacyAccountant(**declared, ledger=path).spent == 1
+
+
+def test_the_way_to_another_budget_spends_nothing_twice(path, monkeypatch):
+    """What the message says is run as it is."""
+    monkeypatch.chdir(path.parent)
+    PrivacyAccountant(1, ledger=path).spend(1, name="a")
+    with pytest.raises(ValueError, match=r"epsilon of the ledger .* is 1, got 2\.5; open it by PrivacyAccountant") as caught:
+        PrivacyAccountant(2.5, 1e-6, ledger=path)
+    eval(str(caught.value).partition("another budget: ")[2].removesuffix("."))
+    assert PrivacyAccountant(2.5, 1e-6, ledger="new.db").spent == 1
+
+
+def test_an_infinite_budget_is_remembered(path):
+    PrivacyAccountant(math.inf, ledger=path).spend(math.inf, name="a")
+    assert PrivacyAccountant(math.inf, ledger=path).spent == math.inf
+
+
+def test_a_path_stands_for_the_accountant_of_a_ledger(path):
+    X = np.random.default_rng(0).random((50, 2))
+    budget = PrivacyAccountant(3, ledger=path)
+    model = PrivateMeasureMechanism(epsilon=1, accountant=str(path))
+    assert clone(model).get_params()["accountant"] == str(path)
+    model.fit(X)
+    PrivatePCA(epsilon=1.5, accountant=path).fit(X)
+    assert budget.spent == Fraction(5, 2)
+    with pytest.raises(BudgetExceededError):
+        model.fit(X)
+    missing = path.with_name("another.db")
+    with pytest.raises(ValueError, match=r"accountant must be a ledger that exists, and there is no file .*; make it by"):
+        PrivateMeasureMechanism(accountant=missing).fit(X)
+    assert not missing.exists()
+
+
+def test_a_published_model_holds_no_path_and_no_line_of_others(path, tmp_path):
+    budget = PrivacyAccountant(3, ledger=path)
+    budget.spend(1, name="a secret project")
+    for accountant in (budget, str(path)):
+        model = PrivateMeasureMechanism(epsilon=1, accountant=accountant).fit(np.random.default_rng(0).random((50, 1)))
+        model.save(tmp_path / "model.zip")
+        import zipfile
+
+        with zipfile.ZipFile(tmp_path / "model.zip") as file:
+            saved = b"".join(file.read(name) for name in file.namelist())
+        for data in (pickle.dumps(model), saved):
+            assert b"budget.db" not in data
+            assert b"a secret project" not in data
+        again = load(tmp_path / "model.zip")
+        assert again.accountant_.spent == 1
+        with pytest.raises(BudgetExceededError, match="closed record"):
+            again.fit(np.zeros((5, 1)))
+
+
+def test_a_record_stays_when_the_file_is_gone(path):
+    budget = PrivacyAccountant(3, ledger=path)
+    model = PrivateMeasureMechanism(epsilon=1, accountant=budget).fit(np.random.default_rng(0).random((50, 1)))
+    record = budget.record()
+    path.unlink()
+    assert (record.spent, record.ledger[0].name) == (1, "PrivateMeasureMechanism")
+    assert model.accountant_.spent == 1
+    assert pickle.loads(pickle.dumps(model.accountant_)).ledger == model.accountant_.ledger
+
+
+def test_entries_name_their_process_and_no_machine(path):
+    import socket
+
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    (entry,) = accountant.ledger
+    assert entry.process.startswith(f"{os.getpid()}-")
+    assert socket.gethostname() not in path.read_bytes().decode("latin1")
+    assert PrivacyAccountant(1).child(1, name="a").record().ledger == ()
+
+
+@pytest.mark.parametrize("words", ["", "a" * 1001, 5, b"x"])
+@pytest.mark.parametrize("name", ["note", "dataset"])
+def test_notes_are_texts(words, name):
+    with pytest.raises(ValueError, match=f"{name} must be None or a text of 1 to 1000 characters"):
+        PrivacyAccountant(1, **{name: words})
+
+
+# Exact text
+
+amounts = st.one_of(st.fractions(min_value=0), st.just(math.inf), st.integers(1, 9).map(lambda n: Fraction(n, 3**9000)))
+
+
+@given(epsilon=amounts, rho=amounts, delta=st.fractions(0, 1), gaussian=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_text_loses_nothing_of_sums(epsilon, rho, delta, gaussian):
+    sums = Sums(epsilon=epsilon, rho=rho, delta=delta, gaussian=gaussian)
+    assert thing_of(text_of(sums)) == sums
+
+
+def test_text_loses_nothing_of_an_entry():
+    accountant = PrivacyAccountant(2, 1e-6, dataset="1/2", note="inf")
+    release(accountant, name='"1/3"\n')
+    accountant.spend(PrivacyLoss(rho=0.001, gaussian=True), name="inf")
+    for entry in accountant.ledger:
+        again = entry_of(entry.id, text_of_entry(entry))
+        assert (again, again.time, again.version) == (entry, entry.time, entry.version)
+
+
+steps = st.one_of(
+    st.tuples(st.just("spend"), st.integers(1, 9)),
+    st.tuples(st.just("rho"), st.integers(1, 9)),
+    st.tuples(st.sampled_from(["g", "h"]), st.sampled_from("abc"), st.integers(1, 9)),
+    st.tuples(st.just("fold"), st.sampled_from(["ab", "bc", "c"])),
+)
+
+
+@given(charges=st.lists(steps, max_size=10))
+@settings(max_examples=40, deadline=None)
+def test_both_kinds_of_ledger_hold_and_add_the_same(charges, tmp_path_factory):
+    """Of charges in any order: totals, lines, and what each adds."""
+    budget = (Fraction(3), Fraction(1, 10**6))
+    file = PrivacyAccountant(*budget, ledger=tmp_path_factory.mktemp("both") / "budget.db")
+    both = (PrivacyAccountant(*budget), file)
+    for kind, *rest in charges:
+        outcomes = []
+        for accountant in both:
+            try:
+                if kind == "spend":
+                    accountant.spend(Fraction(rest[0], 10), name="step")
+                elif kind == "rho":
+                    accountant.spend(PrivacyLoss(rho=Fraction(rest[0], 10**4)), name="moments")
+                elif kind == "fold":
+                    accountant.fold("g", list(rest[0]), into="folded")
+                else:
+                    child = accountant.child(Fraction(rest[1], 10), name=rest[0], group=kind)
+                    release(child, Fraction(1, 20))
+                outcomes.append(None)
+            except ValueError as error:
+                outcomes.append((str(error), getattr(error, "requested", None)))
+        assert outcomes[0] == outcomes[1]
+    memory, file = both
+    assert memory.ledger == file.ledger
+    assert (memory.spent, memory.spent_delta) == (file.spent, file.spent_delta)
+    assert list(memory.lines()) == list(file.lines())
+    assert memory.record().ledger == file.record().ledger
+    assert [memory.was_charged(name, "g") for name in ("a", "folded")] == [file.was_charged(name, "g") for name in ("a", "folded")]
+
+
+# Processes and threads
+
+
+def granted(accountant, loss, name):
+    try:
+        accountant.spend(loss, name=name)
+    except BudgetExceededError:
+        return False
+    return True
+
+
+def spend_in_child(accountant, times, loss=Fraction(1, 100)):
+    """Spend in a forked process; its number."""
+    process = os.fork()
+    if process == 0:
+        try:
+            for i in range(times):
+                accountant.spend(loss, name=f"{os.getpid()}-{i}")
+        finally:
+            os._exit(0)
+    return process
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
+def test_forked_processes_spend_exactly_what_there_is(path):
+    """Four children of a parent whose connection is open, and the parent itself, want 50 hundredths of 1 each."""
+    accountant = PrivacyAccountant(1, ledger=path)
+    accountant.spend(Fraction(1, 100), name="first")
+    children = [spend_in_child(accountant, 50) for _ in range(4)]
+    mine = sum(granted(accountant, Fraction(1, 100), f"parent {i}") for i in range(101))
+    assert mine < 100
+    for process in children:
+        os.waitpid(process, 0)
+    assert accountant.spent == 1
+    assert len(accountant.ledger) == len({entry.name for entry in accountant.ledger}) == 100
+    assert len({entry.process for entry in accountant.ledger}) > 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
+def test_a_fork_waits_for_the_charge_of_another_thread(path):
+    """And no connection is open meanwhile, which the child could believe to be its own."""
+    accountant, stop = PrivacyAccountant(10**6, ledger=path), threading.Event()
+
+    def spend():
+        while not stop.is_set():
+            accountant.spend(1, name="thread")
+
+    threads = [threading.Thread(target=spend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            process = spend_in_child(accountant, 3)
+            assert os.waitpid(process, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert accountant.spent == len([e for e in accountant.ledger if e.name == "thread"]) + Fraction(30, 100)
+
+
+def test_threads_spend_exactly_what_there_is(path):
+    accountant, other = PrivacyAccountant(1, ledger=path), PrivacyAccountant(1, ledger=path)
+
+    def spend(i):
+        return granted((accountant, other)[i % 2], Fraction(1, 50), str(i))
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(spend, range(80))) == 50
+    assert accountant.spent == 1
+
+
+def test_a_pickled_accountant_reconnects_and_a_child_of_it_too(path):
+    accountant = PrivacyAccountant(2, ledger=path, note="mine")
+    child = accountant.child(1, name="model")
+    again, child_again = pickle.loads(pickle.dumps((accountant, child)))
+    again.spend(Fraction(1, 2), name="there")
+    release(child_again)
+    with pytest.raises(BudgetExceededError):
+        child.spend(Fraction(4, 5), name="too much")
+    assert (accountant.spent, child.spent, again.note) == (Fraction(3, 2), Fraction(1, 4), "mine")
+    assert clone(PrivatePCA(accountant=accountant)).accountant is accountant
+
+
+def test_a_pickle_of_another_ledger_is_refused(path):
+    accountant = PrivacyAccountant(2, ledger=path)
+    data = pickle.dumps(accountant)
+    del accountant
+    for left in path.parent.glob("budget.db*"):
+        left.unlink()
+    PrivacyAccountant(2, ledger=path)
+    refused(pickle.loads(data), "is not what it was: another ledger, or an old copy, is in its place")
+
+
+@pytest.mark.slow
+def test_a_search_in_four_processes_records_every_fit(path):
+    accountant = PrivacyAccountant(100, ledger=path)
+    X = np.random.default_rng(0).random((60, 2))
+    model = PrivateMeasureMechanism(epsilon=0.5, accountant=accountant)
+    GridSearchCV(model, {"depth": [2, 3]}, cv=3, n_jobs=4).fit(X)
+    assert accountant.spent == Fraction(7, 2)
+    assert len(accountant.ledger) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
+def test_processes_killed_at_random_moments_lose_no_charge(tmp_path):
+    """The whole of it, 50 rounds, is in benchmarks/ledger.py."""
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        path, told = tmp_path / f"{k}.db", [tmp_path / f"{k}-{i}" for i in range(4)]
+        accountant, processes = PrivacyAccountant(5, ledger=path), []
+        for file in told:
+            process = os.fork()
+            if process == 0:
+                try:
+                    with open(file, "ab", buffering=0) as out:
+                        for i in range(200):
+                            accountant.spend(Fraction(1, 100), name=f"{file.name} {i}")
+                            out.write(f"{file.name} {i}\n".encode())
+                finally:
+                    os._exit(0)
+            processes.append(process)
+        for process in processes:
+            time.sleep(rng.uniform(0, 0.1))
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+        again = PrivacyAccountant(5, ledger=path)
+        names = [entry.name for entry in again.ledger]
+        reported = {line for file in told if file.exists() for line in file.read_text().splitlines()}
+        assert again.spent == Fraction(len(names), 100) <= 5
+        assert reported <= set(names)
+        assert len(names) - len(reported) <= len(told)
+
+
+def test_a_charge_is_flushed_to_the_disk(path, monkeypatch):
+    monkeypatch.undo()
+    accountant = PrivacyAccountant(1, ledger=path)
+    assert accountant._entries._one("pragma synchronous") == 2
+    assert accountant._entries._one("pragma journal_mode") == "wal"
+
+
+# What is wrong with a file
+
+
+@pytest.mark.parametrize("content", [b"", b"some notes", b"PK\3\4" + bytes(200)])
+def test_a_file_that_is_no_ledger_is_refused_and_stays(path, content):
+    path.write_bytes(content)
+    for attempt in (lambda: PrivacyAccountant(1, ledger=path), lambda: PrivateMeasureMechanism(accountant=path).fit(np.zeros((5, 1)))):
+        with pytest.raises(LedgerError, match=r"budget.db is not a ledger of skdpsynth; name another file\.$"):
+            attempt()
+    assert path.read_bytes() == content
+
+
+def test_a_database_of_somebody_else_is_refused(path):
+    with sqlite3.connect(path) as db:
+        db.execute("create table about (name, value)")
+    db.close()
+    with pytest.raises(LedgerError, match="is not a ledger of skdpsynth"):
+        PrivacyAccountant(1, ledger=path)
+
+
+def test_a_ledger_of_a_newer_version_is_refused(path):
+    PrivacyAccountant(1, ledger=path)
+    with sqlite3.connect(path) as db:
+        db.execute("pragma user_version = 2")
+    db.close()
+    with pytest.raises(LedgerError, match="is a ledger of format 2, and this version of skdpsynth reads 1; open it with a newer one"):
+        PrivacyAccountant(1, ledger=path)
+
+
+@pytest.mark.parametrize("given", ["", 5, b"budget.db", "a\0b", None.__class__])
+def test_a_path_must_be_one(given):
+    with pytest.raises(ValueError, match="ledger must be the path of a file, got"):
+        PrivacyAccountant(1, ledger=given)
+
+
+def test_folders_and_other_places_are_refused(tmp_path):
+    with pytest.raises(LedgerError, match="is a folder; name a file in it"):
+        PrivacyAccountant(1, ledger=tmp_path)
+    with pytest.raises(LedgerError, match="lies in a folder that does not exist; make it first"):
+        PrivacyAccountant(1, ledger=tmp_path / "nowhere" / "budget.db")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LedgerError, match="is not a ledger"):
+        PrivacyAccountant(1, ledger=tmp_path / "pipe")
+
+
+def test_a_file_that_is_removed_or_replaced_under_us_is_refused(path):
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    away = path.with_name("away.db")
+    path.rename(away)
+    refused(accountant, "is not there any more, and nothing is drawn")
+    path.write_bytes(b"")
+    refused(accountant, "was removed or replaced while it was open")
+    away.rename(path)
+    release(accountant)
+    assert accountant.spent == Fraction(1, 2)
+
+
+def test_charges_that_lie_beside_a_ledger_that_is_gone_are_not_forgotten(path):
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    path.unlink()
+    with pytest.raises(LedgerError, match=r"is gone, but .*-wal is there with charges of it"):
+        PrivacyAccountant(1, ledger=path)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_file_alone_holds_all_that_was_drawn(path, begun):
+    """Copied while it is open, as cp does it, and without -wal."""
+    accountant, copy = PrivacyAccountant(3, ledger=path), path.with_name("copy.db")
+    for i in range(5):
+        release(accountant, name=f"counts {i}")
+    accountant.import_record(source())
+    if begun:  # whoever reads while the copy is made sees no less
+        accountant._entries._db.execute("begin")
+    subprocess.run(["cp", path, copy], check=True)  # this process may not open the file: closing it would drop SQLite's locks
+    assert PrivacyAccountant(3, ledger=copy).spent == Fraction(5, 2)
+
+
+def test_a_charge_that_a_reader_keeps_out_of_the_file_is_not_drawn(path, monkeypatch):
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("begin")
+    reader.execute("select * from sums").fetchall()
+    monkeypatch.setattr(_ledger_place, "PATIENCE", 0.2)
+    refused(accountant, "was read by others for 0.2 seconds, so a charge that was made could not be moved into it, and nothing is drawn")
+    assert accountant.spent == Fraction(1, 2)
+    monkeypatch.setattr(_ledger_place, "PATIENCE", 20)
+    later = threading.Thread(target=release, args=(accountant,))
+    later.start()
+    time.sleep(0.4)
+    assert later.is_alive()
+    reader.close()
+    later.join()
+    assert accountant.spent == Fraction(3, 4)
+
+
+@pytest.mark.parametrize("ends", [["-wal"], ["-shm"], ["-wal", "-shm"]])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_charges_are_not_written_where_nobody_else_will_look(path, ends, replaced):
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    for end in ends:
+        beside = path.with_name(path.name + end)
+        beside.unlink()
+        if replaced:
+            other = path.with_name(f"other{end}")
+            other.write_bytes(b"")
+            path.with_name(f"held{end}").write_bytes(b"")  # else the new file may get the inode of the old
+            other.rename(beside)
+    words = "-wal or -shm was removed or replaced while the ledger was open, and nothing is drawn; end every program"
+    refused(accountant, words)
+    with pytest.raises(LedgerError, match=words):
+        PrivacyAccountant(1, ledger=path)  # SQLite would share the memory of the other connection with it
+    accountant._entries._disconnect()
+    assert PrivacyAccountant(1, ledger=path).spent == Fraction(1, 4)
+
+
+def test_a_ledger_that_is_overwritten_while_it_is_open_may_have_been_replaced(path):
+    accountant = PrivacyAccountant(100, ledger=path)
+    old = path.read_bytes()[:8192]
+    for i in range(20):
+        release(accountant, name=f"counts {i}")
+    with open(path, "r+b") as file:
+        file.truncate(0)
+        file.write(old)
+    accountant._entries._db.execute("pragma shrink_memory")  # what it remembers of the file
+    with pytest.raises(LedgerError, match="or was overwritten by another while it was open, and nothing is drawn; put"):
+        release(accountant)
+    assert all("overwritten by another" in _ledger_place.SAID[code] for code in (10, 11))  # by its size, it may be either
+
+
+def test_an_old_copy_in_its_place_is_refused(path):
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    accountant._entries._disconnect()
+    old = path.read_bytes()
+    release(accountant)
+    accountant._entries._disconnect()
+    path.write_bytes(old)
+    refused(accountant, "another ledger, or an old copy, is in its place")
+
+
+def test_a_read_only_ledger_is_refused(path):
+    accountant = PrivacyAccountant(1, ledger=path)
+    accountant._entries._db.execute("pragma query_only = on")
+    refused(accountant, "may not be written, and nothing is drawn; make it writable")
+
+
+def test_a_full_disk_is_refused_and_the_ledger_goes_on(path):
+    accountant = PrivacyAccountant(1, ledger=path)
+    db = accountant._entries._db
+    pages = db.execute("pragma page_count").fetchone()[0]
+    db.execute(f"pragma max_page_count = {pages}")
+    accountant.note = "long " * 190
+
+    def fill():
+        for _ in range(100):
+            release(accountant, Fraction(1, 1000))
+
+    with pytest.raises(LedgerError, match="is on a full disk, and nothing is drawn; make room"):
+        fill()
+    db.execute(f"pragma max_page_count = {pages + 1000}")
+    spent = accountant.spent
+    release(accountant)
+    assert accountant.spent == spent + Fraction(1, 4) == sum(entry.loss.epsilon for entry in accountant.ledger)
+
+
+def test_a_ledger_that_is_locked_for_long_is_refused(path, monkeypatch):
+    monkeypatch.setattr(_ledger_place, "PATIENCE", 0.5)
+    accountant = PrivacyAccountant(1, ledger=path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    refused(accountant, "was locked by others for .* seconds, and nothing is drawn")
+    assert accountant.spent == 0  # whoever writes keeps nobody from reading
+    other.execute("rollback")
+    release(accountant)
+    other.close()
+
+
+def damaged_copies(data, n, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        copy = bytearray(data)
+        kind = rng.integers(3)
+        if kind == 0:
+            copy = copy[: rng.integers(1, len(copy))]
+        elif kind == 1:
+            for place in rng.integers(0, len(copy), 30):
+                copy[place] ^= 1 << int(rng.integers(8))
+        else:
+            start = rng.integers(0, len(copy) - 512)
+            copy[start : start + 512] = bytes(rng.integers(0, 256, 512, dtype=np.uint8))
+        yield bytes(copy)
+
+
+def test_a_damaged_ledger_is_refused_in_our_words_or_right(path):
+    """200 files with bits flipped, pages overwritten or the end cut off: no error of anybody else, and never less than was spent."""
+    accountant = PrivacyAccountant(100, ledger=path)
+    for i in range(40):
+        release(accountant.child(1, name=f"model {i}"), name="inner")
+    accountant._entries._disconnect()
+    n_refused = 0
+    for i, data in enumerate(damaged_copies(path.read_bytes(), 200, seed=0)):
+        copy = path.with_name(f"copy{i}.db")
+        copy.write_bytes(data)
+        try:
+            again = PrivacyAccountant(100, ledger=copy)
+            assert again.spent >= 40
+            list(again.lines())
+            again.spend(1, name="more")
+        except LedgerError:
+            n_refused += 1
+    assert n_refused > 100
+
+
+# Records of other ledgers
+
+
+@pytest.fixture(params=["memory", "file"])
+def receiver(request, path):
+    return PrivacyAccountant(10, 1e-6, ledger=path if request.param == "file" else None)
+
+
+def source():
+    accountant = PrivacyAccountant(5, 1e-6)
+    release(accountant)
+    for name in ("rows 0 to 9", "rows 10 to 19"):
+        release(accountant.child(1, name=name, group="blocks"), name="inner")
+    return accountant
+
+
+def test_a_record_is_charged_once_and_then_only_what_is_new(receiver):
+    accountant = source()
+    assert receiver.import_record(accountant.record()) == 5
+    assert receiver.spent == accountant.spent == Fraction(5, 4)
+    assert receiver.import_record(accountant.record()) == receiver.import_record(pickle.loads(pickle.dumps(accountant.record()))) == 0
+    release(accountant)
+    accountant.child(2, name="rows 20 to 29", group="blocks")
+    assert receiver.import_record(accountant) == 2
+    assert receiver.spent == accountant.spent == Fraction(5, 2)
+    assert [entry.name for entry in receiver.ledger] == [entry.name for entry in accountant.ledger]
+    assert sum(1 for _ in receiver.lines()) == sum(1 for _ in accountant.lines())
+
+
+def test_a_record_that_comes_by_another_way_counts_once(receiver, tmp_path):
+    accountant, between = source(), PrivacyAccountant(10, 1e-6, ledger=tmp_path / "between.db")
+    between.import_record(accountant)
+    receiver.import_record(accountant)
+    assert receiver.import_record(tmp_path / "between.db") == 0
+    assert receiver.import_record(accountant.record().reopened()) == 0
+    assert receiver.spent == accountant.spent
+
+
+def test_groups_of_two_ledgers_are_not_one(receiver):
+    """Their rows may be the same."""
+    for _ in range(2):
+        receiver.import_record(source())
+    assert receiver.spent == Fraction(5, 2)
+    receiver.child(1, name="rows 0 to 9", group="blocks")
+    assert receiver.spent == Fraction(7, 2)
+
+
+def test_what_does_not_fit_is_not_charged_at_all(receiver):
+    accountant = PrivacyAccountant(100, 1e-6)
+    for i in range(12):
+        release(accountant.child(1, name=f"model {i}"), name="inner")
+    before = receiver.ledger
+    with pytest.raises(BudgetExceededError, match="'model 10' costs epsilon=1, but only 0 of 10 remains"):
+        receiver.import_record(accountant)
+    assert (receiver.ledger, receiver.spent) == (before, 0)
+    receiver.spend(10, name="all")
+
+
+def test_a_model_and_the_budget_that_paid_for_it_count_once(receiver):
+    budget = PrivacyAccountant(5)
+    model = PrivateMeasureMechanism(epsilon=1, accountant=budget).fit(np.random.default_rng(0).random((50, 1)))
+    receiver.import_record(budget)
+    assert receiver.import_record(model.accountant_) == 0
+    assert receiver.spent == 1
+
+
+def test_lines_that_were_folded_are_not_charged_again(receiver):
+    accountant = PrivacyAccountant(1)
+    for i in range(8):
+        accountant.child(1, name=f"rows {i}", group="blocks").close()
+        if i > 2:
+            accountant.fold("blocks", [f"rows {i - 2}"], into="earlier rows")
+        receiver.import_record(accountant)
+        assert receiver.spent == 1
+
+
+def test_copies_that_went_on_by_themselves_are_refused(receiver):
+    accountant = source()
+    state = accountant.record().__getstate__()
+    copies = []
+    for name in ("one", "two"):
+        copy = object.__new__(PrivacyAccountant)
+        copy.__setstate__(state)
+        copy._closed = False
+        copy.spend(1, name=name)
+        copies.append(copy)
+    receiver.import_record(copies[0])
+    with pytest.raises(ValueError, match=r"has another entry 6 of ledger-.*, because one of them is a copy that went on by itself"):
+        receiver.import_record(copies[1])
+
+
+def test_a_record_under_another_relation_is_refused(receiver):
+    with pytest.raises(ValueError, match="record counts under 'add_or_remove_one', but this accountant under 'replace_one'"):
+        receiver.import_record(PrivacyAccountant(1, neighboring="add_or_remove_one"))
+    with pytest.raises(ValueError, match="record must be a PrivacyAccountant or the path of a ledger, got 5"):
+        receiver.import_record(5)
+
+
+def test_a_ledger_knows_its_own_entries(receiver):
+    release(receiver)
+    assert receiver.import_record(receiver.record()) == 0
+    assert receiver.spent == Fraction(1, 4)

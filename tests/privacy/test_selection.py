@@ -1,0 +1,127 @@
+"""Permute and flip: its law, its loss, and the door."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.polynomial import Polynomial
+
+from skdpsynth import PrivacyAccountant
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import PrivacyLoss, SeededBits, check_rng
+from skdpsynth.privacy._selection import PermuteAndFlip, _below, _shuffled
+from skdpsynth.statistics import Change
+
+CHANGE = Change("replace_one", 3, 3, 1)
+
+
+def chances(utilities, scale):
+    """The law by its definition: over all orders, the first that is taken."""
+    flips = [math.exp((u - max(utilities)) / scale) for u in utilities]
+    out = np.zeros(len(utilities))
+    for order in itertools.permutations(range(len(utilities))):
+        left = 1.0
+        for candidate in order:
+            out[candidate] += left * flips[candidate]
+            left *= 1 - flips[candidate]
+    return out / math.factorial(len(utilities))
+
+
+def integral(utilities, scale):
+    """The law as the docstring states it."""
+    flips = [math.exp((u - max(utilities)) / scale) for u in utilities]
+    out = []
+    for c, mine in enumerate(flips):
+        product = math.prod((Polynomial([1, -p]) for j, p in enumerate(flips) if j != c), start=Polynomial([1.0]))
+        out.append(mine * product.integ()(1.0))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("utilities", [(0,), (0, 0), (3, 1), (0, 2, 5), (4, 4, 1, 0), (1, 2, 3, 4, 5)])
+def test_integral_of_the_docstring_is_the_law_of_the_definition(utilities):
+    np.testing.assert_allclose(integral(utilities, 1.7), chances(utilities, 1.7), rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1, 3])
+def test_no_neighbour_changes_a_chance_by_more_than_epsilon_and_some_do_nearly(epsilon):
+    """By brute force: three candidates, all utilities from 0 to 4, and all neighbours that move each of them by 1 at most."""
+    scale, worst = 2 / epsilon, 0.0
+    moves = list(itertools.product((-1, 0, 1), repeat=3))
+    laws = {u: np.log(chances(u, scale)) for u in itertools.product(range(-1, 6), repeat=3)}
+    for utilities in itertools.product(range(5), repeat=3):
+        for move in moves:
+            other = tuple(u + m for u, m in zip(utilities, move, strict=True))
+            worst = max(worst, np.abs(laws[utilities] - laws[other]).max())
+    assert 0.8 * epsilon < worst <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.statistical
+def test_draws_follow_the_law():
+    """20,000 seeded draws; each share within 4.5 standard errors: a false alarm in 1 of 30,000 runs with other seeds."""
+    utilities, choice, rng = [0, 2, 5, 4], PermuteAndFlip(Fraction(3)), SeededBits(1)
+    drawn = np.bincount([choice.choose(utilities, rng) for _ in range(20_000)], minlength=4) / 20_000
+    law = chances(utilities, 3)
+    assert (np.abs(drawn - law) <= 4.5 * np.sqrt(law * (1 - law) / 20_000)).all()
+
+
+@pytest.mark.statistical
+def test_orders_are_uniform():
+    """12,000 seeded orders of 3; each of 6 within 4.5 standard errors: a false alarm in 1 of 20,000."""
+    rng = SeededBits(2)
+    orders = [tuple(_shuffled(3, rng)) for _ in range(12_000)]
+    shares = np.array([orders.count(order) for order in itertools.permutations(range(3))]) / 12_000
+    assert np.abs(shares - 1 / 6).max() <= 4.5 * math.sqrt(5 / 36 / 12_000)
+
+
+def test_whole_numbers_beyond_the_last_multiple_are_drawn_again():
+    drawn = [2**64 - 1, 7]
+
+    class Bits:
+        def bytes(self, size):
+            return drawn.pop(0).to_bytes(size)
+
+    assert _below(3, Bits()) == 1  # 2**64 is 1 modulo 3, so the last value is no part of a whole round
+
+
+def test_utilities_far_apart_are_decided_without_overflow():
+    assert PermuteAndFlip(Fraction(1, 10**6)).choose([-(2**62), 2**62], SeededBits(0)) == 1
+
+
+def test_the_door_charges_first_and_keeps_its_books():
+    accountant = PrivacyAccountant(1)
+    accountant.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice", loss=0.4)
+    (entry,) = accountant.ledger
+    assert (entry.noise, entry.scale, entry.change, entry.n_values) == ("PermuteAndFlip", (Fraction(5),), CHANGE, 1)
+    assert accountant.spent == Fraction(4, 10)
+    assert 2 * entry.change.sup / entry.scale[0] <= entry.loss.epsilon
+
+    class NoBits:
+        seeded = False
+
+    with pytest.raises(BudgetExceededError):
+        accountant.release_choice(np.array([1, 2, 3]), CHANGE, NoBits(), name="choice", loss=0.7)
+    assert accountant.spent == Fraction(4, 10)
+
+
+def test_without_noise_the_first_of_the_best_is_chosen():
+    accountant = PrivacyAccountant(math.inf)
+    assert accountant.release_choice(np.array([1, 3, 3]), CHANGE, check_rng(None), name="choice") == 1
+
+
+@pytest.mark.parametrize(
+    ("utilities", "change", "loss", "error", "words"),
+    [
+        (np.array([0.5, 1]), CHANGE, 0.1, TypeError, "utilities must be"),
+        (np.array([], dtype=np.int64), CHANGE, 0.1, TypeError, "utilities must be"),
+        (np.array([[1]]), CHANGE, 0.1, TypeError, "utilities must be"),
+        (np.array([1]), Change("add_or_remove_one", 1, 1, 1), 0.1, ValueError, "ask for that"),
+        (np.array([1]), CHANGE, PrivacyLoss(rho=0.1), ValueError, "pure loss"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_before_the_charge(utilities, change, loss, error, words):
+    accountant = PrivacyAccountant(1, 1e-6)
+    with pytest.raises(error, match=words):
+        accountant.release_choice(utilities, change, check_rng(None), name="choice", loss=loss)
+    assert accountant.spent == 0

@@ -1,0 +1,125 @@
+"""What an attacker gains: by closed forms, by brute force, and never less than what an attack reaches."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, Unit, rho_of_epsilon
+
+FPRS = (0, 1e-9, 0.001, 0.01, 0.1, 0.5, 0.9, 1)
+
+
+def spent(*losses, delta=1e-6, neighboring="replace_one"):
+    accountant = PrivacyAccountant(100, delta, neighboring=neighboring)
+    for loss in losses:
+        accountant.spend(loss, name="a")
+    return accountant
+
+
+@pytest.mark.parametrize("fpr", FPRS)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 5])
+def test_a_pure_loss_gives_what_randomised_response_does(epsilon, fpr):
+    risk = spent(epsilon, delta=0).risk(fpr)
+    assert risk.tpr == pytest.approx(max(fpr, min(math.exp(epsilon) * fpr, 1 - math.exp(-epsilon) * (1 - fpr))), rel=1e-9, abs=1e-300)
+    assert risk.advantage == pytest.approx(1 / (1 + math.exp(-epsilon)) - 1 / (1 + math.exp(epsilon)), rel=1e-9)
+
+
+@pytest.mark.parametrize("fpr", FPRS)
+@pytest.mark.parametrize("rho", [1e-4, 0.02, 1, 10])
+def test_gaussian_noise_gives_its_own_curve(rho, fpr):
+    risk = spent(*[PrivacyLoss(rho=Fraction(str(rho)) / 3, gaussian=True)] * 3).risk(fpr)
+    mu = math.sqrt(2 * rho)
+    assert risk.tpr == pytest.approx(norm.sf(norm.isf(fpr) - mu), rel=1e-9)
+    assert risk.advantage == pytest.approx(norm.cdf(mu / 2) - norm.cdf(-mu / 2), rel=1e-9)
+
+
+def best_attack(epsilons, mu, fpr):
+    """The most powerful test of randomised responses and a Gaussian of mean 0 or mu: a threshold on the likelihood ratio, by bisection."""
+    outcomes = list(itertools.product((1, -1), repeat=len(epsilons)))
+    losses = np.array([np.dot(signs, epsilons) for signs in outcomes])
+    first = np.array([np.prod([1 / (1 + math.exp(-s * e)) for s, e in zip(signs, epsilons, strict=True)]) for signs in outcomes])
+    second = first * np.exp(-losses)
+
+    def rates(threshold):  # alarm where loss + mu x - mu^2 / 2 > threshold
+        least = (threshold - losses) / mu + mu / 2
+        return float(np.sum(second * norm.sf(least))), float(np.sum(first * norm.sf(least - mu)))
+
+    low, high = -60.0, 60.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rates(middle)[0] > fpr else (low, middle)
+    return rates(high)[1]
+
+
+@pytest.mark.parametrize("fpr", [1e-4, 0.01, 0.3])
+@pytest.mark.parametrize(("epsilons", "epsilon"), [([0.5], 0.5), ([0.1] * 10, 1), ([0.3, 0.2], 2)])
+def test_no_attack_on_a_mixture_finds_more_than_is_said(epsilons, epsilon, fpr):
+    loss = PrivacyLoss(rho=rho_of_epsilon(epsilon, 1e-6, gaussian=True), gaussian=True)
+    risk = spent(*epsilons, loss).risk(fpr)
+    reached = best_attack(epsilons, math.sqrt(2 * float(loss.rho)), fpr)
+    assert reached <= risk.tpr <= math.exp(sum(epsilons)) * reached * 1.5
+    advantages = [best_attack(epsilons, math.sqrt(2 * float(loss.rho)), a) - a for a in np.linspace(0.01, 0.99, 33)]
+    assert max(advantages) <= risk.advantage <= 1
+
+
+def test_more_losses_are_never_less_of_a_risk():
+    accountant, before = PrivacyAccountant(100, 1e-5), (0.0, 0.0)
+    accountant._planned = True  # what losses add up to, in whatever order a plan has them
+    for i in range(24):
+        accountant.spend((PrivacyLoss(0.1), PrivacyLoss(rho=0.001, gaussian=i < 12), PrivacyLoss(0.05, 1e-7))[i % 3], name="a")
+        risk = accountant.risk(0.05)
+        assert (risk.tpr, risk.advantage) >= before
+        before = risk.tpr * (1 - 1e-3), risk.advantage * (1 - 1e-3)  # the least is sought on a grid
+
+
+def test_no_loss_gains_nothing_and_an_infinite_one_all():
+    assert (spent().risk(0.2).tpr, spent().risk(0.2).advantage) == (pytest.approx(0.2), 0)
+    accountant = PrivacyAccountant(math.inf)
+    accountant.spend(math.inf, name="a")
+    assert (accountant.risk(0).tpr, accountant.risk(0).advantage) == (1, 1)
+
+
+@pytest.mark.parametrize("fpr", [-0.1, 1.1, float("nan"), "1"])
+def test_a_rate_that_is_none_is_refused(fpr):
+    with pytest.raises(ValueError, match=r"fpr must be a number in \[0, 1\], got .*; 0.01 is one false alarm in a hundred"):
+        spent().risk(fpr)
+
+
+def test_what_is_told_is_true_to_the_digit_and_never_less():
+    risk = spent(1, delta=0).risk(0.01)
+    text = str(risk)
+    assert "was this one or another" in text
+    assert "right at most 73.2 % of the time" in text  # 73.106
+    assert "1 % of false alarms, at most 2.8 % of their targets" in text  # 2.718
+    assert "was in the table" in str(spent(1, neighboring="add_or_remove_one").risk(0.01))
+
+
+def test_it_says_whom_it_is_about():
+    patient = Unit("patient_id", 5)
+    alone, shared = PrivacyAccountant(2, unit=patient), PrivacyAccountant(3, neighboring="add_or_remove_one")
+    alone.spend(1, name="a")
+    shared.child(1, name="a", unit=patient)
+    assert "whether one patient_id, at most 5 rows, was this one or another" in str(alone.risk())
+    assert "whether one patient_id, at most 5 rows, was in the table" in str(shared.risk())
+    assert all(repr(one).endswith("1 entries; protects one patient_id, at most 5 rows>") for one in (alone, shared, shared.record()))
+    imported = PrivacyAccountant(1)
+    imported.spend(1, name="rows")
+    alone.import_record(imported)  # which protects rows, whatever this one does
+    assert "whether one row was" in str(alone.risk())
+    shared.child(1, name="b", unit=Unit("clinic", 2))
+    shared.child(1, name="c")
+    assert "whether one row was in the table" in str(shared.risk())
+    assert repr(shared).endswith("3 entries; protects one row, because not all entries protect the same unit>")
+
+
+def test_beliefs_follow_bayes():
+    risk = spent(1, delta=0).risk(0.1)
+    assert risk.accuracy == pytest.approx(math.e / (1 + math.e))
+    assert risk.posterior(0.5) == pytest.approx(math.e / (1 + math.e))
+    assert risk.posterior(0.01) == pytest.approx(0.01 * math.e / (0.01 * math.e + 0.99))
+    with pytest.raises(ValueError, match="prior must be a number in"):
+        risk.posterior(0)

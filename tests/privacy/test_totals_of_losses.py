@@ -1,0 +1,479 @@
+"""Totals: never below the truth, never above it by more than is stated, and refused where a filter refuses."""
+
+import itertools
+import math
+import pickle
+from fractions import Fraction
+from functools import cache
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.privacy._composition import rho_of_pure
+from skdpsynth.privacy._optimal import optimal_epsilon
+from skdpsynth.privacy._totals import Sums
+
+MILLIONTH = Fraction(1, 10**6)
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+def gaussian(epsilon, delta):
+    return PrivacyLoss(rho=rho_of_epsilon(epsilon, delta, gaussian=True), gaussian=True)
+
+
+# Pure losses in rho.
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.1, 1, 3, 20])
+def test_randomised_response_has_the_rho_of_its_epsilon_at_every_order_and_no_less_at_the_first(epsilon):
+    with mpmath.workdps(60):
+        exact, e = rho_of_pure(Fraction(str(epsilon))), mpmath.mpf(str(epsilon))
+        rho = mpmath.mpf(exact.numerator) / exact.denominator
+        true, false = 1 / (1 + mpmath.exp(-e)), 1 / (1 + mpmath.exp(e))
+        for alpha in (1 + mpmath.mpf(10) ** -9, 1.001, 1.5, 2, 5, 30, 1000):
+            divergence = mpmath.log(true**alpha * false ** (1 - alpha) + false**alpha * true ** (1 - alpha)) / (alpha - 1)
+            assert divergence <= alpha * rho * (1 + mpmath.mpf(10) ** -20)
+        least = true * mpmath.log(true / false) + false * mpmath.log(false / true)
+        assert least <= rho <= least + mpmath.mpf(10) ** -23
+
+
+@given(pairs=st.lists(st.floats(0.02, 1), min_size=4, max_size=4), alpha=st.floats(1.01, 50))
+def test_no_pair_of_laws_with_a_pure_loss_has_more_rho_than_randomised_response(pairs, alpha):
+    """Laws on four outcomes, of the epsilon that their largest ratio tells."""
+    p, q = np.array(pairs) / sum(pairs), np.roll(np.array(pairs) / sum(pairs), 1)
+    epsilon = float(np.max(np.abs(np.log(p / q))))
+    if epsilon < 1e-3:
+        return
+    divergence = math.log(float(np.sum(p**alpha * q ** (1 - alpha)))) / (alpha - 1)
+    assert divergence <= alpha * float(rho_of_pure(Fraction(epsilon))) + 1e-9
+
+
+def test_a_hundred_small_losses_cost_half_of_their_sum_where_they_are_counted_in_rho():
+    accountant = PrivacyAccountant(10, 1e-6)
+    questions = accountant.child(5.22, 1e-6, name="questions", rho="zcdp")
+    for i in range(100):
+        questions.spend(0.1, name=f"question {i}")
+    assert questions.spent == epsilon_of_rho(100 * rho_of_pure(Fraction(1, 10)), MILLIONTH)
+    assert 5.2 < questions.spent < accountant.spent < 5.2201
+    assert questions.spent_delta == MILLIONTH
+    assert questions.to_frame()["epsilon"].sum() == pytest.approx(float(questions.spent))
+    with pytest.raises(BudgetExceededError):
+        questions.spend(0.1, name="one more")
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_few_pure_losses_are_exact_fractions_and_cost_no_delta(delta, neighboring):
+    accountant = PrivacyAccountant(10, delta, neighboring=neighboring)
+    for i in range(7):
+        accountant.spend(0.1, name=f"question {i}")
+        assert (accountant.spent, accountant.spent_delta) == (Fraction(i + 1, 10), 0)
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize("neighboring", RELATIONS)
+def test_pure_fits_on_one_accountant_sum_to_exact_fractions(delta, neighboring):
+    X = np.random.default_rng(0).random((200, 2))
+    accountant = PrivacyAccountant(1, delta, neighboring=neighboring)
+    for _ in range(3):
+        PrivateMeasureMechanism(epsilon=0.3, delta=delta, accountant=accountant, neighboring=neighboring).fit(X)
+    assert (accountant.spent, accountant.spent_delta) == (Fraction(9, 10), 0)
+
+
+KINDS = st.sampled_from(["pure", "approximate", "gaussian", "zcdp"])
+
+
+def loss_of(kind, tenths):
+    return {
+        "pure": PrivacyLoss(Fraction(tenths, 100)),
+        "approximate": PrivacyLoss(Fraction(tenths, 100), Fraction(tenths, 10**9)),
+        "gaussian": PrivacyLoss(rho=Fraction(tenths, 10**4), gaussian=True),
+        "zcdp": PrivacyLoss(rho=Fraction(tenths, 10**4)),
+    }[kind]
+
+
+@given(losses=st.lists(st.tuples(KINDS, st.integers(1, 20)), min_size=1, max_size=40), copies=st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_a_total_is_the_sum_and_what_rho_converts_to_and_does_not_depend_on_the_order(losses, copies):
+    made = [loss_of(*each) for each in losses] * copies
+    sums = Sums.of(*made)
+    epsilon, delta = sums.total(Fraction(1, 10**5))
+    assert sums.delta <= delta <= Fraction(1, 10**5)
+    assert Sums.of(*reversed(made)).total(Fraction(1, 10**5)) == (epsilon, delta)
+    apart = sums.epsilon
+    if sums.rho:
+        apart += epsilon_of_rho(sums.rho, Fraction(1, 10**5) - sums.delta, gaussian=sums.gaussian)
+    assert epsilon == apart
+    assert Sums.of(*made, made[0]).total(Fraction(1, 10**5))[0] >= epsilon
+
+
+# A filter against an adversary who chooses as he goes.
+
+
+def truth(tree, epsilon):
+    """The exact delta of a tree of randomised responses: (bit, chosen loss) -> the next; None where nothing is asked any more."""
+
+    def leaves(node, first, second):
+        if node is None:
+            yield first, second
+            return
+        loss, on_true, on_false = node
+        true = 1 / (1 + math.exp(-float(loss)))
+        yield from leaves(on_true, first * true, second * (1 - true))
+        yield from leaves(on_false, first * (1 - true), second * true)
+
+    return sum(max(0.0, p - math.exp(epsilon) * q) for p, q in leaves(tree, 1.0, 1.0))
+
+
+def worst_tree(sums, budget, delta, choices, depth):
+    """The adversary's best tree against the filter, by brute force: of all choices at all nodes those that lose the most."""
+
+    @cache
+    def after(sums, choice):
+        more = sums.plus(PrivacyLoss(choice))
+        return more if more.total(delta)[0] <= budget else None
+
+    @cache
+    def best(sums, loss, depth):
+        # Of a state, the most that can be made of sum max(0, P - e^E Q), in units of P, where ln(P / Q) is `loss` so far.
+        found = max(0.0, 1 - math.exp(budget - loss)), None
+        for choice in choices if depth else ():
+            if (more := after(sums, choice)) is not None:
+                true = 1 / (1 + math.exp(-choice))
+                (up, on_true), (down, on_false) = best(more, loss + choice, depth - 1), best(more, loss - choice, depth - 1)
+                value = true * up + (1 - true) * down
+                if value > found[0] + 1e-15:
+                    found = value, (choice, on_true, on_false)
+        return found
+
+    return best(sums, Fraction(0), depth)
+
+
+EIGHT = Sums.of(*[PrivacyLoss(Fraction(1, 10**6))] * 8)  # they hardly count, but from here on losses may be counted in rho
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 10), Fraction(1, 100)])
+@pytest.mark.parametrize("budget", [Fraction(3, 2), Fraction(5, 2), Fraction(4)])
+@pytest.mark.parametrize("choices", [(Fraction(1, 2),), (Fraction(1, 4), Fraction(1)), (Fraction(2, 5), Fraction(3, 4))])
+def test_no_adversary_who_chooses_pure_losses_as_he_goes_gets_more_than_delta(choices, budget, delta):
+    """Both rules of the total are in force: after some losses the one in rho lets pass what their sum would not."""
+    lost, tree = worst_tree(EIGHT, budget, delta, choices, 9)
+    assert 0 < lost <= delta or tree is None
+    if tree is not None:
+        assert truth(tree, float(budget)) == pytest.approx(lost, abs=1e-12)
+
+
+def test_the_truth_of_the_test_tells_what_a_wrong_filter_lets_pass():
+    """One that stops at 6 is no promise of 4: a tree it allows, of six losses of 1, loses more than a tenth at 4."""
+    chain = None
+    for _ in range(6):
+        chain = (Fraction(1), chain, chain)
+    assert Sums.of(*[PrivacyLoss(1)] * 6).total(Fraction(1, 10))[0] == 6
+    assert truth(chain, 6) < 1e-12
+    assert truth(chain, 4) > 0.1
+
+
+# Children in rho.
+
+
+def test_six_gaussian_fits_cost_what_their_sum_of_rho_does():
+    X = np.random.default_rng(0).random((300, 3))
+    for neighboring in RELATIONS:
+        accountant = PrivacyAccountant(3, 1e-6, neighboring=neighboring)
+        for _ in range(6):
+            pca = PrivatePCA(noise="gaussian", epsilon=0.5, delta=1e-7, accountant=accountant, neighboring=neighboring).fit(X)
+        assert accountant.spent == epsilon_of_rho(6 * rho_of_epsilon(0.5, 1e-7, gaussian=True), 1e-6, gaussian=True)
+        assert 1.16 < accountant.spent < 1.17
+        assert [entry.loss for entry in accountant.ledger] == [gaussian(0.5, 1e-7)] * 6
+        own = pca.accountant_
+        assert (own.epsilon, own.delta) == (Fraction(1, 2), Fraction(1, 10**7))
+        assert Fraction(1, 2) * (1 - MILLIONTH) <= own.spent <= Fraction(1, 2)
+        assert all(entry.loss.gaussian for entry in own.ledger)
+
+
+def test_a_table_model_in_rho_adds_to_others():
+    X = np.random.default_rng(0).random((300, 2))
+    accountant = PrivacyAccountant(3, 1e-6)
+    for _ in range(2):
+        LatentFactorSynthesizer(epsilon=0.5, delta=1e-6, accountant=accountant).fit(X)
+    assert accountant.spent == epsilon_of_rho(2 * rho_of_epsilon(0.5, 1e-6, gaussian=True), 1e-6, gaussian=True)
+    assert accountant.spent < Fraction(3, 4)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
+def test_a_child_in_rho_holds_its_rho_to_the_last_digit(kind):
+    parent = PrivacyAccountant(1, 1e-6)
+    child = parent.child(1, 1e-6, name="fit", rho=kind)
+    whole = parent.ledger[0].loss
+    child.spend(PrivacyLoss(rho=whole.rho - Fraction(1, 10**30), gaussian=whole.gaussian), name="most")
+    with pytest.raises(BudgetExceededError, match=r"'more' costs epsilon=.*; charge what was spent here to a larger"):
+        child.spend(PrivacyLoss(rho=Fraction(2, 10**30), gaussian=whole.gaussian), name="more")
+    child.spend(PrivacyLoss(rho=Fraction(1, 10**30), gaussian=whole.gaussian), name="rest")
+    assert child.spent <= 1
+
+
+def test_a_child_in_rho_of_gaussian_noise_refuses_other_losses():
+    child = PrivacyAccountant(9, 1e-6).child(1, 1e-6, name="fit", rho="gaussian")
+    for loss in (PrivacyLoss(1e-6), PrivacyLoss(1e-6, 1e-9)):
+        with pytest.raises(BudgetExceededError, match="rho of Gaussian noise, which covers no such loss; give it a loss in rho"):
+            child.spend(loss, name="pure")
+    with pytest.raises(BudgetExceededError):
+        child.spend(PrivacyLoss(rho=1e-6), name="zcdp")
+    with pytest.raises(BudgetExceededError):
+        child.child(0.1, 1e-7, name="part")
+    assert child.ledger == ()
+    child.child(0.1, 1e-7, name="part", rho="gaussian")
+
+
+def test_a_child_in_zcdp_takes_pure_losses_for_the_rho_that_they_are():
+    child = PrivacyAccountant(9, 1e-6).child(1, 1e-6, name="fit", rho="zcdp")
+    whole = rho_of_epsilon(1, 1e-6)
+    child.spend(PrivacyLoss(0.1), name="pure")
+    child.spend(PrivacyLoss(rho=whole - rho_of_pure(Fraction(1, 10))), name="rest")
+    with pytest.raises(BudgetExceededError):
+        child.spend(PrivacyLoss(1e-9), name="more")
+
+
+def test_all_that_remains_of_a_child_in_rho_is_rho():
+    from skdpsynth.privacy import DiscreteGaussian, SecureBits
+
+    parent = PrivacyAccountant(1, 1e-6)
+    child = parent.child(1, 1e-6, name="fit", rho="gaussian")
+    child.spend(gaussian(0.3, 1e-6), name="a")
+    child.release(np.array([5]), DiscreteGaussian(100), SecureBits(), name="rest")
+    assert sum(entry.loss.rho for entry in child.ledger) == parent.ledger[0].loss.rho
+
+
+def test_children_of_children_add_up_in_rho_too():
+    parent = PrivacyAccountant(1, 1e-6)
+    child = parent.child(1, 1e-6, name="fit", rho="gaussian")
+    part = gaussian(0.4, 1e-6)
+    n_parts = int(parent.ledger[0].loss.rho / part.rho)
+    for i in range(n_parts):
+        child.child(0.4, 1e-6, name=f"part {i}", rho="gaussian").spend(part, name="all")
+    assert n_parts > 4  # 0.4 of 1 twice, were they charged in epsilon
+    with pytest.raises(BudgetExceededError):
+        child.child(0.4, 1e-6, name="one more", rho="gaussian")
+    for accountant in (parent, pickle.loads(pickle.dumps(parent.record())), parent.record().reopened()):
+        assert accountant.spent == parent.spent <= 1
+        assert [entry.name for entry, _ in accountant.lines()][:3] == ["fit", "part 0", "all"]
+        assert accountant.to_frame()["epsilon"].sum() == pytest.approx(float(parent.spent))
+    record = pickle.loads(pickle.dumps(child.record()))
+    assert (record.spent, record.epsilon) == (child.spent, 1)
+
+
+def test_where_rho_does_not_fit_a_child_costs_its_epsilon_as_ever():
+    """A loss that is zCDP alone makes Gaussian ones count as such, which may be more than the sum."""
+    accountant = PrivacyAccountant(Fraction(101, 100), 2e-6)
+    accountant.child(1, 1e-6, name="large", rho="gaussian")
+    spent = accountant.spent
+    accountant._planned = True
+    accountant.check_affordable(0.01, 1e-9, name="small", rho="zcdp")
+    child = accountant.child(0.01, 1e-9, name="small", rho="zcdp")
+    assert spent < accountant.spent <= accountant.epsilon
+    child.spend(PrivacyLoss(rho=rho_of_epsilon(0.01, 1e-9)), name="all")
+
+
+def test_without_a_delta_a_child_in_rho_is_refused_as_ever():
+    accountant = PrivacyAccountant(1)
+    for attempt in (accountant.child, accountant.check_affordable):
+        with pytest.raises(BudgetExceededError, match="costs delta=1e-06, but only 0 of 0 remains; give it a smaller delta"):
+            attempt(0.5, 1e-6, name="fit", rho="gaussian")
+    with pytest.raises(ValueError, match="rho must be one of 'gaussian', 'zcdp' or None, got 'laplace'"):
+        accountant.child(0.5, name="fit", rho="laplace")
+    assert accountant.ledger == ()
+
+
+@given(members=st.lists(st.tuples(st.sampled_from("abc"), KINDS, st.integers(1, 9)), min_size=1, max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_a_group_costs_at_least_each_member_and_at_most_the_largest_of_each_kind(members):
+    delta = Fraction(1, 10**5)
+    accountant = PrivacyAccountant(1000, delta)
+    accountant._planned = True  # what losses add up to, in whatever order a plan has them
+    for name, kind, tenths in members:
+        loss = loss_of(kind, tenths)
+        if loss.rho is None:
+            accountant.child(loss.epsilon, loss.delta, name=name, group="strata")
+        else:
+            epsilon = epsilon_of_rho(loss.rho, Fraction(1, 10**7), gaussian=loss.gaussian)
+            accountant.child(epsilon, 1e-7, name=name, group="strata", rho=kind)
+    each = [Sums.of(*(entry.loss for entry in accountant.ledger if entry.name == name)) for name in {name for name, _, _ in members}]
+    for copy in (accountant, accountant.record(), accountant.record().reopened()):
+        assert max(sums.total(delta)[0] for sums in each) <= copy.spent
+        most = Sums(
+            epsilon=max(sums.epsilon for sums in each),
+            rho=max(sums.rho for sums in each),
+            delta=max(sums.delta for sums in each),
+            gaussian=all(sums.gaussian for sums in each),
+        )
+        assert copy.spent <= most.total(delta)[0]
+    spent = accountant.spent
+    accountant.fold("strata", ["a", "b", "c"], into="all")
+    assert accountant.spent == spent
+    assert {entry.name for entry in accountant.ledger} == {"all"}
+    assert accountant.record().spent == spent  # what is left tells the same when it is read again
+
+
+# Losses that are fixed in advance.
+
+
+def delta_of(epsilons, target):
+    """Exact delta of randomised responses, all outcomes enumerated, in 40 digits."""
+    with mpmath.workdps(40):
+        total = mpmath.mpf(0)
+        for signs in itertools.product((1, -1), repeat=len(epsilons)):
+            p = mpmath.fprod(1 / (1 + mpmath.exp(-sign * mpmath.mpf(str(e)))) for sign, e in zip(signs, epsilons, strict=True))
+            loss = mpmath.fsum(sign * mpmath.mpf(str(e)) for sign, e in zip(signs, epsilons, strict=True))
+            total += max(mpmath.mpf(0), p * (1 - mpmath.exp(target - loss)))
+        return total
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 10)])
+@pytest.mark.parametrize("epsilons", [[0.1] * 10, [1.0], [0.5, 0.25, 2], [0.1, 0.3, 1.7, 0.9, 0.2, 0.2], [3.0, 0.01], [1e-6, 1, 1e-6]])
+def test_optimal_composition_is_the_least_by_enumeration(epsilons, delta):
+    found = optimal_epsilon([Fraction(str(epsilon)) for epsilon in epsilons], delta)
+    exact = mpmath.mpf(found.numerator) / found.denominator
+    most = mpmath.mpf(delta.numerator) / delta.denominator
+    assert delta_of(epsilons, exact) <= most
+    if found:
+        assert delta_of(epsilons, exact * (1 - mpmath.mpf(10) ** -4)) > most * (1 - mpmath.mpf(10) ** -9) or found < 1e-4
+
+
+def test_fixed_losses_of_no_common_step_cost_hardly_more():
+    near = [Fraction(1, 10) + Fraction(i * i % 97, 10**6 + 3 * i) for i in range(40)]
+    low, high = ([bound(near)] * 40 for bound in (min, max))
+    assert optimal_epsilon(low, MILLIONTH) <= optimal_epsilon(near, MILLIONTH) <= optimal_epsilon(high, MILLIONTH) * (1 + Fraction(1, 1000))
+
+
+def test_children_that_are_fixed_in_advance_cost_the_least():
+    accountant = PrivacyAccountant(3, 1e-6)
+    children = accountant.children([0.1] * 20, 1e-6, name="questions")
+    assert 1.7886 < accountant.spent < 1.7887
+    assert accountant.spent_delta == MILLIONTH
+    assert [child.remaining for child in children] == [Fraction(1, 10)] * 20
+    assert all(entry.loss == PrivacyLoss(0.1) for entry in accountant.parts_of(accountant.ledger[0]))
+    for child in reversed(children):
+        child.spend(0.06, name="first")
+        with pytest.raises(BudgetExceededError):
+            child.spend(0.05, name="second")
+    assert accountant.record().spent == accountant.spent
+    with pytest.raises(BudgetExceededError):
+        accountant.children([0.1] * 20, 1e-6, name="again")
+
+
+def test_children_at_no_delta_cost_the_sum_and_deltas_multiply():
+    accountant = PrivacyAccountant(5, 0.5)
+    accountant.children([0.1, PrivacyLoss(0.2, 0.1), PrivacyLoss(0.3, 0.1)], name="parts")
+    assert accountant.ledger[0].loss == PrivacyLoss(0.6, Fraction(19, 100))
+
+
+def test_what_is_no_set_of_fixed_losses_is_refused_before_the_charge():
+    accountant = PrivacyAccountant(5, 1e-6)
+    for losses in ([], [PrivacyLoss(rho=0.1)], [0.1] * 70000):
+        with pytest.raises(ValueError, match=r"losses must be 1 to 65536 losses in epsilon, got .*; losses in rho add up by themselves"):
+            accountant.children(losses, name="parts")
+    with pytest.raises(ValueError, match="epsilon must be"):
+        accountant.children([0.1, -1], name="parts")
+    assert accountant.ledger == ()
+
+
+# At another delta.
+
+
+def test_epsilon_at_another_delta_is_that_of_an_account_with_it():
+    losses = [*[PrivacyLoss(0.05)] * 20, PrivacyLoss(0.1, 1e-8), gaussian(0.5, 1e-6)]
+    accountant = PrivacyAccountant(9, 1e-5)
+    for loss in losses:
+        accountant.spend(loss, name="a")
+    for delta in (1e-7, 1e-6, 1e-5, 1e-3):
+        other = PrivacyAccountant(9, delta)
+        for loss in losses:
+            other.spend(loss, name="a")
+        assert accountant.epsilon_at(delta) == other.spent
+    assert accountant.epsilon_at(1e-9) == accountant.epsilon_at(0) == math.inf  # less than the losses take
+    with pytest.raises(ValueError, match="delta must be a number in"):
+        accountant.epsilon_at(1)
+
+
+# Losses of several kinds, chosen as one goes.
+
+
+def small_gaussian():
+    return PrivacyLoss(rho=Fraction(1, 1000), gaussian=True)
+
+
+@pytest.fixture(params=["memory", "file"])
+def mixed(request, tmp_path):
+    return PrivacyAccountant(3, 1e-6, ledger=tmp_path / "budget.db" if request.param == "file" else None)
+
+
+@pytest.mark.parametrize("late", [PrivacyLoss(0.1), PrivacyLoss(0.1, 1e-9), PrivacyLoss(rho=1e-6)], ids=["pure", "with delta", "zcdp"])
+def test_a_loss_of_another_kind_after_gaussian_noise_is_refused_and_costs_nothing(mixed, late):
+    """Else an analyst who waits for the worst moment would have many times the delta: see the next test."""
+    mixed.spend(PrivacyLoss(0.5), name="first")
+    mixed.spend(small_gaussian(), name="moments")
+    before = mixed.spent, mixed.ledger
+    with pytest.raises(ValueError, match=r"^'late' has a loss of .*, which may not follow losses in rho of another kind"):
+        mixed.spend(late, name="late")
+    assert (mixed.spent, mixed.ledger) == before
+    mixed.spend(small_gaussian(), name="more")
+    assert mixed.spent == Fraction(1, 2) + epsilon_of_rho(Fraction(1, 500), MILLIONTH, gaussian=True)
+
+
+def test_who_waits_for_the_worst_moment_would_lose_more_than_delta():
+    """The true delta at 3 of one Gaussian loss, and then, where it already told much, all that seems left as a pure one.
+
+    By integration over the privacy loss of what was seen: the pure loss, randomised response, comes as soon as that is what the account
+    shows as spent.
+    """
+    budget, delta, steps = 3.0, 1e-6, 20
+    rho = float(rho_of_epsilon(2.25, MILLIONTH, gaussian=True)) / steps
+    mu = math.sqrt(2 * rho)
+    states = np.linspace(-12, 12, 4001)  # of the privacy loss so far; the law under P
+    width = states[1] - states[0]
+    density = np.where(np.abs(states) < width / 2, 1 / width, 0.0)
+    kernel = np.exp(-((states - mu**2 / 2) ** 2) / (2 * mu**2)) / math.sqrt(2 * math.pi * mu**2) * width
+    lost = 0.0
+    for step in range(1, steps + 1):
+        density = np.convolve(density, kernel, mode="same")
+        seen = float(epsilon_of_rho(step * rho, MILLIONTH, gaussian=True))
+        now = states >= seen if step < steps else np.ones_like(states, dtype=bool)
+        left = budget - seen  # what the account would show as remaining
+        response = np.exp(left) / (1 + np.exp(left)) * np.maximum(0, 1 - np.exp(budget - states - left))
+        lost += float((density * response * now).sum() * width)
+        density = np.where(now, 0.0, density)
+    assert lost > 3 * delta
+
+
+def test_children_of_fixed_shares_may_be_spent_from_by_turns(mixed):
+    pure, noisy = mixed.child(1, name="pure"), mixed.child(1.9, 1e-6, name="Gaussian", rho="gaussian")
+    for _ in range(3):
+        noisy.spend(small_gaussian(), name="moments")
+        pure.spend(0.25, name="counts")
+    assert mixed.spent <= 3
+
+
+def test_records_of_a_child_in_rho_go_on_in_rho(mixed):
+    child = mixed.child(0.5, 1e-7, name="moments", rho="gaussian")
+    child.spend(small_gaussian(), name="first")
+    for record in (child.record(), pickle.loads(pickle.dumps(child.record()))):
+        again = record.reopened()
+        assert again.spent == child.spent
+        with pytest.raises(BudgetExceededError):
+            again.spend(0.4, name="pure")
+        again.spend(small_gaussian(), name="more")
+
+
+def test_what_another_ledger_spent_keeps_the_order_too(mixed):
+    mixed.spend(small_gaussian(), name="moments")
+    other = PrivacyAccountant(1)
+    other.spend(0.5, name="counts")
+    with pytest.raises(ValueError, match="may not follow losses in rho"):
+        mixed.import_record(other)
+    assert len(mixed.ledger) == 1
