@@ -1,10 +1,11 @@
 """Accuracy and cost of OnlineSynthesizer along streams.
 
-python benchmarks/online.py [--repeats 3] [--only accuracy|cost]
+python benchmarks/online.py [--repeats 3] [--only accuracy|cost|relations]
 
 accuracy: W1 (chebyshev) between the rows so far and as many synthetic ones (more than one feature: 1200 of each), epsilon 1, for five
 Gaussians, standing still ("gmm") or moving half a box along the diagonal ("drift"); times of the specification. "paper" is Algorithm 12
-with sparse counters, as published. cost: time and memory in fresh processes.
+with sparse counters, as published. cost: time and memory in fresh processes. relations: what a private number of rows costs on a steady
+stream of 100 ticks, at equal epsilon; W1 of "add_or_remove_one" over that of "replace_one", which gets the same rows.
 """
 
 import argparse
@@ -72,6 +73,31 @@ def accuracy(repeats):
     check(f"blocks over paper, geometric mean (se {np.std(logs, ddof=1) / np.sqrt(len(logs)):.2f} in log)", np.exp(np.mean(logs)), 0.5)
 
 
+def relations(repeats):
+    """100 ticks, of 100 and of 1000 rows on average, standing still."""
+    logs = []
+    for d, mean in ((1, 100), (1, 1000), (2, 100), (2, 1000)):
+        rng = np.random.default_rng(1)
+        edges = np.cumsum(rng.poisson(mean, 100))
+        X = stream("gmm", edges[-1], d)
+        ticks = np.split(X, edges[:-1])
+        size = min(len(X), 20_000 if d == 1 else 1200)
+        some = X[rng.permutation(len(X))[:size]]
+        values = {}
+        for strategy in ("blocks", "paper"):
+            for relation in ("replace_one", "add_or_remove_one"):
+                values[strategy, relation] = []
+                for _ in range(repeats * (3 if d == 1 else 1)):
+                    model = OnlineSynthesizer(strategy, neighboring=relation)
+                    for rows in ticks:
+                        model.partial_fit(rows)
+                    values[strategy, relation].append(wasserstein_distance(some, model.sample(size)))
+        means = {names: np.mean(v) for names, v in values.items()}
+        print(f"d={d}, {mean} rows a tick: " + ", ".join(f"{' '.join(names)} {mean:.4f}" for names, mean in means.items()), flush=True)
+        logs.append(np.log(means["blocks", "add_or_remove_one"] / means["blocks", "replace_one"]))
+    check("blocks, a private number of rows over a public one, geometric mean", np.exp(np.mean(logs)), 1.25)
+
+
 BULK = """
 import time, numpy as np
 from skdpsynth import OnlineSynthesizer
@@ -129,9 +155,9 @@ def cost(repeats):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", choices=("accuracy", "cost"))
+    parser.add_argument("--only", choices=("accuracy", "cost", "relations"))
     arguments = parser.parse_args()
-    for part in (accuracy, cost):
+    for part in (accuracy, cost, relations):
         if arguments.only in (None, part.__name__):
             part(arguments.repeats)
     print("all targets met" if not FAILED else f"MISSED: {FAILED}")

@@ -6,7 +6,8 @@ How many directions should synthetic data keep? Too few lose shape; too many spr
 near a plane in ten columns. `GridSearchCV` compares dimensions by `score`, minus the W1 distance to held-out rows, and
 ``n_components="auto"`` decides without it, from noisy eigenvalues alone.
 
-The scores of a search read the data unprotected. Choose with public or historical data, or let "auto" choose.
+The scores of this search read the data unprotected. Choose with public or historical data, let "auto" choose, or use `PrivateSearchCV`,
+which protects the whole search by one epsilon.
 """
 
 import matplotlib.pyplot as plt
