@@ -106,10 +106,11 @@ def test_it_says_whom_it_is_about():
     assert "whether one patient_id, at most 5 rows, was this one or another" in str(alone.risk())
     assert "whether one patient_id, at most 5 rows, was in the table" in str(shared.risk())
     assert all(repr(one).endswith("1 entries; protects one patient_id, at most 5 rows>") for one in (alone, shared, shared.record()))
-    imported = PrivacyAccountant(1)
-    imported.spend(1, name="rows")
-    alone.import_record(imported)  # which protects rows, whatever this one does
-    assert "whether one row was" in str(alone.risk())
+    rows = PrivacyAccountant(1)
+    rows.spend(1, name="rows")
+    with pytest.raises(ValueError, match="record must protect patient_id, at most 5 rows"):
+        alone.import_record(rows)
+    assert alone.spent == 1
     shared.child(1, name="b", unit=Unit("clinic", 2))
     shared.child(1, name="c")
     assert "whether one row was in the table" in str(shared.risk())
