@@ -416,8 +416,7 @@ def test_one_shot_iterator_that_failed_is_not_taken_for_its_beginning():
 
 
 def reader():
-    import pyarrow as pa
-
+    pa = pytest.importorskip("pyarrow")
     return pa.Table.from_pandas(frame()[["a", "b"]]).to_reader(max_chunksize=300)
 
 

@@ -6,7 +6,6 @@ import pickle
 from fractions import Fraction
 from functools import cache
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,8 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, epsilon_of_rho, rh
 from skdpsynth.privacy._composition import rho_of_pure
 from skdpsynth.privacy._optimal import optimal_epsilon
 from skdpsynth.privacy._totals import Sums
+
+mpmath = pytest.importorskip("mpmath")
 
 MILLIONTH = Fraction(1, 10**6)
 RELATIONS = ("replace_one", "add_or_remove_one")
