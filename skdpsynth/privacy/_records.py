@@ -1,5 +1,6 @@
 """The life of an accountant: what it shows of its ledger, records of it, other processes, and entries of other ledgers."""
 
+import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -9,10 +10,12 @@ from typing import Any, Self
 from skdpsynth._checks import shown
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy._attack import AttackRisk, risk_of
+from skdpsynth.privacy._events import dp_events
 from skdpsynth.privacy._imports import take_in
 from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, Refused
 from skdpsynth.privacy._ledger_file import LedgerFile
-from skdpsynth.privacy._losses import Amount
+from skdpsynth.privacy._losses import Amount, check_delta
 from skdpsynth.privacy._presentation import frame_of, lines_of, noise_of, refusal
 from skdpsynth.privacy._unit import Unit, common_unit
 
@@ -50,6 +53,73 @@ class LedgerKeeper:
     _place: Place | None
 
     # What it shows
+
+    @property
+    def spent(self) -> Amount:
+        """Epsilon spent so far, at the accountant's delta."""
+        return self._entries.total(self._account, self.delta)[0]
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """Delta spent so far: all of it, once there is a loss in rho."""
+        return self._entries.total(self._account, self.delta)[1]
+
+    def epsilon_at(self, delta: Any) -> Amount:
+        """Return the epsilon at another delta of what was spent; infinite where there is none.
+
+        What was charged is a bound at every delta at once: so a ledger can be compared with one that has another delta.
+
+        Parameters
+        ----------
+        delta : number
+            In [0, 1). 0: what is pure of it, else infinite.
+
+        Returns
+        -------
+        epsilon : Fraction or inf
+            Rounded up.
+        """
+        return self._entries.sums(self._account).at(check_delta(delta))
+
+    def risk(self, fpr: Any = 0.01) -> AttackRisk:
+        """Return what the best attack on what was spent gains, against people of whom the attacker knows all else.
+
+        Parameters
+        ----------
+        fpr : number, default=0.01
+            The false alarms that the attacker allows, in [0, 1].
+
+        Returns
+        -------
+        risk : AttackRisk
+            Its text says it in words, of the unit that all entries protect, or else of one row. Exact for pure losses and for those of
+            Gaussian noise alone; an upper bound where they are mixed.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> accountant = PrivacyAccountant(1)
+        >>> accountant.spend(1, name="a histogram")
+        >>> accountant.risk(fpr=0.01).tpr.__round__(4)
+        0.0272
+        """
+        return risk_of(self._entries.sums(self._account), fpr, self.neighboring, self._protects(self._entries.entries(self._account)))
+
+    def to_dp_events(self) -> Any:
+        """Return what was charged as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.
+
+        It needs the extra ``accounting``. Each event is stated for the relation of this accountant, so leave that of an accountant of that
+        package as it is: ``PLDAccountant().compose(events).get_epsilon(1e-6)``. A pure epsilon is a ``DiscreteLaplaceDpEvent`` of
+        sensitivity 1, whose two losses are those of the worst mechanism of that epsilon; Gaussian noise is a
+        ``GaussianDpEvent``, zCDP a ``ZCDpEvent`` (which needs the ``RdpAccountant``), no noise a ``NonPrivateDpEvent``. There is none for
+        (epsilon, delta), which is an ``UnsupportedDpEvent``. What a child released stands in its place; of a group, its costliest member.
+        """
+        return dp_events(self._entries.snapshot(self._account), self._account)
+
+    @property
+    def remaining(self) -> Amount:
+        """Epsilon left."""
+        return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:

@@ -196,8 +196,6 @@ def test_counting_is_the_same_however_rows_are_cut():
 )
 def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_k_rows(estimator, relation):
     """The exact values at the door, compared with those of a table in which the person has k rows: they are the same."""
-    if isinstance(estimator, OnlineSynthesizer) and relation == "add_or_remove_one":
-        pytest.skip("streams know one relation")
     person, few = np.ones((100_000, 2)), np.ones((K, 2))
     estimator = clone(estimator).set_params(max_rows_per_unit=K, neighboring=relation)
 
