@@ -34,7 +34,7 @@ GROUND = ("_version", "exceptions", "_checks", "_locks", "_blas", "_workers", "_
 NO_PRIVACY = {"domain", "measures", "models", "statistics", "metrics", "federated"}  # where nothing can be released
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter
 OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}
-OPTIONAL |= {"dp_accounting"}
+OPTIONAL |= {"dp_accounting", "jinja2", "click", "rich"}
 NOISE = {"laplace", "normal", "standard_normal", "multivariate_normal", "lognormal", "randn", "geometric", "exponential"}
 NOISE |= {"standard_exponential", "gumbel", "logistic", "standard_t", "standard_cauchy", "poisson", "negative_binomial"}
 
