@@ -102,9 +102,10 @@ class Steps(Plan):
     def summed(self, rows: Rows) -> tuple[Moments, Rows, "Steps"]:
         """Return the exact moments of rows in the first ball, and rows and steps to go on with.
 
-        If the rows are read again and take little as grid coordinates, they stay in memory as such, from the same reading.
+        If the rows are read again, from elsewhere, and take little as grid coordinates, they stay in memory as such, from the same reading.
         """
-        if (self.centre is None and self.radius is None) or rows.is_sparse or not rows.may_be_kept(2 * rows.n_features):
+        read_once = self.centre is None and self.radius is None
+        if read_once or _are_at_hand(rows) or rows.is_sparse or not rows.may_be_kept(2 * rows.n_features):
             return total(rows, Moments.over(self.start)), rows, self
         kept = np.empty((rows.n_samples or 0, rows.n_features), dtype=np.uint16)
         return *total_and_kept(rows, Moments.over(self.start), kept), replace(self, ball=self.ball.of_coordinates())
@@ -130,14 +131,15 @@ class Steps(Plan):
         """Return the ball with the radius beyond which rows cost more in noise than they tell, and the rest, as `located` does."""
         radii = radii_below(ball.reach)
         rule, n_beyond = CountLengths(ball, radii), None
-        if ball.takes_coordinates:
+        keeps_cells = ball.takes_coordinates or _are_at_hand(rows)
+        if keeps_cells:
             lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
             rows = Rows.held([rows.collected(), cells.collected()], n_jobs=rows.n_jobs)
         else:
             lengths = total(rows, rule)
         counts = budget.answer(lengths.query(self.relation), noise, "radius")
         place, stretch = radius_of(counts, radii, noise.deviation, self.edge(ball) / ball.reach, n_samples)
-        if ball.takes_coordinates:
+        if keeps_cells:
             n_beyond = place
         ball = ball.within(int(radii[place]))
         return ball, stretch, exact + total(rows, Moments.moved_by_shrinking(ball, n_beyond)) if ball.shrinks else exact
@@ -146,6 +148,11 @@ class Steps(Plan):
         """Release moments of rows in a ball: their sum, or None, and their second moment, both with noise."""
         layout = self.layout(ball)
         return layout.unpacked(budget.answer(exact.query(self.relation, layout), self.noise(layout), "moments"))
+
+
+def _are_at_hand(rows: Rows) -> bool:
+    """Whether the rows are an array, read again faster than they are put into new memory."""
+    return rows.are_held and not rows.maps and not rows.is_sparse and isinstance(rows.origin.table, np.ndarray)
 
 
 def steps_of(kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool) -> Steps | None:

@@ -133,8 +133,8 @@ class SumShrinkage(_SumMoments):
     ----------
     ball : Ball
     n_beyond : int or None
-        None: chunks are rows. Else they are lists of rows, as grid coordinates, and of the cells in which `CountLengths` counted them, of
-        which so many lie beyond the radius.
+        None: chunks are rows. Else they are lists of rows and of the cells in which `CountLengths` counted them, of which so many lie
+        beyond the radius.
     """
 
     ball: Ball
@@ -157,10 +157,10 @@ class SumShrinkage(_SumMoments):
             for _, q in self.ball.steps(chunk):
                 yield q[self.ball.squared_lengths(q) > self.ball.reach]
             return
-        coordinates, cells = chunk
+        numbers, cells = chunk
         far, at_once = np.flatnonzero(cells < self.n_beyond), self.ball.box.chunk_rows
         for start in range(0, len(far), at_once):
-            yield coordinates[far[start : start + at_once]].astype(float)
+            yield from (q for _, q in self.ball.steps(numbers[far[start : start + at_once]]))
 
 
 def _add_products(moments: Moments, rows: np.ndarray, sign: int = 1) -> None:
