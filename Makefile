@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-fast lint docs docs-quick bench clean
+.PHONY: demo test test-fast lint docs docs-quick bench peers clean
 
 demo: $(INSTALLED)  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
 	$(BIN)/python examples/plot_quickstart.py --output output
@@ -31,6 +31,9 @@ docs-quick: $(INSTALLED)  ## the documentation with one example run, in docs/_bu
 
 bench: $(INSTALLED)  ## the measurements behind the numbers in the documentation
 	$(BIN)/python benchmarks/run_all.py
+
+peers: $(INSTALLED)  ## other libraries on the same data, each in an environment of its own; writes docs/comparison.md
+	$(BIN)/python benchmarks/peers/compare.py --page docs/comparison.md
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

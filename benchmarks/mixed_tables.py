@@ -5,7 +5,7 @@ SKDPSYNTH_DATA=FOLDER python benchmarks/mixed_tables.py [--seeds 3] [--only targ
 AUC: mean of logistic regression, random forest and gradient boosting, trained on 8,000 synthetic rows and tested on held-out real ones
 (mixed_data.downstream_auc); on the published split of adult, and for acs on the one that the targets were set on. TV: mean total
 variation of the marginals of one or two columns between the training rows and as many synthetic ones. `--peers`: an interpreter with
-peers/requirements.txt; each peer is fitted once a seed and epsilon under add/remove, on a random split of acs; its rows are kept in
+peers/dpmm.txt; each peer is fitted once a seed and epsilon under add/remove, on a random split of acs; its rows are kept in
 `--keep`, and read from there if they are found. Left out are runs whose peer did not finish in 25 minutes or, without `--peers`, that
 are not in `--keep`.
 """

@@ -4,7 +4,8 @@
 
 The rows lie in [-1/2, 1/2]^d: they were moved by the public midpoint of their box. Both tools ask for a public bound on the norm of a
 row and get the distance from the midpoint to a corner, and both shrink rows to it. With `--center public` they are told that the
-rows are centred; with `--center private` they release a mean within the same epsilon. Needs nothing of skdpsynth.
+rows are centred; with `--center private` they release a mean within the same epsilon. Prints the seconds as one line of
+JSON. Needs nothing of skdpsynth.
 
 What epsilon means. Both implement Amin, Dick, Kulesza, Munoz Medina, Vassilvitskii (2019). diffprivlib takes the number of rows as public
 and 2 as the sensitivity of eigenvalues, as for replacing a row. OpenDP's privacy map charges epsilon for each row added or removed:
@@ -13,6 +14,8 @@ this sets a limit.
 """
 
 import argparse
+import json
+import time
 import warnings
 
 import numpy as np
@@ -58,5 +61,7 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = np.load(arguments.table)
+    start = time.perf_counter()
     components = TOOLS[arguments.tool](rows, arguments, np.sqrt(rows.shape[1]) / 2)
+    print(json.dumps({"fit_seconds": round(time.perf_counter() - start, 3)}))
     np.save(arguments.out, np.asarray(components)[: arguments.components])

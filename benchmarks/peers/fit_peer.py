@@ -1,6 +1,6 @@
 """Fit AIM, MST or PrivBayes of dpmm to a table of mixed type and write as many synthetic rows as it has.
 
-python -m venv peers && peers/bin/pip install -r benchmarks/peers/requirements.txt
+python -m venv peers && peers/bin/pip install -r benchmarks/peers/dpmm.txt
 peers/bin/python benchmarks/peers/fit_peer.py --tool aim --table TRAIN.csv --schema SCHEMA.json --epsilon 1 --out SYNTHETIC.csv
 
 The schema holds the columns of the table (see benchmarks/mixed_data.py); an empty cell is missing. Prints one line of JSON: tool,
