@@ -253,7 +253,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         -------
         X_projected : ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X).transform(X) if unit is None else self.fit(X, unit=unit).transform(without_unit(X, unit))
+        return self.fit(X, y).transform(X) if unit is None else self.fit(X, y, unit=unit).transform(without_unit(X, unit))
 
     def _check_parameters(self, box: Box) -> np.ndarray | None:
         """Return the public centre, or None where that is the midpoint; raise for what cannot be."""

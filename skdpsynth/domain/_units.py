@@ -5,7 +5,7 @@ and in which order, none of them takes the place of another's. Rows without a la
 to keep them would protect no one, and to refuse them would tell of one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,7 @@ from skdpsynth.domain._form import without_rows
 from skdpsynth.domain._remote import RemoteTable
 from skdpsynth.domain._source import Source, open_source
 
+_SEVERAL = 2.0**53  # from here on a float stands for several whole numbers: whose row it is, it does not say
 _WANTED = "unit must be the name of a column of X, or an array-like with the label of each row"
 
 
@@ -55,6 +56,8 @@ class Counting:
         kept, most, latest, before = np.zeros(len(labels), dtype=bool), self.most, self.latest, self.before
         for place, label in enumerate(labels):
             if label is None or type(label).__name__ == "NAType" or label != label:
+                continue
+            if isinstance(label, float | np.floating) and abs(float(label)) >= _SEVERAL:
                 continue
             count = latest.get(label)
             count = before.get(label, 0) if count is None else count
@@ -109,7 +112,7 @@ class FirstRows(Source):
             raise _other_length()
 
 
-def with_units(X: Any, unit: Any, most: int) -> tuple[Any, list[Any] | None]:
+def with_units(X: Any, unit: Any, most: int, texts: Collection[Any] = ()) -> tuple[Any, list[Any] | None]:
     """Return a table without its column of labels, and the labels.
 
     Parameters
@@ -119,6 +122,8 @@ def with_units(X: Any, unit: Any, most: int) -> tuple[Any, list[Any] | None]:
         The name of a column of `X` (in an array its number), or labels.
     most : int
         Rows of one unit.
+    texts : collection of str, default=()
+        Columns to read as text from CSV files.
 
     Returns
     -------
@@ -127,7 +132,7 @@ def with_units(X: Any, unit: Any, most: int) -> tuple[Any, list[Any] | None]:
     labels : list or None
         Of a table in memory: for each row, None where it has none. `Counting` says which rows to keep.
     """
-    source = open_source(X)
+    source = open_source(X, texts=texts)
     if isinstance(source, RemoteTable):
         raise TypeError(
             "unit must be None where rows lie elsewhere, because they are summed there; keep at most max_rows_per_unit rows of each unit "

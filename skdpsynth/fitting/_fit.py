@@ -16,11 +16,13 @@ from skdpsynth.domain import (
     Container,
     Counting,
     Rows,
+    Schema,
     check_enough,
     check_length,
     has_private,
     made_up,
     open_numbers,
+    texts_of,
     with_units,
 )
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning
@@ -30,7 +32,7 @@ from skdpsynth.fitting._facts import Facts, Plan, check_useful
 from skdpsynth.fitting._levels import without_levels_share
 from skdpsynth.fitting._searched import REMARK, is_searched, words_of_search
 from skdpsynth.fitting._set_aside import kind_of_all, set_aside
-from skdpsynth.fitting._unit import check_rows_per_unit, unit_of
+from skdpsynth.fitting._unit import check_ignored, check_rows_per_unit, unit_of
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEEDED,
@@ -92,7 +94,11 @@ class PrivateEstimator(BaseEstimator):
 
     @abstractmethod
     def _release(self, rows: Any, plan: Any, budget: Budget) -> None:
-        """Release what the mechanism releases of the rows, and set the fitted attributes."""
+        """Release what the mechanism releases of the rows, and set the fitted attributes.
+
+        How much is spent in epsilon, and how much in rho, must follow from the plan and not from what came out: so the account of a fit
+        takes both by turns.
+        """
 
     @final
     def fit(self, X: Any, y: Any = None, unit: Any = None) -> Any:
@@ -116,8 +122,7 @@ class PrivateEstimator(BaseEstimator):
         -------
         self : object
         """
-        if isinstance(y, str):
-            raise ValueError(f"y is ignored and must not name a column, got {shown(y)}; for whose row each is, say unit={y!r}.")
+        check_ignored(y)
         with lock_of(self):
             for message, category in self._fit(X, unit=unit):
                 warn(message, category)
@@ -174,6 +179,7 @@ class PrivateEstimator(BaseEstimator):
             replace(facts, n_samples=self.n_samples_).warn_if_delta_is_large()
         if not self._keeps_budget_open:
             budget.accountant.close()
+        budget.accountant._planned = False  # nobody planned what its owner, or who reopens a record of it, charges from now on
         # A part keeps a record of its own: the ledger of a stream folds what is past.
         self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
         return facts.told
@@ -213,7 +219,7 @@ class PrivateEstimator(BaseEstimator):
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
-        X, labels = (X, None) if unit is None else with_units(X, unit, self._rows_per_unit)
+        X, labels = (X, None) if unit is None else with_units(X, unit, self._rows_per_unit, self._texts)
         rows, more = self._read(X)
         if labels is not None:
             check_length(labels, rows.n_samples)
@@ -227,6 +233,12 @@ class PrivateEstimator(BaseEstimator):
     def _first_rows(self, labels: Any) -> np.ndarray:
         """Return which rows in memory count: the first ones of each unit."""
         return Counting(self._rows_per_unit).kept(labels)
+
+    @property
+    def _texts(self) -> list[Any]:
+        """The columns whose levels a schema says are words."""
+        schema = getattr(self, "schema", None)
+        return [] if schema is None else texts_of(Schema.of(schema))
 
     @property
     def _rows_per_unit(self) -> int:

@@ -8,6 +8,12 @@ from skdpsynth.fitting._facts import check_useful_rows
 from skdpsynth.privacy import PrivacyAccountant, Unit
 
 
+def check_ignored(y: Any) -> None:
+    """Refuse the name of a column as `y`, which nobody reads: it would be a promise to rows that was meant for people."""
+    if isinstance(y, str):
+        raise ValueError(f"y is ignored and must not name a column, got {shown(y)}; for whose row each is, say unit={y!r}.")
+
+
 def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:
     """Refuse what is no number of rows of a unit, or one for whose noise 64 bits are too few."""
     if not is_whole(n_rows, 1):

@@ -347,7 +347,7 @@ class PrivateSearchCV(PrivateEstimator):
         y : None
             Ignored.
         """
-        return self.fit(X).transform(X)
+        return self.fit(X, y).transform(X)
 
     @available_if(_has("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:

@@ -34,7 +34,7 @@ class AttackRisk:
     neighboring : {"replace_one", "add_or_remove_one"}
         What the attacker must tell apart.
     unit : str or None
-        Whom the attack is on: "patient_id, at most 5 rows". None: one row.
+        Whom the attack is on: "patient_id, at most 5 rows", or "row that is alone of its unit". None: one row.
     """
 
     fpr: float

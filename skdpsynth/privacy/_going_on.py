@@ -134,13 +134,15 @@ def _charged_again(ledger: LedgerFile, line: LedgerEntry) -> int:
         return ledger.append(line, *budget).id
     except Refused as error:
         refused = error
-    raise refusal(line, refused.spent, refused.needed, budget)
+    raise refusal(line, refused.spent, refused.needed, budget, refused.in_rho)
 
 
 def _budget_of(ledger: LedgerFile, account: int | None) -> tuple[Amount, Fraction]:
     if account is None:
         return ledger.promise[0], ledger.promise[1]
     loss = _own_entry(ledger, account).loss
+    if loss.rho is not None:
+        return math.inf, Fraction(1, 2)  # it is held to the rho that it was charged for, whatever that converts to
     return (math.inf if loss.is_infinite else loss.epsilon), loss.delta
 
 

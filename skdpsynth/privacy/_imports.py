@@ -24,17 +24,20 @@ def take_in(mine: AnyLedger, account: int | None, other: Ledger, of: int | None,
     Members of a group that are new but have, by their name, a loss here that is at least theirs there are lines that others were folded
     into: what they stand for was taken in already.
 
+    The losses of a record may be in rho and in epsilon by turns, as those of a fit, whose shares were fixed before: where none here is in
+    rho yet, they come in any order. After losses in rho they obey the rule of all that follows.
+
     Raises
     ------
     Refused
         With the entry that does not fit as its third argument.
     ValueError
-        If one of the ledgers is a copy that went on by itself.
+        If one of the ledgers is a copy that went on by itself, or it cannot be told because entries were folded into a sum.
     """
     root = None if of is None else _known(mine, _key(other, other_id=of))
     numbers: dict[int | None, int] = {of: root or 0}
     charged = not root  # else all of it was paid for by what this account belongs to
-    new = 0
+    new, planned = 0, not mine._sums_of(account).rho
     for entry in other.below(of):
         key, parent = entry.source or _key(other, entry.id), numbers[entry.part_of]
         known = _known(mine, key, entry)
@@ -47,17 +50,17 @@ def take_in(mine: AnyLedger, account: int | None, other: Ledger, of: int | None,
             mine._leave_out(key)
             continue
         if top and charged:
-            _check_room(mine, line, budget)
+            _check_room(mine, line, budget, planned)
         numbers[entry.id] = mine._add(line)
         new += 1
     return new
 
 
-def _check_room(mine: AnyLedger, line: LedgerEntry, budget: tuple[Amount, Fraction]) -> None:
+def _check_room(mine: AnyLedger, line: LedgerEntry, budget: tuple[Amount, Fraction], planned: bool) -> None:
     if line.loss.rho is not None and not budget[1] and not line.loss.is_infinite:
         raise ValueError(f"{shown(line.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
     try:
-        mine._check_room(line, *budget)
+        mine._check_room(line, *budget, planned)
     except Exception as error:
         error.entry = line  # type: ignore[attr-defined]
         raise
@@ -72,6 +75,11 @@ def _known(mine: AnyLedger, key: str, entry: LedgerEntry | None = None) -> int |
     origin, _, number = key.rpartition(":")
     here = (int(number) if int(number) <= mine._latest() else -1) if origin == mine.id else mine._entry_from(key)
     known = mine._entry(here) if here and here > 0 and entry is not None else None
+    if known is None and origin == mine.id and here != -1 and entry is not None:
+        raise ValueError(
+            f"The record has entry {number} of {origin}, which was folded into a sum here, so nobody can tell if it is the same; charge "
+            "what it spent with spend, unless it was charged here."
+        )
     if here == -1 or (known is not None and entry is not None and _facts(known) != _facts(entry)):
         raise ValueError(
             f"The record has another entry {number} of {origin} than this ledger, because one of them is a copy that went on by itself; "
@@ -81,7 +89,7 @@ def _known(mine: AnyLedger, key: str, entry: LedgerEntry | None = None) -> int |
 
 
 def _facts(entry: LedgerEntry) -> tuple[Any, ...]:
-    return entry.name, entry.loss, entry.time
+    return entry.name, entry.loss, entry.time, entry.process
 
 
 def _apart(group: str | None, other: Ledger, of: int | None) -> str | None:

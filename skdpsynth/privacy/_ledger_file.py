@@ -29,6 +29,7 @@ from skdpsynth.privacy._ledger_place import (
     SAID,
     Promise,
     beside,
+    check_not_mounted,
     check_same,
     checked_path,
     is_busy,
@@ -154,6 +155,7 @@ class LedgerFile(AnyLedger):
 
     def _connect(self) -> Any:
         self._place = place_of(self.path)
+        check_not_mounted(self.path)
         db = sqlite3.connect(f"{Path(self.path).as_uri()}?mode=rw", uri=True, timeout=0.25, isolation_level=None, check_same_thread=False)
         try:
             self._learn(db)

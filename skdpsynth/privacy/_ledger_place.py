@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import sqlite3
 import stat
 from contextlib import suppress
@@ -17,6 +18,7 @@ from skdpsynth.privacy._losses import Amount
 
 PATIENCE = 30.0  # seconds to wait while others write
 APPLICATION, FORMAT = 0x5CD9B0D6, 1
+_MOUNTS = "/proc/self/mountinfo"  # the fifth word of a line is where, with octal numbers for spaces
 SYNCHRONOUS = "full"  # less would lose charges in a power cut
 _TABLES = """
 create table about (name text primary key, value text not null) without rowid;
@@ -64,6 +66,7 @@ def checked_path(path: Any, name: str = "ledger") -> str:
     full = os.path.abspath(os.fspath(path))
     if "\0" in full:
         raise ValueError(f"{name} must be the path of a file, got {shown(path)}; leave the null character out.")
+    full = os.path.realpath(full) if os.path.exists(full) else full  # where SQLite keeps -wal
     if os.path.isdir(full):
         raise LedgerError(f"{full} is a folder; name a file in it, such as 'budget.db'.")
     if not os.path.isdir(os.path.dirname(full)):
@@ -91,11 +94,42 @@ def _mode(path: str) -> int:
 
 
 def place_of(path: str) -> tuple[int, int]:
+    """Return the device and inode of a ledger; raise if it has another name.
+
+    SQLite keeps ``-wal`` and ``-shm`` by name: programs that open one file by two names do not see each other, and lose charges.
+    """
     try:
         found = os.stat(path)
+        is_shared = found.st_nlink > 1 and all(_n_names(path) > 1 for _ in range(2))  # its maker may take the first name away meanwhile
     except OSError:
         raise LedgerError(f"{path} is not there any more, and nothing is drawn; put it back, or start anew.") from None
+    if is_shared:
+        raise LedgerError(
+            f"{path} has another name, a hard link, by which charges would be lost, and nothing is drawn; remove one of the names, or put "
+            "a copy in its place."
+        )
     return found.st_dev, found.st_ino
+
+
+def _n_names(path: str) -> int:
+    """Return how many names a file has, but for that by which it was made, and which nobody opens."""
+    found, folder, start = os.stat(path), os.path.dirname(path), f".{os.path.basename(path)}."
+    with os.scandir(folder) as names:
+        first = [name for name in names if name.name.startswith(start) and name.inode() == found.st_ino]
+    return found.st_nlink - len(first)
+
+
+def check_not_mounted(path: str) -> None:
+    """Refuse a file that is mounted by itself, as into a container: there its ``-wal`` is another than outside."""
+    try:
+        lines = Path(_MOUNTS).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # there is no such list but on Linux
+        return
+    if path in (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split(" ")[4]) for line in lines):
+        raise LedgerError(
+            f"{path} is mounted by itself, so that charges of those who have it elsewhere would be lost, and nothing is drawn; mount its "
+            "folder."
+        )
 
 
 def beside(path: str) -> tuple[int | None, ...]:
@@ -144,7 +178,8 @@ def make(path: str, promise: Promise, dataset: str | None) -> None:
         raise LedgerError(f"{path} cannot be made ({error.strerror}); choose a folder that may be written.") from None
     finally:
         for name in (beside, f"{beside}-wal", f"{beside}-shm"):
-            Path(name).unlink(missing_ok=True)
+            with suppress(OSError):  # not there, or where nothing may be removed
+                os.unlink(name)
 
 
 def _fill(path: str, promise: Promise, dataset: str | None) -> None:

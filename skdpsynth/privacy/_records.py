@@ -17,7 +17,7 @@ from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, Refused
 from skdpsynth.privacy._ledger_file import LedgerFile
 from skdpsynth.privacy._losses import Amount, check_delta
 from skdpsynth.privacy._presentation import frame_of, lines_of, noise_of, refusal
-from skdpsynth.privacy._unit import Unit, common_unit
+from skdpsynth.privacy._unit import ALONE, Unit, common_unit
 
 Place = tuple[str, str, int, int, int]
 """Where a checkpoint goes on: path and id of the ledger, account, its newest entry then, and the account that it was charged to first."""
@@ -92,8 +92,8 @@ class LedgerKeeper:
         Returns
         -------
         risk : AttackRisk
-            Its text says it in words, of the unit that all entries protect, or else of one row. Exact for pure losses and for those of
-            Gaussian noise alone; an upper bound where they are mixed.
+            Its text says it in words, of the unit that all entries protect, or else of a row that is alone of its unit. Exact for pure
+            losses and for those of Gaussian noise alone; an upper bound where they are mixed.
 
         Examples
         --------
@@ -168,17 +168,17 @@ class LedgerKeeper:
         ledger: Any = self._entries.snapshot(self._account)
         spent, spent_delta = ledger.total(self._account, self.delta)
         entries = ledger.entries(self._account)
-        unit, has_units = self._protects(entries), any(entry.unit for entry in entries)
-        row = "; protects one row, because not all entries protect the same unit" if has_units else ""
+        unit = self._protects(entries)
+        told = f"; protects one {unit}{', because not all entries protect the same unit' if unit == ALONE else ''}"
         return (
             f"<PrivacyAccountant ({'record' if self._closed else 'open'}): spent epsilon={float(spent):g} of {float(self.epsilon):g}, "
             f"delta={float(spent_delta):g} of {float(self.delta):g}, {self.neighboring}, {len(entries)} entries"
-            f"{row if unit is None else f'; protects one {unit}'}"
+            f"{'' if unit is None else told}"
             f"{'' if self.remark is None else f'; {self.remark}'}>"
         )
 
     def _protects(self, entries: Iterable[LedgerEntry]) -> str | None:
-        """Return the unit that all entries protect, in words; None: a row."""
+        """Return whom all entries protect, in words; None: a row."""
         units = [entry.unit for entry in entries]  # what was imported may protect another than the account does
         return common_unit(units or [None if self.unit is None else str(self.unit)])
 
@@ -222,7 +222,7 @@ class LedgerKeeper:
     def _copied(self, ledger: AnyLedger, *, closed: bool) -> Self:
         copy = object.__new__(type(self))
         own = {"_entries": ledger, "_closed": closed, "_process": os.getpid(), "_resumable": []}
-        vars(copy).update(vars(self), **own, _newest=None, _first=None, _place=None)
+        vars(copy).update(vars(self), **own, _newest=None, _first=None, _place=None, _planned=False)
         return copy
 
     def import_record(self, record: Any) -> int:
@@ -230,6 +230,10 @@ class LedgerKeeper:
 
         Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
         charged, or none. A group of the other ledger stays a group apart.
+
+        In which order entries of two ledgers came, nobody can check. The sum is right where what was charged here did not follow from
+        what had come out there, or all of both is pure. If it did, do not import: charge the whole budget of the other by `spend`,
+        before any loss in rho.
 
         Parameters
         ----------
@@ -244,7 +248,7 @@ class LedgerKeeper:
         Raises
         ------
         ValueError
-            If it counts under another relation, or went on as a copy of this ledger.
+            If it counts under another relation, or went on as a copy of this ledger, or that cannot be told.
         BudgetExceededError
             If it does not fit; then nothing of it is charged.
 

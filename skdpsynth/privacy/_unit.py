@@ -43,10 +43,18 @@ class Unit:
         return f"{self.name}, at most {self.rows} row{'s' * (self.rows > 1)}"
 
 
+ALONE = "row that is alone of its unit"
+
+
 def common_unit(units: Iterable[str | None]) -> str | None:
-    """Return the unit that all of some entries protect, in words; None if that is a row, which differing ones protect all the same."""
+    """Return whom all of some entries protect, in words; None: the row.
+
+    Where units differ, that is a row whose unit has no other: with it its unit comes, goes or is replaced. Of a unit with more rows than
+    count, one row that goes lets another count in its place: under "add_or_remove_one" two rows that count differ, and noise for one row
+    loses twice its epsilon.
+    """
     all_units = set(units)
-    return all_units.pop() if len(all_units) == 1 else None
+    return all_units.pop() if len(all_units) == 1 else ALONE
 
 
 def check_unit(unit: Unit | None, within: Unit | None = None) -> Unit | None:

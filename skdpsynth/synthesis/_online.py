@@ -12,7 +12,7 @@ from skdpsynth._checks import warn
 from skdpsynth._locks import lock_of
 from skdpsynth.domain import Counting, Rows, check_length, continue_numbers, with_units
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.fitting import Budget, Facts, Plan
+from skdpsynth.fitting import Budget, Facts, Plan, check_ignored
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_rng, checkpoint, going_on, is_durable, is_overtaken, mark, opened_accountant, watched
 from skdpsynth.statistics import RowCount, total
@@ -296,6 +296,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         -------
         self : OnlineSynthesizer
         """
+        check_ignored(y)
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
         with lock_of(self): return self._take(X, unit) or self  # fmt: skip  # noqa: E701
 

@@ -19,10 +19,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skdpsynth
-from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth import (
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.fitting import Facts, Plan, PrivateEstimator
-from skdpsynth.privacy import DiscreteLaplace
+from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss
 
 PACKAGE = Path(skdpsynth.__file__).parent
 FINAL = {"fit", "_fit", "_run", "_blank"}
@@ -429,3 +436,40 @@ def test_nothing_of_the_plan_or_the_budget_stays_on_the_object(estimator):
     assert "skdpsynth.privacy._accountant" in found  # it did look
     assert not {name for name in found if name.startswith("skdpsynth.fitting")}
     assert b"skdpsynth.fitting" not in pickle.dumps(fitted)
+
+
+# What follows a fit was planned by nobody.
+
+
+def streams_account(shared=None):
+    """Of a stream whose budget, with a delta, is open and not yet spent."""
+    stream = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(), epsilon=3.0, delta=1e-6, accountant=shared)
+    return stream.partial_fit(np.zeros((1, 2))).accountant_
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        streams_account,
+        lambda: streams_account(PrivacyAccountant(5, 1e-6)),
+        lambda: streams_account().record().reopened(),
+        lambda: pickle.loads(pickle.dumps(streams_account().record())).reopened(),
+    ],
+    ids=["own", "shared", "reopened", "pickled"],
+)
+def test_who_spends_from_the_account_of_a_stream_is_held_to_the_order_of_kinds(account):
+    """Else whoever holds a fitted stream could wait for the moment where Gaussian noise has told most."""
+    account = account()
+    account.spend(PrivacyLoss(rho=0.01, gaussian=True), name="moments")
+    before = account.spent
+    with pytest.raises(ValueError, match="may not follow losses in rho of another kind"):
+        account.spend(0.1, name="late")
+    assert account.spent == before
+
+
+def test_a_stream_with_a_delta_goes_on_after_the_order_is_kept():
+    stream = OnlineSynthesizer(synthesizer=LowDimSynthesizer(1), delta=1e-6, random_state=0)
+    for rows in np.array_split(np.random.default_rng(0).random((400, 4)), 4):
+        stream.partial_fit(rows)
+    assert len(stream.accountant_.ledger) > 1
+    assert stream.accountant_.spent == 1

@@ -3,7 +3,9 @@
 import copy
 import pickle
 import warnings
+from collections import Counter
 from importlib.util import find_spec
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -27,6 +29,7 @@ from skdpsynth import (
 )
 from skdpsynth.domain import Counting, Nominal, RemoteTable, _source
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
 from skdpsynth.testing._door import watched
 
@@ -209,6 +212,56 @@ def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_
     assert all(np.array_equal(*pair) for pair in zip(many, some, strict=True))
 
 
+def test_a_float_that_stands_for_several_whole_numbers_is_no_label():
+    ids = [2**53 + 1, 2**53, -(2**53) - 1, 2**53 - 1]
+    assert Counting(1).kept([float(each) for each in ids]).tolist() == [False, False, False, True]
+    assert Counting(1).kept(ids).tolist() == [True, True, True, True]
+    assert not Counting(1).kept([float("inf"), np.float32(2**60)]).any()
+    later = stream(max_rows_per_unit=1).partial_fit(X[:1], unit=[ids[0]])
+    later.partial_fit(X[:2], unit=pd.Series([ids[0], None]))  # pandas makes floats of them
+    assert later.n_samples_seen_ == 1
+
+
+def cells_that_count(rows, k):
+    kept = Counting(k).kept([label for label, _ in rows])
+    return Counter(cell for (_, cell), is_kept in zip(rows, kept, strict=True) if is_kept)
+
+
+def distance(first, second):
+    return sum((first - second).values()) + sum((second - first).values())
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brute_force(k):
+    """All tables of five rows of two people in two cells, every unit."""
+    for labels in product("ab", repeat=5):
+        for cells in product((0, 1), repeat=5):
+            rows = list(zip(labels, cells, strict=True))
+            counted = cells_that_count(rows, k)
+            assert distance(counted, cells_that_count([row for row in rows if row[0] != "a"], k)) <= k
+            replaced = [(label, 1 - cell) if label == "a" else (label, cell) for label, cell in rows]
+            assert distance(counted, cells_that_count(replaced, k)) <= 2 * k  # each of k rows leaves one cell, and comes to another
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_one_row_that_goes_may_move_two_that_count_so_a_sum_over_several_units_promises_to_rows_that_are_alone(k):
+    largest = {True: 0, False: 0}
+    for labels, cells in product(product("ab", repeat=4), product((0, 1), repeat=4)):
+        rows = list(zip(labels, cells, strict=True))
+        for place, (label, _) in enumerate(rows):
+            is_alone, moved = labels.count(label) == 1, cells_that_count(rows[:place] + rows[place + 1 :], k)
+            largest[is_alone] = max(largest[is_alone], distance(cells_that_count(rows, k), moved))
+    assert largest == {True: 1, False: 2}
+
+
+def test_codes_that_are_text_stay_text_in_csv_files_where_rows_have_units(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"who": LABELS, "code": np.where(X[:, 0] > 0.5, "01067", "10115")})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    fitted = LatentFactorSynthesizer({"code": Nominal(["01067", "10115"])}, max_rows_per_unit=K, random_state=0)
+    assert set(np.asarray(fitted.fit(tmp_path / "rows.csv", unit="who").sample(50)["code"])) <= {"01067", "10115"}
+
+
 def test_without_a_unit_nothing_changes():
     alone = sampled(PrivateMeasureMechanism(random_state=0).fit(X))
     assert np.array_equal(alone, sampled(PrivateMeasureMechanism(random_state=0).fit(X, unit=np.arange(N))))
@@ -252,6 +305,21 @@ REFUSED = {
     "lists": (X, [[31415]] * N, TypeError, "unit must hold labels that are numbers, words or times"),
     "elsewhere": (Elsewhere(np.empty((0, 2))), LABELS, TypeError, "unit must be None where rows lie elsewhere"),
 }
+
+
+WAYS_IN = {
+    "fit": lambda y: model().fit(FRAME, y),
+    "fit_transform": lambda y: PrivatePCA(1).fit_transform(FRAME, y),
+    "partial_fit": lambda y: stream().partial_fit(FRAME, y, unit="who"),
+    "partial_fit later": lambda y: stream().partial_fit(FRAME, unit="who").partial_fit(FRAME, y, unit="who"),
+    "search": lambda y: PrivateSearchCV(PrivatePCA(), {"n_components": [1]}, scoring="captured_variance").fit_transform(X, y),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_a_column_that_is_given_as_y_is_refused_by_every_way_in(way):
+    with pytest.raises(ValueError, match="y is ignored and must not name a column, got 'who'; for whose row each is, say unit='who'"):
+        WAYS_IN[way]("who")
 
 
 @pytest.mark.parametrize("case", REFUSED)

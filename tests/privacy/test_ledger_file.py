@@ -3,9 +3,11 @@
 import math
 import os
 import pickle
+import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss, SecureBits, _ledger_place
 from skdpsynth.privacy._ledger_text import entry_of, text_of, text_of_entry, thing_of
@@ -526,6 +528,73 @@ def test_an_old_copy_in_its_place_is_refused(path):
     refused(accountant, "another ledger, or an old copy, is in its place")
 
 
+@pytest.mark.parametrize("when", ["before", "while it is open"])
+def test_a_ledger_of_two_names_is_refused(path, when):
+    """Each name has a -wal of its own: programs that open both would write over each other's charges."""
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    if when == "before":
+        accountant._entries._disconnect()
+    other = path.with_name("other.db")
+    other.hardlink_to(path)
+    refused(accountant, "has another name, a hard link, by which charges would be lost, and nothing is drawn")
+    with pytest.raises(LedgerError, match="has another name"):
+        PrivacyAccountant.at(other)
+    other.unlink()
+    assert accountant.spent == Fraction(1, 4)
+
+
+def test_the_name_that_a_ledger_was_made_by_may_be_left(path):
+    """Its maker was killed before it took that away; nobody opens it."""
+    PrivacyAccountant(1, ledger=path)
+    path.with_name(f".{path.name}.{16 * '0'}").hardlink_to(path)
+    release(PrivacyAccountant.at(path))
+
+
+def test_processes_that_make_one_ledger_at_once_are_not_taken_for_two_names(tmp_path):
+    code = f"""
+from skdpsynth import PrivacyAccountant
+for i in range(40):
+    PrivacyAccountant(1, ledger={str(tmp_path)!r} + f"/{{i}}.db").spend(0.25, name="a")
+"""
+    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    assert [each.wait() for each in running] == [0, 0, 0]
+    assert all(PrivacyAccountant.at(tmp_path / f"{i}.db").spent == Fraction(3, 4) for i in range(40))
+
+
+def test_a_symbolic_link_leads_to_the_ledger(path, tmp_path):
+    accountant = PrivacyAccountant(1, ledger=path)
+    (tmp_path / "folder").mkdir()
+    link = tmp_path / "folder" / "link.db"
+    link.symlink_to(path)
+    release(PrivacyAccountant.at(link))
+    release(accountant)
+    assert accountant.spent == PrivacyAccountant(1, ledger=link).spent == Fraction(1, 2)
+
+
+def test_a_ledger_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "my folder").mkdir()
+    path = tmp_path / "my folder" / "budget.db"
+    accountant = PrivacyAccountant(1, ledger=path)
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"36 35 98:0 /x / rw - ext4 /dev/a rw\n37 36 98:0 /f {str(path).replace(' ', chr(92) + '040')} rw - ext4 /dev/a rw\n")
+    monkeypatch.setattr(_ledger_place, "_MOUNTS", str(mounts))
+    with pytest.raises(LedgerError, match=r"is mounted by itself, .* and nothing is drawn; mount its folder"):
+        PrivacyAccountant.at(path)
+    monkeypatch.setattr(_ledger_place, "_MOUNTS", str(tmp_path / "none"))
+    assert PrivacyAccountant.at(path).spent == accountant.spent == 0
+
+
+def test_where_nothing_may_be_written_no_ledger_is_made(path, monkeypatch):
+    def read_only(*arguments, **more):
+        raise OSError(30, "Read-only file system")
+
+    for name in ("open", "unlink"):
+        monkeypatch.setattr(_ledger_place.os, name, read_only)
+    with pytest.raises(LedgerError, match=r"budget.db cannot be made \(Read-only file system\); choose a folder that may be written"):
+        PrivacyAccountant(1, ledger=path)
+
+
 def test_a_read_only_ledger_is_refused(path):
     accountant = PrivacyAccountant(1, ledger=path)
     accountant._entries._db.execute("pragma query_only = on")
@@ -701,3 +770,27 @@ def test_a_ledger_knows_its_own_entries(receiver):
     release(receiver)
     assert receiver.import_record(receiver.record()) == 0
     assert receiver.spent == Fraction(1, 4)
+
+
+def test_a_copy_that_went_on_is_refused_though_entries_were_folded_since(path):
+    """The number of what the copy charged was that of a block here, which its window has left behind."""
+    ledger = PrivacyAccountant(3, ledger=path)
+    stream = OnlineSynthesizer(window=60, accountant=ledger, random_state=0).partial_fit(np.zeros((1, 1)))
+    copied = shutil.copy(path, path.with_name("copy.db"))
+    PrivacyAccountant.at(copied).spend(1.5, name="counts")
+    stream.partial_fit(np.zeros((400, 1)))
+    assert ledger._entries.entry(2) is None  # it was folded
+    with pytest.raises(ValueError, match=r"has entry 2 of ledger-.*, which was folded into a sum here"):
+        ledger.import_record(copied)
+    assert ledger.spent == 1
+
+
+def test_a_fit_of_several_kinds_is_charged_whatever_their_order(receiver):
+    rows = np.random.default_rng(0).random((500, 1)) @ np.ones((1, 4))
+    record = LowDimSynthesizer(1, delta=1e-7, random_state=0).fit(rows).accountant_
+    kinds = [entry.loss.rho is None for entry in record.ledger]
+    assert kinds == sorted(kinds)  # rho first, pure losses after it
+    assert receiver.import_record(record) > 0
+    assert receiver.spent < record.spent
+    with pytest.raises(ValueError, match="may not follow losses in rho"):
+        receiver.spend(0.1, name="late")

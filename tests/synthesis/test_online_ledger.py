@@ -37,6 +37,19 @@ def saved(tmp_path):
     return tmp_path / "stream.zip"
 
 
+def test_rows_that_are_replayed_in_a_budget_of_zcdp_are_charged_again_as_far_as_its_rho_goes(saved, path):
+    year = PrivacyAccountant(6, 1e-6, ledger=path).child(5, 1e-6, name="streams", rho="zcdp")
+    model = OnlineSynthesizer(epsilon=0.5, accountant=year).fit(X[:200])
+    model.save(saved)
+    model.partial_fit(X[200:])
+    for n in (2, 3):
+        load(saved).partial_fit(X[200:400])
+        assert [entry.loss.epsilon for entry in year.ledger] == [0.5] * n
+    with pytest.raises(BudgetExceededError, match="what was charged here holds no more"):
+        load(saved).partial_fit(X[200:400])
+    assert len(year.ledger) == 3
+
+
 def edges(stream):
     return [stop for _, stop, _ in stream._stream.blocks]
 
