@@ -1,18 +1,22 @@
 """Differentially private synthetic data and principal components, with the habits of scikit-learn."""
 
-import skdpsynth.federated
-import skdpsynth.model_selection  # noqa: F401  what both write must load
+from typing import TYPE_CHECKING, Any
+
+from skdpsynth._rooms import open_by
 from skdpsynth._version import __version__
-from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.persistence import load
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.synthesis import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivateMeasureMechanism,
-    SignedMeasureMechanism,
-)
+
+if TYPE_CHECKING:
+    from skdpsynth._progress import show_progress
+    from skdpsynth.decomposition import PrivatePCA
+    from skdpsynth.persistence import load
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.synthesis import (
+        LatentFactorSynthesizer,
+        LowDimSynthesizer,
+        OnlineSynthesizer,
+        PrivateMeasureMechanism,
+        SignedMeasureMechanism,
+    )
 
 __all__ = [
     "LatentFactorSynthesizer",
@@ -24,4 +28,45 @@ __all__ = [
     "SignedMeasureMechanism",
     "__version__",
     "load",
+    "show_progress",
 ]
+
+
+def _open() -> None:
+    """Import all rooms, those too whose classes only a saved file names, and take in what is public.
+
+    Numpy, scipy and scikit-learn take more than a second, which a program that asks for no name of ours, the help of the command line for
+    example, need not wait for (PEP 562).
+    """
+    import skdpsynth.federated
+    import skdpsynth.model_selection  # noqa: F401
+    from skdpsynth._progress import show_progress
+    from skdpsynth.decomposition import PrivatePCA
+    from skdpsynth.persistence import load
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.synthesis import (
+        LatentFactorSynthesizer,
+        LowDimSynthesizer,
+        OnlineSynthesizer,
+        PrivateMeasureMechanism,
+        SignedMeasureMechanism,
+    )
+
+    classes = (LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism)
+    public = (*classes, PrivatePCA, PrivacyAccountant, load, show_progress)
+    globals().update({thing.__name__: thing for thing in public})
+
+
+open_by(_open)
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("__"):
+        _open()
+        if name in globals():  # a room as well: imported, it is an attribute of the package
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

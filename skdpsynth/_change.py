@@ -30,6 +30,11 @@ class Change:
         The largest absolute change of one number.
     nuclear : Fraction or None
         Where the numbers are a symmetric matrix, listed whole: the sum of the absolute eigenvalues of its change.
+
+    See Also
+    --------
+    Query : Exact numbers with their change.
+    skdpsynth.privacy.mechanism : Noise and cost from a change.
     """
 
     relation: str
@@ -78,6 +83,11 @@ class Query:
     ----------
     values : int64 ndarray
     change : Change
+
+    See Also
+    --------
+    Change : How far one row moves the numbers.
+    Budget : Answers it.
     """
 
     values: np.ndarray

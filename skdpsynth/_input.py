@@ -5,6 +5,7 @@ On the ground floor, because checks for scikit-learn, the rooms of public facts 
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -55,6 +56,23 @@ def native(X: Any) -> Any:
 
         return pa.Table.from_batches([X])
     return X
+
+
+def frame_of(columns: dict[Any, list[Any]], what: str) -> Any:
+    """Return columns with names as a data frame of pandas or polars or a table of pyarrow, whichever is installed first."""
+    with suppress(ImportError):
+        import pandas as pd
+
+        return pd.DataFrame(columns)
+    with suppress(ImportError):
+        import polars as pl
+
+        return pl.DataFrame(columns)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(f"{what}: pip install pandas; or number the columns.") from None
+    return pa.table(columns)
 
 
 def check_table(X: Any, name: str = "X") -> None:

@@ -11,12 +11,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._checks import shown
+from skdpsynth._rooms import open_rooms
 
 DTYPES = "biuf"
 _LONGEST = 4000  # characters of a fraction
 
 _CLASSES: dict[str, type] = {}  # name in a file -> class that says that it may be saved
 _Class = TypeVar("_Class", bound=type)
+_NOT_SAVED = {"_sklearn_version", "_skl_callbacks"}
 
 
 def savable(cls: _Class) -> _Class:
@@ -43,6 +45,11 @@ def savable(cls: _Class) -> _Class:
     ------
     TypeError
         If `cls` is no such class, or another of the same name in this package is marked.
+
+    See Also
+    --------
+    skdpsynth.persistence.save : Write an object to a file.
+    skdpsynth.load : Read it.
 
     Examples
     --------
@@ -83,7 +90,9 @@ def is_savable(cls: type) -> bool:
 
 
 def _class_of(name: Any) -> type:
-    """Return the marked class of this name; nothing is imported to find it."""
+    """Return the marked class of this name; nothing that the file names is imported to find it."""
+    if isinstance(name, str) and "." not in name and name not in _CLASSES:
+        open_rooms()  # it may be one of ours: all rooms are imported, whichever it is, and none by a name in the file
     cls = _CLASSES.get(name) if isinstance(name, str) else None
     if cls is not None:
         return cls
@@ -183,7 +192,7 @@ def _state_of(thing: Any, where: str) -> dict[str, Any]:
     state = thing.__getstate__()
     if not isinstance(state, dict | None) or not all(isinstance(key, str) for key in state or ()):
         raise TypeError(f"{where} has a state that cannot be saved; __getstate__ must return a dict of attributes by name.")
-    state = {key: value for key, value in (state or {}).items() if key != "_sklearn_version"}
+    state = {key: value for key, value in (state or {}).items() if key not in _NOT_SAVED}
     hidden = _shadows(type(thing), state)
     if hidden:
         raise TypeError(f"{where}.{hidden[0]} cannot be saved, because {type(thing).__name__} defines that name; use another.")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
+from skdpsynth._progress import in_this_context
+
 
 def do_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None:
     """Call all jobs, `n_jobs` at a time; few of them are taken from the iterable before they are needed.
@@ -29,7 +31,7 @@ def do_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for job in chain(begun, jobs):
-                waiting.append(pool.submit(_quietly, job))
+                waiting.append(pool.submit(_quietly, in_this_context(job)))
                 if len(waiting) > 2 * n_threads:
                     waiting.popleft().result()
             while waiting:

@@ -15,6 +15,10 @@ class BudgetExceededError(ValueError):
         The epsilon asked for (of a loss in rho: the epsilon it would add at the accountant's delta).
     remaining : Fraction or float
         The epsilon that was left.
+
+    See Also
+    --------
+    PrivacyAccountant : Raises it before it draws.
     """
 
     def __init__(self, message: str, requested: Fraction | float | None = None, remaining: Fraction | float | None = None) -> None:
@@ -27,20 +31,46 @@ class BudgetExceededError(ValueError):
 
 
 class BoundsWarning(UserWarning):
-    """Columns of integers are left with bounds of 0 and 1, between which there are only these two. It follows from dtypes alone."""
+    """Columns of integers are left with bounds of 0 and 1, between which there are only these two. It follows from dtypes alone.
+
+    See Also
+    --------
+    Box : Bounds of numbers.
+    Schema : Bounds of each column.
+    """
 
 
 class BudgetWarning(UserWarning):
-    """The budget that was asked for promises little (a large epsilon or delta), or a small delta would buy far less noise."""
+    """The budget that was asked for promises little (a large epsilon or delta), or a small delta would buy far less noise.
+
+    See Also
+    --------
+    skdpsynth.model_selection.plan : What an epsilon would give.
+    """
 
 
 class InsecureRandomnessWarning(UserWarning):
-    """Noise follows a seed, so whoever knows the seed can subtract it: good for tests, never for a release."""
+    """Noise follows a seed, so whoever knows the seed can subtract it: good for tests, never for a release.
+
+    See Also
+    --------
+    skdpsynth.privacy.check_rng : Gives it.
+    """
 
 
 class SmallSampleWarning(UserWarning):
-    """The public numbers (rows, epsilon, features) say that noise will dominate what is released."""
+    """The public numbers (rows, epsilon, features) say that noise will dominate what is released.
+
+    See Also
+    --------
+    skdpsynth.model_selection.plan : What so many rows would give.
+    """
 
 
 class LedgerError(OSError, ValueError):
-    """The file of a ledger cannot be used; nothing was drawn."""
+    """The file of a ledger cannot be used; nothing was drawn.
+
+    See Also
+    --------
+    PrivacyAccountant : Keeps the ledger.
+    """

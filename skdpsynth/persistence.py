@@ -48,6 +48,11 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     ------
     TypeError
         If its class, or that of a parameter such as a partition of the caller's own, is not marked with `savable`.
+
+    See Also
+    --------
+    skdpsynth.load : Read the file.
+    skdpsynth.persistence.to_bytes : The same in memory.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -66,6 +71,11 @@ def to_bytes(thing: Any) -> bytes:
     Returns
     -------
     data : bytes
+
+    See Also
+    --------
+    skdpsynth.persistence.from_bytes : The way back.
+    skdpsynth.persistence.save : Write a file.
     """
     file = io.BytesIO()
     _write(file, _members_of(thing))
@@ -105,6 +115,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     MemoryError
         If what it holds does not fit into memory.
 
+    See Also
+    --------
+    skdpsynth.persistence.save : Write the file.
+    skdpsynth.persistence.from_bytes : Read from memory.
+    skdpsynth.persistence.savable : Let a class of your own be saved.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -138,6 +154,11 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     ------
     ValueError
         If these are no such bytes, or hold a class that no imported module has marked.
+
+    See Also
+    --------
+    skdpsynth.persistence.to_bytes : The way there.
+    skdpsynth.load : Read a file.
     """
     return _read_file(io.BytesIO(data), len(data), name, "to_bytes")
 

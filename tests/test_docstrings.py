@@ -87,7 +87,22 @@ def defaults(thing):
 
 
 CALLABLES = callables()
-each = pytest.mark.parametrize("thing", CALLABLES.values(), ids=CALLABLES)
+
+
+def each(law):
+    """Decorate a law of a docstring: one test holds all of them to it, because to set up a test for each took longer than the law."""
+
+    def test():
+        broken = {}
+        for name, thing in CALLABLES.items():
+            try:
+                law(thing)
+            except AssertionError as error:
+                broken[name] = str(error)
+        assert broken == {}
+
+    test.__name__, test.__doc__ = law.__name__, law.__doc__
+    return test
 
 
 def test_walk_finds_the_estimators_the_functions_and_their_methods():
@@ -112,7 +127,7 @@ def test_docstring_documents_every_parameter_and_invents_none(thing):
     elif inspect.isclass(thing) and entries(thing, "Parameters") is None:
         assert expected <= set(documented)
     else:
-        assert set(documented) == expected
+        assert {name for name in documented if not name.startswith("*")} == expected
 
 
 def stated_defaults(thing):
@@ -138,7 +153,7 @@ def test_every_docstring_starts_with_one_sentence(thing):
     assert first.endswith(".")
 
 
-PAGES = ["federated", "internet_scale", "large_data", "private_facts", "schemas", "sharp_edges", "tables"]
+PAGES = ["federated", "internet_scale", "large_data", "plots", "private_facts", "schemas", "sharp_edges", "tables"]
 
 
 @pytest.mark.parametrize("page", [*(f"docs/{name}.md" for name in PAGES), "README.md", "CHANGELOG.md"])

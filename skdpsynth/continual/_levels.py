@@ -38,6 +38,11 @@ class InhomogeneousCounter:
     name : str, default="InhomogeneousCounter"
         For the ledger.
 
+    See Also
+    --------
+    OnlineSynthesizer : Counts with it in its published form.
+    SparseCounter : What counts within a level by default.
+
     Notes
     -----
     *Privacy.* What arrives in a level is counted by that level's counter, at the level's epsilon, and nowhere else.

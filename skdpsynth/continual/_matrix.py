@@ -69,6 +69,11 @@ class HonakerCounter(_StepByStep):
     n_steps : int
         Time steps so far.
 
+    See Also
+    --------
+    BinaryCounter : The same noise without the refinement.
+    KaryCounter : Less error for pure budgets.
+
     Notes
     -----
     *Privacy.* Releases the noisy count of every block of the binary mechanism; the estimate is a function of those. Its variance is
@@ -162,6 +167,11 @@ class SquareRootCounter(_StepByStep):
         Released counts so far.
     n_steps : int
         Time steps so far.
+
+    See Also
+    --------
+    KaryCounter : For pure budgets.
+    HonakerCounter : For long horizons.
 
     Notes
     -----

@@ -46,6 +46,11 @@ class SparseCounter(ContinualCounter):
     threshold : float
         9 log(horizon) / e with e = epsilon / sensitivity: what a segment holds before it is closed, about.
 
+    See Also
+    --------
+    KaryCounter : For streams in which much happens.
+    InhomogeneousCounter : Counts over levels of time.
+
     Notes
     -----
     *Privacy.* Let a cell's count change by one at one time, and e be the cost for that. Half of e pays for the segments, half for a

@@ -120,6 +120,11 @@ class BinaryCounter(TreeCounter):
     n_steps : int
         Time steps so far.
 
+    See Also
+    --------
+    KaryCounter : Less error for pure budgets.
+    HonakerCounter : The same noise, with estimates that use all blocks.
+
     Notes
     -----
     *Privacy.* Pure epsilon, also when the stream reacts to what was released. A step is in one block of each of L =
@@ -181,6 +186,12 @@ class KaryCounter(TreeCounter):
         Released counts so far.
     n_steps : int
         Time steps so far.
+
+    See Also
+    --------
+    BinaryCounter : Goes on from a copy without a new tree.
+    SquareRootCounter : The least error where delta is above 0.
+    SparseCounter : For streams in which little happens.
 
     Notes
     -----

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_inside, is_real, is_whole, shown
+from skdpsynth._hints import hinted
 from skdpsynth.decomposition._components import PrincipalComponents, kept_dtype
 from skdpsynth.decomposition._location import shrunken
 from skdpsynth.decomposition._steps import Steps, steps_of
@@ -116,6 +117,12 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         If epsilon is above 20, delta above one over the number of rows, or delta 0 where one of 1e-6 would make the noise at least three
         times smaller (from some fifty features on).
 
+    See Also
+    --------
+    LowDimSynthesizer : Synthetic rows from private directions.
+    skdpsynth.metrics.captured_variance_ratio : How much of the variance directions capture.
+    sklearn.decomposition.PCA : The same without privacy.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private ((epsilon, delta) with Gaussian noise) with respect to `neighboring`; every
@@ -166,6 +173,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     (20000, 1)
     """
 
+    @hinted
     def __init__(
         self,
         n_components: Any = None,

@@ -40,6 +40,7 @@ from skdpsynth.domain._opening import continue_table as continue_table
 from skdpsynth.domain._opening import gathered as gathered
 from skdpsynth.domain._opening import open_columns as open_columns
 from skdpsynth.domain._opening import open_numbers as open_numbers
+from skdpsynth.domain._opening import schema_of_box as schema_of_box
 from skdpsynth.domain._opening import start_table as start_table
 from skdpsynth.domain._parts import joined as joined
 from skdpsynth.domain._parts import regrouped as regrouped

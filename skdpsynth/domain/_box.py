@@ -18,7 +18,7 @@ _WIDEST = 990  # widths lie between 2**-990 and 2**990
 
 
 @savable
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Box:
     """A public box, the product of ``[low_i, high_i]`` over the features, with a grid of 2**bits steps a side.
 
@@ -38,6 +38,11 @@ class Box:
     ------
     ValueError
         If the bounds are not finite, not ordered, or too far apart or too close for floating point.
+
+    See Also
+    --------
+    BinaryPartition : Cells of a box.
+    Lattice : Equal parts of a box.
 
     Examples
     --------
@@ -65,6 +70,10 @@ class Box:
         for name, value in (("low", low), ("high", high), ("whole", whole)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        sides = f"low={self.low.tolist()}, high={self.high.tolist()}" if len(self.low) <= 3 else f"n_features={len(self.low)}"
+        return f"Box({sides}, bits={self.bits})"
 
     @classmethod
     def from_bounds(

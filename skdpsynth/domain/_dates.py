@@ -109,6 +109,11 @@ class Date(Times):
     ValueError
         If the bounds are not two dates in order.
 
+    See Also
+    --------
+    DateTime : A column of times.
+    Schema : All columns of a table.
+
     Examples
     --------
     >>> from skdpsynth.domain import Date
@@ -137,17 +142,22 @@ class DateTime(Times):
     low, high : datetime, str in ISO format, datetime64 or Timestamp, default=None
         Public bounds, ``low < high``. Times outside are clipped. A bound without a time of day is midnight. Bounds with a time zone are
         for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
-    resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
-        The unit in which times are counted. The coarser, the less is lost to noise.
     nullable : bool, default=False
         Whether cells may be missing. If not, one that is missing, or no time, counts as the midpoint.
     bounds : {None, "private", "open"}, default=None
         In place of `low` and `high`: see `Continuous`.
+    resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
+        The unit in which times are counted. The coarser, the less is lost to noise.
 
     Raises
     ------
     ValueError
         If the bounds are not two times in order, both with a zone or both without, or `resolution` is none of those.
+
+    See Also
+    --------
+    Date : A column of dates.
+    Schema : All columns of a table.
 
     Examples
     --------

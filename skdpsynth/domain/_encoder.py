@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth._links import Documented
 from skdpsynth._sklearn import check_names, check_points
 from skdpsynth.domain._kinds import Continuous, Nominal
 from skdpsynth.domain._opening import continue_table, gathered, start_table
@@ -18,7 +19,7 @@ _MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
 
 
 @savable
-class MixedTypeEncoder(TransformerMixin, BaseEstimator):
+class MixedTypeEncoder(TransformerMixin, Documented, BaseEstimator):
     """Map a mixed table to points of the cube [0, 1]^d and back, by its public schema alone.
 
     For tools that want numbers: distances between rows of mixed tables, classifiers trained on synthetic rows, principal components. A
@@ -52,6 +53,11 @@ class MixedTypeEncoder(TransformerMixin, BaseEstimator):
         If `schema` is wrong or does not fit the columns; cells never raise.
     TypeError
         If a dtype cannot hold what `schema` says.
+
+    See Also
+    --------
+    Schema : What it maps by.
+    LatentFactorSynthesizer : Synthesizes mixed tables without it.
 
     Notes
     -----

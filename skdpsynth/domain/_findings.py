@@ -53,6 +53,11 @@ class Findings:
     n_samples : int
     findings : tuple of Finding
         With column, problem, rows, share and told.
+
+    See Also
+    --------
+    Schema.check : Makes it.
+    Schema.skeleton : A schema to fill in.
     """
 
     def __init__(self, n_samples: int, findings: tuple[Finding, ...]) -> None:
@@ -162,7 +167,9 @@ def _missing(column: Any) -> np.ndarray:
 def _of_numbers(column: Any, kind: Continuous, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
     x = numbers_of(column)
     yield "no number", np.isnan(x) & ~missing, "they count as missing; convert the column."
-    yield "clipped", (x < kind.low) | (x > kind.high), f"outside the bounds ({kind.low}, {kind.high})."
+    # Floats of 32 bits meet a bound in the nearest one, which may lie just beyond it.
+    outside = ((x < kind.low) & (x != np.float32(kind.low))) | ((x > kind.high) & (x != np.float32(kind.high)))
+    yield "clipped", outside, f"outside the bounds ({kind.low}, {kind.high})."
     if kind.integer:
         yield "not whole", ~np.isnan(x) & (x != np.rint(x)), "they are rounded; set integer=False if they should not be."
     yield from _constant(x[~np.isnan(x)])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._notebook import listed_short
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
@@ -92,6 +93,12 @@ class Continuous(Bounded):
     ValueError
         If the bounds are not two finite numbers in order, or not whole where `integer` is true.
 
+    See Also
+    --------
+    Date : A column of dates.
+    Ordinal : A column of few numbers, or of words in order.
+    Schema : All columns of a table.
+
     Examples
     --------
     >>> from skdpsynth.domain import Continuous
@@ -147,7 +154,7 @@ def pair(low: Any, high: Any) -> str:
     return f"({shown(low)}, {shown(high)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Levels(Kind):
     levels: Any
     nullable: bool = field(default=False, kw_only=True)
@@ -169,6 +176,10 @@ class _Levels(Kind):
         if len(set(levels)) < len(levels):
             raise ValueError(f"levels must be distinct, but {shown(first_twice(levels))} occurs twice (1, 1.0 and True are equal).")
         object.__setattr__(self, "levels", levels)
+
+    def __repr__(self) -> str:
+        levels = listed_short(self.levels) if self.unstated is None else repr(self.levels)
+        return f"{type(self).__name__}(levels={levels}, nullable={self.nullable!r})"
 
     @property
     def unstated(self) -> str | None:
@@ -210,6 +221,12 @@ class Nominal(_Levels):
     ------
     ValueError
         If there are fewer than two levels, or equal ones, or `groups` does not fit them.
+
+    See Also
+    --------
+    Ordinal : Categories in order.
+    Text : A column that is not synthesized.
+    Schema : All columns of a table.
 
     Examples
     --------
@@ -273,6 +290,12 @@ class Ordinal(_Levels):
     ------
     ValueError
         If there are fewer than two levels, or equal ones.
+
+    See Also
+    --------
+    Nominal : Categories without an order.
+    Continuous : A column of numbers.
+    Schema : All columns of a table.
 
     Examples
     --------

@@ -29,6 +29,11 @@ class Identifier(Kind):
     ValueError
         If `labels` is neither True, False nor a word.
 
+    See Also
+    --------
+    Text : A column that is left out.
+    Schema : All columns of a table.
+
     Examples
     --------
     >>> from skdpsynth.domain import Identifier, Schema
@@ -73,6 +78,12 @@ class Text(Kind):
 
     Every fit refuses it, because text about people cannot be learned from counts: drop the column, or say `Identifier` to leave it out
     of samples. Metrics leave it out.
+
+    See Also
+    --------
+    Identifier : A column that says who a row is about.
+    Nominal : A column of categories.
+    Schema : All columns of a table.
 
     Examples
     --------

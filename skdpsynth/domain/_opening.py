@@ -242,7 +242,7 @@ def _start_numbers(estimator: Any, head: Any, source: Any, least: int, n_jobs: A
         table = MixedTable("numpy", tuple(range(n_features)), (container.dtypes[0].str,) * n_features)
     else:
         table, _ = read_table(head)
-    kinds = dict(_schema_of(box, table.columns))
+    kinds = dict(schema_of_box(box, table.columns))
     for column in columns:
         kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
     table = table.match(Schema(kinds), buys)
@@ -276,9 +276,10 @@ def _check_width(n_columns: int, wanted: int) -> None:
         raise ValueError(f"X must have {wanted} columns in every chunk, got one of {n_columns}; read the same columns everywhere.")
 
 
-def _schema_of(box: Box, names: tuple) -> Schema:
-    """The schema of numbers in a box."""
+def schema_of_box(box: Box, names: Any) -> Schema:
+    """Return the schema of numbers in a box; names of None are column numbers."""
     kinds = {}
+    names = range(box.n_features) if names is None else names
     for name, low, high, whole in zip(names, box.low.tolist(), box.high.tolist(), box.whole.tolist(), strict=True):
         whole = whole and low.is_integer() and high.is_integer() and max(abs(low), abs(high)) <= 2**53
         kinds[name] = Continuous(low, high, integer=whole)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpsynth._checks import shown
+from skdpsynth._notebook import small_table
 from skdpsynth.domain._forms import kind_of
 from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
 from skdpsynth.domain._kinds import listed
@@ -13,6 +14,8 @@ from skdpsynth.domain._left_out import Identifier
 from skdpsynth.domain._schema_files import columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
 from skdpsynth.domain._skeleton import skeleton_of
 from skdpsynth.persistence import savable
+
+_MOST_SHOWN = 50  # columns
 
 
 @savable
@@ -32,6 +35,13 @@ class Schema(Mapping):
     ------
     ValueError
         If a column has no such kind; the message names it.
+
+    See Also
+    --------
+    Continuous : A column of numbers.
+    Nominal : A column of categories.
+    Findings : What `check` returns.
+    LatentFactorSynthesizer : Synthesizes tables of a schema.
 
     Examples
     --------
@@ -78,7 +88,17 @@ class Schema(Mapping):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        return f"Schema({self._columns!r})"
+        if len(self) <= _MOST_SHOWN:
+            return f"Schema({self._columns!r})"
+        first = ", ".join(f"{name!r}: {self._columns[name]!r}" for name in list(self)[:_MOST_SHOWN])
+        return f"Schema({{{first}, ... {len(self)} columns}})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, kind) for name, kind in self._columns.items()]
+        more = f"The first {_MOST_SHOWN} of {len(self)} columns." if len(self) > _MOST_SHOWN else ""
+        return small_table(
+            f"Schema of {len(self)} columns", rows[:_MOST_SHOWN], "schemas.html", heads=("column", "public facts"), more=more
+        )
 
     @property
     def coded(self) -> "Schema":

@@ -153,7 +153,10 @@ _HEAD = """\
 #       identifier (left out of samples; labels: true makes new ones); text (drop it from the table).
 # nullable: true where cells may be missing.
 """
-_OPEN = "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
+_OPEN = (
+    "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
+    "# Check names and kinds: those of a CSV file were guessed from its first rows.\n"
+)
 _EXAMPLES = {
     "continuous": "[low, high], such as [0, 120]",
     "date": "[low, high], such as [2015-01-01, 2024-12-31]",

@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 
 from skdpsynth._checks import shown
 from skdpsynth._input import is_pandas, library_of
+from skdpsynth._progress import reading
 from skdpsynth.domain._form import Form
 from skdpsynth.domain._remote import RemoteTable
 
@@ -96,13 +97,14 @@ class Source(ABC):
     def _checked(self, tables: Any) -> Generator[Any, None, None]:
         self.check_unchanged()
         n_rows = 0
-        with closing(tables):
+        with closing(tables), reading(f"reading {self._name}") as progress:
             for number, table in enumerate(tables, start=1):
                 self._form.check(table, f"chunk {number}", self._name)
                 for chunk in self._form.parts(table, self._at_once):
                     n_rows += chunk.shape[0]
                     self._check_length(n_rows, is_over=False)
                     yield chunk
+                    progress.step()
         self.check_unchanged()
         self.check_length(n_rows)
 

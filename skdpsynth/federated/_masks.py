@@ -32,6 +32,11 @@ class Masks:
     ValueError
         If a key is no 32 bytes, or two are equal.
 
+    See Also
+    --------
+    Site : Sends sums under masks.
+    Sites : Adds them up, so that the masks cancel.
+
     Notes
     -----
     *What is hidden.* Let H be sites that keep to the rules and whose keys nobody else knows, at least two. Take their pads as random.

@@ -60,6 +60,11 @@ class PartialSums(RemoteTable):
     ValueError
         If the model asks for more than one sum, or for one that depends on a number of rows that is not given.
 
+    See Also
+    --------
+    RemoteRows : Sums from elsewhere, asked one after the other.
+    Question : What is asked of the chunks.
+
     Notes
     -----
     *Privacy.* The sums are exact, so this object, its pickle and its file are as secret as the rows, until the model is fitted: noise is

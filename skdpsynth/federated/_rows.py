@@ -27,6 +27,12 @@ class RemoteRows(RemoteTable):
     n_samples : int, default=None
         The number of rows, if it is known. None, and always under "add_or_remove_one": the first question asks for it.
 
+    See Also
+    --------
+    Sites : Sums over several sites.
+    PartialSums : Sums of chunks that pass by once.
+    Question : What is asked of the table.
+
     Notes
     -----
     *Privacy.* Answers are exact: whoever sees one sees what a row adds to it. The noise is drawn where the fit runs, once, after the rows

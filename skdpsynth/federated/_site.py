@@ -45,6 +45,12 @@ class Site:
     TypeError, ValueError
         If `X` is no table, or does not fit what was agreed on.
 
+    See Also
+    --------
+    Sites : Several of them, for `fit`.
+    Masks : Hide what a site sends.
+    Question : What a site is asked.
+
     Notes
     -----
     *What leaves.* The answer to a question is one number of 64 bits for each sum that is asked for, and one more by which it is seen

@@ -30,6 +30,12 @@ class Sites(RemoteTable):
     n_samples : int, default=None
         The number of rows at all sites, if it is known. None, and always under "add_or_remove_one": the first question asks for it.
 
+    See Also
+    --------
+    Site : One of them.
+    Masks : Hide what each site sends.
+    RemoteRows : Sums from elsewhere.
+
     Notes
     -----
     *Who learns what.* Whoever runs the fit (the coordinator) sees the **exact** sum over all sites for each question, and adds noise

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Query
+from skdpsynth._progress import task
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.privacy import Discovery, DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism
 from skdpsynth.statistics import RowCount
@@ -30,6 +31,12 @@ class Budget:
     ----------
     relation : str
         Which tables are neighbours.
+
+    See Also
+    --------
+    PrivacyAccountant : What it charges.
+    Query : What it answers.
+    skdpsynth.privacy.mechanism : What it answers with.
     """
 
     def __init__(self, accountant: PrivacyAccountant, rng: RandomBits, told: list | None = None) -> None:
@@ -86,7 +93,9 @@ class Budget:
         """
         if query.change != chosen.change:
             raise ValueError(f"The noise of {name!r} was made for {chosen.change}, but the query has {query.change}; plan it anew.")
-        return self.accountant.release(query.values, chosen.noise, self.rng.child(name), name=name, loss=chosen.loss, change=chosen.change)
+        with task(name, total=0):
+            rng = self.rng.child(name)
+            return self.accountant.release(query.values, chosen.noise, rng, name=name, loss=chosen.loss, change=chosen.change)
 
     def discover(self, tables: Sequence[Mapping[Any, int]], chosen: Discovery, name: str) -> list[list[Any]]:
         """Charge the loss of a discovery, and return which levels enough rows have; their number alone is private before.

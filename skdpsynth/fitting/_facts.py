@@ -48,6 +48,11 @@ class Facts:
         Expected absolute error of `n_samples`; 0 where it is public.
     told : list of (str, type)
         Warnings for the caller.
+
+    See Also
+    --------
+    Plan : What is decided from them.
+    PrivateEstimator : Hands them to `_plan`.
     """
 
     epsilon: Any
@@ -148,6 +153,11 @@ class Plan:
     spends_delta : bool
         Whether the delta of the budget is needed: `Mechanism.spends_delta` tells of one release. Where the number of rows is private
         the plan is made twice, and delta is charged with the first.
+
+    See Also
+    --------
+    Facts : What it is made from.
+    PrivateEstimator : Hands it to `_release`.
     """
 
     spends_delta: bool = False

@@ -11,7 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._checks import is_whole, shown, warn
+from skdpsynth._hints import HintedEstimator, hinted
+from skdpsynth._links import Documented
 from skdpsynth._locks import lock_of
+from skdpsynth._progress import bar, rows_are_public
 from skdpsynth.domain import (
     Container,
     Counting,
@@ -28,6 +31,7 @@ from skdpsynth.domain import (
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting._bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
+from skdpsynth.fitting._callbacks import TakesCallbacks, with_callbacks
 from skdpsynth.fitting._facts import Facts, Plan, check_useful
 from skdpsynth.fitting._levels import without_levels_share
 from skdpsynth.fitting._searched import REMARK, is_searched, words_of_search
@@ -66,13 +70,19 @@ class Hand:
         return facts if facts.n_samples is not None else replace(facts, n_samples=self.n_samples, count_error=self.count_error)
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimator):
     """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release`.
 
     The order of a fit: parameters and rows are checked; `_plan` decides by public facts alone, and refuses; warnings that are known by
     then are issued; `_release` asks its queries of the budget, which is charged when the first is answered, and sets the fitted
     attributes. It happens on a blank copy of the estimator, whose state replaces that of the estimator in one step at the end: a fit that
     fails changes nothing, and a refit leaves nothing of the fit before.
+
+    See Also
+    --------
+    PrivateSynthesizer : Base of those that sample.
+    Budget : What `_release` asks its queries of.
+    skdpsynth.testing.check_synthesizer : The laws that hold for it.
     """
 
     epsilon: Any
@@ -101,6 +111,7 @@ class PrivateEstimator(BaseEstimator):
         """
 
     @final
+    @hinted
     def fit(self, X: Any, y: Any = None, unit: Any = None) -> Any:
         """Learn from rows under differential privacy; a refit forgets the fit before, and spends epsilon again.
 
@@ -124,7 +135,7 @@ class PrivateEstimator(BaseEstimator):
         """
         check_ignored(y)
         with lock_of(self):
-            for message, category in self._fit(X, unit=unit):
+            for message, category in with_callbacks(self, partial(self._fit, X, unit=unit)):
                 warn(message, category)
         return self
 
@@ -132,8 +143,10 @@ class PrivateEstimator(BaseEstimator):
         """Fit, or leave the object as it was; return the warnings that are not issued yet (of a part: all of them)."""
         blank = self._blank()
         before = {*vars(blank)}
-        with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost the budget
-            told = blank._run(X, hand, unit)
+        # How many rows of a unit there are is private, whatever the relation.
+        are_public = rows_are_public(self.neighboring == "replace_one" and unit is None)
+        with np.errstate(all="ignore"), are_public, bar(f"fit {type(self).__name__}"):
+            told = blank._run(X, hand, unit)  # a floating-point warning would tell of values, and an error would cost the budget
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))
         self.__dict__ = vars(blank)
         return told

@@ -1,5 +1,6 @@
 """Estimators inside estimators."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.base import clone
 from skdpsynth._checks import shown
 from skdpsynth.domain import Rows
 from skdpsynth.fitting._budget import Budget
+from skdpsynth.fitting._callbacks import with_callbacks_of_whole
 from skdpsynth.fitting._facts import Facts
 from skdpsynth.fitting._fit import Hand, PrivateEstimator
 
@@ -95,7 +97,8 @@ def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | 
     name = type(part).__name__ if name is None else name
     rng = budget.rng.child(name)
     if isinstance(part, PrivateEstimator):
-        part._fit(rows, Hand(budget, rng, name, group, facts.n_samples, facts.count_error, facts.rows_per_unit))
+        hand = Hand(budget, rng, name, group, facts.n_samples, facts.count_error, facts.rows_per_unit)
+        with_callbacks_of_whole(part, f"fit {type(part).__name__}", partial(part._fit, rows, hand))
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
         part.set_params(accountant=child, random_state=rng.random_state()).fit(_clipped(rows, facts) if isinstance(rows, Rows) else rows)

@@ -43,6 +43,11 @@ class Lattice:
     ValueError
         If `shape` does not fit the box, or no cell is kept.
 
+    See Also
+    --------
+    BinaryPartition : Cells of a tree.
+    SignedMeasureMechanism : Counts the cells of a lattice.
+
     Examples
     --------
     >>> import numpy as np

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._notebook import small_table
 from skdpsynth.measures._deal import Deal
 from skdpsynth.persistence import savable
+
+_MOST_SHOWN = 5  # cells in a notebook
 
 
 @savable
@@ -25,6 +28,12 @@ class DiscreteMeasure:
     levels : ndarray of shape (n_cells,), int8
     weights : ndarray of shape (n_cells,)
         Probabilities; they sum to 1.
+
+    See Also
+    --------
+    BinaryPartition : Where the cells come from.
+    PrivateMeasureMechanism : Makes one from rows, privately.
+    skdpsynth.measures.nearest_probability_measure : Makes weights of signed ones.
 
     Examples
     --------
@@ -48,6 +57,13 @@ class DiscreteMeasure:
         return (
             f"DiscreteMeasure(partition={type(self.partition).__name__}, n_cells={self.n_cells}, depth={int(self.levels.max(initial=0))})"
         )
+
+    def _repr_html_(self) -> str:
+        heaviest = np.argsort(-self.weights, kind="stable")[:_MOST_SHOWN]
+        rows = [(self.levels[cell], self.cells[cell], f"{self.weights[cell]:.4g}") for cell in heaviest]
+        more = f"The {len(rows)} heaviest cells." if len(rows) < self.n_cells else ""
+        page = "api/generated/skdpsynth.measures.DiscreteMeasure.html"
+        return small_table(repr(self), rows, page, heads=("level", "cell", "weight"), more=more)
 
     @classmethod
     def from_mass(cls, partition: Any, cells: Any, levels: Any, mass: Any) -> "DiscreteMeasure":

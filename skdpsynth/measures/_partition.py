@@ -44,6 +44,12 @@ class BinaryPartition:
     ValueError
         If `depth` is out of range.
 
+    See Also
+    --------
+    Lattice : Cells of equal size.
+    DiscreteMeasure : Weights on cells.
+    PrivateMeasureMechanism : Refines such a partition.
+
     Examples
     --------
     >>> import numpy as np

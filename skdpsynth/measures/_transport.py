@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from skdpsynth._checks import check_choice, is_real, shown
+from skdpsynth._progress import task
 from skdpsynth.measures._cells import NORMS
 from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow, mass_is_far
 from skdpsynth.measures._line import transport_on_a_line
@@ -46,6 +47,11 @@ class NearestMeasure:
         measure that is at most ``gap`` farther than the nearest.
     n_iter : int
         How many linear programs were solved; 0 where there is a closed form.
+
+    See Also
+    --------
+    skdpsynth.measures.nearest_probability_measure : Finds it.
+    SignedMeasureMechanism : Shows it as `solution_`.
     """
 
     weights: np.ndarray = field(repr=False)
@@ -94,6 +100,11 @@ def nearest_probability_measure(
         If an argument is out of its domain, or the problem too large for the solver.
     RuntimeError
         If the solver gives up.
+
+    See Also
+    --------
+    NearestMeasure : What it returns.
+    SignedMeasureMechanism : Uses it on noisy counts.
 
     Notes
     -----
@@ -255,11 +266,16 @@ class _Transport:
 
     def solve(self) -> tuple[np.ndarray, float, float, int]:
         """Return (residual on all positions, cost, lower bound, number of programs)."""
+        with task("transport") as progress:
+            return self._solved(progress)
+
+    def _solved(self, progress: Any) -> tuple[np.ndarray, float, float, int]:
         n_donors, n_holes = len(self.donors), len(self.holes)
         arcs, start = self._first_arcs(), None
         n_rounds, settled = 0, False
         while not settled and n_rounds < _MOST_ROUNDS:
             n_rounds += 1
+            progress.step()
             flow = self._flow(arcs, start)
             # Demand that a tolerance left unmet counts at the price of mass that may not be created: the value stays an upper bound.
             unmet = np.maximum(self.demand - np.bincount(arcs.hole, flow, minlength=n_holes), 0)

@@ -1,15 +1,18 @@
 """How far synthetic rows are from real ones: functions of (X, X_synthetic) that read both unprotected."""
 
-from skdpsynth.metrics._associations import correlation_error
+from skdpsynth.metrics._associations import association_matrix, correlation_error
 from skdpsynth.metrics._downstream import train_synthetic_test_real
 from skdpsynth.metrics._marginals import marginal_total_variation
+from skdpsynth.metrics._quality import QualityReport, quality_report
 from skdpsynth.metrics._variance import captured_variance_ratio
 from skdpsynth.metrics._wasserstein import sliced_wasserstein_distance, wasserstein_distance
 
 __all__ = [
+    "QualityReport",
     "captured_variance_ratio",
     "correlation_error",
     "marginal_total_variation",
+    "quality_report",
     "sliced_wasserstein_distance",
     "train_synthetic_test_real",
     "wasserstein_distance",

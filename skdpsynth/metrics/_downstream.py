@@ -10,6 +10,8 @@ from skdpsynth._checks import shown
 from skdpsynth.domain import Continuous, Schema, as_nullable, encode
 from skdpsynth.metrics._tables import columns_in
 
+Table = tuple[np.ndarray, np.ndarray]
+
 
 def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, target: Any, schema: Any, scoring: Any = None) -> float:
     """Return the score on real rows of an estimator that was fitted on synthetic ones.
@@ -47,6 +49,10 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     TypeError
         If a dtype cannot hold what `schema` says.
 
+    See Also
+    --------
+    skdpsynth.metrics.marginal_total_variation : Compares frequencies instead.
+
     Examples
     --------
     >>> import numpy as np
@@ -59,38 +65,52 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     1.0
     """
     schema = Schema.of(schema)
+    kind = kind_of_target(schema, target)
+    scoring = _checked_scoring(estimator, scoring, target, kind)
+    train, test = (_rows_with_target(X, target, schema, name) for X, name in ((X_synthetic, "X_synthetic"), (X_real, "X_real")))
+    return score_of(estimator, scoring, train, test, kind)
+
+
+def score_of(estimator: Any, scoring: Any, train: Table, test: Table, kind: Any) -> float:
+    """Return the score of an estimator on some (X, y) after others; of one level only, that of predicting it always."""
+    from sklearn.metrics import check_scoring
+
+    (X, y), scorer = train, check_scoring(estimator, scoring)
+    if not isinstance(kind, Continuous) and len(np.unique(y)) == 1:
+        return float(scorer(_constant(y[0], len(kind.levels), X.shape[1]), *test))
+    return float(scorer(clone(estimator).fit(X, y), *test))
+
+
+def forest_for(kind: Any, seed: int) -> Any:
+    """Return a random forest that predicts numbers or levels: good at tables of any kind, without a setting to choose."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    forest = RandomForestRegressor if isinstance(kind, Continuous) else RandomForestClassifier
+    return forest(n_estimators=100, min_samples_leaf=5, max_features="sqrt", random_state=seed)
+
+
+def kind_of_target(schema: Schema, target: Any) -> Any:
+    """Return the target as numbers or levels; refuse what cannot be predicted."""
     if not isinstance(target, Hashable) or target not in schema:
         raise ValueError(f"target must be a column of schema, got {shown(target)}; add it there, or name another.")
     if len(schema) < 2:
         raise ValueError(f"schema must have columns besides the target, got {shown(target)} alone; add those to predict from.")
-    kind = _kind_of_target(schema, target)
-    scorer = _scorer(estimator, scoring, target, kind)
-    X_train, y_train = _rows_with_target(X_synthetic, target, schema, "X_synthetic")
-    X_test, y_test = _rows_with_target(X_real, target, schema, "X_real")
-    if not isinstance(kind, Continuous) and len(np.unique(y_train)) == 1:
-        return float(scorer(_constant(y_train[0], len(kind.levels), X_train.shape[1]), X_test, y_test))
-    return float(scorer(clone(estimator).fit(X_train, y_train), X_test, y_test))
-
-
-def _kind_of_target(schema: Schema, target: Any) -> Any:
-    """Return the target as numbers or levels."""
     kind = schema[target].coded
     if kind is None:
         raise ValueError(f"target must be a column that is synthesized, but {shown(target)} is {type(schema[target]).__name__} in schema.")
     return kind
 
 
-def _scorer(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
-    from sklearn.metrics import check_scoring
-
+def _checked_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
     if scoring is None:
-        scoring = _default_scoring(estimator, target, kind)
-    elif not isinstance(scoring, str) and not callable(scoring):
+        return default_scoring(estimator, target, kind)
+    if not isinstance(scoring, str) and not callable(scoring):
         raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {shown(scoring)}; call once for each of several.")
-    return check_scoring(estimator, scoring)
+    return scoring
 
 
-def _default_scoring(estimator: Any, target: Any, kind: Any) -> str:
+def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
+    """Return the name of the score that suits a target, or refuse an estimator that cannot predict it."""
     has_numbers = isinstance(kind, Continuous)
     if (is_classifier if has_numbers else is_regressor)(estimator):
         holds, is_a, way_out = ("numbers", "classifier", "regressor") if has_numbers else ("levels", "regressor", "classifier")
@@ -101,12 +121,17 @@ def _default_scoring(estimator: Any, target: Any, kind: Any) -> str:
     return "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
 
 
-def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> Table:
     """Return (encoded columns, target) of the rows that have one."""
     # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
     schema_of_rows = Schema({**schema, target: as_nullable(schema[target])})
-    values = dict(zip(schema_of_rows.coded, columns_in(X, schema_of_rows, name).collected(), strict=True))
-    y, kind = values.pop(target), schema[target].coded
+    return with_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
+
+
+def with_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Table:
+    """Return (encoded columns, target) of the rows that have one, of columns read by a schema in which it may be missing."""
+    values = dict(zip(schema, columns, strict=True))
+    y = values.pop(target)
     known = ~np.isnan(y) if isinstance(kind, Continuous) else y < len(kind.levels)
     if not known.any():
         raise ValueError(f"{name} must have rows with a target, but column {shown(target)} has no number or level of schema in any.")

@@ -19,17 +19,18 @@ class AsMatrix:
     """Chunks of a table of numbers as arrays of finite floats."""
 
     name: str
+    instead: str = NUMBERS
 
     def __call__(self, chunk: Any) -> Chunk:
-        rows = matrix(chunk, self.name, NUMBERS)
+        rows = matrix(chunk, self.name, self.instead)
         if not np.isfinite(rows).all():
             raise ValueError(f"{self.name} must be finite; impute or drop missing values first.")
         return rows
 
 
-def numbers_of(X: Any, name: str) -> Rows:
-    """Open a table of finite numbers, whose rows are counted."""
-    source, read = open_source(X, name), AsMatrix(name)
+def numbers_of(X: Any, name: str, instead: str = NUMBERS) -> Rows:
+    """Open a table of finite numbers, whose rows are counted; `instead` is what an error says of other tables."""
+    source, read = open_source(X, name), AsMatrix(name, instead)
     if source is not None:
         return _counted(Rows(source, source.head.shape[1], source.n_samples, (read,)))
     rows = read(X)

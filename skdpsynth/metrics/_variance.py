@@ -41,6 +41,10 @@ def captured_variance_ratio(X: Any, components: Any) -> float:
     ratio : float
         In [0, 1]; 1 for the components of non-private PCA (and for constant data).
 
+    See Also
+    --------
+    PrivatePCA : Private directions.
+
     Examples
     --------
     >>> from skdpsynth.metrics import captured_variance_ratio

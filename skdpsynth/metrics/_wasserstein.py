@@ -44,6 +44,11 @@ def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev", *, max_sampl
     ImportError
         If the sizes differ and POT (the extra ``transport``) is not installed.
 
+    See Also
+    --------
+    skdpsynth.metrics.sliced_wasserstein_distance : Cheaper, for many columns or rows.
+    skdpsynth.metrics.marginal_total_variation : For tables of mixed types.
+
     Examples
     --------
     >>> from skdpsynth.metrics import wasserstein_distance
@@ -98,6 +103,10 @@ def sliced_wasserstein_distance(
     -------
     distance : float
         In the units of the data.
+
+    See Also
+    --------
+    skdpsynth.metrics.wasserstein_distance : Exact, for few columns and some thousand rows.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._progress import task
 from skdpsynth._workers import do_all
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection._plan_result import Point, SpendingPlan
@@ -96,6 +97,11 @@ def plan(
     TypeError
         If `estimator` has no epsilon, or can neither sample nor has components.
 
+    See Also
+    --------
+    SpendingPlan : What it returns.
+    PrivateSearchCV : Choose settings by the data, at a cost.
+
     Notes
     -----
     *What is measured.* Synthetic rows of numbers: the 1-Wasserstein distance (of one feature the exact one; of more the sliced one of all
@@ -128,9 +134,15 @@ def plan(
     setting = setting_of(estimator, bounds, schema, n_features, prior)
     n_simulated = min(int(n_samples), int(max_rows))
     simulation = _Simulation(setting, budgets, int(n_samples) / n_simulated, n_simulated, random_state)
-    with _quiet(simulation):
-        do_all(simulation.jobs(int(n_repeats), float(time_limit)), n_jobs)
+    with _quiet(simulation), task("simulated fits", total=int(n_repeats) * (1 + len(budgets))) as progress:
+        jobs = simulation.jobs(int(n_repeats), float(time_limit))
+        do_all((partial(_with_step, job, progress) for job in jobs), n_jobs)
     return simulation.result(type(estimator).__name__, int(n_samples))
+
+
+def _with_step(job: Callable[[], Any], progress: Any) -> None:
+    job()
+    progress.step()
 
 
 @dataclass(frozen=True)

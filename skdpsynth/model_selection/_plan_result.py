@@ -12,7 +12,6 @@ from sklearn.isotonic import isotonic_regression
 
 from skdpsynth._checks import check_choice, is_real, shown
 from skdpsynth.model_selection._plan_measures import Measure, number_shown
-from skdpsynth.model_selection._plan_picture import drawn
 
 _LIKE_GUESSING = 0.75  # of the error without data
 _LIKE_PUBLISHING = 1.25  # times the error without privacy
@@ -69,6 +68,10 @@ class SpendingPlan:
         By delta, rows of a unit and epsilon.
     no_privacy, no_data : ndarray of shape (n_measures,)
         Mean errors at ``epsilon=inf``, and of a uniform guess.
+
+    See Also
+    --------
+    skdpsynth.model_selection.plan : Makes it.
 
     Examples
     --------
@@ -183,11 +186,9 @@ class SpendingPlan:
         -------
         figure : matplotlib Figure
         """
-        names = [each.name for each in self.measures]
-        if measure is not None:
-            check_choice("measure", measure, names)
-        places = [names.index(measure)] if measure is not None else list(range(len(names) if ax is None else 1))
-        return drawn(self, places, ax)
+        from skdpsynth.plotting import PlanDisplay
+
+        return PlanDisplay.from_plan(self).plot(ax, measure=measure).figure_
 
     def __repr__(self) -> str:
         n_budgets = len(self.points)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.utils import resample
 
+from skdpsynth._input import frame_of
 from skdpsynth.domain import Continuous, Schema
 
 _SHARES = (0.25, 0.13, 0.06, 0.03, 0.03)  # of the variance of a column, by hidden factor; the rest is its own
@@ -15,6 +16,7 @@ _SHAPE = (2.0, 4.0)  # of the numbers within their bounds: a hump at a third, a 
 _MISSING = 0.1  # of the cells of a column that may be missing
 _TINY = 1e-12  # where probabilities would be 0 or 1
 _SEEDS = 2**32
+_NEEDS = "bounds or schema with names of columns need pandas, polars or pyarrow, because a table is simulated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,26 +121,16 @@ def _frame(names: Sequence[Any], kinds: Sequence[Any], columns: Sequence[np.ndar
     try:
         import pandas as pd
     except ImportError:
-        return _polars_frame(names, kinds, columns)
+        cells = [
+            column.tolist() if isinstance(kind, Continuous) else _levels(kind, column).tolist()
+            for kind, column in zip(kinds, columns, strict=True)
+        ]
+        return frame_of(dict(zip(names, cells, strict=True)), _NEEDS)
     cells = [
         column if isinstance(kind, Continuous) else pd.Categorical.from_codes(column, categories=list(kind.levels))
         for kind, column in zip(kinds, columns, strict=True)
     ]
     return pd.DataFrame(dict(zip(names, cells, strict=True)))
-
-
-def _polars_frame(names: Sequence[Any], kinds: Sequence[Any], columns: Sequence[np.ndarray]) -> Any:
-    try:
-        import polars as pl
-    except ImportError:
-        raise ImportError(
-            "bounds or schema with names of columns need pandas or polars, because a data frame is simulated: pip install pandas; or "
-            "number the columns."
-        ) from None
-    cells = [
-        column if isinstance(kind, Continuous) else _levels(kind, column).tolist() for kind, column in zip(kinds, columns, strict=True)
-    ]
-    return pl.DataFrame(dict(zip(names, cells, strict=True)))
 
 
 def _length(table: Any) -> int:

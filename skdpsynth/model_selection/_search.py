@@ -11,6 +11,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import check_choice, is_inside, is_real, shown
+from skdpsynth._hints import hinted
+from skdpsynth._progress import task
 from skdpsynth._workers import do_all
 from skdpsynth.domain import Rows, part_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, opened_part
@@ -112,6 +114,11 @@ class PrivateSearchCV(PrivateEstimator):
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
 
+    See Also
+    --------
+    skdpsynth.model_selection.plan : Choose by public facts, at no cost.
+    sklearn.model_selection.GridSearchCV : The same without privacy.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private ((epsilon, delta) if delta > 0) under the relation of the estimator. Rows are in
@@ -158,6 +165,7 @@ class PrivateSearchCV(PrivateEstimator):
 
     _counts_rows = False  # the refit counts them
 
+    @hinted
     def __init__(
         self,
         estimator: Any,
@@ -261,8 +269,10 @@ class PrivateSearchCV(PrivateEstimator):
             part = self._part(plan.params[plan.runs[place].place])
             fitted[place] = fit_part(part, table, hands[place], plan.training)
             hands[place].accountant.close()
+            progress.step()
 
-        do_all([partial(fit_one, place) for place in range(len(hands))], self.n_jobs)
+        with task("candidates", total=len(hands), nests=True) as progress:
+            do_all([partial(fit_one, place) for place in range(len(hands))], self.n_jobs)
         return fitted
 
     def _choose(self, points: np.ndarray, fitted: list[Any], plan: SearchPlan, budget: Budget) -> int:
@@ -311,6 +321,7 @@ class PrivateSearchCV(PrivateEstimator):
         return {**found, "params": [dict(params) for params in self._params], **scores}
 
     @available_if(_has("sample"))
+    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows of the chosen estimator; free of charge.
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._blas import one_blas_thread
+from skdpsynth._progress import steps
 from skdpsynth.models._systematic import CODES, NODES, points_below, shifts_of, shuffled_within
 from skdpsynth.persistence import savable
 
@@ -40,6 +41,11 @@ class LatentFactors:
         a: of all columns, one after the other.
     loadings : ndarray of shape (n_fits, n_classes, n_codes, n_factors)
         B.
+
+    See Also
+    --------
+    LatentFactorSynthesizer : Shows one as `factors_`.
+    Link : Bins of a continuous column.
     """
 
     sizes: np.ndarray
@@ -99,7 +105,7 @@ class LatentFactors:
         return _softmax(np.hstack(logits), _starts(self.sizes), self.sizes)
 
     def sample(self, n_samples: int, rng: np.random.Generator, label: int = 0) -> np.ndarray:
-        """Draw codes of a class, shape (n_columns, n_samples); `draw` does it in blocks.
+        """Draw codes of a class; `draw` does it in blocks.
 
         Parameters
         ----------
@@ -107,6 +113,10 @@ class LatentFactors:
         rng : numpy.random.Generator
         label : int, default=0
             Which class.
+
+        Returns
+        -------
+        codes : int64 ndarray of shape (n_columns, n_samples)
         """
         return np.array(list(self.draw(label, rng).codes(n_samples, 0, rng)), dtype=np.int64)
 
@@ -247,7 +257,7 @@ def _fit(targets: list[_Targets], nodes: np.ndarray, seed: int) -> tuple[np.ndar
     rates = [1.0] * (len(targets) + 1) + [_OWN] * len(own)
     descent = _Adam([*intercepts, shared, *own], rates)
     noise = sum(target.noise * target.n**2 for target in targets)
-    for step in range(1, _STEPS + 1):
+    for step in steps("fit the latent factors", range(1, _STEPS + 1)):
         loadings = [shared + part for part in own] if own else [shared]
         of_intercepts, of_loadings, misfit = _gradients(targets, Z, intercepts, loadings)
         if step > _LEAST_STEPS and misfit <= noise:

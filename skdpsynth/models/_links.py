@@ -11,7 +11,7 @@ from skdpsynth.persistence import savable
 
 
 @savable
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Link:
     """A probability measure on the cells of a line, and bins of about equal mass.
 
@@ -23,10 +23,18 @@ class Link:
         Sums to 1.
     edges : ndarray of shape (n_bins + 1,), int64
         Bin b holds the cells from ``edges[b]`` up to, not with, ``edges[b + 1]``.
+
+    See Also
+    --------
+    LatentFactors : Predicts the bins.
+    LatentFactorSynthesizer : Learns both.
     """
 
     mass: np.ndarray
     edges: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
 
     @classmethod
     def of(cls, levels: Sequence[np.ndarray | None], variance: float, n_cells: int, n_bins: int) -> "Link":

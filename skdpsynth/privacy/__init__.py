@@ -15,7 +15,7 @@ from skdpsynth.privacy._opening import check_accountant, opened_accountant
 from skdpsynth.privacy._random import SEEDED, RandomBits, SecureBits, SeededBits, check_rng, stream_of
 from skdpsynth.privacy._standing import StandingRelease
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
-from skdpsynth.privacy._unit import Unit
+from skdpsynth.privacy._unit import ALONE, Unit
 
 __all__ = [
     "AttackRisk",

@@ -9,6 +9,7 @@ import numpy as np
 
 from skdpsynth._change import Change, units
 from skdpsynth._checks import shown
+from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
@@ -76,6 +77,13 @@ class PrivacyAccountant(LedgerKeeper):
     BudgetExceededError
         By `spend`, `release` and `child` when the cost exceeds what remains; then nothing is charged or drawn.
 
+    See Also
+    --------
+    skdpsynth.privacy.LedgerEntry : A line of the ledger.
+    skdpsynth.privacy.PrivacyLoss : A cost.
+    skdpsynth.model_selection.plan : Expected errors, before anything is spent.
+    skdpsynth.exceptions.BudgetExceededError : What a release meets that does not fit.
+
     Notes
     -----
     How much each loss is may be chosen as one goes, by what was released before, as long as all are of one kind: pure, of Gaussian noise
@@ -123,6 +131,7 @@ class PrivacyAccountant(LedgerKeeper):
     _planned = False  # whether the shares of all kinds of losses were fixed before the first
     unit: Unit | None = None  # also of records from before there were units
 
+    @hinted
     def __init__(
         self,
         epsilon: Any,

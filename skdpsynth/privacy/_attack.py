@@ -34,7 +34,11 @@ class AttackRisk:
     neighboring : {"replace_one", "add_or_remove_one"}
         What the attacker must tell apart.
     unit : str or None
-        Whom the attack is on: "patient_id, at most 5 rows", or "row that is alone of its unit". None: one row.
+        Whom the attack is on: "patient_id, at most 5 rows", or "row that is the only one of its unit". None: one row.
+
+    See Also
+    --------
+    PrivacyAccountant.risk : Returns it for what was spent.
     """
 
     fpr: float
@@ -63,7 +67,7 @@ class AttackRisk:
 
     def __str__(self) -> str:
         asked = "was in the table" if self.neighboring == "add_or_remove_one" else "was this one or another"
-        target = "one row" if self.unit is None else f"one {self.unit},"
+        target = "one row" if self.unit is None else f"one {self.unit}" + "," * ("," in self.unit)
         return (
             f"Somebody who knows all other rows, and sees all that was released, tries to tell whether {target} {asked}. "
             f"Guessing, they are right at most {_percent(self.accuracy)} of the time; a coin is right 50 %. "

@@ -42,6 +42,11 @@ def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
     epsilon : Fraction
         Rounded up (``math.inf`` for an infinite rho).
 
+    See Also
+    --------
+    skdpsynth.privacy.rho_of_epsilon : The way back.
+    PrivacyLoss : A cost in epsilon or in rho.
+
     References
     ----------
     Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy", Corollary 13. Balle, Wang (2018), "Improving the
@@ -125,6 +130,11 @@ def rho_of_epsilon(epsilon: Any, delta: Any, *, gaussian: bool = False) -> Amoun
     -------
     rho : Fraction
         ``math.inf`` for an infinite epsilon.
+
+    See Also
+    --------
+    skdpsynth.privacy.epsilon_of_rho : The way back.
+    PrivacyLoss : A cost in epsilon or in rho.
     """
     epsilon, delta = check_epsilon(epsilon), _check_positive(delta)
     return math.inf if epsilon == math.inf else _rho_below(Fraction(epsilon), delta, bool(gaussian))

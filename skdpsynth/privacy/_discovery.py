@@ -63,6 +63,11 @@ class Discovery:
     loss : PrivacyLoss
         (epsilon, delta): what is charged; its ``rows`` are those of a unit.
 
+    See Also
+    --------
+    skdpsynth.privacy.discovery : Makes it from a share of the budget.
+    PrivacyAccountant.release_discovered : Shows the levels.
+
     References
     ----------
     .. [1] Korolova, Kenthapadi, Mishra, Ntoulas (2009), "Releasing search queries and clicks privately".
@@ -138,6 +143,11 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
     Returns
     -------
     discovery : Discovery
+
+    See Also
+    --------
+    Discovery : What it returns.
+    PrivacyAccountant.release_discovered : Shows the levels.
 
     Examples
     --------

@@ -42,6 +42,12 @@ class DiscreteGaussian(Noise):
     ValueError
         If a scale is negative, not finite, or outside the range above.
 
+    See Also
+    --------
+    DiscreteLaplace : Noise of a pure loss.
+    skdpsynth.privacy.mechanism : Noise and cost from a change.
+    skdpsynth.privacy.epsilon_of_rho : What its rho is as an epsilon.
+
     References
     ----------
     .. [1] Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy", Theorem 4.

@@ -38,6 +38,12 @@ class DiscreteLaplace(Noise):
     ValueError
         If a scale is negative, not finite, or outside the range above.
 
+    See Also
+    --------
+    DiscreteGaussian : Less noise for many values at once, for a small delta.
+    DiscreteSupNorm : For values that all move at once.
+    skdpsynth.privacy.mechanism : Noise and cost from a change.
+
     Examples
     --------
     >>> from skdpsynth.privacy import DiscreteLaplace

@@ -69,6 +69,12 @@ class LedgerEntry:
         The caller's.
     source : str or None
         Of an entry that was first charged in another ledger: the id of that ledger, and its number there.
+
+    See Also
+    --------
+    PrivacyAccountant : Keeps the ledger.
+    PrivacyLoss : The cost of an entry.
+    Change : How far one row moves what was released.
     """
 
     name: str

@@ -109,6 +109,11 @@ class PrivacyLoss:
         If both or neither of `epsilon` and `rho` are given, or if one is not a positive number. By ``+``: of losses of different
         kinds, or with a delta.
 
+    See Also
+    --------
+    PrivacyAccountant : Adds losses up, and refuses what does not fit.
+    skdpsynth.privacy.epsilon_of_rho : Convert a loss in rho.
+
     Examples
     --------
     >>> from skdpsynth.privacy import PrivacyLoss

@@ -43,6 +43,12 @@ class DiscreteMatrixLaplace(Noise):
     ValueError
         If the scale is negative, not finite, or outside [1/100, 2**58] and not 0; or if it is an array.
 
+    See Also
+    --------
+    PrivatePCA : Releases its second moment with it.
+    DiscreteLaplace : For values of which one row moves few.
+    skdpsynth.privacy.mechanism : Noise and cost from a change.
+
     Notes
     -----
     *Law.* ``Z = W1 - W2`` with W1, W2 independent, of density ``f(W)`` proportional to ``exp(-tr W / scale)`` on the positive

@@ -30,6 +30,11 @@ class Mechanism:
         What is charged.
     n_values : int
         How many values it was made for; the variance of some noises depends on it.
+
+    See Also
+    --------
+    skdpsynth.privacy.mechanism : Makes it.
+    Change : What its noise covers.
     """
 
     change: Change
@@ -78,6 +83,12 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     Returns
     -------
     mechanism : Mechanism
+
+    See Also
+    --------
+    Mechanism : What it returns.
+    Change : What noise must cover.
+    Budget : Answers queries with it.
 
     Examples
     --------

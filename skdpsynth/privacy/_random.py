@@ -108,6 +108,11 @@ def check_rng(random_state: Any) -> SecureBits | SeededBits:
     ------
     ValueError
         If `random_state` is of another type.
+
+    See Also
+    --------
+    PrivacyAccountant.release : Draws noise from such a stream.
+    skdpsynth.exceptions.InsecureRandomnessWarning : What a seed is told.
     """
     rng = stream_of(random_state)
     if rng.seeded:

@@ -8,7 +8,9 @@ from fractions import Fraction
 from typing import Any, Self
 
 from skdpsynth._checks import shown
+from skdpsynth._hints import HintedAccountant, Uncalled
 from skdpsynth._locks import lock_of
+from skdpsynth._notebook import small_table
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._attack import AttackRisk, risk_of
 from skdpsynth.privacy._events import dp_events
@@ -23,6 +25,7 @@ Place = tuple[str, str, int, int, int]
 """Where a checkpoint goes on: path and id of the ledger, account, its newest entry then, and the account that it was charged to first."""
 
 _LONGEST = 1000  # characters of a note
+_MOST_SHOWN = 20  # charges in a notebook
 
 
 def checked_words(name: str, words: Any) -> str | None:
@@ -33,7 +36,7 @@ def checked_words(name: str, words: Any) -> str | None:
     return words
 
 
-class LedgerKeeper:
+class LedgerKeeper(HintedAccountant):
     """What an accountant does with its ledger but to spend: the base of `PrivacyAccountant`."""
 
     epsilon: Amount
@@ -92,8 +95,8 @@ class LedgerKeeper:
         Returns
         -------
         risk : AttackRisk
-            Its text says it in words, of the unit that all entries protect, or else of a row that is alone of its unit. Exact for pure
-            losses and for those of Gaussian noise alone; an upper bound where they are mixed.
+            Its text says it in words, of the unit that all entries protect, or else of a row that is the only one of its unit. Exact for
+            pure losses and for those of Gaussian noise alone; an upper bound where they are mixed.
 
         Examples
         --------
@@ -119,7 +122,7 @@ class LedgerKeeper:
     @property
     def remaining(self) -> Amount:
         """Epsilon left."""
-        return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
+        return math.inf if self.epsilon == math.inf else Uncalled(self.epsilon - self.spent)
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
@@ -160,6 +163,24 @@ class LedgerKeeper:
         ledger = self._entries.snapshot(self._account)
         return ((line.entry, line.part_of) for line in lines_of(ledger, self._account, self.delta))
 
+    def charges(self) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
+        """Return (entry, epsilon, delta) of each charge: what it added to `spent` and to `spent_delta`, as `to_frame` shows it.
+
+        Returns
+        -------
+        charges : iterator of (LedgerEntry, Fraction, Fraction)
+            The epsilon is infinite where nothing was protected.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> accountant = PrivacyAccountant(1)
+        >>> accountant.spend(0.25, name="a histogram")
+        >>> [(entry.name, float(epsilon)) for entry, epsilon, _ in accountant.charges()]
+        [('a histogram', 0.25)]
+        """
+        return self._entries.snapshot(self._account).additions(self._account, self.delta)
+
     def noise_of(self, entry: LedgerEntry) -> str | None:
         """Return the noise of an entry in words: that of its parts, if it charged for a child."""
         return noise_of(self._entries.snapshot(entry.id), entry)
@@ -176,6 +197,14 @@ class LedgerKeeper:
             f"{'' if unit is None else told}"
             f"{'' if self.remark is None else f'; {self.remark}'}>"
         )
+
+    def _repr_html_(self) -> str:
+        ledger: Any = self._entries.snapshot(self._account)
+        entries = [ledger.told(entry) for entry in ledger.entries(self._account)]
+        rows = [(entry.name, entry.loss, noise_of(ledger, entry), entry.randomness, entry.time) for entry in entries[-_MOST_SHOWN:]]
+        older = len(entries) - len(rows)
+        more = f"The last {len(rows)} of {len(entries)} charges; to_frame() has all." if older else ""
+        return small_table(repr(self)[1:-1], rows, "ledger.html", heads=("charge", "loss", "noise", "randomness", "time"), more=more)
 
     def _protects(self, entries: Iterable[LedgerEntry]) -> str | None:
         """Return whom all entries protect, in words; None: a row."""

@@ -33,6 +33,11 @@ class DiscreteSupNorm(Noise):
     ValueError
         If the scale is negative, not finite, or outside [1/100, 2**58] and not 0; or if it is an array.
 
+    See Also
+    --------
+    DiscreteLaplace : For values of which one row moves few.
+    skdpsynth.privacy.mechanism : Noise and cost from a change.
+
     Notes
     -----
     A radius R with ``P(R)`` proportional to ``exp(-R / scale) (2 R + 1)**D``, then a uniform point of ``[-R, R]^D``: summed over

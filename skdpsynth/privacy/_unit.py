@@ -22,6 +22,11 @@ class Unit:
     rows : int
         The most rows of one unit that any sum counts.
 
+    See Also
+    --------
+    PrivacyAccountant : Protects units where it is given one.
+    Change : How far one row moves a statistic; `times` says how far a unit does.
+
     Examples
     --------
     >>> from skdpsynth.privacy import Unit
@@ -43,7 +48,7 @@ class Unit:
         return f"{self.name}, at most {self.rows} row{'s' * (self.rows > 1)}"
 
 
-ALONE = "row that is alone of its unit"
+ALONE = "row that is the only one of its unit"
 
 
 def common_unit(units: Iterable[str | None]) -> str | None:

@@ -13,6 +13,12 @@ class Aggregator(ABC):
 
     It holds public facts alone and can be pickled and saved, so it goes to where the rows are. Sums of whole numbers are associative, so a
     table may be cut into chunks anywhere, and chunks added in any order: the statistic is the same to the last bit.
+
+    See Also
+    --------
+    skdpsynth.statistics.total : Adds up all rows by such a rule.
+    Histogram : A statistic.
+    Question : A rule, and what becomes of rows before it.
     """
 
     @abstractmethod

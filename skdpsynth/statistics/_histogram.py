@@ -21,6 +21,12 @@ class Histogram(Statistic):
     Attributes
     ----------
     counts : ndarray of shape (n_cells,), int64
+
+    See Also
+    --------
+    Marginals : Counts of tables over columns.
+    Moments : Sums of rows and their products.
+    skdpsynth.statistics.total : Adds up all rows.
     """
 
     counts: np.ndarray

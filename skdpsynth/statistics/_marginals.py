@@ -25,6 +25,11 @@ class Marginals(Statistic):
         Of each table.
     counts : ndarray of shape (n_cells,), int64
         All tables, one after the other.
+
+    See Also
+    --------
+    Histogram : Counts of cells.
+    skdpsynth.statistics.total : Adds up all rows.
     """
 
     shapes: tuple[tuple[int, ...], ...]

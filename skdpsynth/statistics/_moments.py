@@ -26,6 +26,12 @@ class Moments(Statistic):
         Sum of w.
     second : ndarray of shape (n_features, n_features), int64
         Sum of w w^T.
+
+    See Also
+    --------
+    Histogram : Counts of cells.
+    PrivatePCA : Releases them.
+    skdpsynth.statistics.total : Adds up all rows.
     """
 
     n_samples: int

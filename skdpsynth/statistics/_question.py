@@ -23,6 +23,11 @@ class Question:
     maps : tuple of callable
         What becomes of a chunk of rows, in order. The first one reads it.
     rule : Aggregator
+
+    See Also
+    --------
+    Site : Answers it.
+    RemoteRows : Passes it on.
     """
 
     columns: tuple

@@ -25,6 +25,11 @@ def total(rows: Rows, aggregator: Aggregator) -> Any:
     Returns
     -------
     statistic : object
+
+    See Also
+    --------
+    Aggregator : The rule of a sum.
+    Query : A statistic with its change.
     """
     if rows.are_remote:
         answer = rows.origin.ask(Question(rows.origin.columns, rows.maps, aggregator))

@@ -7,18 +7,26 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import Rows, continue_numbers
+from skdpsynth._hints import hinted
+from skdpsynth.domain import Rows, Schema, continue_numbers, schema_of_box
 from skdpsynth.fitting import Facts, PrivateEstimator
-from skdpsynth.metrics import wasserstein_distance
+from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 
 _SCORE_ROWS = 2000
 _SCORE_SEED = 20
+_MOST_EVALUATED = 100_000
 
 
 class PrivateSynthesizer(PrivateEstimator):
-    """Base of the synthesizers: think twice before adding anything to it."""
+    """Base of the synthesizers: think twice before adding anything to it.
+
+    See Also
+    --------
+    PrivateEstimator : Where `fit` is.
+    skdpsynth.testing.check_synthesizer : The laws that hold for it.
+    """
 
     @abstractmethod
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
@@ -37,6 +45,7 @@ class PrivateSynthesizer(PrivateEstimator):
         for start in range(0, n_samples, BATCH):
             yield self._sample_rows(min(BATCH, n_samples - start), rng)
 
+    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows; this is post-processing and costs no privacy.
 
@@ -60,6 +69,7 @@ class PrivateSynthesizer(PrivateEstimator):
         check_is_fitted(self)
         return self._drawing(n_samples, random_state).to(out)
 
+    @hinted
     def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None) -> Iterator[Any]:
         """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
 
@@ -115,6 +125,53 @@ class PrivateSynthesizer(PrivateEstimator):
         n_samples = total(rows, RowCount.over()).n_samples
         few = rows.taken(rng.choice(n_samples, _SCORE_ROWS, replace=False)) if n_samples > _SCORE_ROWS else rows.collected()
         return -wasserstein_distance(few, self._sample_points(len(few), rng))
+
+    def evaluate(self, X: Any, *, target: Any = None, random_state: int | None = 0) -> QualityReport:
+        """Compare synthetic rows of this estimator with real ones in one call; the result is **not private**.
+
+        It draws as many synthetic rows as the data had (at most 100,000), free of charge, and gives them to
+        `skdpsynth.metrics.quality_report` with what is public about the columns. That reads `X` unprotected, without noise: the report is
+        for whoever may see `X`. If you choose parameters by it, they tell of `X` too (`skdpsynth.model_selection` chooses privately).
+
+        Parameters
+        ----------
+        X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+            Real rows, with the columns of `fit`: best some that `fit` has not seen.
+        target : column, default=None
+            What a model shall predict: a random forest is trained on synthetic rows and scored on `X`.
+        random_state : int or None, default=0
+            Of the sample and of the report. None: other rows at each call.
+
+        Returns
+        -------
+        report : QualityReport
+            Printed, a table of distances, each beside that between two halves of `X`.
+
+        See Also
+        --------
+        skdpsynth.metrics.quality_report : The same for any two tables.
+        score : One number, for searches.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsynth import PrivateMeasureMechanism
+        >>> X = np.random.default_rng(0).beta(2, 5, size=(5000, 2))
+        >>> report = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(X).evaluate(X)
+        >>> report.broken
+        {}
+        """
+        check_is_fitted(self)
+        usual = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
+        synthetic = self.sample(min(max(usual, 1), _MOST_EVALUATED), random_state)
+        return quality_report(X, synthetic, self._public_schema(), target=target, random_state=random_state)
+
+    def _public_schema(self) -> Schema | None:
+        """Return what is public about the columns; None where bounds do not say it."""
+        if getattr(self, "partition", None) is not None:  # it has bounds of its own
+            return None
+        bounds = getattr(self, "bounds_", self.bounds)
+        return schema_of_box(self._container.box(bounds, self.n_features_in_), self._container.columns)
 
     def _points(self, X: Any) -> Rows:
         """Return the rows that `score` compares, as points."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
+from skdpsynth._hints import hinted
 from skdpsynth.domain import (
     Box,
     Continuous,
@@ -134,6 +135,13 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         If epsilon is above 20, delta above one over the number of rows, or delta 0 where a small one would make the noise at least three
         times smaller.
 
+    See Also
+    --------
+    skdpsynth.domain.Schema : The public facts about the columns.
+    skdpsynth.model_selection.plan : Expected errors, before anything is spent.
+    skdpsynth.domain.MixedTypeEncoder : Mixed rows as numbers, for other tools.
+    LowDimSynthesizer : For many columns of numbers near a few directions.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private under `neighboring`; (epsilon, delta) if delta > 0, by zero-concentrated
@@ -192,6 +200,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
     _counts_rows = False  # the tables tell how many there are
 
+    @hinted
     def __init__(
         self,
         schema: Any = None,
@@ -288,6 +297,9 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
         return self._model.sample_blocks(n_samples, rng)
+
+    def _public_schema(self) -> Schema:
+        return self.schema_
 
     def _points(self, X: Any) -> Rows:
         return continue_table(self, X).map(partial(encode, schema=self.schema_))

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_inside, is_whole, shown
+from skdpsynth._hints import hinted
 from skdpsynth.decomposition import MOST_AUTO, PrivatePCA, keep_first
 from skdpsynth.domain import Box, Rows, joined
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, check_rows_of_part, check_useful, clone_part, fit_part, seed_from
@@ -114,6 +115,12 @@ class LowDimSynthesizer(PrivateSynthesizer):
         If epsilon is above 20, delta above one over the number of rows, or delta 0 where a small one would make the noise of the
         moments at least three times smaller.
 
+    See Also
+    --------
+    PrivatePCA : The directions alone.
+    PrivateMeasureMechanism : What runs in the subspace by default.
+    LatentFactorSynthesizer : For tables of mixed types.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private ((epsilon, delta) if delta > 0) under `neighboring`: the budget is split between
@@ -157,6 +164,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     (3, 4)
     """
 
+    @hinted
     def __init__(
         self,
         n_components: Any = "auto",

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import warn
+from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth.domain import Counting, Rows, check_length, continue_numbers, with_units
 from skdpsynth.exceptions import SmallSampleWarning
@@ -97,6 +98,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
     ----------
     n_samples_seen_ : int
         Rows so far: public; under "add_or_remove_one" an estimate from noisy counts (at least 1).
+    blocks_ : tuple of (start, stop, fitted synthesizer)
+        The blocks that were released and are kept, by time: a sample draws from them. Only of strategy "blocks".
     n_ticks_seen_ : int
         Ticks so far: public. Only under "add_or_remove_one".
     n_samples_ : int
@@ -121,6 +124,12 @@ class OnlineSynthesizer(PrivateSynthesizer):
         its release was interrupted after it was charged.
     BudgetWarning
         If epsilon is above 20, or delta above one over the number of rows that came first.
+
+    See Also
+    --------
+    PrivateMeasureMechanism : What runs on each block by default.
+    skdpsynth.continual.KaryCounter : What counts in the cells of the published form.
+    PrivacyAccountant : Where the one epsilon of the stream is kept.
 
     Notes
     -----
@@ -204,6 +213,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.
     _units: tuple[dict, dict] | None = None
 
+    @hinted
     def __init__(
         self,
         strategy: str = "blocks",
@@ -274,6 +284,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         kept, self._units = counting.kept(labels), ({}, counting.latest)
         return kept
 
+    @hinted
     def partial_fit(self, X: Any, y: Any = None, unit: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
@@ -359,6 +370,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self.__dict__.update(_stream=stream, _settings=settings, _units=units, _time=time, **sizes)
 
     @property
+    def blocks_(self) -> tuple:
+        """The blocks that were released and are kept, by time: (start, stop, fitted synthesizer)."""
+        if not hasattr(getattr(self, "_stream", None), "blocks"):
+            raise AttributeError(f"{type(self).__name__} has no blocks_ before rows came, or with strategy={self.strategy!r}.")
+        return tuple(self._stream.blocks)
+
+    @property
     def _first(self) -> int:
         """The row, or tick, with which the window begins."""
         return self._time - min(self._time, self._settings["window"] or self._time)
@@ -390,6 +408,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         mark(self.accountant_, f"{words} at {units_of(self)[:-1]} {stream.n_seen}", (stream.epsilon, stream.delta), stream.group)
         self._was_saved = False
 
+    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
 
@@ -415,6 +434,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         check_is_fitted(self, "_stream")
         return self._drawing_since(n_samples, random_state, since).to(out)
 
+    @hinted
     def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None) -> Iterator[Any]:
         """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
 

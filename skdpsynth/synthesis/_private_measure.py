@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
+from skdpsynth._hints import hinted
 from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition
@@ -103,6 +104,13 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     BudgetWarning
         If epsilon is above 20, or delta above one over the number of rows.
 
+    See Also
+    --------
+    SignedMeasureMechanism : Noise on all cells, and the nearest probability measure; for any space with a distance.
+    LowDimSynthesizer : For many columns near a few directions.
+    LatentFactorSynthesizer : For tables of mixed types.
+    OnlineSynthesizer : For rows that come as a stream.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private under `neighboring`; every attribute is released under that guarantee,
@@ -133,6 +141,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     Fraction(1, 1)
     """
 
+    @hinted
     def __init__(
         self,
         strategy: str = "auto",

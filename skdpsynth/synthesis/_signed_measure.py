@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
+from skdpsynth._hints import hinted
 from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
@@ -87,6 +88,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     ----------
     measure_ : DiscreteMeasure
         Weights on the cells: whole numbers of rows, divided by ``n_samples_``.
+    signed_measure_ : ndarray of shape (n_cells,)
+        The noisy counts of all cells, shifted to sum to ``n_samples_`` and divided by it: a signed measure, some of whose weights may be
+        negative. ``measure_`` is a probability measure nearest to it. In the order of the cells of ``measure_.partition``.
     solution_ : NearestMeasure
         ``value`` (distance between the noisy signed measure and ``measure_``, in the units that `metric` says), ``lower_bound``, ``gap``,
         ``status``, ``n_iter``.
@@ -118,6 +122,12 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     BudgetWarning
         If epsilon is above 20, or delta above one over the number of rows.
 
+    See Also
+    --------
+    PrivateMeasureMechanism : Cells of a tree, with a proved bound on the error.
+    skdpsynth.measures.nearest_probability_measure : What makes a probability measure of noisy counts.
+    skdpsynth.measures.Lattice : Cells of equal size, or some of them.
+
     Notes
     -----
     *Privacy.* `fit` is epsilon-differentially private under `neighboring`; every attribute is released under that guarantee,
@@ -145,6 +155,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     'optimal'
     """
 
+    @hinted
     def __init__(
         self,
         n_cells: Any = "auto",
@@ -196,6 +207,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         positions = self._positions(plan.partition)
         self.solution_ = nearest_probability_measure(positions, counts, self.metric, total=float(n), solver=self.solver)
         everywhere = np.arange(plan.partition.n_cells)
+        self.signed_measure_ = counts / n
         self.measure_ = DiscreteMeasure.from_mass(plan.partition, everywhere, np.zeros_like(everywhere), self.solution_.weights)
         self.n_samples_ = n
 

@@ -5,6 +5,11 @@ from typing import Any
 
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws, _unit_laws
+from skdpsynth.testing._door import Draw as Draw
+from skdpsynth.testing._door import Lost as Lost
+from skdpsynth.testing._door import kind_of as kind_of
+from skdpsynth.testing._door import pair_loss as pair_loss
+from skdpsynth.testing._door import watched as watched
 from skdpsynth.testing._law import LAWS
 
 __all__ = ["check_synthesizer"]
@@ -33,6 +38,11 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
     ------
     AssertionError
         With the law that is broken, and what was found.
+
+    See Also
+    --------
+    PrivateSynthesizer : What a new synthesizer is derived from.
+    sklearn.utils.estimator_checks.check_estimator : What scikit-learn asks of estimators.
 
     Notes
     -----

@@ -122,3 +122,10 @@ def test_findings_are_a_data_frame_for_who_wants_one():
 
 def test_the_docstring_says_that_it_is_not_private():
     assert "not private" in Schema.check.__doc__
+
+
+def test_bound_in_floats_of_32_bits_is_not_outside():
+    frame = np.array([[1.1], [0.5]], dtype=np.float32)
+    assert float(frame[0, 0]) > 1.1
+    assert [each.problem for each in Schema({0: (0.0, 1.1)}).check(frame)] == []
+    assert [each.problem for each in Schema({0: (0.0, 1.1)}).check(np.nextafter(frame, np.float32(9)))] == ["clipped"]

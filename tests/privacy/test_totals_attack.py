@@ -113,8 +113,10 @@ def test_it_says_whom_it_is_about():
     assert alone.spent == 1
     shared.child(1, name="b", unit=Unit("clinic", 2))
     shared.child(1, name="c")
-    assert "whether one row that is alone of its unit, was in the table" in str(shared.risk())
-    assert repr(shared).endswith("3 entries; protects one row that is alone of its unit, because not all entries protect the same unit>")
+    assert "whether one row that is the only one of its unit was in the table" in str(shared.risk())
+    assert repr(shared).endswith(
+        "3 entries; protects one row that is the only one of its unit, because not all entries protect the same unit>"
+    )
 
 
 def test_beliefs_follow_bayes():

@@ -1,0 +1,229 @@
+"""Signs of life of long work: silent unless somebody asks, and then of public numbers alone.
+
+Names and totals of tasks are written by us; they say nothing of rows. How many rows were read is said only where it is public: see
+`rows_are_public`. How long something takes is seen by whoever watches, with or without this file.
+"""
+
+import contextvars
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
+
+
+class _Silent:
+    """A task that nobody watches."""
+
+    def step(self) -> None:
+        """Say nothing."""
+
+    def __enter__(self) -> "_Silent":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+_SILENT = _Silent()
+_bars: Any = None  # the display of this process
+_n_users = 0  # blocks of show_progress that are open
+_opening = threading.Lock()
+
+_watching: contextvars.ContextVar[Any] = contextvars.ContextVar("watching", default=None)
+"""Who watches the fit that runs in this context, beside the bars: opens tasks of its own."""
+
+_are_public: contextvars.ContextVar[bool] = contextvars.ContextVar("are_public", default=False)
+"""Whether the fit that runs in this context may say how many rows were read."""
+
+
+@contextmanager
+def show_progress(console: Any = None) -> Iterator[None]:
+    """Show bars for all long work of this process while the block runs: fits, reading, transport, searches, plans, audits.
+
+    Nothing is shown outside of such a block. A bar vanishes when its work is done. Names and numbers on it are public: under
+    "add_or_remove_one" it tells neither how many rows or chunks there are nor how many were read. How *long* private rows take is not
+    protected, with or without bars.
+
+    Parameters
+    ----------
+    console : rich.console.Console, default=None
+        Where to draw. None: the standard error of the process, where a terminal or notebook is; elsewhere nothing is drawn. Of blocks
+        within another, or in other threads at the same time, the first one draws for all.
+
+    Yields
+    ------
+    None
+
+    Raises
+    ------
+    ImportError
+        If rich is not installed.
+
+    See Also
+    --------
+    skdpsynth.auditing.audit_epsilon : The longest work that is shown.
+
+    Notes
+    -----
+    The switch is one for the process, whatever its threads do. Work that joblib gives to other processes is shown by the process that
+    waits for it. For callbacks of scikit-learn, whose `ProgressBar` is one, see ``set_callbacks`` of the estimators (scikit-learn 1.9).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import PrivateMeasureMechanism, show_progress
+    >>> with show_progress():
+    ...     pmm = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((1000, 2)))
+    """
+    with _opening:
+        _open(console)
+    try:
+        yield
+    finally:
+        with _opening:
+            _close()
+
+
+def _open(console: Any) -> None:
+    global _bars, _n_users
+    if not _n_users:
+        try:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        except ImportError:
+            raise ImportError("show_progress needs rich; install it: pip install rich.") from None
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
+        bars = Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
+        bars.start()
+        _bars = bars
+    _n_users += 1
+
+
+def _close() -> None:
+    global _bars, _n_users
+    _n_users -= 1
+    if not _n_users:
+        bars, _bars = _bars, None
+        bars.stop()
+
+
+class _Task:
+    """A task that somebody watches."""
+
+    def __init__(self, name: str, total: int | None, watcher: Any = None, *, nests: bool = False) -> None:
+        self._name, self._total, self._n_done = name, total, 0
+        self._bars, self._watcher, self._nests = _bars, watcher, nests
+        self._stack, self._lock = ExitStack(), threading.Lock()
+
+    def __enter__(self) -> "_Task":
+        if self._watcher is not None:
+            self._watcher = self._stack.enter_context(self._watcher.task(self._name, self._total))
+            if self._nests:
+                self._stack.enter_context(watched_by(self._watcher))
+        if self._bars is not None:
+            self._number = self._bars.add_task(self._name, total=self._total or None, done=self._done())
+        return self
+
+    def step(self) -> None:
+        """Say that a part is done; from any thread."""
+        with self._lock:
+            self._n_done += 1
+            if self._watcher is not None and not self._nests:
+                self._watcher.step()
+            if self._bars is not None:
+                self._bars.update(self._number, completed=self._n_done, done=self._done())
+
+    def _done(self) -> str:
+        return f"{self._n_done}/{self._total}" if self._total else str(self._n_done or "")
+
+    def __exit__(self, *error: Any) -> None:
+        if self._bars is not None:
+            self._bars.remove_task(self._number)
+        self._stack.__exit__(*error)
+
+
+def task(name: str, total: int | None = None, *, nests: bool = False) -> Any:
+    """Return a context manager of a piece of work, whose method `step` says that a part of it is done.
+
+    Parameters
+    ----------
+    name : str
+        Public.
+    total : int, default=None
+        How many parts there are, which is public; 0: it has none. None: nobody knows yet.
+    nests : bool, default=False
+        Whether its parts are tasks themselves, so that only the bar counts them by `step`.
+    """
+    watcher = _watching.get()
+    return _SILENT if _bars is None and watcher is None else _Task(name, total, watcher, nests=nests)
+
+
+def bar(name: str) -> Any:
+    """Return a context manager of a piece of work that has a bar, and is no task for callbacks."""
+    return _SILENT if _bars is None else _Task(name, None)
+
+
+def reading(name: str) -> Any:
+    """Return a context manager of going through a table, whose chunks are counted only where the number of rows is public."""
+    if _bars is None:
+        return _SILENT
+    return _Task(name, None) if _are_public.get() else _Uncounted(name, None)
+
+
+class _Uncounted(_Task):
+    def step(self) -> None:
+        """Say nothing: how many chunks there are tells how many rows there are."""
+
+
+def steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:
+    """Return what goes through `parts` and says so: themselves, where nobody watches.
+
+    Parameters
+    ----------
+    name : str
+        Public.
+    parts : collection
+        How many there are is public.
+    """
+    watcher = _watching.get()
+    return parts if _bars is None and watcher is None else _stepped(parts, _Task(name, len(parts), watcher))
+
+
+def _stepped(parts: Iterable[_Item], progress: _Task) -> Iterator[_Item]:
+    with progress:
+        for part in parts:
+            yield part
+            progress.step()
+
+
+@contextmanager
+def rows_are_public(are_public: bool) -> Iterator[None]:
+    """Say whether the number of rows may be told of while the block runs."""
+    token = _are_public.set(are_public)
+    try:
+        yield
+    finally:
+        _are_public.reset(token)
+
+
+def watching() -> Any:
+    """Return who watches this context beside the bars, or None."""
+    return _watching.get()
+
+
+@contextmanager
+def watched_by(watcher: Any) -> Iterator[None]:
+    """Let somebody watch the tasks of this context: its method ``task(name, total)`` is a context manager of what has ``step``."""
+    token = _watching.set(watcher)
+    try:
+        yield
+    finally:
+        _watching.reset(token)
+
+
+def in_this_context(job: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a job for another thread that is watched as this one is."""
+    return job if _watching.get() is None else partial(contextvars.copy_context().run, job)

@@ -1,0 +1,210 @@
+"""Lower bounds on epsilon, from runs on two neighbouring tables."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._progress import task
+from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
+from skdpsynth.auditing._neighbors import check_neighbors
+from skdpsynth.auditing._observing import Layout, run
+from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
+from skdpsynth.auditing._rules import learned
+
+_AT_ONCE = 50  # runs between two signs of life
+
+
+def audit_epsilon(
+    estimator: Any,
+    X: Any,
+    X_neighbor: Any,
+    event: Callable[[Any], Any] | None = None,
+    *,
+    n_trials: int = 1000,
+    confidence: float = 0.99,
+    epsilon: Any = None,
+    delta: Any = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+) -> AuditResult:
+    """Fit two neighbouring tables many times, and bound epsilon from below by how well the results tell the tables apart.
+
+    It reads both tables unprotected, and no accountant is charged: give tables that are public, made up for the test, such as those of
+    `worst_case_neighbors`. **Never a table of people**: what is printed tells of it.
+
+    Parameters
+    ----------
+    estimator : estimator or callable
+        What is audited: any estimator with `fit`, of this package or of another, or a function that takes a table and returns numbers, such
+        as what a counter has released. It is cloned, without its accountant, and draws fresh noise in each run.
+    X, X_neighbor : array-like or data frame
+        Neighbours under the relation of the estimator, in memory.
+    event : callable, default=None
+        Maps a fitted estimator, or what the function returned, to a number or a boolean, by which the tables are guessed. None: what was
+        released, what was fitted, and sums of it that are learned from the first half of the runs.
+    n_trials : int, default=1000
+        Fits in all: half of them choose how to guess, half of them count. What can be shown grows with them: see `epsilon_most` of the
+        result.
+    confidence : float, default=0.99
+        The least probability that both lower bounds of the result hold.
+    epsilon, delta : float, default=None
+        What is promised. None: what the estimator's parameters say; a function must be told, and has delta 0 if not.
+    n_jobs : int, default=None
+        Processes of joblib. None: 1.
+    random_state : int, RandomState or None, default=None
+        For the order of the tables, never for noise.
+
+    Returns
+    -------
+    result : AuditResult
+        ``print(result)`` says it in a sentence.
+
+    Raises
+    ------
+    ValueError
+        If the estimator is seeded or promises nothing (epsilon=inf), if the tables are no neighbours, or a parameter is out of its domain.
+
+    See Also
+    --------
+    worst_case_neighbors : Tables at which our estimators lose most.
+    skdpsynth.testing.check_synthesizer : Laws that compare what is released with what is charged, exactly.
+
+    Notes
+    -----
+    *Why the bound holds.* A fair coin picks the table of each counted run, and a rule guesses it from what came out, or passes. The rule is
+    fixed by then: scores, thresholds and directions are all chosen on the other half of the runs. So there is one test, of guesses of both
+    tables together, and nothing to correct for. Under epsilon-differential privacy each guess is right with probability at most
+    e^epsilon / (1 + e^epsilon), whatever came out before: the lower Clopper-Pearson limit of that probability, in log-odds, is
+    `epsilon_lower`. With delta > 0 as many right guesses are struck out as delta may have given away. `mu_lower` comes from guesses at all
+    runs, which under mu-GDP are right with probability at most Phi(mu / 2). Of the chance to err, 1 - confidence, one of the bounds gets
+    nine tenths and the other one tenth, so both hold together: mu gets most where the ledger promises a mu, else epsilon.
+
+    *What a lower bound is not.* It is no proof of privacy: another pair of tables, or another rule, may show more. For estimators of this
+    package the rule sees each released value and its exact likelihoods, so at the worst pair the bound comes near to what is true.
+
+    References
+    ----------
+    .. [1] Jagielski, Ullman, Oprea (2020), "Auditing Differentially Private Machine Learning".
+    .. [2] Annamalai, Ganev, De Cristofaro (2024), "What do you want from theory alone? Experimenting with Tight Auditing of Differentially
+       Private Synthetic Data Generation".
+    .. [3] Kairouz, Oh, Viswanath (2015), "The Composition Theorem for Differential Privacy".
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+    >>> pmm = PrivateMeasureMechanism(depth=2, epsilon=2.0)
+    >>> result = audit_epsilon(pmm, *worst_case_neighbors(pmm, 20), n_trials=400)
+    >>> result.is_broken
+    False
+    """
+    _check_numbers(n_trials, confidence)
+    epsilon, delta = _promised(estimator, epsilon, delta)
+    mechanism = _prepared(estimator)
+    check_neighbors(mechanism, X, X_neighbor)
+    runs = _Runs(mechanism, X, X_neighbor, Layout.of(mechanism, X, X_neighbor) if event is None else event)
+    mu = _promised_mu(mechanism, X, delta)
+    alpha = 1 - confidence
+    for_epsilon = EPSILON_SHARE[mu is not None] * alpha
+    coins = np.random.default_rng() if random_state is None else check_random_state(random_state)
+
+    n_choosing = n_trials // 2
+    choosing = np.arange(n_choosing) % 2 == 1
+    bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
+    with task("audit", total=-(-n_choosing // _AT_ONCE) - (-len(bits) // _AT_ONCE)) as progress:
+        rule = learned(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, delta, for_epsilon)
+        n_guesses, n_right, n_right_of_all = rule.counts(runs.vectors(bits, n_jobs, progress), bits)
+    epsilon_lower = float(lower_epsilon(np.array([n_right]), np.array([n_guesses]), len(bits), delta, for_epsilon)[0])
+    mu_lower = lower_mu(n_right_of_all, len(bits), alpha - for_epsilon)
+    counts = (n_trials, len(bits), n_guesses, n_right, n_right_of_all)
+    return AuditResult(epsilon_lower, mu_lower, epsilon, delta, mu, float(confidence), str(rule), *counts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Runs of a mechanism on one of two tables each; `seen` makes numbers of what came out."""
+
+    mechanism: Any
+    X: Any
+    X_neighbor: Any
+    seen: Any
+
+    @property
+    def names(self) -> list[str]:
+        return self.seen.names if isinstance(self.seen, Layout) else ["event"]
+
+    def vectors(self, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
+        """Return a row for each run, in any number of processes alike."""
+        parts, width = [bits[start : start + _AT_ONCE] for start in range(0, len(bits), _AT_ONCE)], effective_n_jobs(n_jobs)
+        found: list[np.ndarray] = []
+        with Parallel(n_jobs=n_jobs) as pool:
+            for start in range(0, len(parts), width):
+                for rows in pool(delayed(self.rows)(part) for part in parts[start : start + width]):
+                    found.append(rows)
+                    progress.step()
+        return np.concatenate(found)
+
+    def rows(self, bits: np.ndarray) -> np.ndarray:
+        """Return a row for each of some runs."""
+        return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
+
+    def _row(self, X: Any) -> np.ndarray:
+        outcome, draws = run(self.mechanism, X)
+        if isinstance(self.seen, Layout):
+            return self.seen.vector(outcome, draws)
+        value = self.seen(outcome)
+        if not isinstance(value, bool | int | float | np.number | np.bool_):
+            raise TypeError(f"event must return a number or a boolean, got {shown(value)}; threshold or sum what it returns.")
+        return np.array([float(np.nan_to_num(float(value), nan=-np.inf))])
+
+
+def _check_numbers(n_trials: Any, confidence: Any) -> None:
+    if not is_whole(n_trials, 20):
+        raise ValueError(f"n_trials must be an integer of at least 20, got {shown(n_trials)}; 1000 is the default.")
+    if not (is_real(confidence) and 0.5 <= confidence < 1):
+        raise ValueError(f"confidence must be a number in [0.5, 1), got {shown(confidence)}; 0.99 is the default.")
+
+
+def _promised(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
+    """Return what is promised, or raise."""
+    if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
+        raise TypeError(f"estimator must have fit, or be a function of a table, got {shown(estimator)}; give an instance.")
+    epsilon = getattr(estimator, "epsilon", None) if epsilon is None else epsilon
+    delta = getattr(estimator, "delta", 0.0) if delta is None else delta
+    if epsilon is None:
+        raise ValueError("epsilon must be given where the estimator has no parameter of that name; say what it promises.")
+    if not (is_real(epsilon) and 0 < epsilon < math.inf):
+        raise ValueError(f"epsilon must be positive and finite, got {shown(epsilon)}; without noise nothing is promised that could fail.")
+    if not (is_real(delta) and 0 <= delta < 1):
+        raise ValueError(f"delta must be a number in [0, 1), got {shown(delta)}; 0 promises pure differential privacy.")
+    return float(epsilon), float(delta)
+
+
+def _prepared(estimator: Any) -> Any:
+    """Return a copy that is charged to nobody, or raise if its noise is no noise."""
+    if not hasattr(estimator, "fit"):
+        return estimator
+    parameters = estimator.get_params()
+    seeded = [name for name, value in parameters.items() if name.rpartition("__")[2] == "random_state" and value is not None]
+    if seeded:
+        raise ValueError(f"{seeded[0]} must be None for an audit, got a seed: all runs would have the same noise, which is not private.")
+    copy = clone(estimator)
+    return copy.set_params(accountant=None) if "accountant" in parameters else copy
+
+
+def _promised_mu(mechanism: Any, X: Any, delta: float) -> float | None:
+    """Return mu of a mechanism whose ledger says that all of its noise is Gaussian."""
+    if not delta or not hasattr(mechanism, "fit"):
+        return None
+    accountant = getattr(run(mechanism, X)[0], "accountant_", None)
+    losses = [entry.loss for entry in accountant.ledger] if accountant is not None else []
+    if not losses or not all(loss.rho is not None and loss.gaussian for loss in losses):
+        return None
+    return math.sqrt(2 * float(sum(loss.rho for loss in losses)))

@@ -1,0 +1,82 @@
+"""What an audit found."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpsynth.auditing._bounds import lower_epsilon
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes
+    ----------
+    epsilon_lower : float
+        Lower bound on the true epsilon (at the delta that was promised) for this pair of tables, so for all tables.
+    mu_lower : float
+        Lower bound on mu of Gaussian differential privacy.
+    epsilon, delta : float
+        What the mechanism promised.
+    mu : float or None
+        What its ledger promises in Gaussian terms; None where not all of its noise is Gaussian.
+    confidence : float
+        With at least this probability both lower bounds hold.
+    event : str
+        The rule by which the tables were guessed, in words. It was chosen on runs that were not counted.
+    n_trials : int
+        Fits in all; half of them chose the rule.
+    n_runs, n_guesses, n_right : int
+        Of the other half: all of them, those at which the rule guessed, and those where the guess was right.
+    n_right_of_all : int
+        Right guesses where all runs had to be guessed, for `mu_lower`.
+
+    See Also
+    --------
+    audit_epsilon : Makes it, and proves why the bound holds.
+    """
+
+    epsilon_lower: float
+    mu_lower: float
+    epsilon: float
+    delta: float
+    mu: float | None
+    confidence: float
+    event: str
+    n_trials: int
+    n_runs: int
+    n_guesses: int
+    n_right: int
+    n_right_of_all: int
+
+    @property
+    def epsilon_most(self) -> float:
+        """The most that so many runs could have shown: had every guess been right."""
+        alpha = EPSILON_SHARE[self.mu is not None] * (1 - self.confidence)
+        return float(lower_epsilon(np.array([self.n_runs]), np.array([self.n_runs]), self.n_runs, self.delta, alpha)[0])
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the promise is refuted: a lower bound lies above it."""
+        return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
+
+    def __str__(self) -> str:
+        found = f"epsilon is at least {self.epsilon_lower:.3g}"
+        promised = f"promised: {self.epsilon:g}"
+        if self.delta:
+            found, promised = f"{found} at delta={self.delta:g}", f"{promised} at delta={self.delta:g}"
+        if self.mu is not None:
+            found, promised = f"{found} and mu at least {self.mu_lower:.3g}", f"{promised}, which is mu={self.mu:.3g}"
+        verdict = "The promise is broken" if self.is_broken else "The promise was not refuted, which proves nothing about other tables"
+        sentence = (
+            f"With {100 * self.confidence:g} % confidence {found} ({promised}): {self.n_right} of {self.n_guesses} guesses in "
+            f"{self.n_runs} runs were right. {verdict}."
+        )
+        if not self.is_broken and self.epsilon_most < self.epsilon:
+            sentence += f" So few runs could not show more than {self.epsilon_most:.3g}."
+        return sentence
+
+
+EPSILON_SHARE = {False: 0.9, True: 0.1}
+"""Of the chance to err, what goes to the bound on epsilon; the rest to that on mu, which gets most where the ledger promises a mu."""

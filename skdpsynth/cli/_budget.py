@@ -1,0 +1,124 @@
+"""Budgets in files: made, shown, and written out for others."""
+
+import csv
+import io
+import os
+from typing import Any
+
+import click
+
+from skdpsynth.cli._files import Outputs, write_text
+from skdpsynth.cli._promise import Promise, promising
+from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
+
+_NUMBERS = ("epsilon", "delta", "rho", "change", "n_values")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def budget(context: click.Context) -> None:
+    """Make a budget for a data set, and see what was spent from it."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@budget.command("init", short_help="Make a LEDGER: the limit of one data set, for good.")
+@click.argument("ledger", type=click.Path())
+@promising
+@click.option("--dataset", help="What you call the data set; each entry says so.")
+@speaking
+def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: str, dataset: str | None) -> None:
+    """Make a LEDGER: the limit for all releases of one data set, for good. It cannot be raised later."""
+    from skdpsynth.privacy import PrivacyAccountant
+
+    Outputs(is_forced=False).check("LEDGER", ledger)
+    promise = Promise(epsilon, delta, neighboring)
+    accountant = PrivacyAccountant(promise.epsilon, promise.delta, neighboring=promise.neighboring, ledger=ledger, dataset=dataset)
+    voice.done(_summary(ledger, accountant), f"Made {ledger}: epsilon {epsilon:g}, delta {delta:g}, {neighboring}. Nothing is spent.")
+
+
+@budget.command("show")
+@click.argument("ledger", type=click.Path())
+@speaking
+def show(voice: Voice, ledger: str) -> None:
+    """Show what was spent from a LEDGER, on what, and what remains."""
+    accountant = ledger_at(ledger)
+    told, lines = _summary(ledger, accountant), _lines(accountant, parts=False)
+    voice.result({**told, "entries": lines}, "\n".join([_heading(told), "", *_table(lines), "", str(accountant.risk())]))
+
+
+@budget.command("export", short_help="Write all charges of a LEDGER, as CSV or JSON.")
+@click.argument("ledger", type=click.Path())
+@click.option("--format", "form", type=click.Choice(["csv", "json"]), help="[default: by the end of the file, else csv]")
+@click.option("-o", "--output", "out", type=click.Path(), help="A file. Without it: standard output.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@speaking
+def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: bool) -> None:
+    """Write a LEDGER for others: each charge, and below it what was released for it, with its noise."""
+    Outputs(force, [ledger]).check("-o", out)
+    accountant = ledger_at(ledger)
+    lines = _lines(accountant, parts=True)
+    form = form or ("json" if voice.is_json or str(out).lower().endswith(".json") else "csv")
+    if form == "json":
+        import json
+
+        write_text(out, json.dumps({**_summary(ledger, accountant), "entries": lines}, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        write_text(out, _csv_of(lines))
+
+
+def ledger_at(path: str) -> Any:
+    """Return the accountant of a ledger that exists."""
+    from skdpsynth.privacy import PrivacyAccountant
+
+    if not os.path.lexists(path):
+        raise Refusal(f"LEDGER must exist, but there is no file {path!r}; make it by skdpsynth budget init")
+    return PrivacyAccountant.at(path)
+
+
+def _summary(path: str, accountant: Any) -> dict[str, Any]:
+    told = {"ledger": path, "dataset": accountant.dataset, "neighboring": accountant.neighboring}
+    for name in ("epsilon", "delta", "spent", "spent_delta", "remaining"):
+        told[name] = finite(getattr(accountant, name))
+    return told
+
+
+def _heading(told: dict[str, Any]) -> str:
+    name = "" if told["dataset"] is None else f" of {told['dataset']}"
+    return (
+        f"Budget{name} in {told['ledger']}: spent epsilon {_short(told['spent'])} of {_short(told['epsilon'])}, delta "
+        f"{_short(told['spent_delta'])} of {_short(told['delta'])}; epsilon {_short(told['remaining'])} remains ({told['neighboring']})."
+    )
+
+
+def _short(number: Any) -> str:
+    return f"{number:g}" if isinstance(number, float) else str(number)
+
+
+def _lines(accountant: Any, parts: bool) -> list[dict[str, Any]]:
+    """Return the entries as JSON has them."""
+    rows = accountant.to_frame("pyarrow", parts=parts).to_pylist()
+    return [{name: finite(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
+
+
+def _table(lines: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table as wide as a terminal; `export` has the seconds and the scales of the noise."""
+    names = ("time", "name", "epsilon", "delta", "noise", "unit")
+    spoken = [{**line, "time": line["time"][:16].replace("T", " "), "noise": _kinds(line["noise"])} for line in lines]
+    cells = [list(names), *([_short(line[name]) if line[name] is not None else "" for name in names] for line in spoken)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(names))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def _kinds(noise: str | None) -> str:
+    """Return the kinds of noise of an entry, each once, without its scale."""
+    return ", ".join(dict.fromkeys(each.partition("(")[0].removeprefix("Discrete") for each in (noise or "").split("; ")))
+
+
+def _csv_of(lines: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    names = list(lines[0]) if lines else ["name", "epsilon", "delta"]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()

@@ -1,0 +1,44 @@
+"""How near synthetic rows are to real ones: for whoever may see the real ones."""
+
+import math
+from typing import Any
+
+import click
+
+from skdpsynth.cli._files import STREAM, Outputs, readable
+from skdpsynth.cli._saying import Refusal, Voice, speaking
+
+_NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
+
+
+@click.command(short_help="Compare synthetic rows with real ones: not private.")
+@click.argument("real", type=click.Path())
+@click.argument("synthetic", type=click.Path())
+@click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns.")
+@click.option("--target", help="The column that a model shall predict; scores of a model trained on synthetic and on real rows.")
+@click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@speaking
+def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str | None, page: str | None, force: bool) -> None:
+    """Compare synthetic rows with real ones. This READS THE REAL ROWS: the result is not private."""
+    if real == synthetic == STREAM:
+        raise Refusal("REAL and SYNTHETIC must not both be '-', because there is one standard input; write one of them to a file")
+    if page is not None:
+        Outputs(force, [real, synthetic, stated]).check("-o", page, (".html", ".htm"))
+        from skdpsynth.report import quality_page
+    from skdpsynth.domain import Schema
+    from skdpsynth.metrics import quality_report
+
+    schema = Schema.of(stated)
+    column = target if target is None else {str(name): name for name in schema}.get(target, target)
+    with readable([real]) as rows, readable([synthetic]) as made:
+        quality = quality_report(rows, made, schema, target=column)
+    if page is not None:
+        quality_page(quality).save(page)
+    voice.result({"private": False, "warning": _NOT_PRIVATE, "measures": _lines(quality)}, f"{_NOT_PRIVATE}\n{quality}")
+
+
+def _lines(quality: Any) -> list[dict[str, Any]]:
+    """Return the lines of the report as JSON has them."""
+    lines = quality.to_records()
+    return [{name: None if isinstance(cell, float) and math.isnan(cell) else cell for name, cell in line.items()} for line in lines]

@@ -1,0 +1,146 @@
+"""Files and pipes of a command: where it may write, and how nothing is ever half written."""
+
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from skdpsynth.cli._saying import Refusal
+
+STREAM = "-"
+_TABLES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # what such files begin with
+
+
+class Outputs:
+    """The files that a command will write, checked before anything is read.
+
+    Parameters
+    ----------
+    is_forced : bool
+        Whether files that exist may be replaced.
+    kept : sequence of str
+        Files that are read, and are never written over.
+    """
+
+    def __init__(self, is_forced: bool, kept: Sequence[str] = ()) -> None:
+        self._is_forced = is_forced
+        self._taken = {os.path.realpath(path): "a file that is read here" for path in kept if path != STREAM}
+
+    def check(self, option: str, path: str | None, suffixes: Sequence[str] = ()) -> None:
+        """Refuse a place that nothing can, or may, be written to."""
+        if path is None or path == STREAM:
+            return
+        if suffixes and not path.lower().endswith(tuple(suffixes)):
+            raise Refusal(f"{option} must end in {_listed(suffixes)}, got {path!r}")
+        place = Path(os.path.realpath(path))
+        if not place.parent.is_dir():
+            raise Refusal(f"{option} must lie in a folder that exists, got {path!r}; make the folder first")
+        if place.is_dir():
+            raise Refusal(f"{option} must name a file, got the folder {path!r}")
+        if str(place) in self._taken:
+            raise Refusal(f"{option} must be a file of its own, but {path!r} is {self._taken[str(place)]}; give another name")
+        if place.exists() and not self._is_forced:
+            raise Refusal(f"{option} must be a new file, but {path!r} exists; give another name, or --force to replace it")
+        self._taken[str(place)] = f"that of {option} as well"
+
+    def check_table(self, path: str, voice: Any) -> None:
+        """Refuse what no table can be written to."""
+        self.check("-o", path, _TABLES)
+        if path == STREAM and voice.is_json:
+            raise Refusal("--json must not go with -o -, because both write to standard output; name a file, or leave --json out")
+        if path != STREAM:
+            from skdpsynth.domain import checked_path
+
+            checked_path(path, "-o")  # whether what writes it is installed
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+@contextmanager
+def complete(path: str) -> Iterator[Path]:
+    """Yield a place beside a file, which is moved to it when all went well, and removed when not."""
+    place = Path(os.path.realpath(path))
+    beside = place.parent / f".{uuid.uuid4().hex}.part{''.join(place.suffixes[-2:])}"
+    try:
+        yield beside
+        if place.exists():
+            shutil.copymode(place, beside)
+        os.replace(beside, place)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: str | None, text: str) -> None:
+    """Write a text to a file, or to standard output."""
+    if path in (None, STREAM):
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    with complete(str(path)) as beside:
+        beside.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+
+
+def write_sample(model: Any, n_samples: int | None, path: str) -> None:
+    """Write synthetic rows to a file, or as CSV to standard output; a batch at a time, never all of them in memory."""
+    if path != STREAM:
+        model.sample(n_samples, out=path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "sample.csv"
+        model.sample(n_samples, out=table)
+        with table.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+
+@contextmanager
+def readable(paths: Sequence[str]) -> Iterator[Any]:
+    """Yield what a fit takes for the tables of a command: their paths; of standard input a file, since a fit reads more than once.
+
+    That file is as private as the rows: only its owner may read it, in a folder that is removed in the end.
+    """
+    if STREAM not in paths:
+        yield paths[0] if len(paths) == 1 else list(paths)
+        return
+    if len(paths) > 1:
+        raise Refusal("INPUT must be '-' alone, or paths; write standard input to a file first")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "standard_input"
+        with file.open("wb") as kept:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+        with file.open("rb") as kept:
+            start = kept.read(1 << 16)
+        if not start:
+            raise Refusal("INPUT must be a table, but standard input is empty; see that what writes into the pipe went well")
+        place = str(file.rename(f"{file}{_suffix_by(start)}"))
+        with _named(place, "standard input"):
+            yield place
+
+
+@contextmanager
+def _named(place: str, name: str) -> Iterator[None]:
+    """Let an error say what a person knows a temporary file as."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            error.args = (error.args[0].replace(repr(place), name).replace(place, name),)
+        raise
+
+
+def _suffix_by(start: bytes) -> str:
+    """Return the suffix of a table by how it begins; a CSV file whose header has tabs and no comma is a .tsv."""
+    for magic, suffix in _PACKED.items():
+        if start.startswith(magic):
+            return suffix
+    header = start.partition(b"\n")[0]
+    return ".tsv" if b"\t" in header and b"," not in header else ".csv"

@@ -1,0 +1,130 @@
+"""How a run ends: an exit code, and what went wrong in one sentence, without a traceback that could quote a cell."""
+
+import errno
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+FOUND, WRONG, INTERRUPTED, READER_GONE = 1, 2, 130, 141
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # somebody's, and a closed terminal's
+_INTERRUPTED = "Interrupted; no half-written file is left."
+_TERMINATED = "Terminated; no half-written file is left."
+_SAID = (ValueError, TypeError, OSError, ImportError, MemoryError)  # what rooms raise in a sentence of their own
+
+
+class Terminated(BaseException):
+    """A signal ended the program: what is half done, and a copy of standard input, are cleared away on the way out."""
+
+
+def outcome_of(command: Callable[[], Any]) -> int:
+    """Run a command, say in one sentence what went wrong, and return the exit code."""
+    with _terminable(), _warnings_in_a_line():
+        try:
+            code = command()
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except click.Abort as error:
+            return _ended(_INTERRUPTED, INTERRUPTED) if not isinstance(error.__cause__, EOFError) else _said(error.__cause__)
+        except KeyboardInterrupt:
+            return _ended(_INTERRUPTED, INTERRUPTED)
+        except Terminated as error:
+            return _ended(_TERMINATED, 128 + int(error.args[0]))
+        except SystemExit as error:  # click's, for a pipe that nobody reads any more; what it has told goes nowhere
+            return READER_GONE if error.code == 1 else int(error.code or 0)
+        except Exception as error:
+            if signalled := _signal_behind(error):
+                return signalled
+            return _reader_gone() if _is_broken_pipe(error) else _said(error)
+
+
+def _signal_behind(error: BaseException | None) -> int | None:
+    """Return the exit code of a signal that came while a package was imported: some of them turn it into an ImportError."""
+    while error is not None:
+        if isinstance(error, Terminated):
+            return _ended(_TERMINATED, 128 + int(error.args[0]))
+        if isinstance(error, KeyboardInterrupt):
+            return _ended(_INTERRUPTED, INTERRUPTED)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _said(error: Exception) -> int:
+    if os.environ.get("SKDPSYNTH_TRACEBACK"):
+        traceback.print_exception(error)
+    return _ended(f"Error: {_sentence(error)}", WRONG)
+
+
+def _ended(text: str, code: int) -> int:
+    click.echo(text, err=True)
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    """Return what is wrong in one line; of an error that no room meant to raise only its kind, since its text may quote a cell."""
+    if isinstance(error, click.UsageError):
+        where = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+        told = re.sub(r"\.?$|\?(?=\)?$)", "", _line(error.format_message()), count=1)  # click asks "Did you mean ...?"
+        return f"{told}{where}."
+    if isinstance(error, click.ClickException):
+        return _line(error.format_message())
+    if isinstance(error, MemoryError) and not str(error):
+        return "There is not enough memory for this; give fewer columns, or a machine with more."
+    if isinstance(error, _SAID) and str(error):
+        return re.sub(r"^(X|frame)(?= )", "INPUT", _line(str(error)))  # what the functions call the table
+    return f"Something unforeseen went wrong ({type(error).__name__}); set SKDPSYNTH_TRACEBACK=1 to see where, and report it."
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_broken_pipe(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
+def _reader_gone() -> int:
+    """Leave as other programs do when a pipe breaks, and let Python flush what is left into nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, and the end of a terminal, end the program as Ctrl-C does, so that files on the way are removed."""
+
+    def end(number: int, frame: Any) -> None:
+        raise Terminated(number)
+
+    if threading.current_thread() is not threading.main_thread():  # whoever runs it there sees to signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    changed = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}  # nohup ignores one
+    for number in changed:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in changed.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Show warnings to a person who has no line of code to look at."""
+
+    def show(message: Warning | str, *where: Any, **more: Any) -> None:
+        click.echo(f"Warning: {_line(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,68 @@
+"""What a budget would give, before any of it is spent."""
+
+import math
+from typing import Any
+
+import click
+
+from skdpsynth.cli._methods import METHODS, chosen, estimator_of, learned, say_method
+from skdpsynth.cli._promise import RELATIONS
+from skdpsynth.cli._saying import Voice, speaking
+
+
+@click.command(short_help="Tell what errors to expect, before you spend.")
+@click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns.")
+@click.option("--rows", required=True, type=click.IntRange(1), help="How many rows the table has, or about how many.")
+@click.option("--epsilon", "epsilons", multiple=True, type=float, help="What to try; may be given again. [default: 0.1 to 10]")
+@click.option("--delta", type=float, default=0.0, show_default=True)
+@click.option("--neighboring", type=click.Choice(RELATIONS), default=RELATIONS[0], show_default=True)
+@click.option("--unit", help="The column that says whose row it is.")
+@click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="How many rows of one unit count.")
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
+@click.option("--stratify", help="The column that a model shall predict from the synthetic rows.")
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Tables that are simulated.")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds after which no further table is begun.")
+@speaking
+def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, **given: Any) -> None:
+    """Tell what errors to expect at several epsilons, from public facts: a schema and a number of rows.
+
+    Tables are simulated; no private row is read, and nothing is spent.
+    """
+    from skdpsynth.domain import Schema
+    from skdpsynth.model_selection import plan as planned
+
+    schema, unit = Schema.of(stated), given["unit"]
+    kinds = Schema(learned(schema, unit))
+    method, why = chosen(given["method"], kinds, given["stratify"], given["delta"])
+    say_method(voice, given["method"], method, why)
+    settings = {"delta": given["delta"], "neighboring": given["neighboring"]}
+    estimator = estimator_of(method, kinds, unit, given["stratify"], **settings)
+    epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
+    with voice.at_work():
+        expected = planned(estimator, rows, epsilons=epsilons, unit_rows=given["most"], n_repeats=repeats, time_limit=time_limit)
+    voice.result({"method": method, "why": why, **_told(expected)}, str(expected))
+
+
+def _told(expected: Any) -> dict[str, Any]:
+    """Return a plan as JSON has it."""
+    names = [measure.name for measure in expected.measures]
+    points = [
+        {
+            **{"epsilon": point.epsilon, "delta": point.delta, "unit_rows": point.unit_rows, "too_few_rows": point.is_small},
+            "error": _numbers(names, point.mean),
+            "spread": _numbers(names, point.spread),
+        }
+        for point in expected.points
+    ]
+    references = {"no_privacy": _numbers(names, expected.no_privacy), "no_data": _numbers(names, expected.no_data)}
+    return {
+        "estimator": expected.estimator,
+        "rows": expected.n_samples,
+        "neighboring": expected.neighboring,
+        "budgets": points,
+        **references,
+    }
+
+
+def _numbers(names: list[str], values: Any) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else float(value) for name, value in zip(names, values, strict=True)}

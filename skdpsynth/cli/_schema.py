@@ -1,0 +1,62 @@
+"""Schemas: a skeleton to fill in, and what of a table does not fit one."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from skdpsynth.cli._files import STREAM, Outputs, readable, write_text
+from skdpsynth.cli._outcomes import FOUND
+from skdpsynth.cli._saying import Voice, speaking
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def schema(context: click.Context) -> None:
+    """Write a schema to fill in, or check a table against one."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@schema.command("init", short_help="Write the columns of a table and their kinds, to fill in.")
+@click.argument("source", metavar="INPUT", type=click.Path())
+@click.option("-o", "--output", "out", type=click.Path(), help="A .yaml or .json file. Without it: standard output, as YAML.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists; what was filled in is lost.")
+@speaking
+def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
+    """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
+
+    Fill in what is public in place of each word open. Nothing of it may be taken from the rows. Kinds are guessed from the first 1000
+    rows of a CSV file, and names are its first line: correct them by what you know.
+    """
+    from skdpsynth.domain import Schema
+
+    if out is not None:
+        Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
+    with readable([source]) as path:
+        found = Schema.skeleton(path)
+    as_json = voice.is_json or (out is not None and out.lower().endswith(".json"))
+    write_text(out, str(found.to_json() if as_json else found.to_yaml()))
+    n_open = sum(kind.unstated == "open" for kind in found.values())
+    place = "" if out in (None, STREAM) else f" to {out}"
+    voice.note(f"Wrote {len(found)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too.")
+
+
+@schema.command("check")
+@click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.option("--schema", "stated", required=True, type=click.Path(), help="A .yaml or .json file of `schema init`, filled in.")
+@speaking
+def check(voice: Voice, sources: tuple[str, ...], stated: str) -> int:
+    """Tell what of a table does not fit its schema. This READS THE ROWS: the result is not private.
+
+    Exit code 1 if something was found. A fit says nothing about cells, because that would tell of them: it clips and counts as missing
+    in silence. So look before it.
+    """
+    from skdpsynth.domain import Schema
+
+    facts = Schema.of(stated)
+    with readable(sources) as table:
+        findings = facts.check(table)
+    told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
+    voice.result({**told, "findings": [asdict(each) for each in findings]}, str(findings))
+    return FOUND if len(findings) else 0

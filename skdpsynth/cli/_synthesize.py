@@ -1,0 +1,114 @@
+"""From a table of people to synthetic rows."""
+
+import math
+from typing import Any
+
+import click
+
+from skdpsynth.cli._files import STREAM, Outputs, readable, write_sample
+from skdpsynth.cli._methods import METHODS, chosen, estimator_of, learned, say_method
+from skdpsynth.cli._promise import Promise, charges_told, opened_ledger, promising
+from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
+
+
+@click.command(short_help="Learn a table, and write synthetic rows.")
+@click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
+@click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns: a .yaml or .json file.")
+@promising
+@click.option("--unit", help="The column that says whose row it is. Then the promise protects a person, not a row.")
+@click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="How many rows of one unit count. [default: 1]")
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help="How; auto says what it took, and why.")
+@click.option("--stratify", help="The column that a model shall predict from the synthetic rows.")
+@click.option("--rows", type=click.IntRange(1), help="How many synthetic rows. [default: as many as the table has]")
+@click.option("-o", "--output", "out", required=True, type=click.Path(), help="A .csv, .tsv or .parquet file; '-' is standard output.")
+@click.option("--card", "page", type=click.Path(), help="Write a release card there, an .html file to publish beside the rows.")
+@click.option("--ledger", type=click.Path(), help="The budget to charge, from `budget init`.")
+@click.option("--model", "kept", type=click.Path(), help="Keep the fitted model there, to draw more rows for free.")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@speaking
+def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any) -> None:
+    """Learn a table under differential privacy, and write synthetic rows.
+
+    All of epsilon is spent by one run, on the whole table; more rows of the same --model are free. With --ledger the charge is on the
+    disk before noise is drawn, and stays there whatever happens afterwards.
+    """
+    promise = Promise(given["epsilon"], given["delta"], given["neighboring"])
+    _check_places(voice, sources, stated, given)
+    estimator, method, why = _estimator(stated, promise, given)
+    accountant = opened_ledger(given["ledger"], promise, spends_delta=method != "pmm")
+    say_method(voice, given["method"], method, why)
+    estimator.set_params(accountant=accountant)
+    with charges_told(accountant, given["ledger"], voice):
+        with readable(sources) as table, voice.at_work():
+            model = estimator.fit(table, unit=given["unit"])
+        if given["kept"] is not None:
+            model.save(given["kept"])
+        write_sample(model, given["rows"], given["out"])
+        if given["page"] is not None:
+            write_card(model, given["page"])
+    _say_done(voice, model, accountant, {**given, "method": method, "why": why})
+
+
+def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: dict[str, Any]) -> None:
+    """Refuse what cannot be written, before anything is read."""
+    if given["most"] is not None and given["unit"] is None:
+        raise Refusal("--max-rows-per-unit must go with --unit, the column that says whose row it is; add it")
+    places = Outputs(given["force"], [*sources, stated, *([given["ledger"]] if given["ledger"] else [])])
+    places.check_table(given["out"], voice)
+    check_card(places, given["page"])
+    places.check("--model", given["kept"])
+    for option, path in (("--card", given["page"]), ("--model", given["kept"])):
+        if path == STREAM:
+            raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
+
+
+def _estimator(stated: str, promise: Promise, given: dict[str, Any]) -> tuple[Any, str, str]:
+    """Return an unfitted synthesizer, its method, and why it is this one."""
+    from skdpsynth.domain import Schema
+
+    schema = Schema.of(stated)
+    columns = {str(name): name for name in schema}
+    stratify = given["stratify"] if given["stratify"] is None else columns.get(given["stratify"], given["stratify"])
+    method, why = chosen(given["method"], learned(schema, given["unit"]), stratify, promise.delta)
+    settings = {"epsilon": promise.epsilon, "delta": promise.delta, "neighboring": promise.neighboring}
+    settings |= {"max_rows_per_unit": given["most"] or 1}
+    return estimator_of(method, schema, given["unit"], stratify, **settings), method, why
+
+
+def check_card(places: Outputs, page: str | None) -> None:
+    """Refuse a place where no card can be written, and a card that what makes it is not installed for."""
+    if page is None:
+        return
+    places.check("--card", page, (".html", ".htm"))
+    import jinja2  # noqa: F401
+    import matplotlib  # noqa: F401
+
+    import skdpsynth.report  # noqa: F401
+
+
+def write_card(model: Any, page: str) -> Any:
+    """Write the public card of a model, noisy and synthetic things alone, and return it."""
+    from skdpsynth.report import card
+
+    made = card(model, audience="public")
+    made.save(page)
+    return made
+
+
+def _say_done(voice: Voice, model: Any, accountant: Any, given: dict[str, Any]) -> None:
+    record = model.accountant_
+    is_known = given["rows"] is not None or record.neighboring == "replace_one"
+    rows = (given["rows"] or model.n_samples_) if is_known else None
+    told = {"method": given["method"], "why": given["why"], "rows": rows, "output": given["out"], "model": given["kept"]}
+    told |= {"card": given["page"], "epsilon": finite(record.spent), "delta": finite(record.spent_delta)}
+    told |= {"neighboring": record.neighboring, "unit": None if record.unit is None else str(record.unit), "ledger": given["ledger"]}
+    told["remaining"] = None if accountant is None else finite(accountant.remaining)
+    whom = f"protects {'one row' if record.unit is None else f'one {record.unit}'}"
+    whom = "NOT PRIVATE, because there is no noise" if record.spent == math.inf else whom
+    left = "" if accountant is None else f"; {float(accountant.remaining):g} of {float(accountant.epsilon):g} remain in {given['ledger']}"
+    where = "standard output" if given["out"] == STREAM else given["out"]
+    voice.done(
+        told,
+        f"Wrote {'rows' if rows is None else f'{rows} rows'} to {where}. Spent epsilon {float(record.spent):g}, delta "
+        f"{float(record.spent_delta):g}, {record.neighboring}; {whom}{left}.",
+    )

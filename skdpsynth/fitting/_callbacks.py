@@ -1,0 +1,103 @@
+"""Callbacks of scikit-learn, where it has them: 1.9 and later.
+
+They learn which tasks there are, releases, steps, candidates, whose names and numbers are public; never rows, and no estimator that is half
+fitted. A callback that asks to stop is not heard: what was charged would buy less than was planned.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from sklearn.utils.metaestimators import available_if
+
+from skdpsynth._progress import watched_by, watching
+
+_CALLBACKS = "_skl_callbacks"  # where scikit-learn keeps them
+_ROOT = "_parent_callback_ctx"  # where it says whose part an estimator is
+
+
+def _has_callbacks(estimator: Any) -> bool:
+    return find_spec("sklearn.callback") is not None
+
+
+class TakesCallbacks:
+    """Base of estimators that take callbacks of scikit-learn.
+
+    It is not scikit-learn's own, which would cost the time to import rich wherever that is installed.
+    """
+
+    @available_if(_has_callbacks)
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set callbacks of scikit-learn (1.9 or later) for the fits to come, such as ``sklearn.callback.ProgressBar()``; none: no more.
+
+        They are told of tasks by public names and numbers: never of rows, nor of an estimator that is half fitted; and they cannot stop a
+        fit. Files written by `save` do not hold them.
+
+        Returns
+        -------
+        self : object
+        """
+        from sklearn.callback import CallbackSupportMixin
+
+        return CallbackSupportMixin.set_callbacks(self, *callbacks)
+
+
+def with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
+    """Return what `run`, the fit of an estimator, returns; its callbacks, if it has any, watch."""
+    if _CALLBACKS not in vars(estimator) and _ROOT not in vars(estimator):
+        return run()
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as until_teardown
+
+    def watched(estimator: Any) -> Any:
+        context = CallbackSupportMixin._init_callback_context(estimator, max_subtasks=None)
+        context.call_on_fit_task_begin(estimator=estimator)
+        with watched_by(_Watcher(estimator, context, threading.Lock())):
+            result = run()
+        context.call_on_fit_task_end(estimator=estimator)
+        return result
+
+    return until_teardown(watched)(estimator)
+
+
+def with_callbacks_of_whole(part: Any, name: str, run: Callable[[], Any]) -> Any:
+    """Return what `run`, the fit of a part, returns; callbacks of the whole that want to watch parts do. A part has none of its own."""
+    vars(part).pop(_CALLBACKS, None)
+    watcher = watching()
+    if watcher is None:
+        return run()
+    with watcher.task(name, 0) as leaf, leaf.context.propagate_callback_context(part):
+        return with_callbacks(part, run)
+
+
+class _Watcher:
+    """Tells callbacks of the tasks within a task.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose fit it is.
+    context : sklearn.callback.CallbackContext
+        Of the task.
+    lock : threading.Lock
+        Of the fit: threads may have tasks of their own.
+    """
+
+    def __init__(self, estimator: Any, context: Any, lock: Any) -> None:
+        self.context, self._estimator, self._lock = context, estimator, lock
+
+    @contextmanager
+    def task(self, name: str, total: int | None) -> Iterator["_Watcher"]:
+        """Tell of a task while the block runs."""
+        with self._lock:
+            context = self.context.subcontext(task_name=name, max_subtasks=total)
+        context.call_on_fit_task_begin(estimator=self._estimator)
+        yield _Watcher(self._estimator, context, self._lock)
+        context.call_on_fit_task_end(estimator=self._estimator)
+
+    def step(self) -> None:
+        """Tell of a part of the task that is done."""
+        with self.task("step", 0):
+            pass

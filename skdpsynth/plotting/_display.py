@@ -1,0 +1,142 @@
+"""What all pictures share: where they are drawn, their colours, and SVG."""
+
+import copy
+import io
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+# Told apart by people who see fewer colours too: the closest pair is 14 apart (CIECAM02) under simulated tritanopia, blue and green.
+SYNTHETIC = "#1f5fa8"
+SECOND = "#b0782b"
+THIRD = "#4d9078"
+FOURTH = "#8a4c7d"
+COLOURS = (SYNTHETIC, SECOND, THIRD, FOURTH, "#5b6b7a")
+REAL = "0.45"
+QUIET = "0.35"  # of references and remarks
+PALE = "0.9"
+WARNING = "#a4262c"
+SIGNED = "RdBu_r"  # of what may be negative: white at 0
+POSITIVE = "Blues"
+NOT_PRIVATE = "Not private: made from real rows"
+
+_SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "skdpsynth", "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"]}
+
+
+class Display(ABC):
+    """A picture: computed when it is made, drawn by `plot` as often as one likes."""
+
+    ax_: Any
+    axes_: Any
+    figure_: Any
+
+    @abstractmethod
+    def plot(self, *ax: Any, **options: Any) -> Self:
+        """Draw on an Axes, or in a new figure."""
+
+    def to_svg(self, **options: Any) -> str:
+        """Return the picture as SVG text: letters are text, nothing is loaded from elsewhere, no script.
+
+        It opens no window, leaves no figure open and leaves this display as it is. The same numbers give the same text.
+
+        Parameters
+        ----------
+        **options : dict
+            What `plot` takes, but for `ax`.
+
+        Returns
+        -------
+        svg : str
+        """
+        pyplot()
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
+        with rc_context(_SVG):
+            figure, text = Figure(layout="constrained"), io.StringIO()
+            copy.copy(self).plot(ax=figure, **options)
+            figure.savefig(text, format="svg", dpi=100, metadata={"Date": None, "Creator": None})
+        return text.getvalue()[text.getvalue().index("<svg") :]
+
+    def _drawn_on(self, axes: Any, whole: Any = None) -> Self:
+        """Remember where it was drawn: `whole` is the one Axes that stands for all."""
+        self.axes_ = np.asarray(axes, dtype=object)
+        self.ax_ = self.axes_.flat[0] if whole is None else whole
+        self.figure_ = self.ax_.figure
+        return self
+
+
+def pyplot() -> Any:
+    """Return matplotlib.pyplot, or say how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("Pictures need matplotlib: pip install 'skdpsynth[plot]'.") from None
+    return plt
+
+
+def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], **spacing: Any) -> tuple[Any, Any]:
+    """Return (an array of Axes, the Axes that was divided into them or None).
+
+    Parameters
+    ----------
+    ax : Axes, Figure, SubFigure or None
+        None: a new figure. An Axes is taken itself, for one panel, or divided. An empty Figure takes the size of the picture.
+    shape : tuple of int
+        Rows and columns.
+    size : tuple of float
+        Inches, of a new figure.
+    **spacing : dict
+        What ``Figure.subplots`` takes.
+    """
+    if ax is None:
+        return pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **spacing), None
+    if hasattr(ax, "subplots"):
+        if hasattr(ax, "set_size_inches") and not ax.axes:
+            ax.set_size_inches(size)
+        return ax.subplots(*shape, squeeze=False, **spacing), None
+    if shape == (1, 1):
+        return np.array([[ax]], dtype=object), None
+    ax.set_axis_off()
+    spec = ax.get_subplotspec()
+    if spec is None:
+        place = ax.get_position()
+        sides = {"left": place.x0, "right": place.x1, "bottom": place.y0, "top": place.y1}
+        grid = ax.figure.add_gridspec(*shape, **sides, wspace=0.35, hspace=0.6)
+    else:
+        grid = spec.subgridspec(*shape)
+    return grid.subplots(squeeze=False, **spacing), ax
+
+
+def headline(axes: Any, whole: Any, title: str | None, private: bool = True, pad: float = 6.0) -> None:
+    """Write a title above all panels, `pad` points above a single one; that of a picture of real rows says so first."""
+    words = [] if private else [NOT_PRIVATE]
+    words += [title] if title else []
+    if not words:
+        return
+    style = {"fontsize": 10} if private else {"fontsize": 10, "color": WARNING, "fontweight": "bold"}
+    if whole is not None:
+        whole.set_title("\n".join(words), pad=24, **style)
+    elif axes.size == 1:
+        axes.flat[0].set_title("\n".join(words), pad=pad, **style)
+    else:
+        axes.flat[0].figure.suptitle("\n".join(words), **style)
+
+
+def tidy(ax: Any) -> None:
+    """Leave the two sides of the frame that have numbers."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def cut(words: Any, longest: int = 22) -> str:
+    """Return words short enough for a tick; a dollar sign is no mathematics there."""
+    text = str(words)
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return text.replace("$", r"\$")
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage that is never rounded to nothing."""
+    percent = 100 * value
+    return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"

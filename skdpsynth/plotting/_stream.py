@@ -1,0 +1,186 @@
+"""Pictures along a stream: what was released of each block, and curves over time."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth._checks import check_choice, shown
+from skdpsynth.plotting._curves import spread_over
+from skdpsynth.plotting._display import COLOURS, PALE, SYNTHETIC, Display, cut, headline, panels, tidy
+
+_ROWS = 2000  # synthetic rows of a block, of which quantiles are taken
+_LEVELS = (0.1, 0.5, 0.9)
+
+
+class StreamDisplay(Display):
+    """A stream along time: the synthetic rows of each block, or curves that were computed at some times.
+
+    Make it by `from_estimator`, which reads what was released, so that the picture is public; or by `from_curves`.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n_blocks + 1,) or (n_times,)
+        Where blocks begin and end; or the times of the curves.
+    quantiles : ndarray of shape (n_features, n_blocks, 3), default=None
+        10, 50 and 90 % of the synthetic rows of each block.
+    curves : dict of str to ndarray of shape (n_runs, n_times), default=None
+    names : tuple of str, default=()
+        Of the columns.
+    now : int, default=None
+        How far the stream has come: what lies after the last block waits, and nothing of it is released.
+    unit : str, default="rows"
+        In which time is counted.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The first panel, or the Axes that was given.
+    axes_ : ndarray of matplotlib Axes
+    figure_ : matplotlib Figure
+
+    See Also
+    --------
+    skdpsynth.OnlineSynthesizer : The estimator.
+    skdpsynth.continual.KaryCounter : A counter along time, whose ``value`` at each time makes a curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import OnlineSynthesizer
+    >>> from skdpsynth.plotting import StreamDisplay
+    >>> model = OnlineSynthesizer(epsilon=1.0).partial_fit(np.random.default_rng(0).beta(2, 5, size=(2000, 1)))
+    >>> display = StreamDisplay.from_estimator(model)
+    >>> display.quantiles.shape[0], display.now
+    (1, 2000)
+    >>> figure = display.plot().figure_
+    """
+
+    def __init__(self, times: Any, quantiles: Any = None, curves: Any = None, names: Any = (), now: Any = None, unit: str = "rows") -> None:
+        self.times = times
+        self.quantiles = quantiles
+        self.curves = curves
+        self.names = names
+        self.now = now
+        self.unit = unit
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, random_state: Any = None) -> Self:
+        """Draw 2000 synthetic rows of each block that was released, and take their quantiles.
+
+        Parameters
+        ----------
+        estimator : OnlineSynthesizer
+            With ``strategy="blocks"``, of columns of numbers, after at least one block.
+        random_state : int, RandomState or None, default=None
+            Of the synthetic rows; it may be seeded freely.
+
+        Returns
+        -------
+        display : StreamDisplay
+
+        Raises
+        ------
+        ValueError
+            If the estimator keeps no blocks, or none was released yet.
+        """
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "blocks_"):
+            raise ValueError("estimator must be an OnlineSynthesizer with strategy='blocks', which keeps blocks; else use from_curves.")
+        blocks = estimator.blocks_
+        if not blocks:
+            raise ValueError("estimator must have released at least one block, but its first is still open; give it more rows.")
+        rows = [np.asarray(model.sample(_ROWS, random_state=random_state), dtype=float) for _, _, model in blocks]
+        quantiles = np.array([np.quantile(some, _LEVELS, axis=0).T for some in rows]).swapaxes(0, 1)
+        times = np.array([start for start, _, _ in blocks] + [blocks[-1][1]])
+        ticks = getattr(estimator, "n_ticks_seen_", None)
+        now = estimator.n_samples_seen_ if ticks is None else ticks
+        names = getattr(estimator, "feature_names_in_", None)
+        names = [f"column {i}" for i in range(len(quantiles))] if names is None else names
+        return cls(times, quantiles, None, tuple(map(str, names)), int(now), "rows" if ticks is None else "ticks")
+
+    @classmethod
+    def from_curves(cls, times: Any, curves: Any, unit: str = "rows") -> Self:
+        """Keep curves over time, such as the ``value`` of a counter, or distances at some times.
+
+        Parameters
+        ----------
+        times : array-like of shape (n_times,)
+        curves : dict of str to array-like of shape (n_times,) or (n_runs, n_times)
+            By their names. They are drawn as they are: curves that were computed from real rows are not private.
+        unit : str, default="rows"
+            In which time is counted.
+
+        Returns
+        -------
+        display : StreamDisplay
+
+        Raises
+        ------
+        ValueError
+            If a curve has not one value for each time.
+        """
+        times = np.asarray(times)
+        tables = {name: np.atleast_2d(np.asarray(curve, dtype=float)) for name, curve in curves.items()}
+        for name, table in tables.items():
+            if table.ndim != 2 or table.shape[1] != len(times):
+                raise ValueError(
+                    f"curves must have a value for each of {len(times)} times, but {shown(name)} has shape {table.shape}; give "
+                    "arrays of shape (n_runs, n_times)."
+                )
+        return cls(times, None, tables, unit=unit)
+
+    def plot(self, ax: Any = None, *, scale: str = "linear", ylabel: str | None = None, title: str | None = None, **options: Any) -> Self:
+        """Draw; of several runs the mean and the range.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, Figure or SubFigure, default=None
+            Where; an Axes is divided where there are several columns. None: a new figure.
+        scale : {"linear", "log"}, default="linear"
+            "log": both axes of curves are logarithmic.
+        ylabel : str, default=None
+            What curves show.
+        title : str, default=None
+        **options : dict
+            What ``Axes.plot`` takes, of curves.
+
+        Returns
+        -------
+        display : StreamDisplay
+            Itself.
+        """
+        check_choice("scale", scale, ("linear", "log"))
+        if self.curves is not None:
+            return self._plot_curves(ax, scale, ylabel, title, options)
+        n = len(self.quantiles)
+        axes, whole = panels(ax, (n, 1), (6.4, 1.5 + 1.5 * n), sharex=True)
+        for one, name, quantiles in zip(axes.flat, self.names, self.quantiles, strict=True):
+            self._draw_blocks(one, name, quantiles)
+        axes.flat[-1].set_xlabel(f"{self.unit} so far")
+        axes.flat[0].legend(frameon=False, fontsize=7.5, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.0))
+        headline(axes, whole, title, pad=22)
+        return self._drawn_on(axes, whole)
+
+    def _draw_blocks(self, ax: Any, name: str, quantiles: np.ndarray) -> None:
+        low, middle, high = quantiles.T
+        ax.stairs(high, self.times, baseline=low, fill=True, color=SYNTHETIC, alpha=0.25, linewidth=0, label="10 to 90 % of a block")
+        ax.hlines(middle, self.times[:-1], self.times[1:], color=SYNTHETIC, linewidth=1.8, label="median")
+        if self.now is not None and self.now > self.times[-1]:
+            ax.axvspan(self.times[-1], self.now, color=PALE, linewidth=0, zorder=0, label=f"{self.unit} that wait in the open block")
+        ax.set_ylabel(cut(name), fontsize=8.5)
+        ax.set_xlim(self.times[0], max(self.now or 0, self.times[-1]))
+        tidy(ax)
+
+    def _plot_curves(self, ax: Any, scale: str, ylabel: str | None, title: str | None, options: dict[str, Any]) -> Self:
+        axes, _ = panels(ax, (1, 1), (6.4, 3.8))
+        one = axes[0, 0]
+        for number, (name, table) in enumerate(self.curves.items()):
+            style = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 3.5, "label": cut(name, 40), **options}
+            spread_over(one, np.tile(self.times, len(table)), table.ravel(), **style)
+        one.set(xscale=scale, yscale=scale, xlabel=f"{self.unit} so far", ylabel=ylabel or "")
+        if len(self.curves) > 1:
+            one.legend(frameon=False, fontsize=8)
+        tidy(one)
+        headline(axes, None, title)
+        return self._drawn_on(axes)

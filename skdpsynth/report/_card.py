@@ -1,0 +1,168 @@
+"""The release card of a fitted model, or of an account."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from skdpsynth._checks import check_choice, shown
+from skdpsynth.metrics import quality_report
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.report._checklist import Check, checklist_of
+from skdpsynth.report._facts import CardFacts, facts_of
+from skdpsynth.report._layout import values_of
+from skdpsynth.report._page import Page, rendered
+from skdpsynth.report._pictures import pictures_of
+from skdpsynth.report._quality import quality_tables
+from skdpsynth.report._registry import registry_of
+
+
+@dataclass(frozen=True)
+class Card(Page):
+    """A release card: made by `card`.
+
+    Attributes
+    ----------
+    title : str
+    html : str
+    facts : CardFacts
+        What it says, as data.
+    audience : {"public", "internal"}
+
+    See Also
+    --------
+    card : Makes it from a model or an account.
+    """
+
+    facts: CardFacts = field(repr=False)
+    audience: str
+
+    @property
+    def _is_public(self) -> bool:
+        return self.audience == "public" and self.facts.promise.holds
+
+    @property
+    def checklist(self) -> tuple[Check, ...]:
+        """The topics of NIST SP 800-226, each answered from code, or "not covered"."""
+        return checklist_of(self.facts)
+
+    def to_registry(self, **known: Any) -> dict[str, Any]:
+        """Return the card as a draft of a record of the DP Deployments Registry, which may be written as JSON or YAML.
+
+        It holds nothing of an internal card's comparison.
+
+        Parameters
+        ----------
+        **known : str, or list of str
+            What no code can know, by the registry's own names: ``name``, ``data_curators`` (list), ``description``, ``intended_use``,
+            ``data_product_region``, ``data_product_sector``, ``publication_date``, ``sources``, ``registry_authors`` (list). What is left
+            out says "not covered".
+
+        Returns
+        -------
+        record : dict
+            Of texts, numbers, lists and dicts alone. Where the noise was seeded or epsilon is infinite, it names no variant and no
+            parameters, because there is no promise. Its notes hold the `checklist`.
+        """
+        return registry_of(self.facts, known)
+
+
+def card(model: Any, *, audience: str = "public", real: Any = None, title: str | None = None, accountant: Any = None) -> Card:
+    """Make a release card: what was released, what it cost, what an attacker gains, and what is not protected, on one page.
+
+    A public card is made of public facts, of what the model released, and of synthetic rows. No row of the fit is read, and no budget
+    is charged: you may publish it with the model.
+
+    Parameters
+    ----------
+    model : fitted private estimator, or PrivacyAccountant
+        Of an accountant: a card of its whole ledger.
+    audience : {"public", "internal"}, default="public"
+        "internal": the page also compares `real` with synthetic rows, is **not private**, and says so on every section.
+    real : array-like or data frame, default=None
+        The rows to compare with; only for "internal", which needs them.
+    title : str, default=None
+        None: what made the release.
+    accountant : PrivacyAccountant, default=None
+        Whose ledger to show: that of the whole budget, where several models share one. None: what this model was charged.
+
+    Returns
+    -------
+    card : Card
+        ``card.save("card.html")`` writes it; ``card.to_registry()`` is a record for the DP Deployments Registry.
+
+    Raises
+    ------
+    TypeError
+        If `model` is no private estimator.
+    sklearn.exceptions.NotFittedError
+        If it is not fitted.
+    ValueError
+        If `real` is given for the public, or not for internal use; if `accountant` never charged for `model`; or if `model` is a part of
+        another, such as ``synthesizer_`` or ``best_estimator_``, and no `accountant` says what the whole cost.
+    ImportError
+        If jinja2 or matplotlib is not installed.
+
+    See Also
+    --------
+    skdpsynth.PrivacyAccountant.risk : What an attacker gains, as numbers.
+    skdpsynth.metrics.quality_report : Real against synthetic rows, for internal use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.report import card
+    >>> rng = np.random.default_rng(0)
+    >>> model = PrivateMeasureMechanism(epsilon=1.0).fit(rng.random((1000, 2)))
+    >>> release = card(model, title="Visits in May")
+    >>> release
+    Card(title='Visits in May', audience='public')
+    >>> release.to_registry()["deployment"]["privacy_loss"]["privacy_parameters"]
+    {'epsilon': 1.0}
+    """
+    check_choice("audience", audience, ("public", "internal"))
+    _check(model, audience, real, accountant)
+    facts = facts_of(model, accountant, title)
+    quality = None if real is None else quality_report(real, facts.sample, facts.schema)
+    html = rendered(
+        "card.html",
+        internal=audience == "internal",
+        pictures=tuple(pictures_of(model, facts, real, accountant)),
+        quality=None if quality is None else quality_tables(quality),
+        **values_of(facts),
+    )
+    return Card(title=facts.title, html=html, facts=facts, audience=audience)
+
+
+def _check(model: Any, audience: str, real: Any, accountant: Any) -> None:
+    if accountant is not None and not isinstance(accountant, PrivacyAccountant):
+        raise TypeError(f"accountant must be None or a PrivacyAccountant, got {shown(accountant)}; PrivacyAccountant.at opens a ledger.")
+    if accountant is not None and not _charges_of(model) <= _charges_of(accountant):
+        raise ValueError(
+            "accountant must be the budget that the model was charged to, got one without those charges; leave it out for "
+            "the model's own ledger."
+        )
+    if accountant in (None, getattr(model, "accountant_", None)) and _is_part(model):
+        raise ValueError(
+            f"model must be the whole of a fit, got a {type(model).__name__} that is a part of one, charged with its own share alone; give "
+            "the estimator that holds it, or that one's accountant_ as accountant."
+        )
+    if audience == "public" and real is not None:
+        raise ValueError("real must be None for audience='public', which never reads rows; for a comparison give audience='internal'.")
+    if audience == "internal" and real is None:
+        raise ValueError("real must be the rows to compare with for audience='internal'; without them give audience='public'.")
+    if real is not None and not hasattr(model, "sample"):
+        raise ValueError(
+            f"real must be None for {type(model).__name__}, which has no synthetic rows to compare with; give audience='public'."
+        )
+
+
+def _is_part(model: Any) -> bool:
+    """Whether a model was fitted within another, as a step of it: its result tells of the steps before, which were charged elsewhere."""
+    own = getattr(model, "accountant_", None)
+    return getattr(own, "_account", None) is not None and getattr(model, "accountant", None) is None
+
+
+def _charges_of(model: Any) -> set[tuple[str, str, str]]:
+    """Return the charges of a model or an account, by what stays of them when a ledger takes in another."""
+    accountant = model if isinstance(model, PrivacyAccountant) else getattr(model, "accountant_", None)
+    return set() if accountant is None else {(entry.name, entry.time, str(entry.loss)) for entry, _ in accountant.lines()}

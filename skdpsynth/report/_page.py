@@ -1,0 +1,89 @@
+"""A page: one file of HTML, without scripts, that loads nothing."""
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Page:
+    """One file of HTML: no script, and nothing that is loaded from elsewhere.
+
+    Attributes
+    ----------
+    title : str
+    html : str
+
+    See Also
+    --------
+    card : A release card.
+    quality_page : A report of quality.
+    """
+
+    title: str
+    html: str = field(repr=False)
+
+    @property
+    def _is_public(self) -> bool:
+        return False
+
+    def to_html(self) -> str:
+        """Return the page as text.
+
+        Returns
+        -------
+        html : str
+        """
+        return self.html
+
+    def save(self, path: Any) -> None:
+        """Write the page to a file, which is complete or not there.
+
+        Parameters
+        ----------
+        path : str or path-like
+            It ends in ".html", as a rule. A file that is there is replaced. Of a page that is not private, only its owner may read it.
+        """
+        path = Path(os.fspath(path))
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(self.html)
+            if self._is_public:
+                os.chmod(beside, 0o666 & ~_umask())  # mkstemp's 0600 would hide it from a web server
+            os.replace(beside, path)
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
+
+    def _repr_html_(self) -> str:
+        # A frame of its own: neither styles the other, and the sandbox lets nothing run.
+        style = "width:100%;height:40em;border:1px solid #ccc"
+        return f'<iframe title="{escape(self.title)}" sandbox srcdoc="{escape(self.html)}" style="{style}"></iframe>'
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def rendered(template: str, **values: Any) -> str:
+    """Return a template of this package, filled in; every value is escaped.
+
+    Raises
+    ------
+    ImportError
+        If jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise ImportError("A release card needs jinja2: pip install 'skdpsynth[report]'.") from None
+    environment = Environment(
+        loader=PackageLoader("skdpsynth.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(template).render(**values)

@@ -1,0 +1,108 @@
+"""A quality report as a page, or as a part of an internal card; it tells of real rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.metrics import QualityReport
+from skdpsynth.report._page import Page, rendered
+
+_MOST_COLUMNS, _MOST_PAIRS = 100, 20
+
+
+@dataclass(frozen=True)
+class QualityTable:
+    """A table of a quality report: rows of (what, number of synthetic rows, and maybe that between halves of the real ones)."""
+
+    title: str
+    words: str
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """What stands above its columns."""
+        return ("What", "Synthetic", "Real halves")[: len(self.rows[0])]
+
+
+def quality_page(quality: QualityReport, *, title: str = "Synthetic against real rows") -> Page:
+    """Lay out a quality report as a page, for internal use: it is **not private**, and says so.
+
+    Parameters
+    ----------
+    quality : QualityReport
+        From `skdpsynth.metrics.quality_report`.
+    title : str, default="Synthetic against real rows"
+
+    Returns
+    -------
+    page : Page
+
+    Raises
+    ------
+    ImportError
+        If jinja2 is not installed.
+
+    See Also
+    --------
+    skdpsynth.report.card : A card with ``audience="internal"`` has the same tables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.metrics import quality_report
+    >>> from skdpsynth.report import quality_page
+    >>> rng = np.random.default_rng(0)
+    >>> quality_page(quality_report(rng.random((200, 2)), rng.random((200, 2)))).save("quality.html")  # doctest: +SKIP
+    """
+    return Page(title, rendered("quality.html", title=title, quality=quality, tables=quality_tables(quality)))
+
+
+def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
+    """Return the tables of a report, the summary first."""
+    marginals = sorted(quality.marginals.items(), key=lambda each: -each[1])
+    pairs = sorted(quality.pairs.items(), key=lambda each: -each[1])
+    tables = [
+        QualityTable("In short", "0 is best. Beside each number stands that of two halves of the real rows.", tuple(_summary(quality))),
+        QualityTable(
+            "Columns", _worst_of("Total variation distance of each column", marginals, _MOST_COLUMNS), _rows(marginals, _MOST_COLUMNS)
+        ),
+        QualityTable("Pairs of columns", _worst_of("Total variation distance of pairs", pairs, _MOST_PAIRS), _rows(pairs, _MOST_PAIRS)),
+        QualityTable("Use for prediction", "Scores on real rows: more is better.", tuple(_scores(quality))),
+        QualityTable("Broken rules", "Shares of synthetic rows that break the schema.", _rows(quality.broken.items(), _MOST_COLUMNS)),
+    ]
+    return tuple(table for table in tables if table.rows)
+
+
+def _summary(quality: QualityReport) -> Any:
+    halves = quality.halves or {}
+    yield "Marginals, mean total variation", _mean(quality.marginals), _number(halves.get("marginals"))
+    if quality.pairs:
+        yield "Pairs, mean total variation", _mean(quality.pairs), _number(halves.get("pairs"))
+        yield "Associations, mean difference", _number(quality.correlation_error), _number(halves.get("correlation_error"))
+    yield "Wasserstein distance, in shares of the bounds", _number(quality.wasserstein), _number(halves.get("wasserstein"))
+
+
+def _scores(quality: QualityReport) -> Any:
+    for rows, value in (quality.auc or {}).items():
+        yield f"{quality.scoring}, after training on {rows} rows", _number(value)
+
+
+def _rows(found: Any, most: int) -> tuple[tuple[str, str], ...]:
+    return tuple((_told(what), _number(value)) for what, value in list(found)[:most])
+
+
+def _worst_of(words: str, found: list, most: int) -> str:
+    return f"{words}, the worst first." if len(found) <= most else f"{words}: the worst {most} of {len(found)}."
+
+
+def _told(what: Any) -> str:
+    return " x ".join(map(str, what)) if isinstance(what, tuple) else str(what)
+
+
+def _mean(distances: Any) -> str:
+    return _number(float(np.mean(list(distances.values()))))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

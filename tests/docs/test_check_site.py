@@ -1,0 +1,68 @@
+"""The check of the built pages finds what it looks for."""
+
+import zlib
+
+import pytest
+from extensions import extension
+
+PAGE = '<html><head>{head}</head><body><article><h1 id="top">Title</h1>{body}</article></body></html>'
+
+
+@pytest.fixture
+def check_site():
+    extension("api_pages")  # which it imports
+    return extension("check_site")
+
+
+@pytest.fixture
+def faults(check_site, tmp_path):
+    """A function of what two pages hold that returns what is found in their links."""
+
+    def found(body, head=""):
+        for name, text in {"one": body, "two": ""}.items():
+            (tmp_path / f"{name}.html").write_text(PAGE.format(body=text, head=head if name == "one" else ""), encoding="utf-8")
+        site = tmp_path.resolve()
+        pages = {path: check_site.Page(path) for path in site.rglob("*.html")}
+        return list(check_site.faults_of_links(site, pages))
+
+    return found
+
+
+@pytest.mark.parametrize("link", ["two.html", "two.html#top", "#top", "https://example.org/nothing#here"])
+def test_links_that_lead_somewhere_are_no_faults(faults, link):
+    assert faults(f'<a href="{link}">there</a>') == []
+
+
+@pytest.mark.parametrize(
+    ("link", "said"), [("three.html", "no file"), ("two.html#bottom", "no place in its page"), ("#bottom", "no place in its page")]
+)
+def test_links_that_lead_nowhere_are_found(faults, link, said):
+    (fault,) = faults(f'<a href="{link}">there</a>')
+    assert fault == f"one.html: {link} leads to {said}"
+
+
+@pytest.mark.parametrize(
+    "head", ['<script src="https://cdn.example.org/a.js"></script>', '<link rel="stylesheet" href="https://cdn.example.org/a.css">']
+)
+def test_what_needs_a_network_is_found(faults, head):
+    assert [fault for fault in faults("", head) if "from another site" in fault]
+
+
+def test_public_names_hold_methods_properties_and_attributes(check_site):
+    names = set(check_site.public_names())
+    assert {
+        "skdpsynth.PrivatePCA.components_",
+        "skdpsynth.PrivateMeasureMechanism.sample",
+        "skdpsynth.PrivacyAccountant.remaining",
+    } <= names
+
+
+def test_a_name_that_is_not_indexed_is_found(check_site, tmp_path):
+    lines = [f"{name} py:method 1 page.html -" for name in check_site.public_names() if name != "skdpsynth.load"]
+    (tmp_path / "objects.inv").write_bytes(b"#\n#\n#\n#\n" + zlib.compress("\n".join(lines).encode()))
+    assert list(check_site.faults_of_objects(tmp_path)) == ["objects.inv lacks skdpsynth.load"]
+
+
+def test_a_formula_that_was_not_understood_is_found(check_site, tmp_path):
+    (tmp_path / "page.html").write_text(r"<math><mi>\varbogus</mi></math>", encoding="utf-8")
+    assert list(check_site.faults_of_formulas(tmp_path)) == [r"page.html: \varbogus was not made a formula"]

@@ -1,0 +1,335 @@
+"""The report of quality against the metrics that it is made of, and `evaluate` of every synthesizer."""
+
+import dataclasses
+import html.parser
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from estimators import all_estimators
+
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
+from skdpsynth.domain import Continuous, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.measures import BinaryPartition
+from skdpsynth.metrics import QualityReport, correlation_error, marginal_total_variation, quality_report
+from skdpsynth.metrics import _quality as quality_module
+from skdpsynth.synthesis import PrivateSynthesizer
+
+SCHEMA = Schema(
+    {
+        "age": (18, 99),
+        "pressure": Continuous(60.0, 220.0, nullable=True),
+        "stage": Ordinal(["none", "early", "late"]),
+        "colour": Nominal(["red", "green"], nullable=True),
+        "returned": [False, True],
+    }
+)
+
+
+def table(seed, n=400):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 99, n)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "pressure": np.where(rng.random(n) < 0.1, np.nan, 100 + 0.5 * age + rng.normal(0, 5, n)),
+            "stage": np.where(age > 70, "late", "early"),
+            "colour": rng.choice(["red", "green"], n),
+            "returned": rng.random(n) < age / 100,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def report():
+    return quality_report(table(0), table(1, 300), SCHEMA, target="returned")
+
+
+def test_numbers_of_rows_are_those_of_the_tables(report):
+    assert (report.n_real, report.n_synthetic) == (400, 300)
+
+
+def test_marginals_are_the_total_variation_of_each_column(report):
+    X, Y = table(0), table(1, 300)
+    expected = {name: marginal_total_variation(X[[name]], Y[[name]], {name: SCHEMA[name]}, order=1) for name in SCHEMA}
+    assert report.marginals == expected
+
+
+def test_mean_over_pairs_is_the_total_variation_of_order_two(report):
+    assert len(report.pairs) == 10
+    assert np.mean(list(report.pairs.values())) == pytest.approx(marginal_total_variation(table(0), table(1, 300), SCHEMA))
+    two = {name: SCHEMA[name] for name in ("age", "stage")}
+    one = marginal_total_variation(table(0)[[*two]], table(1, 300)[[*two]], two)
+    assert report.pairs["age", "stage"] == one
+
+
+def test_correlation_error_is_that_of_the_metric(report):
+    assert report.correlation_error == pytest.approx(correlation_error(table(0), table(1, 300), SCHEMA))
+
+
+def test_permuted_rows_are_at_no_distance():
+    X = table(2)
+    found = quality_report(X, X.sample(frac=1, random_state=0), SCHEMA)
+    assert set(found.marginals.values()) | set(found.pairs.values()) == {0.0}
+    assert found.correlation_error == pytest.approx(0, abs=1e-15)
+
+
+def test_synthetic_rows_of_another_kind_are_farther_than_halves():
+    """Noise of two shares of 300 rows is about 0.05; the columns here are moved by half their range."""
+    X = np.random.default_rng(3).uniform(0, 0.5, (300, 2))
+    found = quality_report(X, X + 0.5, {0: (0.0, 1.0), 1: (0.0, 1.0)})
+    assert found.wasserstein == pytest.approx(0.5, abs=0.05)
+    assert found.wasserstein > 3 * found.halves["wasserstein"]
+    assert min(found.marginals.values()) > 3 * found.halves["marginals"]
+
+
+def test_distance_is_in_shares_of_the_bounds():
+    X = np.random.default_rng(4).uniform(0, 1, (200, 1))
+    near, far = (quality_report(X, X, {0: (0.0, high)}).halves["wasserstein"] for high in (1.0, 10.0))
+    assert far == pytest.approx(near / 10)
+
+
+def test_target_is_predicted_from_synthetic_and_from_real_rows():
+    """Of useless synthetic rows an AUC of a half: 400 permuted targets give 0.5 +- 0.04, the real ones about 0.85."""
+    X = table(5, 1500)
+    shuffled = X.assign(returned=X["returned"].sample(frac=1, random_state=0).to_numpy())
+    found = quality_report(X, shuffled, SCHEMA, target="returned")
+    assert found.scoring == "roc_auc"
+    assert found.auc["real"] > 0.7
+    assert abs(found.auc["synthetic"] - 0.5) < 0.12
+
+
+@pytest.mark.parametrize(("target", "scoring"), [("stage", "accuracy"), ("age", "r2"), ("colour", "roc_auc")])
+def test_score_suits_the_target(target, scoring):
+    found = quality_report(table(6), table(7), SCHEMA, target=target)
+    assert found.scoring == scoring
+    assert set(found.auc) == {"synthetic", "real"}
+
+
+def test_target_of_one_level_in_synthetic_rows_is_predicted_always():
+    found = quality_report(table(6), table(7).assign(returned=True), SCHEMA, target="returned")
+    assert found.auc["synthetic"] == 0.5
+
+
+def test_nothing_is_predicted_without_a_target():
+    found = quality_report(table(6), table(7), SCHEMA)
+    assert (found.auc, found.scoring, found.target) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "rule"),
+    [
+        ({"age": 17}, "age: out of bounds"),
+        ({"age": 200}, "age: out of bounds"),
+        ({"age": 20.5}, "age: not whole"),
+        ({"pressure": 300.0}, "pressure: out of bounds"),
+        ({"stage": "Late"}, "stage: unknown level"),
+        ({"stage": "gone"}, "stage: unknown level"),
+        ({"stage": None}, "stage: missing"),
+        ({"age": np.nan}, "age: missing"),
+    ],
+)
+def test_rows_that_break_the_schema_are_counted_by_rule(cells, rule):
+    Y = table(8, 200)
+    for name, value in cells.items():
+        Y[name] = Y[name].astype(float if isinstance(value, float) else object if isinstance(value, str | None) else Y[name].dtype)
+        Y.loc[:4, name] = value
+    assert quality_report(table(9), Y, SCHEMA).broken == {rule: 5 / 200}
+
+
+def test_what_may_be_missing_breaks_no_rule(report):
+    Y = table(8).assign(pressure=np.nan, colour=None)
+    assert quality_report(table(9), Y, SCHEMA).broken == {}
+    assert report.broken == {}
+
+
+def test_same_seed_gives_the_same_report_and_another_one_other_halves():
+    X, Y = table(10), table(11)
+    first, again, other = (quality_report(X, Y, SCHEMA, target="returned", random_state=seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first.halves != other.halves
+
+
+def test_without_schema_numbers_are_measured_within_their_range():
+    X, Y = (np.random.default_rng(seed).normal(50, 10, (200, 3)) for seed in (12, 13))
+    ranges = {j: (float(min(X[:, j].min(), Y[:, j].min())), float(max(X[:, j].max(), Y[:, j].max()))) for j in range(3)}
+    assert quality_report(X, Y) == quality_report(X, Y, ranges)
+
+
+def test_without_schema_words_are_refused_with_the_way_out():
+    with pytest.raises(TypeError, match=r"^X must hold numbers only.*give a schema"):
+        quality_report(table(0), table(1))
+
+
+def test_constant_columns_and_single_rows_are_measured():
+    found = quality_report(np.full((5, 2), 7.0), np.full((1, 2), 7.0))
+    assert (found.wasserstein, set(found.marginals.values())) == (0.0, {0.0})
+    assert quality_report([[1.0]], [[2.0]]).halves is None
+
+
+def test_one_column_has_no_pairs():
+    found = quality_report(np.arange(10.0)[:, None], np.arange(10.0)[:, None], target=None)
+    assert (found.pairs, found.correlation_error) == ({}, None)
+    assert "pairs" not in found.halves
+
+
+def test_containers_agree(report):
+    X, Y = (pl.DataFrame({name: rows[name].tolist() for name in rows}, strict=False).fill_nan(None) for rows in (table(0), table(1, 300)))
+    assert quality_report(X, Y, SCHEMA, target="returned") == report
+
+
+def test_table_in_chunks_gives_the_same_report(report):
+    X = table(0)
+    chunks = [X.iloc[:150], X.iloc[150:]]
+    assert quality_report(chunks, table(1, 300), SCHEMA, target="returned") == report
+
+
+def test_large_tables_are_thinned_but_all_rows_are_held_against_the_rules(monkeypatch):
+    monkeypatch.setattr(quality_module, "_MOST_ROWS", 100)
+    Y = table(14, 400)
+    Y.loc[:39, "age"] = 120
+    found = quality_report(table(15), Y, SCHEMA)
+    assert (found.n_real, found.n_synthetic) == (400, 400)
+    assert found.broken == {"age: out of bounds": 0.1}
+
+
+def test_of_very_many_pairs_some_are_drawn(monkeypatch):
+    monkeypatch.setattr(quality_module, "_MOST_PAIRS", 4)
+    found = quality_report(table(0), table(1), SCHEMA)
+    assert len(found.pairs) == 4
+
+
+def test_identifiers_are_left_out():
+    X, Y = table(0).assign(id=range(400)), table(1)
+    assert "id" not in quality_report(X, Y, {**SCHEMA, "id": Identifier()}).marginals
+
+
+def test_report_says_that_it_is_not_private(report):
+    for text in (str(report), repr(report), report._repr_html_()):
+        assert "do not publish" in text
+
+
+def test_text_names_what_is_worst_and_what_is_broken():
+    Y = table(1).assign(age=18)
+    Y.loc[:3, "stage"] = "gone"
+    text = str(quality_report(table(0), Y, SCHEMA, target="returned"))
+    assert "Worst columns: age " in text
+    assert "stage: unknown level in 1.00% of rows" in text
+    assert "Predicting 'returned'" in text
+
+
+def test_notebook_table_escapes_names_and_closes_its_tags():
+    found = quality_report([[0.0, 1], [1.0, 2]], [[0.0, 1], [1.0, 2]])
+    odd = dataclasses.replace(found, marginals={"<b>": 0.1}, broken={"<i>: missing": 0.5})
+    text = odd._repr_html_()
+    assert "<b>" not in text
+    assert "<i>" not in text
+    opened = []
+
+    class Reader(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            opened.append(tag)
+
+        def handle_endtag(self, tag):
+            assert opened.pop() == tag
+
+    Reader().feed(text)
+    assert opened == []
+
+
+def test_frame_holds_every_number(report):
+    frame = report.to_frame()
+    assert frame[frame["measure"] == "marginal"].set_index("what")["value"].to_dict() == report.marginals
+    assert frame[frame["measure"] == "pair"]["value"].tolist() == list(report.pairs.values())
+    assert frame[frame["measure"] == "roc_auc"]["value"].tolist() == list(report.auc.values())
+
+
+def test_report_cannot_be_changed(report):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.n_real = 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"target": "weight"}, ValueError, r"^target must be a column of schema, got 'weight'"),
+        ({"random_state": -1}, ValueError, r"^random_state must be a non-negative integer or None, got -1"),
+        ({"schema": {"age": (0, 9)}}, ValueError, r"^schema must name the columns of X"),
+        ({"X_synthetic": table(1).head(0)}, ValueError, r"^X_synthetic must have at least one row"),
+        ({"X": table(1).head(3), "target": "returned"}, ValueError, r"^X must have at least 4 rows with a target, got 3"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, error, message):
+    with pytest.raises(error, match=message):
+        quality_report(**{"X": table(0), "X_synthetic": table(1), "schema": SCHEMA, **change})
+
+
+def test_tables_of_different_widths_are_refused_without_a_schema():
+    with pytest.raises(ValueError, match=r"^X and X_synthetic must have the same columns, got 2 and 3"):
+        quality_report(np.zeros((4, 2)), np.zeros((4, 3)))
+
+
+# evaluate
+
+
+SYNTHESIZERS = [cls for cls in all_estimators() if issubclass(cls, PrivateSynthesizer)]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("cls", SYNTHESIZERS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_synthetic_rows_of_every_synthesizer_break_no_rule(cls, dtype, hasty, X):
+    X = (X * 2).astype(dtype)
+    found = cls(epsilon=1.0, bounds=(0, 1.1)).fit(X).evaluate(X)
+    assert isinstance(found, QualityReport)
+    assert found.broken == {}
+    assert (found.n_real, found.n_synthetic) == (300, 300)
+
+
+def test_evaluation_is_the_report_of_a_sample():
+    X = np.random.default_rng(0).beta(2, 4, size=(500, 2))
+    model = PrivateMeasureMechanism(bounds=(0, 2)).fit(X)
+    bounds = {0: (0.0, 2.0), 1: (0.0, 2.0)}
+    assert model.evaluate(X, random_state=5) == quality_report(X, model.sample(500, random_state=5), bounds, random_state=5)
+
+
+def test_frames_and_private_bounds_are_evaluated():
+    frame = pd.DataFrame({"a": np.random.default_rng(0).normal(50, 5, 3000), "b": 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PrivateMeasureMechanism(bounds={"a": "private", "b": (0, 2)}, delta=1e-6).fit(frame)
+    assert set(model.evaluate(frame).marginals) == {"a", "b"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_mixed_tables_are_evaluated_by_their_schema(hasty):
+    found = LatentFactorSynthesizer(SCHEMA, delta=1e-6).fit(table(0)).evaluate(table(1), target="returned")
+    assert list(found.marginals) == list(SCHEMA)
+    assert found.scoring == "roc_auc"
+
+
+def test_partition_of_ones_own_is_measured_within_the_range_of_the_rows():
+    from skdpsynth.domain import Box
+
+    X = np.random.default_rng(0).uniform(20, 80, size=(500, 1))
+    partition = BinaryPartition(Box.from_bounds((0, 100), 1), 6)
+    found = PrivateMeasureMechanism(partition=partition, bounds=(0, 100)).fit(X).evaluate(X)
+    assert found.wasserstein < 0.2
+
+
+def test_evaluation_costs_nothing_and_changes_nothing(X):
+    model = PrivateMeasureMechanism().fit(X)
+    before = {**vars(model)}
+    spent = model.accountant_.spent
+    model.evaluate(X)
+    assert vars(model) == before
+    assert model.accountant_.spent == spent
+
+
+def test_evaluation_before_fit_is_refused():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        PrivateMeasureMechanism().evaluate(np.zeros((3, 1)))

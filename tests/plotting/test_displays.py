@@ -1,0 +1,228 @@
+"""Laws of all pictures: what they leave behind, what they read, and what a reader is told."""
+
+import copy
+import re
+import warnings
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.domain import Date, DateTime, Ordinal, Schema
+from skdpsynth.model_selection import plan
+from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.plotting import BudgetDisplay, MeasureDisplay, PlanDisplay, PrivatePCADisplay, StreamDisplay, SynthesisDisplay
+
+plt = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.beta(2, 5, size=(2000, 2))
+SCHEMA = {0: (0.0, 1.0), 1: (0, 9), 2: ["a", "b", "c"], 3: Date("2024-01-01", "2024-12-31", nullable=True), 4: Ordinal(["no", "yes"])}
+
+
+def table(n):
+    rng = np.random.default_rng(n)
+    days = [None if day < 20 else str(np.datetime64("2024-01-01") + day) for day in rng.integers(0, 366, n).tolist()]
+    columns = [rng.random(n).tolist(), rng.integers(0, 10, n).tolist(), rng.choice(list("abc"), n).tolist(), days]
+    return np.array([*columns, rng.choice(["no", "yes"], n).tolist()], dtype=object).T
+
+
+def spent():
+    budget = PrivacyAccountant(2.0, 1e-6)
+    for epsilon in (0.5, 0.25):
+        PrivateMeasureMechanism(epsilon=epsilon, accountant=budget).fit(X)
+    return budget
+
+
+PCAS = [PrivatePCA(2, epsilon=epsilon, random_state=seed).fit(X) for epsilon in (0.5, 1, 2) for seed in (0, 1)]
+ONE = PrivateMeasureMechanism(random_state=0).fit(X)
+SIGNED = SignedMeasureMechanism(64, random_state=0).fit(X)
+ATOMS = SignedMeasureMechanism(cells=RNG.random((40, 2)), metric="euclidean", random_state=0).fit(X)
+STREAM = OnlineSynthesizer(random_state=0).partial_fit(X)
+PLAN = plan(PrivateMeasureMechanism(), n_samples=500, n_features=1, epsilons=[0.1, 1], n_repeats=2, random_state=0)
+SAMPLES = SynthesisDisplay.from_samples(table(300), SCHEMA)
+BESIDE = SynthesisDisplay.from_samples(table(300), SCHEMA, table(200))
+
+PICTURES = {
+    **{f"samples, {kind}": (SAMPLES, {"kind": kind}) for kind in ("marginals", "pairs", "correlations")},
+    **{f"beside real, {kind}": (BESIDE, {"kind": kind}) for kind in ("marginals", "pairs", "correlations")},
+    "measure": (MeasureDisplay.from_estimator(ONE), {}),
+    "measure on a line": (MeasureDisplay.from_estimator(ONE, features=1), {}),
+    "signed": (MeasureDisplay.from_estimator(SIGNED), {}),
+    "signed on a line": (MeasureDisplay.from_estimator(SignedMeasureMechanism(32, random_state=0).fit(X[:, :1])), {}),
+    "atoms": (MeasureDisplay.from_estimator(ATOMS), {}),
+    "scree": (PrivatePCADisplay.from_estimator(PCAS[0]), {}),
+    "loadings of one": (PrivatePCADisplay.from_estimator(PCAS[0]), {"kind": "loadings"}),
+    "captured": (PrivatePCADisplay.from_estimators(PCAS, X), {}),
+    "loadings": (PrivatePCADisplay.from_estimators(PCAS), {}),
+    "stream": (StreamDisplay.from_estimator(STREAM, random_state=0), {}),
+    "curves": (StreamDisplay.from_curves([1, 10], {"ours": [[1, 0.5], [2, 0.1]], "theirs": [1, 1]}), {"scale": "log", "ylabel": "W1"}),
+    "budget": (BudgetDisplay.from_accountant(spent()), {}),
+    "plan": (PlanDisplay.from_plan(PLAN), {}),
+}
+every = pytest.mark.parametrize(("display", "options"), PICTURES.values(), ids=PICTURES)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def texts(figure):
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+@every
+def test_plot_returns_the_display_with_its_axes_and_figure(display, options):
+    assert display.plot(**options) is display
+    assert display.ax_.figure is display.figure_
+    assert all(ax.figure is display.figure_ for ax in display.axes_.flat)
+
+
+@every
+def test_plot_draws_where_it_is_told_and_opens_no_other_figure(display, options):
+    figure, (_, ax) = plt.subplots(1, 2)
+    assert display.plot(ax, **options).figure_ is figure
+    assert display.ax_ is ax
+    assert plt.get_fignums() == [figure.number]
+
+
+WRITTEN = {}
+
+
+def svg_of(display, options):
+    """Written once for all laws: drawing takes a second."""
+    name = id(display), *options.values()
+    if name not in WRITTEN:
+        WRITTEN[name] = display.to_svg(**options)
+    return WRITTEN[name]
+
+
+@every
+def test_svg_leaves_no_figure_open_and_the_display_as_it_was(display, options):
+    before, drawn = plt.get_fignums(), copy.copy(vars(display))
+    svg_of(display, options)
+    assert plt.get_fignums() == before
+    assert vars(display).keys() == drawn.keys()
+    assert all(vars(display)[name] is value for name, value in drawn.items())
+
+
+@every
+def test_svg_is_one_small_element_without_script_that_loads_nothing(display, options):
+    svg = svg_of(display, options)
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert len(svg.encode()) < 80_000
+    assert "<script" not in svg
+    assert all(link.startswith(("#", "data:")) for link in re.findall(r'href="([^"]*)"', svg))
+    assert re.search(r"<text[^>]*>[^<]", svg), "letters are text"
+
+
+@pytest.mark.parametrize("name", ["signed", "budget", "stream"])
+def test_the_same_numbers_give_the_same_svg(name):
+    display, options = PICTURES[name]
+    assert display.to_svg(**options) == copy.deepcopy(display).to_svg(**options)
+
+
+@every
+def test_each_panel_names_what_it_shows(display, options):
+    display.plot(**options)
+    shown = [ax for ax in display.axes_.flat if ax.axison]
+    words = [ax.get_xlabel() or ax.get_ylabel() or ax.get_title() or ax.get_title("left") or len(ax.get_xticklabels()) for ax in shown]
+    # In a matrix of pairs the panels of the edges name those within.
+    assert all(words) or options.get("kind") == "pairs"
+    assert any(ax.get_xlabel() or ax.get_ylabel() for ax in display.figure_.axes)
+
+
+@every
+def test_no_bar_stands_on_a_logarithmic_scale(display, options):
+    """The length of a bar says nothing there."""
+    display.plot(**options)
+    for ax in display.axes_.flat:
+        bars = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle | plt.matplotlib.patches.StepPatch)]
+        assert not bars or (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
+
+
+@pytest.mark.parametrize("kind", ["marginals", "pairs", "correlations"])
+def test_a_picture_of_real_rows_says_first_that_it_is_not_private(kind):
+    assert any(text.startswith("Not private") for text in texts(BESIDE.plot(kind=kind, title="Registry").figure_))
+    _, ax = plt.subplots()
+    assert BESIDE.plot(ax, kind=kind).ax_.get_title().startswith("Not private") or kind == "correlations"
+
+
+@every
+def test_only_pictures_of_real_rows_say_so(display, options):
+    told = any("ot private" in text for text in texts(display.plot(**options).figure_))
+    assert told == (display is BESIDE or (isinstance(display, PrivatePCADisplay) and display.captured is not None))
+
+
+MODELS = {
+    "measure": (MeasureDisplay, ONE),
+    "signed": (MeasureDisplay, SIGNED),
+    "atoms": (MeasureDisplay, ATOMS),
+    "scree": (PrivatePCADisplay, PCAS[0]),
+    "of a subspace": (PrivatePCADisplay, LowDimSynthesizer(1, random_state=0).fit(X)),
+    "in a subspace": (MeasureDisplay, LowDimSynthesizer(2, random_state=0).fit(X)),
+}
+
+
+@pytest.mark.parametrize(("display", "model"), MODELS.values(), ids=MODELS)
+def test_a_picture_needs_no_more_than_what_was_released(display, model):
+    """A file of a fitted model holds no rows, and the picture of what it holds is the same."""
+    assert display.from_estimator(from_bytes(to_bytes(model))).to_svg() == display.from_estimator(model).to_svg()
+
+
+def test_a_public_picture_of_a_table_never_reads_the_real_one():
+    """A canary level, which no synthetic row has, is in no picture."""
+    model = LatentFactorSynthesizer({0: ["a", "b", "canary"], 1: (0, 9)}, random_state=0)
+    rows = np.array([["ab"[i % 2], i % 10] for i in range(500)] + [["a", 3]], dtype=object)
+    synthetic = model.fit(rows).sample(200)
+    synthetic = synthetic[synthetic[:, 0] != "canary"]
+    display = SynthesisDisplay.from_samples(synthetic)
+    assert "canary" not in "".join(display.to_svg(kind=kind) for kind in ("marginals", "pairs", "correlations"))
+
+
+def test_a_stream_and_a_budget_are_drawn_from_copies_too():
+    assert BudgetDisplay.from_accountant(spent().record()).to_svg() == BudgetDisplay.from_accountant(spent()).to_svg()
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "plots.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="needs the source tree")
+def test_the_code_of_the_page_on_pictures_runs():
+    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)), {})
+
+
+@pytest.mark.parametrize("days", [1.7, 45, 600, 720])
+def test_no_span_of_time_is_warned_about(days):
+    pa = pytest.importorskip("pyarrow")
+    start = np.datetime64("2023-01-01", "s")
+    span = (str(start), str(start + np.timedelta64(int(days * 86400), "s")))
+    times = start + (np.linspace(0, 1, 50) * days * 86400).astype("timedelta64[s]")
+    schema = Schema({"t": DateTime(*span), "x": (0.0, 1.0)})
+    rows = pa.table({"t": times, "x": np.linspace(0, 1, 50)})
+    display = SynthesisDisplay.from_samples(rows, schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        display.to_svg(kind="marginals")
+        display.to_svg(kind="pairs")
+
+
+def test_principal_components_are_drawn_of_those_who_have_some():
+    model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 1)))
+    with pytest.raises(TypeError, match=r"^estimator must be fitted PrivatePCA, or LowDimSynthesizer, which holds one, got PrivateMeasure"):
+        PrivatePCADisplay.from_estimator(model)
+    with pytest.raises(TypeError, match=r"^estimators must be"):
+        PrivatePCADisplay.from_estimators([model])

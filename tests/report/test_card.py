@@ -1,0 +1,430 @@
+"""Release cards: what they say, and what must never stand in them."""
+
+import json
+import math
+import os
+import re
+import stat
+
+import numpy as np
+import pytest
+
+jinja2 = pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+pd = pytest.importorskip("pandas")
+
+from skdpsynth import (  # noqa: E402
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+    load,
+)
+from skdpsynth.domain import Continuous, Identifier, Nominal  # noqa: E402
+from skdpsynth.exceptions import InsecureRandomnessWarning  # noqa: E402
+from skdpsynth.metrics import quality_report  # noqa: E402
+from skdpsynth.persistence import to_bytes  # noqa: E402
+from skdpsynth.privacy import PrivacyLoss  # noqa: E402
+from skdpsynth.report import card, quality_page  # noqa: E402
+
+CANARY, LEVEL, WORDS = 0.7318294651, "canary-level-4711", "canary words 0815"
+HOSTILE = "<script>alert('x')</script>$\\frac{&\"]]>"
+
+
+def rows(n_columns=2):
+    X = np.random.default_rng(3).random((300, n_columns))
+    X[::50] = CANARY
+    return X
+
+
+def people(n=300):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, n), HOSTILE: rng.random(n), "job": rng.choice(["a", "b"], n)})
+    frame.loc[::30, HOSTILE], frame.loc[::40, "job"] = CANARY, LEVEL
+    frame["id"], frame["remark"] = [f"{LEVEL}-{row}" for row in range(n)], WORDS
+    return frame
+
+
+SCHEMA = {
+    "age": (18, 99),
+    HOSTILE: (0.0, 1.0),
+    "job": Nominal(["a", "b", "<i>c</i>"], nullable=True),
+    "id": Identifier(),
+    "remark": Identifier(),
+}
+
+MODELS = {
+    "pca": lambda: PrivatePCA(1).fit(rows()),
+    "pmm": lambda: PrivateMeasureMechanism().fit(rows()),
+    "psmm": lambda: SignedMeasureMechanism(16).fit(rows()),
+    "lowdim": lambda: LowDimSynthesizer(1).fit(rows()),
+    "online": lambda: OnlineSynthesizer(epsilon=0.5).partial_fit(rows()),
+    "latent": lambda: LatentFactorSynthesizer(SCHEMA, epsilon=1.0, delta=1e-6).fit(people()),
+}
+
+
+@pytest.fixture(scope="module")
+def cards():
+    made = {}
+
+    def get(name):
+        if name not in made:
+            model = MODELS[name]()
+            before = to_bytes(model), model.accountant_.ledger
+            made[name] = model, card(model, title="A release"), before
+        return made[name]
+
+    return get
+
+
+each = pytest.mark.parametrize("name", MODELS)
+
+
+@each
+def test_no_value_of_the_rows_stands_in_a_public_card(cards, name):
+    _, release, _ = cards(name)
+    text = release.to_html() + json.dumps(release.to_registry()) + repr(release) + repr(release.facts)
+    for secret in (str(CANARY)[:8], LEVEL, WORDS):
+        assert secret not in text
+
+
+def test_a_canary_would_be_found(cards):
+    assert LEVEL in card(cards("pca")[0], title=LEVEL).to_html()
+
+
+@each
+def test_a_card_charges_nothing_and_changes_nothing(cards, name):
+    model, _, (state, ledger) = cards(name)
+    assert model.accountant_.ledger == ledger
+    assert to_bytes(model) == state
+
+
+@each
+def test_a_card_is_one_valid_page_without_scripts_that_loads_nothing(cards, name):
+    html5lib = pytest.importorskip("html5lib")
+    html = cards(name)[1].to_html()
+    tree = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(html)
+    tags = [element.tag for element in tree.iter() if isinstance(element.tag, str)]
+    assert {"script", "link", "iframe", "object", "embed", "img"} & {tag.rpartition("}")[2] for tag in tags} == set()
+    loads = [value for element in tree.iter() for key, value in element.attrib.items() if str(key).endswith(("src", "href}", "href"))]
+    assert all(value.startswith(("#", "data:image/png", "https://skdpsynth.readthedocs.io")) for value in loads)
+    ids = [element.attrib["id"] for element in tree.iter() if "id" in element.attrib]
+    assert len(ids) == len(set(ids))
+
+
+@each
+def test_a_card_is_small(cards, name):
+    assert len(cards(name)[1].to_html().encode()) < 500_000
+
+
+@each
+def test_what_was_spent_stands_on_the_card(cards, name):
+    model, release, _ = cards(name)
+    assert release.facts.promise.epsilon == float(model.accountant_.spent)
+    assert f"<dd>{float(model.accountant_.spent):g}</dd>" in release.to_html()
+
+
+@each
+def test_every_line_of_the_ledger_stands_on_the_card(cards, name):
+    model, release, _ = cards(name)
+    names = [entry.name for entry, _ in model.accountant_.lines()]
+    assert [line.name for line in release.facts.promise.lines] == names
+    assert all(name in release.to_html() for name in names)
+
+
+def test_names_of_columns_are_escaped(cards):
+    html = cards("latent")[1].to_html()
+    assert "<script" not in html
+    assert "<i>c</i>" not in html
+    assert "&lt;script&gt;alert" in html
+
+
+def test_bounds_that_are_proved_stand_on_the_card(cards):
+    model, release, _ = cards("pmm")
+    assert release.facts.bounds[0].name == "error_bound_"
+    assert f"{model.error_bound_:.4g}" in release.to_html()
+    assert [bound.name for bound in cards("pca")[1].facts.bounds] == ["noise_edge_"]
+    assert [bound.name for bound in cards("psmm")[1].facts.bounds] == ["solution_"]
+
+
+def test_what_an_attacker_gains_is_that_of_the_ledger(cards):
+    model, release, _ = cards("latent")
+    assert release.facts.promise.risks == tuple(model.accountant_.risk(fpr) for fpr in (0.01, 0.05, 0.1))
+
+
+def test_a_seeded_fit_is_shouted_to_be_not_private():
+    release = card(PrivateMeasureMechanism(random_state=918273).fit(rows()))
+    html = release.to_html()
+    assert "NOT PRIVATE. The noise was seeded" in html
+    assert "<dd>void</dd>" in html
+    assert "Made for the public" not in html
+    assert "918273" not in html
+    assert "privacy_parameters" not in release.to_registry()["deployment"]["privacy_loss"]
+
+
+def test_a_fit_without_noise_is_shouted_to_be_not_private():
+    release = card(PrivateMeasureMechanism(epsilon=float("inf")).fit(rows()))
+    assert "NOT PRIVATE. epsilon is infinite" in release.to_html()
+    assert "Made for the public" not in release.to_html()
+    json.dumps(release.to_registry(), allow_nan=False)
+
+
+def test_a_stream_promises_its_whole_budget_from_the_first_row_on():
+    release = card(OnlineSynthesizer(epsilon=0.5, growth=2).partial_fit(rows()[:2]))
+    assert release.facts.promise.epsilon == 0.5
+    assert release.facts.promise.risks[0].tpr == PrivateMeasureMechanism(epsilon=0.5).fit(rows()).accountant_.risk().tpr
+
+
+def test_a_stream_promises_no_less_if_a_budget_is_given():
+    """What it spent so far, or what a budget spent that never charged for it, is less than what it may spend."""
+    stream, other = OnlineSynthesizer(epsilon=0.5).partial_fit(rows()[:2]), PrivacyAccountant(3)
+    other.spend(0.1, name="somebody else's survey")
+    for budget in (stream.accountant_, other):
+        assert card(stream, accountant=budget).facts.promise.epsilon >= 0.5
+    shared = PrivacyAccountant(3)
+    stream = OnlineSynthesizer(epsilon=0.5, accountant=shared).partial_fit(rows()[:2])
+    assert card(stream, accountant=shared).facts.promise.epsilon == 0.5
+
+
+def test_a_part_of_a_fit_has_no_card_of_its_own():
+    """What it shows follows from the steps before it too, which its own share did not pay for."""
+    whole = LowDimSynthesizer(1, epsilon=1.0).fit(rows(4))
+    for part in (whole.reducer_, whole.synthesizer_):
+        for budget in (None, part.accountant_):
+            with pytest.raises(ValueError, match="model must be the whole of a fit, got a Private"):
+                card(part, accountant=budget)
+        assert card(part, accountant=whole.accountant_).facts.promise.epsilon == 1
+    stream = OnlineSynthesizer(epsilon=0.5).partial_fit(rows())
+    with pytest.raises(ValueError, match="model must be the whole of a fit"):
+        card(stream.blocks_[0][2])
+
+
+def test_what_was_charged_for_noise_of_others_is_not_vouched_for():
+    budget = PrivacyAccountant(3)
+    PrivateMeasureMechanism(accountant=budget).fit(rows())
+    topics = ("Mechanisms, and noise that fits them", "Randomness", "Floating-point arithmetic")
+    assert {check.status for check in card(budget).checklist if check.topic in topics} == {"covered"}
+    budget.spend(1, name="another library")
+    checks = [check for check in card(budget).checklist if check.topic in topics]
+    assert {check.status for check in checks} == {"partly"}
+    assert all("1 charge names no noise" in check.answer for check in checks)
+    assert "1 charge names no noise" in json.dumps(card(budget).to_registry())
+
+
+def test_delta_is_said_to_be_added():
+    """It bounds no probability of failing: that the ratio exceeds e^epsilon may be likelier."""
+    budget = PrivacyAccountant(3, 1e-5)
+    budget.spend(PrivacyLoss(epsilon=1, delta=1e-6), name="a release")
+    assert "plus a probability of at most 1e-06 (delta)." in card(budget).to_html()
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1, 9.9999, 10.000001, 14.9])
+def test_no_factor_is_rounded_down(epsilon):
+    budget = PrivacyAccountant(20)
+    budget.spend(epsilon, name="a release")
+    (factor,) = set(re.findall(r"at most ([\d.e+]+) times as likely", card(budget).to_html()))
+    assert float(factor) >= math.exp(epsilon)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_only_its_owner_may_read_a_page_that_is_not_private(tmp_path):
+    model = PrivateMeasureMechanism().fit(rows())
+    with pytest.warns(InsecureRandomnessWarning):
+        seeded = PrivateMeasureMechanism(random_state=0).fit(rows())
+    pages = {
+        "public": card(model),
+        "internal": card(model, audience="internal", real=rows()),
+        "seeded": card(seeded),
+        "quality": quality_page(quality_report(rows(), model.sample(300))),
+    }
+    before = os.umask(0o022)
+    try:
+        for name, page in pages.items():
+            page.save(tmp_path / name)
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in pages}
+    assert modes == {"public": 0o644, "internal": 0o600, "seeded": 0o600, "quality": 0o600}
+
+
+def test_only_what_belongs_to_the_model_is_shown_of_a_shared_budget():
+    budget = PrivacyAccountant(3)
+    budget.spend(1, name="somebody else's survey")
+    model = PrivateMeasureMechanism(accountant=budget).fit(rows())
+    assert "somebody else" not in card(model).to_html()
+    whole = card(model, accountant=budget)
+    assert "somebody else" in whole.to_html()
+    assert whole.facts.promise.epsilon == 2
+
+
+def test_a_budget_that_never_charged_for_the_model_is_refused(cards):
+    """Else the page would promise less than was spent."""
+    with pytest.raises(ValueError, match="accountant must be the budget"):
+        card(cards("pmm")[0], accountant=PrivacyAccountant(1))
+
+
+def test_a_budget_that_took_in_the_ledger_of_the_model_is_its_budget(cards):
+    model, _, _ = cards("pmm")
+    budget = PrivacyAccountant(3)
+    budget.import_record(model.accountant_)
+    assert card(model, accountant=budget).facts.promise.epsilon == 1
+
+
+def test_a_card_of_an_accountant_shows_its_whole_ledger():
+    budget = PrivacyAccountant(3, dataset="visits")
+    PrivatePCA(1, accountant=budget).fit(rows())
+    release = card(budget)
+    assert [line.depth for line in release.facts.promise.lines][:2] == [0, 1]
+    assert "visits" in release.to_html()
+    assert release.to_registry()["deployment"]["basic"]["data_product_type"] == "Summary statistics"
+
+
+def test_a_loaded_model_has_the_same_card(tmp_path, cards):
+    model, release, _ = cards("pmm")
+    model.save(tmp_path / "model.skdp")
+    assert card(load(tmp_path / "model.skdp"), title="A release").to_html() == release.to_html()
+
+
+def test_bought_facts_are_told_from_stated_ones():
+    model = PrivateMeasureMechanism(bounds="private", epsilon=5.0).fit(rows())
+    assert {column.origin for column in card(model).facts.columns} == {"bought"}
+    schema = {"a": Continuous(bounds="private"), "b": (0.0, 1.0)}
+    latent = LatentFactorSynthesizer(schema, epsilon=5.0, delta=1e-6).fit(pd.DataFrame(rows(), columns=["a", "b"]))
+    assert [column.origin for column in card(latent).facts.columns] == ["bought", "stated"]
+
+
+def test_a_unit_is_named_where_all_releases_protect_it():
+    frame = pd.DataFrame(rows(), columns=["a", "b"]).assign(who=np.arange(300) // 3)
+    model = PrivateMeasureMechanism(max_rows_per_unit=3).fit(frame, unit="who")
+    release = card(model)
+    assert release.facts.promise.unit == "who, at most 3 rows"
+    assert "who, at most 3 rows" in release.to_html()
+
+
+def test_an_address_breaks_where_a_phone_ends():
+    html = card(PrivateMeasureMechanism().fit(rows())).to_html()
+    assert "a { overflow-wrap: anywhere; }" in html
+    assert max(len(text) for text in re.findall(r">([^<>\s]+)</a>", html)) > 40  # else the rule has nothing to break
+
+
+def test_a_card_says_when_releases_protect_unlike_units():
+    frame = pd.DataFrame(rows(), columns=["a", "b"]).assign(who=np.arange(300) // 3)
+    budget = PrivacyAccountant(3.0)
+    PrivateMeasureMechanism(max_rows_per_unit=3, accountant=budget).fit(frame, unit="who")
+    PrivateMeasureMechanism(accountant=budget).fit(frame[["a", "b"]])
+    release = card(budget)
+    html = " ".join(release.to_html().split())
+    assert "One row that is the only one of its unit, because not all releases protect the same unit." in html
+    assert "one unit (row" not in html
+    assert {check.topic: check.status for check in release.checklist}["Unit of privacy"] == "partly"
+
+
+def test_the_number_of_rows_is_called_noisy_where_it_is():
+    release = card(PrivateMeasureMechanism(neighboring="add_or_remove_one").fit(rows()))
+    assert "rows (noisy)" in release.to_html()
+    assert "Add or remove" in release.to_html()
+
+
+def test_paths_and_arrays_are_not_shown_among_the_parameters(tmp_path):
+    cells = SignedMeasureMechanism(cells=rows()[:9] * 0.5 + 0.25).fit(rows())
+    assert dict(card(cells).facts.parameters)["cells"] == "a ndarray of shape (9, 2)"
+    PrivacyAccountant(2, ledger=tmp_path / "budget.db")
+    model = PrivateMeasureMechanism(accountant=str(tmp_path / "budget.db")).fit(rows())
+    assert str(tmp_path) not in card(model).to_html()
+
+
+def test_an_internal_card_says_on_every_section_that_it_is_not_private(cards):
+    html = card(cards("pmm")[0], audience="internal", real=rows()).to_html()
+    assert html.count("Not private: internal use only") == html.count("<section")
+    assert html.count("NOT PRIVATE. This page compares with real rows") == 1
+    assert "Made for the public" not in html
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"real": rows()}, "real must be None for audience='public'"),
+        ({"audience": "internal"}, "real must be the rows"),
+        ({"audience": "everybody"}, "audience must be one of"),
+    ],
+)
+def test_an_audience_that_does_not_fit_is_refused(cards, given, words):
+    with pytest.raises(ValueError, match=words):
+        card(cards("pmm")[0], **given)
+
+
+def test_a_model_without_samples_has_no_internal_card(cards):
+    with pytest.raises(ValueError, match="PrivatePCA"):
+        card(cards("pca")[0], audience="internal", real=rows())
+
+
+@pytest.mark.parametrize("thing", [3, "model.skdp", rows()])
+def test_what_is_no_model_is_refused(thing):
+    with pytest.raises(TypeError, match="model must be"):
+        card(thing)
+
+
+def test_a_model_that_is_not_fitted_is_refused():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        card(PrivateMeasureMechanism())
+
+
+def test_estimators_of_others_are_refused():
+    from sklearn.decomposition import PCA
+
+    with pytest.raises(TypeError, match="private estimator"):
+        card(PCA().fit(rows()))
+
+
+def test_a_saved_card_is_complete_or_not_there(tmp_path, cards, monkeypatch):
+    release, path = cards("pmm")[1], tmp_path / "card.html"
+    release.save(path)
+    assert path.read_text(encoding="utf-8") == release.to_html()
+    monkeypatch.setattr("os.replace", _failing)
+    with pytest.raises(OSError, match="full"):
+        release.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["card.html"]
+
+
+def _failing(*paths):
+    raise OSError("full")
+
+
+def test_a_card_in_a_notebook_is_a_frame_in_which_nothing_runs(cards):
+    html = cards("latent")[1]._repr_html_()
+    assert re.match(r'<iframe title="A release" sandbox srcdoc="', html)
+    assert "<script" not in html
+
+
+def test_missing_packages_are_named_with_the_command(cards, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"pip install 'skdpsynth\[report\]'"):
+        card(cards("pca")[0])
+
+
+def test_a_card_of_a_search_shows_all_that_it_cost():
+    from skdpsynth.model_selection import PrivateSearchCV
+
+    search = PrivateSearchCV(PrivatePCA(), {"n_components": [1, 2]}, epsilon=2.0).fit(rows())
+    facts = card(search).facts
+    assert facts.promise.epsilon == 2
+    assert facts.n_columns == 2
+    assert [bound.name for bound in facts.bounds] == ["noise_edge_"]
+
+
+def test_a_huge_epsilon_is_said_to_promise_nothing():
+    assert "Next to nothing is promised" in card(PrivateMeasureMechanism(epsilon=500.0).fit(rows())).to_html()
+
+
+def test_many_columns_make_no_large_card():
+    X = np.random.default_rng(0).random((300, 30))
+    release = card(LatentFactorSynthesizer(delta=1e-6).fit(X))
+    assert len(release.to_html()) < 500_000
+    assert "Only the first 20 columns" in release.to_html()

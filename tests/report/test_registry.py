@@ -1,0 +1,137 @@
+"""The record for the DP Deployments Registry, and the checklist of NIST SP 800-226."""
+
+import json
+from datetime import date
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+from skdpsynth import OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.report import card
+
+X = np.random.default_rng(0).random((300, 2))
+# The fields of its schema, schemas/deployments-schema.yaml of opendp/deployments-registry-data at 3e9c812; it allows no others.
+FIELDS = {
+    "": {"url_slug", "status", "tier", "deployment"},
+    "deployment": {"basic", "dp_variant", "privacy_loss", "deployment_model", "accounting", "implementation", "administrative"},
+    "basic": {
+        *("name", "data_curators", "intended_use", "data_product_type", "data_product_region", "description", "publication_date"),
+        "data_product_sector",
+    },
+    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
+    "privacy_loss": {"privacy_unit", "privacy_unit_details", "privacy_parameters", "privacy_parameters_details"},
+    "privacy_parameters": {"epsilon", "delta", "rho"},
+    "deployment_model": {
+        *("model_name", "model_name_details", "actors", "release_type", "release_type_details", "data_source_type"),
+        *("data_source_type_details", "access_type", "access_type_details"),
+    },
+    "accounting": {"post_processing", "composition"},
+    "implementation": {"preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"},
+    "administrative": {"sources", "notes", "registry_authors"},
+}
+REQUIRED = {"name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region", "publication_date"}
+
+
+@pytest.fixture(scope="module")
+def release():
+    return card(PrivateMeasureMechanism(epsilon=0.5).fit(X), title="Visits in May")
+
+
+def objects(record, name=""):
+    yield name, record
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from objects(value, key)
+
+
+def test_a_record_has_no_field_that_the_registry_does_not_know(release):
+    record = release.to_registry()
+    assert all(set(fields) <= FIELDS[name] for name, fields in objects(record))
+    assert {name for name, _ in objects(record)} == set(FIELDS)
+
+
+def test_a_record_has_what_the_registry_requires(release):
+    record = release.to_registry()
+    assert set(record) == FIELDS[""]
+    assert set(record["deployment"]["basic"]) >= REQUIRED
+    assert record["deployment"]["administrative"]["registry_authors"]
+    assert record["status"] == "Draft"
+    assert record["tier"] in (1, 2, 3)
+
+
+def test_words_of_the_registry_are_its_own(release):
+    parts = release.to_registry()["deployment"]
+    assert parts["basic"]["data_product_type"] == "Synthetic data"
+    assert parts["dp_variant"]["variant_name"] == "Pure DP"
+    assert parts["deployment_model"]["model_name"] == "Central"
+    assert parts["deployment_model"]["release_type"] == "One release"
+    assert parts["deployment_model"]["data_source_type"] == "Static"
+    assert parts["deployment_model"]["access_type"] == "Non-interactive"
+    date.fromisoformat(parts["basic"]["publication_date"])
+
+
+def test_a_record_is_json(release):
+    record = release.to_registry()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_a_record_states_what_was_spent(release):
+    loss = release.to_registry()["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": 0.5}
+    assert loss["privacy_unit"] == "row"
+
+
+def test_a_record_of_gaussian_noise_states_delta():
+    parts = card(PrivatePCA(1, noise="gaussian", delta=1e-6).fit(X)).to_registry()["deployment"]
+    assert parts["dp_variant"]["variant_name"] == "Approximate DP"
+    assert parts["privacy_loss"]["privacy_parameters"]["delta"] == 1e-6
+    assert parts["basic"]["data_product_type"] == "Machine learning model"
+
+
+def test_a_record_of_a_stream_says_that_data_come_in():
+    parts = card(OnlineSynthesizer(epsilon=0.5).partial_fit(X)).to_registry()["deployment"]
+    assert parts["deployment_model"]["data_source_type"] == "Dynamic"
+    assert parts["deployment_model"]["release_type"] == "Many releases"
+
+
+def test_what_the_curator_says_stands_in_the_record(release):
+    record = release.to_registry(
+        name="Visits", data_curators=["A clinic"], registry_authors=["An officer"], data_product_sector="Healthcare"
+    )
+    assert record["url_slug"] == "visits"
+    assert record["deployment"]["basic"]["data_curators"] == ["A clinic"]
+    assert record["deployment"]["basic"]["intended_use"] == "not covered"
+    assert record["deployment"]["administrative"]["registry_authors"] == ["An officer"]
+
+
+@pytest.mark.parametrize("known", [{"epsilon": 0.1}, {"name": 3}, {"data_curators": "A clinic"}, {"registry_authors": []}])
+def test_what_a_curator_may_not_say_is_refused(release, known):
+    with pytest.raises(TypeError, match=next(iter(known))):
+        release.to_registry(**known)
+
+
+def test_every_topic_is_answered_or_not_covered(release):
+    assert {check.status for check in release.checklist} == {"covered", "partly", "not covered"}
+    assert all(check.answer for check in release.checklist)
+    assert len({check.topic for check in release.checklist}) == len(release.checklist) >= 15
+
+
+def test_the_checklist_stands_in_the_notes_and_on_the_page(release):
+    notes = release.to_registry()["deployment"]["administrative"]["notes"]
+    assert all(f"{check.topic}: {check.status}" in notes for check in release.checklist)
+    assert all(f">{check.topic}</td>" in release.to_html() for check in release.checklist)
+
+
+def test_numbers_are_never_rounded_below_what_was_spent():
+    from fractions import Fraction
+
+    from skdpsynth.report._promise import rounded_up
+
+    rng = np.random.default_rng(1)
+    for numerator, denominator in rng.integers(1, 10**9, (200, 2)).tolist():
+        amount = Fraction(numerator, denominator)
+        assert amount <= Fraction(repr(rounded_up(amount))) <= amount * (1 + Fraction(1, 10**5))
+    assert rounded_up(Fraction(1, 10)) == 0.1

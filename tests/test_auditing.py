@@ -1,0 +1,323 @@
+"""Audits: a lower bound is one, at its confidence; and it finds faults.
+
+Noise is that of users, from bits that follow a seed (`fixed_bits`), so every test repeats. Each bound fails with probability of at most
+1 - confidence over the choice of that seed; the levels are exact, computed and not simulated, in the first tests.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from estimators import variants
+from scipy.special import ndtr
+from scipy.stats import binom, binomtest
+from sklearn.base import BaseEstimator
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+from skdpsynth.auditing._bounds import lower_epsilon, lower_mu, lower_share
+from skdpsynth.auditing._neighbors import check_neighbors
+from skdpsynth.continual import BinaryCounter
+from skdpsynth.privacy import DiscreteLaplace, check_rng
+from skdpsynth.testing._door import fixed_bits, pair_loss, watched
+
+X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
+
+
+def audited(estimator, n_trials, seed=0, **parameters):
+    with fixed_bits(seed):
+        pair = worst_case_neighbors(estimator, 40)
+        return audit_epsilon(estimator, *pair, n_trials=n_trials, random_state=seed, **parameters)
+
+
+# Levels, exactly
+
+
+def test_shares_are_clopper_and_pearson_s():
+    for n, k in [(1, 0), (1, 1), (40, 3), (500, 321)]:
+        interval = binomtest(k, n, alternative="greater").proportion_ci(0.99, method="exact")
+        assert lower_share(np.array([k]), np.array([n]), 0.01)[0] == pytest.approx(interval.low, rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 20, 333])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize("alpha", [0.01, 0.2])
+def test_the_bound_on_epsilon_errs_as_seldom_as_said(n, epsilon, alpha):
+    right = np.arange(n + 1)
+    share = 1 / (1 + math.exp(-epsilon))
+    is_wrong = lower_epsilon(right, np.full(n + 1, n), n, 0.0, alpha) > epsilon
+    assert binom.pmf(right, n, share)[is_wrong].sum() <= alpha
+
+
+@pytest.mark.parametrize("n", [20, 150])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+@pytest.mark.parametrize("delta", [1e-3, 0.05, 0.3])
+def test_the_bound_errs_as_seldom_as_said_where_delta_gives_tables_away(n, epsilon, delta):
+    """Of the pair that loses most: each run tells the table with probability delta."""
+    alpha, share = 0.05, 1 / (1 + math.exp(-epsilon))
+    right = np.arange(n + 1)
+    is_wrong = lower_epsilon(right, np.full(n + 1, n), n, delta, alpha) > epsilon
+    wrong = sum(binom.pmf(told, n, delta) * binom.pmf(right[is_wrong] - told, n - told, share).sum() for told in range(n + 1))
+    assert wrong <= alpha
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_the_bound_on_mu_errs_as_seldom_as_said(mu):
+    n, alpha = 200, 0.05
+    bounds = np.array([lower_mu(right, n, alpha) for right in range(n + 1)])
+    assert binom.pmf(np.arange(n + 1), n, ndtr(mu / 2))[bounds > mu].sum() <= alpha
+
+
+def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
+    """Noise that tells nothing: with the choice among many scores, 200 audits at 90 % find something in at most 31 (false alarm 1e-3)."""
+    rng = np.random.default_rng(1)
+    found = [audit_epsilon(lambda X: rng.random(30), X, X_NEIGHBOR, epsilon=1, n_trials=60, confidence=0.9) for _ in range(200)]
+    assert sum(result.epsilon_lower > 0 for result in found) <= binom.ppf(1 - 1e-3, 200, 0.09)
+
+
+# Our estimators
+
+PROMISES = {
+    "PMM": (PrivateMeasureMechanism(depth=2, epsilon=3.0), 0.75),
+    "PMM-adaptive": (PrivateMeasureMechanism("adaptive", depth=2, epsilon=3.0), 0.5),
+    "PMM-add_or_remove_one": (PrivateMeasureMechanism("optimal", depth=2, epsilon=3.0, neighboring="add_or_remove_one"), 0.3),
+    "PSMM": (SignedMeasureMechanism(2, epsilon=3.0), 0.75),
+    "PSMM-add_or_remove_one": (SignedMeasureMechanism(2, epsilon=3.0, neighboring="add_or_remove_one"), 0.4),
+    "PrivatePCA": (PrivatePCA(epsilon=1.0, center="public"), 0.45),
+    "LatentFactor": (LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0), 0.5),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", PROMISES)
+def test_bounds_come_near_to_the_promise_and_not_above_it(name, hasty):
+    """False alarm 1 % each; the least shares are what 1,000 runs show with room to spare."""
+    estimator, least = PROMISES[name]
+    result = audited(estimator, 1000)
+    assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
+    assert not result.is_broken
+
+
+@pytest.mark.statistical
+def test_gaussian_noise_is_compared_in_its_own_terms():
+    result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 1000)
+    assert 0.6 * result.mu < result.mu_lower <= result.mu
+    assert not result.is_broken
+
+
+@pytest.mark.statistical
+def test_a_counter_is_audited_as_a_function():
+    def released(events):
+        counter = BinaryCounter(4, epsilon=3.0)
+        values = []
+        for event in events[:, 0].astype(int):
+            counter.update(event)
+            values.append(counter.value.copy())
+        return np.concatenate(values)
+
+    with fixed_bits(0):
+        result = audit_epsilon(released, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), epsilon=3, n_trials=1000, random_state=0)
+    assert 0 < result.epsilon_lower <= 3
+
+
+# Faults
+
+
+class Count(BaseEstimator):
+    """Counts the rows that are 1, with a fault."""
+
+    def __init__(self, fault=None, epsilon=1.0, neighboring="replace_one", random_state=None):
+        self.fault, self.epsilon, self.neighboring, self.random_state = fault, epsilon, neighboring, random_state
+
+    def fit(self, X, y=None):
+        rng = check_rng(7 if self.fault == "reused seed" else None)
+        scale = 0.5 if self.fault == "half of the noise" else 1
+        low = X.min() if self.fault == "bounds of the rows" else 0.0
+        count = int(np.sum(low < X))
+        self.count_ = count + int(DiscreteLaplace(scale).sample(1, rng)[0])
+        if self.fault == "forgotten charge":
+            self.again_ = count + int(DiscreteLaplace(1).sample(1, rng)[0])
+        if self.fault == "metadata":
+            self.shapes_ = {"levels": np.unique(X)}
+        if self.fault == "words":
+            self.note_ = f"the largest is {X.max()}"
+        return self
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fault", ["half of the noise", "reused seed", "forgotten charge", "metadata", "words", "bounds of the rows"])
+def test_faults_are_caught(fault, seed):
+    pair = (X, X_NEIGHBOR) if fault != "bounds of the rows" else (np.ones((4, 1)), 1.0 - X_NEIGHBOR)
+    with fixed_bits(seed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = audit_epsilon(Count(fault), *pair, n_trials=2000, random_state=seed)
+    assert result.is_broken
+    assert "broken" in str(result)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_without_a_fault_is_not_accused(seed):
+    with fixed_bits(seed):
+        result = audit_epsilon(Count(), X, X_NEIGHBOR, n_trials=2000, random_state=seed)
+    assert 0.7 < result.epsilon_lower <= 1
+
+
+@pytest.mark.statistical
+def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
+    rng = np.random.default_rng(0)
+    result = audit_epsilon(
+        lambda X: float(X.sum() + rng.laplace()),
+        *(X, X_NEIGHBOR),
+        lambda value: abs(value) < 0.5 and value * 2.0**53 % 1 != 0,
+        epsilon=1,
+        n_trials=2000,
+        random_state=0,
+    )
+    assert result.is_broken
+
+
+# Tables
+
+
+@pytest.mark.parametrize("name", [name for name in variants() if "private-bounds" not in name])
+def test_worst_pairs_are_neighbours(name, hasty):
+    estimator = variants()[name]
+    pair = worst_case_neighbors(estimator, 6, n_features=3)
+    check_neighbors(estimator, *pair)
+    assert len(pair[0]) == 6
+    assert len(pair[1]) == (6 if estimator.neighboring == "replace_one" else 5)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateMeasureMechanism("optimal", depth=2),
+        PrivateMeasureMechanism("adaptive", depth=2),
+        SignedMeasureMechanism(2),
+        SignedMeasureMechanism(9, bounds=([0, 0], [1, 1])),
+        PrivatePCA(center="public"),
+        PrivatePCA(center="public", bounds=([0, 0], [1, 1])),
+        LatentFactorSynthesizer({0: [0, 1], 1: ["a", "b", "c"]}),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_worst_pair_loses_all_that_is_promised(estimator, hasty):
+    table, neighbor = worst_case_neighbors(estimator, 10)
+    with watched() as door:
+        estimator.fit(table)
+    with watched(door.draws) as again:
+        estimator.fit(neighbor)
+    lost = sum(float(pair_loss(draw, other).epsilon) for draw, other in zip(door.draws, again.draws, strict=True))
+    assert lost == pytest.approx(1, rel=1e-4)
+
+
+def test_a_worst_pair_has_the_columns_of_the_schema(hasty):
+    pytest.importorskip("pandas")
+    schema = {"age": (18, 99), "smokes": ["no", "yes"]}
+    X, X_neighbor = worst_case_neighbors(LatentFactorSynthesizer(schema), 4)
+    assert list(X.columns) == list(X_neighbor.columns) == ["age", "smokes"]
+    assert X.ne(X_neighbor).any(axis=1).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n", "message"),
+    [
+        (PrivatePCA(bounds="private"), 10, "bounds must be public"),
+        (PrivatePCA, 10, "estimator must be a private estimator"),
+        (PrivatePCA(), 1, "n must be an integer of at least 2"),
+        (PrivatePCA(bounds=([0, 0], [1, 1])), 4, "n_features must be 2"),
+    ],
+)
+def test_worst_pairs_are_refused(estimator, n, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        worst_case_neighbors(estimator, n, **({"n_features": 3} if n == 4 else {}))
+
+
+# Refusals and manners
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameters", "message"),
+    [
+        (Count(random_state=0), {}, "random_state must be None"),
+        (LowDimSynthesizer(synthesizer=PrivateMeasureMechanism(random_state=1)), {}, "synthesizer__random_state must be None"),
+        (PrivatePCA(epsilon=math.inf), {}, "epsilon must be positive and finite"),
+        (PrivatePCA, {}, "give an instance"),
+        (3, {}, "estimator must have fit"),
+        (lambda X: 0.0, {}, "epsilon must be given"),
+        (Count(), {"n_trials": 10}, "n_trials must be"),
+        (Count(), {"n_trials": 10.5}, "n_trials must be"),
+        (Count(), {"confidence": 1}, "confidence must be"),
+        (Count(), {"delta": 1}, "delta must be"),
+        (Count(), {"event": lambda model: "high"}, "event must return"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(estimator, parameters, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        audit_epsilon(estimator, X, X_NEIGHBOR, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("relation", "other", "message"),
+    [
+        ("replace_one", X[:3], "as many rows"),
+        ("replace_one", X + np.array([[1], [1], [0], [0]]), "all but one"),
+        ("add_or_remove_one", X_NEIGHBOR, "one more or less"),
+        ("add_or_remove_one", X[:2], "one more or less"),
+        ("replace_one", np.zeros(4), "table in memory"),
+    ],
+)
+def test_tables_that_are_no_neighbours_are_refused(relation, other, message):
+    with pytest.raises(ValueError, match=message):
+        audit_epsilon(Count(neighboring=relation), X, other)
+
+
+def test_rows_of_a_stream_are_compared_in_their_order():
+    rows = np.array([[0.1], [0.2], [0.3]])
+    check_neighbors(PrivateMeasureMechanism(), rows, rows[::-1])
+    with pytest.raises(ValueError, match="2 rows differ"):
+        check_neighbors(OnlineSynthesizer(), rows, rows[::-1])
+
+
+def test_an_audit_is_charged_to_nobody():
+    accountant = PrivacyAccountant(1.0)
+    audit_epsilon(PrivateMeasureMechanism(depth=1, accountant=accountant), X, X_NEIGHBOR, n_trials=20)
+    assert accountant.spent == 0
+
+
+def test_more_runs_in_processes_say_the_same():
+    result = audit_epsilon(PrivateMeasureMechanism("optimal", depth=1, epsilon=4), X, X_NEIGHBOR, n_trials=400, n_jobs=2)
+    assert result.n_runs == 200
+    assert result.epsilon_lower <= 4
+
+
+def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():
+    with fixed_bits(0):
+        result = audit_epsilon(Count(epsilon=1), X, X_NEIGHBOR, epsilon=20, n_trials=100, random_state=0)
+    assert str(result).startswith("With 99 % confidence epsilon is at least ")
+    assert f"could not show more than {result.epsilon_most:.3g}" in str(result)
+
+
+def test_an_event_of_the_caller_decides_alone():
+    with fixed_bits(0):
+        result = audit_epsilon(Count("half of the noise"), X, X_NEIGHBOR, lambda model: model.count_ >= 1, n_trials=1000, random_state=0)
+    assert result.event.startswith("by event")
+    assert result.epsilon_lower > 1
+
+
+def test_what_a_stream_keeps_to_itself_is_no_event():
+    """Rows of the open block are as secret as the data, and in nothing that is published."""
+    stream = OnlineSynthesizer(epsilon=1.0)
+    result = audit_epsilon(stream, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), n_trials=100)
+    assert not result.is_broken

@@ -1,0 +1,490 @@
+"""Laws of the command line, through click's runner: what it says, writes, refuses and charges."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
+from click.testing import CliRunner
+
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
+from skdpsynth.cli import _outcomes, _synthesize
+from skdpsynth.cli._methods import chosen
+from skdpsynth.cli._program import program
+from skdpsynth.domain import Continuous, Date, Identifier, Schema
+
+CANARY = "zebra-7431"
+SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
+
+
+def run(*arguments, data=None):
+    return CliRunner().invoke(program, [str(each) for each in arguments], input=data, prog_name="skdpsynth")
+
+
+def fine(*arguments, data=None):
+    done = run(*arguments, data=data)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def refused(*arguments):
+    """Return the one sentence of a refusal."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert line.endswith(".")
+    return line
+
+
+def text_of_people(n=400):
+    rng = np.random.default_rng(0)
+    age, smokes = rng.integers(18, 90, n), rng.choice(["no", "yes"], n)
+    rows = [f"{a},{500 * a + i % 7}.5,{s}" for i, (a, s) in enumerate(zip(age, smokes, strict=True))]
+    return "\n".join(["age,income,smokes", *rows]) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(text_of_people(), encoding="utf-8")
+    Schema(SCHEMA).to_yaml("people.yaml")
+    return tmp_path
+
+
+SYNTHESIZE = ("synthesize", "people.csv", "--schema", "people.yaml", "--epsilon", "1", "--delta", "1e-6")
+
+
+# Schemas
+
+
+def test_a_skeleton_has_the_columns_and_no_value_of_a_row(folder):
+    Path("secret.csv").write_text(f"name,age\n{CANARY},77431\n", encoding="utf-8")
+    fine("schema", "init", "secret.csv", "-o", "secret.yaml")
+    written = Path("secret.yaml").read_text(encoding="utf-8")
+    assert list(Schema.from_yaml("secret.yaml")) == ["name", "age"]
+    assert CANARY not in written
+    assert "77431" not in written
+
+
+def test_a_skeleton_goes_to_standard_output_or_as_json_to_a_file(folder):
+    assert Schema.from_yaml(fine("schema", "init", "people.csv").stdout) == Schema.skeleton("people.csv")
+    fine("schema", "init", "people.csv", "-o", "new.json")
+    assert Schema.from_json(Path("new.json")) == Schema.skeleton("people.csv")
+
+
+def test_what_was_filled_in_is_replaced_only_by_force(folder):
+    before = Path("people.yaml").read_text(encoding="utf-8")
+    assert "'people.yaml' exists; give another name, or --force" in refused("schema", "init", "people.csv", "-o", "people.yaml")
+    assert Path("people.yaml").read_text(encoding="utf-8") == before
+    fine("schema", "init", "people.csv", "-o", "people.yaml", "--force")
+    assert "open" in Path("people.yaml").read_text(encoding="utf-8")
+
+
+def test_a_check_that_finds_something_exits_with_1_and_says_that_it_is_not_private(folder):
+    assert run("schema", "check", "people.csv", "--schema", "people.yaml").exit_code == 0
+    Path("odd.csv").write_text("age,income,smokes\n300,1.0,no\n40,2.0,Yes\n", encoding="utf-8")
+    found = run("schema", "check", "odd.csv", "--schema", "people.yaml")
+    assert found.exit_code == 1
+    assert found.stdout.startswith("Reads the rows unprotected: do not publish.")
+    told = json.loads(run("schema", "check", "odd.csv", "--schema", "people.yaml", "--json").stdout)
+    assert told["private"] is False
+    assert {each["problem"] for each in told["findings"]} >= {"clipped", "near miss"}
+
+
+# Synthesis
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet"])
+def test_synthetic_rows_have_the_columns_and_facts_of_the_schema(folder, name):
+    pd = pytest.importorskip("pandas")
+    fine(*SYNTHESIZE, "--rows", 50, "-o", name)
+    read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
+    frame = read(name, **({"sep": "\t"} if "tsv" in name else {}))
+    assert list(frame.columns) == list(SCHEMA)
+    assert len(frame) == 50
+    assert frame["age"].between(18, 90).all()
+    assert set(frame["smokes"]) <= {"no", "yes"}
+
+
+def test_a_dash_is_standard_input_and_output_and_only_rows_are_in_the_pipe(folder):
+    done = fine("synthesize", "-", *SYNTHESIZE[2:], "--rows", 7, "-o", "-", data=text_of_people())
+    rows = list(csv.reader(io.StringIO(done.stdout)))
+    assert rows[0] == list(SCHEMA)
+    assert len(rows) == 8
+    assert "Method latent-factor: " in done.stderr
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv.gz", ".tsv"])
+def test_standard_input_is_read_as_what_it_begins_with(folder, suffix):
+    fine(*SYNTHESIZE, "--rows", 30, "-o", f"table{suffix}")
+    done = run("schema", "check", "-", "--schema", "people.yaml", "--json", data=Path(f"table{suffix}").read_bytes())
+    assert json.loads(done.stdout)["rows"] == 30
+
+
+def test_several_inputs_are_one_table(folder):
+    Path("more.csv").write_text(text_of_people(100), encoding="utf-8")
+    done = fine("synthesize", "people.csv", "more.csv", *SYNTHESIZE[2:], "-o", "out.csv", "--json")
+    assert json.loads(done.stdout)["rows"] == 500
+
+
+def test_a_person_with_several_rows_is_protected_as_one(folder):
+    lines = text_of_people().splitlines()
+    rows = [f"p{i // 4},{line}" for i, line in enumerate(lines[1:])]
+    Path("visits.csv").write_text("\n".join([f"person,{lines[0]}", *rows]) + "\n", encoding="utf-8")
+    Schema({"person": Identifier(), **SCHEMA}).to_yaml("visits.yaml")
+    options = ("--epsilon", 1, "--unit", "person", "--max-rows", 2, "-o", "out.csv", "--json")
+    told = json.loads(fine("synthesize", "visits.csv", "--schema", "visits.yaml", *options).stdout)
+    assert told["unit"] == "person, at most 2 rows"
+    assert told["rows"] == 200
+    assert "--max-rows-per-unit must go with --unit" in refused(*SYNTHESIZE, "--max-rows", 2, "-o", "new.csv")
+
+
+def test_a_stratified_synthesis_takes_a_column_of_the_schema(folder):
+    fine(*SYNTHESIZE, "--stratify", "smokes", "--model", "m.skdp", "-o", "out.csv")
+    assert load("m.skdp").stratify == "smokes"
+
+
+NUMBERS = {f"x{i}": (0.0, 1.0) for i in range(9)}
+
+
+@pytest.mark.parametrize(
+    ("columns", "stratify", "delta", "method"),
+    [
+        (dict(list(NUMBERS.items())[:1]), None, 0.0, "pmm"),
+        (dict(list(NUMBERS.items())[:4]), None, 1e-6, "pmm"),
+        (dict(list(NUMBERS.items())[:5]), None, 0.0, "lowdim"),
+        (NUMBERS, None, 1e-6, "latent-factor"),
+        (SCHEMA, None, 0.0, "latent-factor"),
+        ({"x": Continuous(0, 1, nullable=True)}, None, 0.0, "latent-factor"),
+        ({"x": Continuous(bounds="private")}, None, 0.0, "latent-factor"),
+        ({"x": (0, 1), "when": Date("2020-01-01", "2020-12-31")}, None, 0.0, "latent-factor"),
+        ({"x": (0, 1)}, "x", 0.0, "latent-factor"),
+    ],
+)
+def test_auto_chooses_by_kinds_and_number_of_columns(columns, stratify, delta, method):
+    assert chosen("auto", Schema(columns), stratify, delta)[0] == method
+
+
+def test_auto_says_in_one_line_what_it_took_and_why(folder):
+    first, *_ = fine(*SYNTHESIZE, "-o", "out.csv").stderr.splitlines()
+    assert first == "Method latent-factor: the schema has other columns than plain numbers, 'smokes' for one."
+
+
+def test_a_method_that_was_asked_for_needs_no_reason(folder):
+    assert "Method" not in fine(*SYNTHESIZE, "--method", "latent-factor", "-o", "out.csv").stderr
+
+
+@pytest.mark.parametrize("method", ["pmm", "lowdim"])
+def test_a_method_for_numbers_takes_the_bounds_of_the_schema(folder, method):
+    Path("points.csv").write_text("x,y\n" + "0.5,20\n1.5,30\n" * 100, encoding="utf-8")
+    Schema({"x": (0.0, 2.0), "y": (10, 40)}).to_yaml("points.yaml")
+    options = ("--schema", "points.yaml", "--epsilon", 1, "--method", method, "--model", "m.skdp", "-o", "out.csv")
+    fine("synthesize", "points.csv", *options)
+    assert dict(load("m.skdp").bounds) == {"x": (0.0, 2.0), "y": (10, 40)}
+    rows = list(csv.DictReader(Path("out.csv").read_text(encoding="utf-8").splitlines()))
+    assert all(10 <= int(row["y"]) <= 40 for row in rows)
+
+
+def test_more_rows_of_a_model_are_free(folder):
+    fine("budget", "init", "budget.db", "--epsilon", 2, "--delta", "1e-5")
+    fine(*SYNTHESIZE, "--ledger", "budget.db", "--model", "m.skdp", "-o", "out.csv")
+    before = PrivacyAccountant.at("budget.db").spent
+    fine("sample", "m.skdp", "-n", 12, "-o", "more.csv")
+    assert len(Path("more.csv").read_text(encoding="utf-8").splitlines()) == 13
+    assert len(fine("sample", "-", "-n", 3, "-o", "-", data=Path("m.skdp").read_bytes()).stdout.splitlines()) == 4
+    assert PrivacyAccountant.at("budget.db").spent == before
+
+
+def test_the_json_of_a_run_tells_what_was_spent_and_written(folder):
+    told = json.loads(fine(*SYNTHESIZE[:-2], "-o", "out.csv", "--json").stdout)
+    assert told["epsilon"] == 1.0
+    assert told["delta"] == 0.0
+    assert (told["rows"], told["output"], told["method"], told["neighboring"]) == (400, "out.csv", "latent-factor", "replace_one")
+
+
+def test_rows_without_noise_are_said_to_be_not_private(folder):
+    assert "NOT PRIVATE" in fine(*SYNTHESIZE, "--epsilon", "inf", "-o", "out.csv").stderr
+
+
+def test_a_private_number_of_rows_is_not_told(folder):
+    told = json.loads(fine(*SYNTHESIZE, "--neighboring", "add_or_remove_one", "-o", "out.csv", "--json").stdout)
+    assert told["rows"] is None
+
+
+# What is said
+
+
+def test_quiet_leaves_nothing_but_the_result(folder):
+    assert fine(*SYNTHESIZE, "-o", "out.csv", "--quiet").output == ""
+
+
+def test_a_warning_is_one_line_without_a_place_in_the_code(folder):
+    done = fine(*SYNTHESIZE, "--epsilon", 25, "-o", "out.csv", "--quiet")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Warning: epsilon=25 is above 20")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("frobnicate",), "No such command 'frobnicate'; see skdpsynth --help."),
+        (("synthesize",), "Missing argument 'INPUT...'; see skdpsynth synthesize --help."),
+        ((*SYNTHESIZE,), "Missing option '-o'"),
+        ((*SYNTHESIZE, "-o", "out.txt"), "-o must end in .parquet, .csv, .tsv, .csv.gz or .tsv.gz, got 'out.txt'"),
+        ((*SYNTHESIZE, "-o", "nowhere/out.csv"), "make the folder first"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--model", "out.csv"), "--model must be a file of its own, but 'out.csv' is that of -o as well"),
+        ((*SYNTHESIZE, "--force", "-o", "people.csv"), "'people.csv' is a file that is read here; give another name"),
+        ((*SYNTHESIZE, "-o", "-", "--json"), "--json must not go with -o -"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--rows", "0"), "Invalid value for '--rows'"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "one"), "Invalid value for '--epsilon'"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "-1"), "epsilon must be"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--method", "pmm"), "column 'smokes'; use --method latent-factor"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--stratify", "nobody"), "stratify must"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--ledger", "none.db"), "make it by skdpsynth budget init"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--ledger", "people.csv"), "is not a ledger of skdpsynth"),
+        (("synthesize", "people.csv", "-", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must be '-' alone"),
+        (
+            ("schema", "check", "none.csv", "--schema", "people.yaml"),
+            "Error: INPUT must be a table or the path of one, but there is no file 'none.csv'",
+        ),
+        (("schema", "check", "people.csv", "--schema", "none.yaml"), "there is no file 'none.yaml'"),
+        (("sample", "people.csv", "-o", "out.csv"), "people.csv was not written by save"),
+        (("sample", "none.skdp", "-o", "out.csv"), "none.skdp"),
+        (("budget", "show", "none.db"), "there is no file"),
+        (("evaluate", "-", "-", "--schema", "people.yaml"), "must not both be '-'"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "nan"), "epsilon must be"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--delta", "2"), "delta must be"),
+        (("plan", "--schema", "people.yaml", "--rows", "many"), "Invalid value for '--rows'"),
+    ],
+)
+def test_whatever_is_wrong_is_one_sentence_and_exit_code_2(folder, arguments, words):
+    done = run(*arguments)
+    line = done.stderr.splitlines()[-1]
+    assert done.exit_code == 2
+    assert line.startswith("Error: ")
+    assert words in line
+    assert [each for each in done.stderr.splitlines() if not each.startswith("Method ")] == [line]
+    assert not Path("out.csv").exists()
+
+
+def test_a_schema_with_something_open_is_refused_by_the_name_of_its_column(folder):
+    fine("schema", "init", "people.csv", "-o", "open.yaml")
+    done = run("synthesize", "people.csv", "--schema", "open.yaml", "--epsilon", 1, "-o", "out.csv")
+    assert done.exit_code == 2
+    assert "schema of column 'age' has open bounds" in done.stderr
+
+
+def test_an_error_that_nobody_foresaw_says_no_word_of_its_text(folder, monkeypatch):
+    monkeypatch.setattr(Schema, "of", lambda source: {}[CANARY])
+    done = run(*SYNTHESIZE, "-o", "out.csv")
+    assert done.exit_code == 2
+    assert "(KeyError)" in done.stderr
+    assert CANARY not in done.output
+    monkeypatch.setenv("SKDPSYNTH_TRACEBACK", "1")
+    assert "Traceback" in run(*SYNTHESIZE, "-o", "out.csv").stderr
+
+
+@pytest.mark.parametrize("words", [(), ("schema",), ("budget",), *[(name, "--help") for name in program.commands]])
+def test_help_is_shown_without_fault(words):
+    shown = fine(*words).stdout
+    assert shown.startswith("Usage: skdpsynth")
+    assert "..." not in "".join(line for line in shown.splitlines() if "Usage: " not in line)  # no sentence is cut
+
+
+# Budgets
+
+
+def test_a_run_that_the_ledger_cannot_pay_is_refused_before_a_row_is_read(folder):
+    fine("budget", "init", "budget.db", "--epsilon", "0.5")
+    sentence = refused("synthesize", "none.csv", "--schema", "people.yaml", "--epsilon", 1, "--ledger", "budget.db", "-o", "out.csv")
+    assert "costs epsilon=1, but only 0.5 of 0.5 remains" in sentence
+    asked = ("--epsilon", "0.1", "--neighboring", "add_or_remove_one", "--ledger", "budget.db", "-o", "out.csv")
+    assert "--neighboring must be that of the ledger" in refused("synthesize", "none.csv", "--schema", "people.yaml", *asked)
+
+
+def test_what_a_run_spends_stands_in_the_ledger(folder):
+    fine("budget", "init", "budget.db", "--epsilon", 2, "--dataset", "people of 2026")
+    options = ("--schema", "people.yaml", "--epsilon", "0.5", "--ledger", "budget.db", "-o", "out.csv", "--json")
+    assert json.loads(fine("synthesize", "people.csv", *options).stdout)["remaining"] == 1.5
+    told = json.loads(fine("budget", "show", "budget.db", "--json").stdout)
+    assert (told["epsilon"], told["spent"], told["remaining"], told["dataset"]) == (2.0, 0.5, 1.5, "people of 2026")
+    shown = fine("budget", "show", "budget.db").stdout
+    assert "spent epsilon 0.5 of 2" in shown
+    line = next(line for line in shown.splitlines() if "LatentFactorSynthesizer" in line)
+    assert line.split()[-1] == "Laplace"
+    assert len(line) <= 80
+
+
+def test_a_gaussian_run_is_paid_by_a_ledger_that_it_fits_in_only_as_such(folder):
+    fine("budget", "init", "budget.db", "--epsilon", "1.9", "--delta", "2e-6")
+    for name in ("first.csv", "second.csv"):
+        fine(*SYNTHESIZE, "--ledger", "budget.db", "-o", name)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_exported_ledger_lists_what_was_released_with_its_noise(folder, form):
+    fine("budget", "init", "budget.db", "--epsilon", 2)
+    fine(*SYNTHESIZE[:-2], "--ledger", "budget.db", "-o", "out.csv")
+    fine("budget", "export", "budget.db", "--format", form, "-o", "ledger.txt")
+    text = Path("ledger.txt").read_text(encoding="utf-8")
+    lines = json.loads(text)["entries"] if form == "json" else list(csv.DictReader(io.StringIO(text)))
+    assert lines[0]["name"] == "LatentFactorSynthesizer"
+    assert all("DiscreteLaplace" in line["noise"] for line in lines[1:])
+    assert float(lines[0]["epsilon"]) == 1.0
+    assert "exists" in refused("budget", "export", "budget.db", "-o", "ledger.txt")
+
+
+def test_the_end_of_a_file_says_the_format_of_an_exported_ledger(folder):
+    fine("budget", "init", "budget.db", "--epsilon", 2)
+    fine("budget", "export", "budget.db", "-o", "ledger.json")
+    assert json.loads(Path("ledger.json").read_text(encoding="utf-8"))["entries"] == []
+    fine("budget", "export", "budget.db", "-o", "ledger.csv")
+    assert Path("ledger.csv").read_text(encoding="utf-8").startswith("name,")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ("budget", "show", "none.db"),
+            "LEDGER must exist, but there is no file 'none.db'; make it by skdpsynth budget init.",
+        ),
+        (("card", "none.skdp", "-o", "a.html"), "MODEL must exist, but there is no file 'none.skdp'; write it by "),
+        (("synthesise",), "No such command 'synthesise'. Did you mean 'synthesize'; see skdpsynth --help."),
+    ],
+)
+def test_an_error_says_what_a_person_typed_and_what_to_do(folder, words, sentence):
+    assert refused(*words).startswith(f"Error: {sentence}")
+
+
+def test_errors_of_a_pipe_name_standard_input_and_no_file(folder):
+    words = ("schema", "check", "-", "--schema", "people.yaml")
+    assert "standard input is empty" in run(*words, data="").stderr
+    told = run(*words, data=b"age,income,smokes\n\xff,1,no\n").stderr
+    assert "standard input" in told
+    assert "standard_input" not in told
+
+
+def test_a_budget_is_not_made_over_another(folder):
+    fine("budget", "init", "budget.db", "--epsilon", 2)
+    assert "'budget.db' exists" in refused("budget", "init", "budget.db", "--epsilon", 20)
+
+
+def test_a_run_that_breaks_after_the_charge_says_what_was_charged(folder, monkeypatch):
+    def full(*where):
+        raise OSError("No space left on device.")
+
+    fine("budget", "init", "budget.db", "--epsilon", 2)
+    monkeypatch.setattr(_synthesize, "write_sample", full)
+    done = run(*SYNTHESIZE[:-2], "--ledger", "budget.db", "-o", "out.csv", "--quiet")
+    assert done.exit_code == 2
+    *_, charged, error = done.stderr.splitlines()
+    assert charged == "The budget budget.db was charged before the run broke, and stays so: spent epsilon 0 before, 1 of 2 now."
+    assert error == "Error: No space left on device."
+
+
+# Before and after a release
+
+
+def test_a_plan_reads_no_row(folder):
+    Path("people.csv").unlink()
+    done = fine("plan", "--schema", "people.yaml", "--rows", 500, "--epsilon", 1, "--epsilon", 10, "--repeats", 1, "--json")
+    told = json.loads(done.stdout)
+    assert [each["epsilon"] for each in told["budgets"]] == [1.0, 10.0]
+    assert told["budgets"][0]["error"]["pairs"] > told["no_privacy"]["pairs"]
+    assert told["rows"] == 500
+
+
+def test_an_evaluation_says_that_it_is_not_private(folder):
+    metrics = pytest.importorskip("skdpsynth.metrics")
+    if not hasattr(metrics, "quality_report"):
+        pytest.skip("needs the report of quality")
+    fine(*SYNTHESIZE, "-o", "out.csv")
+    assert fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml").stdout.startswith("NOT PRIVATE: ")
+    done = fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--target", "smokes", "--json")
+    told = json.loads(done.stdout)
+    assert told["private"] is False
+    assert {"marginal", "pair", "wasserstein"} <= {line["measure"] for line in told["measures"]}
+
+
+@pytest.fixture
+def no_pandas(monkeypatch):
+    for name in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_an_evaluation_a_plan_and_an_audit_need_no_pandas(folder, no_pandas):
+    fine(*SYNTHESIZE, "--model", "m.skdp", "-o", "out.csv")
+    told = json.loads(fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--json").stdout)
+    assert {"marginal", "pair", "wasserstein"} <= {line["measure"] for line in told["measures"]}
+    fine("plan", "--schema", "people.yaml", "--rows", 100, "--epsilon", 1, "--repeats", 1)
+    fine("audit", "m.skdp", "--trials", 20)
+
+
+def test_a_card_is_written_of_a_ledger(folder):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    fine("budget", "init", "budget.db", "--epsilon", 2, "--delta", "1e-6", "--dataset", "people of May")
+    fine(*SYNTHESIZE, "--ledger", "budget.db", "-o", "out.csv")
+    fine("card", "budget.db", "-o", "budget.html")
+    assert "people of May" in Path("budget.html").read_text(encoding="utf-8")
+
+
+def test_cards_are_written_of_a_run_and_of_a_model(folder):
+    pytest.importorskip("skdpsynth.report")
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    fine(*SYNTHESIZE, "--card", "card.html", "--model", "m.skdp", "-o", "out.csv")
+    told = json.loads(fine("card", "m.skdp", "-o", "again.html", "--json").stdout)
+    assert told["card"] == "again.html"
+    assert "epsilon" in json.dumps(told["registry"])
+    for page in ("card.html", "again.html"):
+        assert "epsilon" in Path(page).read_text(encoding="utf-8")
+    assert "exists" in refused("card", "m.skdp", "-o", "card.html")
+    fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "-o", "quality.html", "--quiet")
+    assert "ot private" in Path("quality.html").read_text(encoding="utf-8")
+
+
+def test_an_audit_of_a_model_reads_its_settings_alone(folder):
+    pytest.importorskip("skdpsynth.auditing")
+    X = np.random.default_rng(0).random((100, 1))
+    PrivateMeasureMechanism(depth=2, epsilon=2.0).fit(X).save("m.skdp")
+    told = json.loads(fine("audit", "m.skdp", "--trials", 100, "--json").stdout)
+    assert told["is_broken"] is False
+    assert told["epsilon_lower"] <= 2.0 == told["epsilon"]
+    assert told["n_trials"] == 100
+
+
+def test_an_audit_of_a_model_of_units_has_made_up_rows_each_a_unit_of_its_own(folder):
+    pytest.importorskip("skdpsynth.auditing")
+    X = np.random.default_rng(0).random((100, 2))
+    PrivateMeasureMechanism(depth=2, max_rows_per_unit=3).fit(X, unit=1).save("m.skdp")
+    assert "promise was not refuted" in fine("audit", "m.skdp", "--trials", 20).stdout
+
+
+def test_an_audit_takes_a_model_or_a_schema(folder):
+    pytest.importorskip("skdpsynth.auditing")
+    assert "either MODEL or --schema" in refused("audit")
+    assert "--epsilon must go with --schema" in refused("audit", "--schema", "people.yaml")
+
+
+@pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_outcomes.Terminated(15), 143)])
+def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program_all_the_same(signal, code, capsys):
+    def command():
+        try:
+            raise signal
+        except BaseException as error:
+            raise ImportError("initialization failed") from error
+
+    assert _outcomes.outcome_of(command) == code
+    assert "no half-written file is left" in capsys.readouterr().err

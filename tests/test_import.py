@@ -1,0 +1,48 @@
+"""The package is light to import, and whole as soon as a name of it is asked for."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import skdpsynth
+from skdpsynth import PrivateMeasureMechanism
+
+
+def told(script, *arguments):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+def test_the_package_by_itself_loads_no_numerical_library():
+    modules = set(told("import sys, skdpsynth; skdpsynth.__version__; print(*sys.modules)").split())
+    assert {"numpy", "scipy", "sklearn"} & modules == set()
+
+
+@pytest.mark.parametrize("name", skdpsynth.__all__)
+def test_every_public_name_is_there_when_asked_for(name):
+    assert getattr(skdpsynth, name) is getattr(skdpsynth, name)
+    assert name in dir(skdpsynth)
+
+
+def test_a_room_is_an_attribute_of_the_package_as_ever():
+    assert told("import skdpsynth; print(skdpsynth.domain.Box((0,), (1,)).n_features)") == "1\n"
+
+
+def test_a_name_that_the_package_lacks_is_said_as_python_says_it():
+    with pytest.raises(AttributeError, match=r"^module 'skdpsynth' has no attribute 'PrivatePCS'$"):
+        skdpsynth.PrivatePCS  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
+        from skdpsynth import Nothing  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    "way", ["from skdpsynth import load", "from skdpsynth.persistence import load", "import skdpsynth; load = skdpsynth.load"]
+)
+def test_a_file_loads_in_a_program_that_has_imported_nothing_else(tmp_path, way):
+    path = tmp_path / "model.skdp"
+    PrivateMeasureMechanism(depth=3).fit(np.random.default_rng(0).random((50, 1))).save(path)
+    assert told(f"import sys; {way}; print(load(sys.argv[1]).sample(4).shape)", path) == "(4, 1)\n"
