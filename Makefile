@@ -3,11 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEMO := .venv-demo
 
-.PHONY: demo test test-fast lint docs docs-quick bench peers clean
+.PHONY: help demo test test-fast lint docs docs-quick docs-phone dist bench peers clean
+.DEFAULT_GOAL := help
 
-demo: $(INSTALLED)  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
-	$(BIN)/python examples/plot_quickstart.py --output output
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-18s %s\n", $$1, $$2 }'
+
+demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
+	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
 test: $(INSTALLED)  ## the test suite: under four minutes on two cores
 	$(BIN)/python -m pytest -n auto -q
@@ -15,7 +20,7 @@ test: $(INSTALLED)  ## the test suite: under four minutes on two cores
 test-fast: $(INSTALLED)  ## under a minute: the common laws for one variant of each class, without slow and statistical tests
 	$(BIN)/python -m pytest -n auto -q -m "not slow and not statistical"
 
-lint: $(INSTALLED)
+lint: $(INSTALLED)  ## ruff, mypy, codespell
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -23,11 +28,22 @@ lint: $(INSTALLED)
 
 docs: $(INSTALLED)  ## the documentation, in docs/_build/html
 	$(BIN)/python -m pip install -q -e '.[docs]'
-	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W -j auto -b html docs docs/_build/html
+	$(BIN)/python docs/_ext/check_site.py docs/_build/html
 
 docs-quick: $(INSTALLED)  ## the documentation with one example run, in docs/_build/quick
 	$(BIN)/python -m pip install -q -e '.[docs]'
-	$(BIN)/python -m sphinx -W -q -b html -D sphinx_gallery_conf.filename_pattern=plot_quickstart docs docs/_build/quick
+	$(BIN)/python -m sphinx -W -q -j auto -b html -D sphinx_gallery_conf.filename_pattern=plot_quickstart docs docs/_build/quick
+	$(BIN)/python docs/_ext/check_site.py docs/_build/quick
+
+docs-phone: docs-quick  ## no title wider than its box on a phone; needs Chromium
+	$(BIN)/python docs/_ext/phone.py docs/_build/quick
+
+dist: $(INSTALLED)  ## the wheel and the source archive, checked, in dist
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 bench: $(INSTALLED)  ## the measurements behind the numbers in the documentation
 	$(BIN)/python benchmarks/run_all.py
@@ -41,5 +57,12 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	touch $@
 
-clean:
-	rm -rf $(VENV) output docs/_build docs/auto_examples
+# The demo is for people who look around: it gets the library and matplotlib, and none of the developers' tools.
+$(DEMO)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install -q --upgrade pip
+	$(DEMO)/bin/python -m pip install -q -e '.[plot]'
+	touch $@
+
+clean:  ## remove all that was made
+	rm -rf $(VENV) $(DEMO) .venv-core .venv-oldest dist output docs/_build docs/auto_examples docs/api
