@@ -28,9 +28,15 @@ auto = LowDimSynthesizer(epsilon=1.0).fit(X)
 print(f"search: {search.best_params_}; auto: {auto.n_components_} at no extra cost (epsilon {float(auto.accountant_.spent):g} in all)")
 
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-ax.errorbar(dimensions, distance, yerr=spread, fmt="o-", color="#1f5fa8", capsize=3)
+label = "mean and standard deviation over four folds"
+ax.errorbar(dimensions, distance, yerr=spread, fmt="o-", color="#1f5fa8", capsize=3, label=label)
 ax.axvline(auto.n_components_, color="#b0782b", linestyle="--", label=f'n_components="auto": {auto.n_components_}')
-ax.set(xlabel="number of components d'", ylabel="W1 to held-out rows", title="Data near a plane, 20,000 x 10, epsilon 1", xticks=dimensions)
+ax.set(
+    xlabel="number of components d'",
+    ylabel="W1 to held-out rows, units of the data",
+    title="Data near a plane, 20,000 x 10, epsilon 1",
+    xticks=dimensions,
+)
 ax.set_ylim(bottom=0)
 ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)

@@ -84,7 +84,7 @@ for place, (name, (first, second)) in enumerate(errors.items()):
     left.scatter([place], [first], color="#1f5fa8", label="one column" if not place else None)
     left.scatter([place], [second], color="#b0782b", label="two columns" if not place else None)
 left.set_xticks(range(len(errors)), errors)
-left.set(title="Distance from all patients, epsilon 1", ylabel="total variation", ylim=(0, None))
+left.set(title="Distance from all patients, one fit each", ylabel="total variation", ylim=(0, None))
 left.legend()
 payload = np.frombuffer(b"".join(answer[32:] for answer in sent), dtype=np.uint8)
 right.hist(payload, bins=64, color="#8a9a5b")

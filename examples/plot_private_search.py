@@ -3,7 +3,8 @@ Choosing a hyper-parameter within one epsilon
 =============================================
 
 How many directions should synthetic data keep? `PrivateSearchCV` fits every candidate on a part of the rows, asks the others privately
-which fits best, and fits that one again: all for one epsilon. The scores it shows carry noise, and say how much.
+which fits best, and fits that one again: all for one epsilon. The scores it shows carry noise, and say how much. The picture is of one
+run. Candidates whose bars overlap are hardly told apart, so another run may choose another; more rows or a larger epsilon shorten the bars.
 """
 
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ Repairing a signed measure
 Counts with honest noise can be negative. What is a good probability measure to put in their place? On a grid of 24 x 24 cells: the rows'
 counts, the noisy counts that the privacy mechanism releases, and two repairs: clip the negative ones and normalise, or the nearest
 probability measure in the bounded-Lipschitz distance, which ``SignedMeasureMechanism`` takes. W1 is the exact distance to the rows' own
-counts.
+counts. All pictures are of one release.
 """
 
 import matplotlib.pyplot as plt
