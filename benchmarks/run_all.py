@@ -25,9 +25,12 @@ for script in (
     "threads.py",
     "private_facts.py",
     "planning.py",
+    "audits.py",
     "mixed_tables.py",
     "paper_study.py",
     "scale_tree.py",
+    "command_line.py",
+    "card.py",
 ):
     print(f"== {script}", flush=True)
     if subprocess.run([sys.executable, HERE / script], check=False).returncode:
