@@ -307,6 +307,7 @@ def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():
         result = audit_epsilon(Count(epsilon=1), X, X_NEIGHBOR, epsilon=20, n_trials=100, random_state=0)
     assert str(result).startswith("With 99 % confidence epsilon is at least ")
     assert f"could not show more than {result.epsilon_most:.3g}" in str(result)
+    assert repr(result) == f"<AuditResult: epsilon >= {result.epsilon_lower:.3g}, promised {result.epsilon:g}, not refuted>"
 
 
 def test_an_event_of_the_caller_decides_alone():

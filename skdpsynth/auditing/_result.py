@@ -61,6 +61,10 @@ class AuditResult:
         """Whether the promise is refuted: a lower bound lies above it."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
 
+    def __repr__(self) -> str:
+        verdict = "broken" if self.is_broken else "not refuted"
+        return f"<AuditResult: epsilon >= {self.epsilon_lower:.3g}, promised {self.epsilon:g}, {verdict}>"
+
     def __str__(self) -> str:
         found = f"epsilon is at least {self.epsilon_lower:.3g}"
         promised = f"promised: {self.epsilon:g}"

@@ -1,11 +1,13 @@
 """A picture of a budget: what was spent on what, and what remains."""
 
 import math
+from collections import Counter
 from typing import Any, Self
 
 from skdpsynth.plotting._display import PALE, QUIET, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
 
 _MOST = 12  # lines
+_MOST_OF_GROUP = 4  # a stream has a part for each of its blocks
 
 
 class BudgetDisplay(Display):
@@ -16,7 +18,7 @@ class BudgetDisplay(Display):
     Parameters
     ----------
     names : tuple of str
-        What was released, in the order of the charges; equal names are one line.
+        What was released, in the order of the charges; equal names are one line, and so are many parts of a group.
     epsilons : tuple of float
         What each added to what was spent.
     noises : tuple of str or None
@@ -74,13 +76,16 @@ class BudgetDisplay(Display):
         -------
         display : BudgetDisplay
         """
+        charges = list(accountant.charges())
+        many = {group for group, n in Counter(entry.group for entry, *_ in charges).items() if group and n > _MOST_OF_GROUP}
         lines: dict[str, list[Any]] = {}
-        for entry, epsilon, _ in accountant.charges():
-            line = lines.setdefault(entry.name, [0.0, {}, 0])
+        for entry, epsilon, _ in charges:
+            is_joined = entry.group in many
+            line = lines.setdefault(entry.group if is_joined else entry.name, [0.0, {}, 0, "parts" if is_joined else "times"])
             line[0] += float(epsilon)
             line[1][accountant.noise_of(entry)] = None
             line[2] += 1
-        names = tuple(name if line[2] == 1 else f"{name} ({line[2]} times)" for name, line in lines.items())
+        names = tuple(name if line[2] == 1 else f"{name} ({line[2]} {line[3]})" for name, line in lines.items())
         noises = tuple("; ".join(words for words in line[1] if words) or None for line in lines.values())
         budget, spent = (float(accountant.epsilon), float(accountant.delta)), (float(accountant.spent), float(accountant.spent_delta))
         return cls(names, tuple(line[0] for line in lines.values()), noises, *budget, *spent, accountant.neighboring)
@@ -128,12 +133,15 @@ class BudgetDisplay(Display):
         for place, (_, epsilon, noise) in enumerate(lines):
             ax.barh(place, epsilon, left=reached, **style)
             reached += epsilon
-            is_right = reached > 0.55 * end
-            # About as many letters as the room beside the bar holds.
-            room = int(96 * ((reached - epsilon) if is_right else end - reached) / end) - 8
+            start = reached - epsilon
+            # Beside the bar where there is more room; in it, if it takes nearly all.
+            free = {"after": end - reached, "before": start, "in": 0.7 * epsilon}
+            where = max(free, key=lambda side: free[side])
+            room = int(96 * free[where] / end) - 8  # about as many letters as that holds
             words = f"{epsilon:.3g}" + (f"   {cut(noise, room)}" if noise and room > 8 else "")
-            side = reached - epsilon - beyond if is_right else reached + beyond
-            ax.text(side, place, words, ha="right" if is_right else "left", va="center", fontsize=7.5, color=QUIET)
+            side = {"after": reached, "before": start - 2 * beyond, "in": start}[where] + beyond
+            color = "white" if where == "in" else QUIET
+            ax.text(side, place, words, ha="right" if where == "before" else "left", va="center", fontsize=7.5, color=color)
         names = [cut(name, 34) for name, _, _ in lines]
         if not math.isinf(self.epsilon):
             self._draw_rest(ax, len(lines))

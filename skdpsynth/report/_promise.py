@@ -10,7 +10,7 @@ from typing import Any
 from skdpsynth.privacy import AttackRisk, LedgerEntry, PrivacyAccountant, PrivacyLoss
 
 FALSE_ALARMS = (0.01, 0.05, 0.1)
-MOST_LINES = 200  # of a ledger that a page shows
+MOST_LINES = 60  # of a ledger that a page shows: a stream has one for each block
 _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
@@ -77,7 +77,7 @@ class Promise:
     datasets : tuple of str
         What callers called the data.
     lines : tuple of LedgerLine
-        At most 200.
+        At most 60.
     n_more : int
         Lines that are not listed.
     kinds : tuple of str

@@ -288,6 +288,21 @@ def test_charges_add_up_to_what_was_spent_also_in_groups():
     assert BudgetDisplay.from_accountant(budget).epsilons == (0.5, 0.25)
 
 
+def test_many_parts_of_a_group_are_one_line():
+    budget = PrivacyAccountant(2.0)
+    for part in range(20):
+        budget.child(0.5, name=f"block {part}", group="blocks")
+    display = BudgetDisplay.from_accountant(budget)
+    assert (display.names, display.epsilons) == (("blocks (20 parts)",), (0.5,))
+
+
+def test_the_words_of_a_bar_lie_within_the_axes():
+    budget = PrivacyAccountant(1.0)
+    budget.spend(1.0, name="all")
+    ax = BudgetDisplay.from_accountant(budget).plot().ax_
+    assert all(0 <= text.get_position()[0] <= 1 for text in ax.texts)
+
+
 def test_a_fit_without_noise_is_called_not_private():
     model = PrivateMeasureMechanism(epsilon=float("inf")).fit(X)
     assert "not private" in BudgetDisplay.from_accountant(model.accountant_).plot().ax_.texts[0].get_text()
