@@ -178,11 +178,12 @@ def tables(seeds, found, folder, limit):
                 )
             lines[label] = figures
             print(f"{name}: {label}: {figures}", flush=True)
-        yield from shown_table(name, lines, limit)
+        yield from shown_table(name, lines, limit, seeds)
 
 
-def shown_table(name, lines, limit):
+def shown_table(name, lines, limit, seeds):
     """Yield a table in Markdown: means, with the deviation between runs; the best of a column is bold."""
+    lines = {label if len(runs) in (0, seeds) else f"{label}, {len(runs)} of {seeds} runs": runs for label, runs in lines.items()}
     columns = list(next(figures[0] for figures in lines.values() if figures))
     means = {label: {c: np.mean([run[c] for run in figures]) for c in columns} for label, figures in lines.items() if figures}
     best = {c: (max if c in ("AUC", "captured") else min)(mean[c] for mean in means.values()) for c in columns}
@@ -218,7 +219,7 @@ def components(seeds, found, folder, limit):
                 if tool in found and len(lines[label]) == seed:
                     lines[label] += peer_components(found[tool], tool, X, epsilon, folder, limit)
         print(d, lines, flush=True)
-        yield from shown_table(f"private PCA, 10,000 rows near a plane in {d} columns, private centre", lines, min(limit, PCA_LIMIT))
+        yield from shown_table(f"private PCA, 10,000 rows near a plane in {d} columns, private centre", lines, min(limit, PCA_LIMIT), seeds)
 
 
 def peer_components(python, tool, X, epsilon, folder, limit):

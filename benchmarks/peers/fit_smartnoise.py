@@ -14,6 +14,7 @@ import resource
 import time
 import warnings
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,20 +36,30 @@ class Levels:
 
 
 class Bins:
-    """Codes of a column of numbers: equal bins between its bounds; missing is one more."""
+    """Codes of a column of numbers: equal bins between its bounds, no more than it has whole numbers; missing is one more."""
 
     def __init__(self, column, bins):
-        (self.low, self.high), self.whole, self.bins = column["bounds"], column["integer"], bins
+        (self.low, high), self.whole = column["bounds"], column["integer"]
+        self.width = high - self.low + self.whole  # a whole number takes the step up to the next
+        self.bins = min(bins, self.width) if self.whole else bins
 
     def encode(self, cells):
         values = pd.to_numeric(pd.Series(cells, dtype=object).replace("", None)).to_numpy(float)
-        part = (values - self.low) / (self.high - self.low)
+        part = (values - self.low) / self.width
         return np.where(np.isnan(values), self.bins, np.clip(np.nan_to_num(part) * self.bins, 0, self.bins - 1)).astype(int)
 
     def decode(self, codes, rng):
-        values = self.low + (np.minimum(codes, self.bins - 1) + rng.random(len(codes))) / self.bins * (self.high - self.low)
-        values = np.clip(np.rint(values), self.low, self.high).astype(int) if self.whole else values
+        values = self.low + (np.minimum(codes, self.bins - 1) + rng.random(len(codes))) / self.bins * self.width
+        values = np.floor(values).astype(int) if self.whole else values
         return ["" if code == self.bins else value for code, value in zip(codes, values, strict=True)]
+
+
+def peak_mib():
+    """Return the peak memory of this process: the kernel's own file does not count what its parent held, as getrusage does."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    known = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+    return round((known[0] if known else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024)
 
 
 def main():
@@ -88,7 +99,7 @@ def main():
         "version": version("smartnoise-synth"),
         "fit_seconds": round(fitted - start, 2),
         "sample_seconds": round(sampled - fitted, 2),
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak_mib": peak_mib(),
     }
     print(json.dumps(report))
 
