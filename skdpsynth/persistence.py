@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -20,6 +19,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable
+from skdpsynth._whole_file import whole_file
 
 __all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
 
@@ -57,7 +57,9 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path must lie in a folder that exists, got {shown(str(path.parent))}; make it first.")
-    _write_beside(path, _members_of(thing))
+    members = _members_of(thing)
+    with whole_file(path, is_private=True) as file:
+        _write(file, members)
 
 
 def to_bytes(thing: Any) -> bytes:
@@ -173,18 +175,6 @@ def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
         raise MemoryError(f"{name} holds more than there is memory for; load it where there is more.") from None
     except Exception as error:  # whatever a damaged file makes a parser say
         raise ValueError(f"{name} was not written by {writer}, or is damaged ({type(error).__name__}); write it again.") from None
-
-
-def _write_beside(path: Path, members: Iterable[tuple[str, Callable[[], Any]]]) -> None:
-    """Write members to a file beside its place, and move it there when it is complete."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            _write(file, members)
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)  # gone, if an interrupt came right after the move
-        raise
 
 
 def _write(file: Any, members: Iterable[tuple[str, Callable[[], Any]]]) -> None:

@@ -406,9 +406,6 @@ def test_a_plan_reads_no_row(folder):
 
 
 def test_an_evaluation_says_that_it_is_not_private(folder):
-    metrics = pytest.importorskip("skdpsynth.metrics")
-    if not hasattr(metrics, "quality_report"):
-        pytest.skip("needs the report of quality")
     fine(*SYNTHESIZE, "-o", "out.csv")
     assert fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml").stdout.startswith("NOT PRIVATE: ")
     done = fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--target", "smokes", "--json")
@@ -441,7 +438,6 @@ def test_a_card_is_written_of_a_ledger(folder):
 
 
 def test_cards_are_written_of_a_run_and_of_a_model(folder):
-    pytest.importorskip("skdpsynth.report")
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     fine(*SYNTHESIZE, "--card", "card.html", "--model", "m.skdp", "-o", "out.csv")
@@ -456,7 +452,6 @@ def test_cards_are_written_of_a_run_and_of_a_model(folder):
 
 
 def test_an_audit_of_a_model_reads_its_settings_alone(folder):
-    pytest.importorskip("skdpsynth.auditing")
     X = np.random.default_rng(0).random((100, 1))
     PrivateMeasureMechanism(depth=2, epsilon=2.0).fit(X).save("m.skdp")
     told = json.loads(fine("audit", "m.skdp", "--trials", 100, "--json").stdout)
@@ -466,14 +461,12 @@ def test_an_audit_of_a_model_reads_its_settings_alone(folder):
 
 
 def test_an_audit_of_a_model_of_units_has_made_up_rows_each_a_unit_of_its_own(folder):
-    pytest.importorskip("skdpsynth.auditing")
     X = np.random.default_rng(0).random((100, 2))
     PrivateMeasureMechanism(depth=2, max_rows_per_unit=3).fit(X, unit=1).save("m.skdp")
     assert "promise was not refuted" in fine("audit", "m.skdp", "--trials", 20).stdout
 
 
 def test_an_audit_takes_a_model_or_a_schema(folder):
-    pytest.importorskip("skdpsynth.auditing")
     assert "either MODEL or --schema" in refused("audit")
     assert "--epsilon must go with --schema" in refused("audit", "--schema", "people.yaml")
 

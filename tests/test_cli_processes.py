@@ -160,7 +160,7 @@ def test_a_run_that_is_ended_leaves_no_half_file_and_says_what_was_charged(folde
     needs_all()
     options = ("--schema", "points.json", "--epsilon", 1, "--ledger", "budget.db", "--rows", 50_000_000, "-o", "out.csv")
     process = start("synthesize", "points.csv", *options)
-    waited_for(lambda: list(folder.glob(".out.csv*")))
+    waited_for(lambda: list(folder.glob(".*.part")))
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
     assert process.returncode == code

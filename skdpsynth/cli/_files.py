@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 
+from skdpsynth._whole_file import whole_file
 from skdpsynth.cli._saying import Refusal
 
 STREAM = "-"
@@ -66,27 +66,13 @@ def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-@contextmanager
-def complete(path: str) -> Iterator[Path]:
-    """Yield a place beside a file, which is moved to it when all went well, and removed when not."""
-    place = Path(os.path.realpath(path))
-    beside = place.parent / f".{uuid.uuid4().hex}.part{''.join(place.suffixes[-2:])}"
-    try:
-        yield beside
-        if place.exists():
-            shutil.copymode(place, beside)
-        os.replace(beside, place)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def write_text(path: str | None, text: str) -> None:
     """Write a text to a file, or to standard output."""
     if path in (None, STREAM):
         click.echo(text, nl=not text.endswith("\n"))
         return
-    with complete(str(path)) as beside:
-        beside.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    with whole_file(Path(os.path.realpath(str(path)))) as file:
+        file.write((text if text.endswith("\n") else text + "\n").encode())
 
 
 def write_sample(model: Any, n_samples: int | None, path: str) -> None:

@@ -2,8 +2,6 @@
 
 import gzip
 import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._input import is_pandas
+from skdpsynth._whole_file import whole_file
 
 _SUFFIXES = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 
@@ -49,8 +48,6 @@ def written_suffix(path: Any) -> str:
 def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -> None:
     """Write tables of one kind below each other; the file is complete, or as it was before.
 
-    It is written beside its place and moved: whatever goes wrong on the way, an interrupt as well, leaves the old file, and no new one.
-
     Parameters
     ----------
     path : Path
@@ -61,16 +58,8 @@ def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -
     suffix : str
         From `written_suffix`.
     """
-    beside = path.parent / f".{path.name}.{uuid.uuid4().hex}.part"
-    try:
-        with open(beside, "xb") as file:
-            _WRITERS[suffix](file, specimen, tables)
-        if path.exists():
-            shutil.copymode(path, beside)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)  # gone, if an interrupt came right after the move
-        raise
+    with whole_file(path) as file:
+        _WRITERS[suffix](file, specimen, tables)
 
 
 def _has_arrow() -> bool:

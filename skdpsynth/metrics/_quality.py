@@ -285,7 +285,7 @@ def _schema_of_ranges(X: Any, Y: Any, names: tuple[str, str]) -> Schema:
 
 
 def _ends(rows: Rows) -> np.ndarray:
-    """Return the least and the largest number of each column."""
+    """Return the least and the largest number of each column: of real rows a private fact, as all that a metric finds."""
     ends = np.array([np.full(rows.n_features, np.inf), np.full(rows.n_features, -np.inf)])
     for chunk in rows.chunks():
         if length_of(chunk):

@@ -316,7 +316,7 @@ def _slope(target: _Targets, P: np.ndarray, starts: np.ndarray) -> tuple[np.ndar
 
 def _softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Softmax down the rows of each column's block; overwrites."""
-    # Column by column: `np.maximum.reduceat` takes three times as long.
+    # Of logits of the model, not of rows. Column by column: `np.maximum.reduceat` takes three times as long.
     largest = np.array([logits[start : start + size].max(axis=0) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
     logits -= np.repeat(largest, sizes, axis=0)
     np.exp(logits, out=logits)

@@ -1,11 +1,12 @@
 """A page: one file of HTML, without scripts, that loads nothing."""
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
+
+from skdpsynth._whole_file import whole_file
 
 
 @dataclass(frozen=True)
@@ -47,28 +48,13 @@ class Page:
         path : str or path-like
             It ends in ".html", as a rule. A file that is there is replaced. Of a page that is not private, only its owner may read it.
         """
-        path = Path(os.fspath(path))
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.html)
-            if self._is_public:
-                os.chmod(beside, 0o666 & ~_umask())  # mkstemp's 0600 would hide it from a web server
-            os.replace(beside, path)
-        except BaseException:
-            Path(beside).unlink(missing_ok=True)
-            raise
+        with whole_file(Path(os.fspath(path)), is_private=not self._is_public) as file:
+            file.write(self.html.encode())
 
     def _repr_html_(self) -> str:
         # A frame of its own: neither styles the other, and the sandbox lets nothing run.
         style = "width:100%;height:40em;border:1px solid #ccc"
         return f'<iframe title="{escape(self.title)}" sandbox srcdoc="{escape(self.html)}" style="{style}"></iframe>'
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def rendered(template: str, **values: Any) -> str:
