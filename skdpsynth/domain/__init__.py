@@ -9,15 +9,19 @@ from skdpsynth.domain._closing import listed_levels as listed_levels
 from skdpsynth.domain._closing import made_up_kinds as made_up_kinds
 from skdpsynth.domain._closing import unknown_of as unknown_of
 from skdpsynth.domain._closing import unlisted_in as unlisted_in
+from skdpsynth.domain._conditions import wanted_of as wanted_of
 from skdpsynth.domain._container import Container as Container
 from skdpsynth.domain._dates import MICROSECONDS as MICROSECONDS
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._dates import Times as Times
+from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._dtypes import check_dtypes as check_dtypes
 from skdpsynth.domain._dtypes import texts_of as texts_of
 from skdpsynth.domain._encoder import MixedTypeEncoder
 from skdpsynth.domain._encoder import decode as decode
 from skdpsynth.domain._encoder import encode as encode
+from skdpsynth.domain._evidence import Evidence as Evidence
+from skdpsynth.domain._evidence import with_all as with_all
 from skdpsynth.domain._files import checked_path as checked_path
 from skdpsynth.domain._files import write_table as write_table
 from skdpsynth.domain._files import written_suffix as written_suffix
@@ -26,6 +30,7 @@ from skdpsynth.domain._form import Form as Form
 from skdpsynth.domain._form import as_chunk as as_chunk
 from skdpsynth.domain._grid import Grid as Grid
 from skdpsynth.domain._grid import grids_of as grids_of
+from skdpsynth.domain._incomplete import IncompleteRows as IncompleteRows
 from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
 from skdpsynth.domain._kinds import Kind as Kind
 from skdpsynth.domain._kinds import as_nullable as as_nullable
@@ -54,16 +59,48 @@ from skdpsynth.domain._rows import Chunk as Chunk
 from skdpsynth.domain._rows import Rows as Rows
 from skdpsynth.domain._rows import length_of as length_of
 from skdpsynth.domain._rows import part_of as part_of
+from skdpsynth.domain._rule_checks import n_keys as n_keys
+from skdpsynth.domain._rules import Determines, Impossible, Inequality, MissingTogether, Sum, Unique
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._source import open_source as open_source
 from skdpsynth.domain._table import MixedTable as MixedTable
 from skdpsynth.domain._table import columns_of as columns_of
 from skdpsynth.domain._table import read_table as read_table
+from skdpsynth.domain._ties import Cells as Cells
+from skdpsynth.domain._ties import Tie as Tie
+from skdpsynth.domain._ties import cells_of_levels as cells_of_levels
+from skdpsynth.domain._ties import cells_of_numbers as cells_of_numbers
+from skdpsynth.domain._ties import ends_of as ends_of
+from skdpsynth.domain._tying import cuts_of as cuts_of
+from skdpsynth.domain._tying import keys_of as keys_of
+from skdpsynth.domain._tying import ties_of as ties_of
 from skdpsynth.domain._units import Counting as Counting
 from skdpsynth.domain._units import check_length as check_length
 from skdpsynth.domain._units import with_units as with_units
 from skdpsynth.domain._units import without_unit as without_unit
 from skdpsynth.domain._units import words_of_unit as words_of_unit
+from skdpsynth.domain._violations import Broken as Broken
+from skdpsynth.domain._violations import broken_rules as broken_rules
+from skdpsynth.domain._wanted import Wanted as Wanted
 
 # What users are told of; the other rooms import more.
-__all__ = ["Box", "Continuous", "Date", "DateTime", "Findings", "Identifier", "MixedTypeEncoder", "Nominal", "Ordinal", "Schema", "Text"]
+__all__ = [
+    "Box",
+    "Continuous",
+    "Date",
+    "DateTime",
+    "Derived",
+    "Determines",
+    "Findings",
+    "Identifier",
+    "Impossible",
+    "Inequality",
+    "MissingTogether",
+    "MixedTypeEncoder",
+    "Nominal",
+    "Ordinal",
+    "Schema",
+    "Sum",
+    "Text",
+    "Unique",
+]

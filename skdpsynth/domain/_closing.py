@@ -44,7 +44,7 @@ def with_whole(schema: Schema, dtypes: Sequence[str]) -> Schema:
     for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
         if isinstance(kind, Continuous) and kind.unstated and family_of(dtype) == "number" and numpy_dtype(dtype).kind in "iub":
             kinds[name] = replace(kind, integer=True)
-    return Schema(kinds)
+    return schema.with_kinds(kinds)
 
 
 def unlisted_in(schema: Schema) -> tuple[int, ...]:
@@ -60,7 +60,7 @@ def made_up_kinds(schema: Schema, n_levels: int) -> Schema:
             kinds[name] = bounded(kind, *UNSEEN)
         elif kind.unstated:
             kinds[name] = Nominal(range(n_levels), nullable=kind.nullable)
-    return Schema(kinds)
+    return schema.with_kinds(kinds)
 
 
 def bounded(kind: Continuous, low: float, high: float) -> Continuous:

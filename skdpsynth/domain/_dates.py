@@ -40,7 +40,7 @@ class Times(Bounded):
         low, high = (_moment(bound, self) for bound in (self.low, self.high))
         if (low.tzinfo is None) != (high.tzinfo is None):
             raise ValueError(f"bounds must both have a time zone or neither, got {_pair(self)}; write the offset in both.")
-        if not 0 < self._units(high) - self._units(low) <= _MOST_UNITS:
+        if not 0 < self.units_since_1970(high) - self.units_since_1970(low) <= _MOST_UNITS:
             raise ValueError(
                 f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {_pair(self)}; swap or correct "
                 "them, or take a coarser resolution."
@@ -48,18 +48,23 @@ class Times(Bounded):
         object.__setattr__(self, "low", self._kept(low))
         object.__setattr__(self, "high", self._kept(high))
 
-    def _units(self, moment: datetime.datetime) -> int:
+    def units_since_1970(self, moment: datetime.datetime) -> int:
         """Return how many units of the resolution lie between 1970 (of UTC, where there are zones) and the one that a time is in."""
         return (moment.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
 
+    def begin_of_unit(self, moment: datetime.datetime) -> datetime.datetime:
+        """Return the beginning of the unit that a time is in."""
+        units = self.units_since_1970(moment)
+        return _EPOCH.replace(tzinfo=moment.tzinfo) + units * datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
+
     def _kept(self, moment: datetime.datetime) -> Any:
         """Return a bound as it is shown: the beginning of its unit."""
-        return _EPOCH.replace(tzinfo=moment.tzinfo) + self._units(moment) * datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
+        return self.begin_of_unit(moment)
 
     @property
     def first(self) -> int:
         """The lower bound, in units of the resolution since 1970."""
-        return self._units(_moment(self.low, self))
+        return self.units_since_1970(_moment(self.low, self))
 
     @property
     def zone(self) -> Any:
@@ -71,7 +76,7 @@ class Times(Bounded):
         """The whole numbers that mechanisms see: units of the resolution since the lower bound."""
         if self.bounds is not None:
             return Continuous(integer=True, nullable=self.nullable, bounds=self.bounds)
-        return Continuous(0, self._units(_moment(self.high, self)) - self.first, integer=True, nullable=self.nullable)
+        return Continuous(0, self.units_since_1970(_moment(self.high, self)) - self.first, integer=True, nullable=self.nullable)
 
     def bounds_in_files(self) -> Any:
         """Return the bounds as a file holds them."""
@@ -187,7 +192,7 @@ def _pair(kind: Times) -> str:
 def _moment(bound: Any, kind: Times) -> datetime.datetime:
     """Return a bound as a time, in UTC if it has a zone."""
     try:
-        moment = _read(bound)
+        moment = read_moment(bound)
     except (ValueError, OverflowError, TypeError):
         moment = None
     if moment is None:
@@ -202,7 +207,12 @@ def _moment(bound: Any, kind: Times) -> datetime.datetime:
     return moment.astimezone(datetime.UTC)
 
 
-def _read(bound: Any) -> datetime.datetime | None:
+def units_of_moment(moment: Any, kind: Times) -> int:
+    """Return a date or time, as bounds are given, in units of the resolution since 1970."""
+    return kind.units_since_1970(_moment(moment, kind))
+
+
+def read_moment(bound: Any) -> datetime.datetime | None:
     if isinstance(bound, np.datetime64):
         bound = bound.astype("datetime64[us]").item()
     if isinstance(bound, str):

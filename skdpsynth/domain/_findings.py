@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain._columns import family_of
+from skdpsynth.domain._conditions import is_missing
 from skdpsynth.domain._dates import Times
 from skdpsynth.domain._dtypes import check_dtype, texts_of
 from skdpsynth.domain._kinds import Continuous, as_nullable, shown_name
@@ -15,6 +16,7 @@ from skdpsynth.domain._reading import numbers_of, read_column
 from skdpsynth.domain._source import open_source
 from skdpsynth.domain._table import read_table
 from skdpsynth.domain._times import parsed, stamps_of, units_of
+from skdpsynth.domain._violations import Broken, broken_rules
 
 _WARNING = "Reads the rows unprotected: do not publish."
 _MOST_SHOWN = 5
@@ -27,9 +29,10 @@ class Finding:
     Attributes
     ----------
     column : column
+        Of a rule, the tuple of its columns.
     problem : str
         In a word or two: "clipped", "unknown levels", "missing", "near miss", "constant", "dtype", "not whole", "no number", "no time",
-        "lacking", "not in schema", "open", "private".
+        "lacking", "not in schema", "open", "private", "rule".
     rows : int
         How many it concerns; 0 where it concerns none in particular.
     share : float
@@ -92,6 +95,21 @@ class Findings:
 @np.errstate(all="ignore")
 def findings_of(schema: Any, frame: Any) -> Findings:
     """Compare a table with a schema; one that is not in memory, chunk by chunk."""
+    findings = _of_columns(schema, frame)
+    lacking = {each.column for each in findings if each.problem in ("lacking", "dtype")}
+    if not (schema.rules or schema.sources) or lacking:
+        return findings
+    broken, _ = broken_rules(schema, frame, "frame")
+    told = tuple(_of_rule(rule, found) for rule, found in broken if found.rows)
+    return Findings(findings.n_samples, (*findings.findings, *told))
+
+
+def _of_rule(rule: Any, found: Broken) -> Finding:
+    column, rule = rule if isinstance(rule, tuple) else (rule.columns_named, rule)
+    return Finding(column, "rule", found.rows, found.share, f"breaks {rule!r}; such rows count as they are, and samples have none.")
+
+
+def _of_columns(schema: Any, frame: Any) -> Findings:
     source = open_source(frame, "frame", texts_of(schema))
     if source is None:
         return _of_table(schema, frame)
@@ -136,7 +154,7 @@ def _of_column(name: Any, kind: Any, column: Any, dtype: str) -> Iterator[Findin
         yield Finding(name, "dtype", 0, 0.0, str(error))
         return
     of = _of_numbers if isinstance(kind, Continuous) else _of_times if isinstance(kind, Times) else _of_levels
-    missing = _missing(column)
+    missing = missing_cells(column)
     for problem, rows, told in of(column, kind, dtype, missing):
         count = int(np.count_nonzero(rows)) if isinstance(rows, np.ndarray) else 0
         if count or not isinstance(rows, np.ndarray):
@@ -150,7 +168,7 @@ def _stand_in(kind: Any) -> str:
     return f"{kind.levels[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
 
 
-def _missing(column: Any) -> np.ndarray:
+def missing_cells(column: Any) -> np.ndarray:
     """Which cells a library takes as missing."""
     if hasattr(column, "isna"):
         return column.isna().to_numpy()
@@ -161,7 +179,7 @@ def _missing(column: Any) -> np.ndarray:
         return np.isnat(cells)
     if hasattr(column, "is_null"):
         return column.is_null().to_numpy()
-    return np.array([cell is None or (isinstance(cell, float) and cell != cell) for cell in cells.tolist()], dtype=bool)
+    return np.fromiter(map(is_missing, cells.tolist()), dtype=bool, count=len(cells))
 
 
 def _of_numbers(column: Any, kind: Continuous, dtype: str, missing: np.ndarray) -> Iterator[tuple]:

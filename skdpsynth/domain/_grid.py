@@ -1,5 +1,6 @@
 """The public cells of a continuous column."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._tying import cuts_of
 from skdpsynth.persistence import savable
 
 _CELLS = 1 << 10  # of a range of real numbers, atoms included
@@ -30,7 +32,7 @@ class Grid:
     kind: Continuous
 
     @classmethod
-    def of(cls, kind: Continuous, n_columns: int = 1) -> "Grid":
+    def of(cls, kind: Continuous, n_columns: int = 1, cuts: Sequence[float] | np.ndarray = ()) -> "Grid":
         """Lay the grid of a `Continuous` column.
 
         Parameters
@@ -38,6 +40,8 @@ class Grid:
         kind : Continuous
         n_columns : int, default=1
             How many columns share the memory.
+        cuts : array-like, default=()
+            Further edges, within the bounds.
         """
         low, high = float(kind.low), float(kind.high)
         atoms = np.unique([low, high, *([0.0] if low < 0 < high else [])])
@@ -45,16 +49,26 @@ class Grid:
             count = int(high) - int(low) + 1
             beyond = np.maximum(atoms + 1, np.nextafter(atoms, np.inf))  # 2**53 + 1 is no float
             width = max(1, -(-count // max(_CELLS, min(_CELLS_OF_WHOLE, _CELLS_OF_ALL // n_columns))))
-            return cls(np.unique(np.concatenate([np.arange(low, high + 1, width), atoms, beyond])), kind)
-        # An atom adds at most two cells.
-        steps = np.linspace(0, 1, _CELLS - 2 * len(atoms) + 1)
+            return cls(np.unique(np.concatenate([np.arange(low, high + 1, width), atoms, beyond, cuts])), kind)
+        # An atom adds at most two cells, a cut one.
+        steps = np.linspace(0, 1, max(_CELLS - 2 * len(atoms) - len(cuts), 1) + 1)
         even = low + (high - low) * steps
-        return cls(np.unique(np.concatenate([even[1:-1], atoms, np.nextafter(atoms, np.inf)])), kind)
+        return cls(np.unique(np.concatenate([even[1:-1], atoms, np.nextafter(atoms, np.inf), cuts])), kind)
 
     @property
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.edges) - 1
+
+    @property
+    def widths(self) -> np.ndarray:
+        """Width of each cell; of whole numbers, how many it holds."""
+        return np.diff(self.edges)
+
+    def within(self, low: float, high: float) -> "Grid":
+        """Return what a range of numbers, both ends included, leaves of the cells: those outside it have no width."""
+        beyond = max(high + 1, np.nextafter(high, np.inf)) if self.kind.integer else np.nextafter(high, np.inf)
+        return Grid(np.clip(self.edges, low, beyond), self.kind)
 
     @property
     def depth(self) -> int:
@@ -95,6 +109,7 @@ class Grid:
 
 
 def grids_of(schema: Schema) -> dict[Any, Grid]:
-    """Return the grid of each continuous column of a schema."""
+    """Return the grid of each continuous column of a schema; where ranges of rules begin and end, there are edges."""
     kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous)}
-    return {name: Grid.of(kind, len(kinds)) for name, kind in kinds.items()}
+    cuts = cuts_of(schema.whole, schema.rules)
+    return {name: Grid.of(kind, len(kinds), cuts.get(name, ())) for name, kind in kinds.items()}

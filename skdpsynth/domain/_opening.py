@@ -167,26 +167,27 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Mi
     return table, _rows_of(source, raw, table.schema, table.dtypes, n_jobs)
 
 
-def continue_table(estimator: Any, X: Any) -> Rows:
+def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
     """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them."""
     schema = estimator.schema_
     source = open_source(X, texts=() if estimator.schema is None else texts_of(schema))
     head = X if source is None else source.head
     if estimator.schema is None:
         allow_nan = _takes_nan(estimator)
-        numbers = validate_rows(estimator, head, reset=False, allow_nan=allow_nan, ensure_min_samples=int(source is None))
+        least = ensure_min_samples if source is None else 0
+        numbers = validate_rows(estimator, head, reset=False, allow_nan=allow_nan, ensure_min_samples=least)
         return _rows_of_numbers(source, numbers, schema, allow_nan, None)
     table, raw = read_table(head)
-    kept = {name: kind for name, kind in schema.items() if kind.coded is not None}
+    kept = {name: kind for name, kind in schema.items() if kind.coded is not None or name in schema.sources}
     if len(kept) < len(schema) and len(table.columns) == len(kept) and (table.backend == "numpy" or list(table.columns) == list(kept)):
-        schema = Schema(kept)  # identifiers are never read: a sample, which is without them, will do
+        schema = schema.ordered(kept)  # identifiers are never read: a sample, which is without them, will do
     else:
         remember_columns(estimator, head, reset=False)
     if table.backend != "numpy" and table.columns != tuple(schema) and not any(isinstance(name, str) for name in table.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
     check_dtypes(schema, table.dtypes)
-    _check_rows(raw, int(source is None))
+    _check_rows(raw, ensure_min_samples if source is None else 0)
     return _rows_of(source, raw, schema, table.dtypes, None)
 
 

@@ -40,8 +40,8 @@ def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str]) -> list[np.n
         Of the columns that mechanisms see, those of ``schema.coded``. Where bounds or levels are to be bought, numbers are not clipped,
         and levels stand as they are: `Closing` does the rest.
     """
-    columns = zip(schema.values(), raw, dtypes, strict=True)
-    return [read_column(column, kind, dtype) for kind, column, dtype in columns if kind.coded is not None]
+    columns = zip(schema.items(), raw, dtypes, strict=True)
+    return [read_column(column, kind, dtype) for (name, kind), column, dtype in columns if schema.is_coded(name)]
 
 
 def read_column(column: Any, kind: Any, dtype: str) -> np.ndarray:

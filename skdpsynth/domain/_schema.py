@@ -7,10 +7,13 @@ from typing import Any
 
 from skdpsynth._checks import shown
 from skdpsynth._notebook import small_table
+from skdpsynth.domain._computed import sources_of
 from skdpsynth.domain._forms import kind_of
 from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
 from skdpsynth.domain._kinds import listed
 from skdpsynth.domain._left_out import Identifier
+from skdpsynth.domain._rule_checks import check_rules
+from skdpsynth.domain._rules import Rule, checked_rules, rules_of_keys
 from skdpsynth.domain._schema_files import columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
 from skdpsynth.domain._skeleton import skeleton_of
 from skdpsynth.persistence import savable
@@ -27,19 +30,26 @@ class Schema(Mapping):
     Parameters
     ----------
     columns : dict
-        Of each column (its name; its number for an array) a kind: `Continuous`, `Ordinal`, `Nominal`, `Date`, `DateTime`, `Identifier` or
-        `Text`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as text in ISO format) or
+        Of each column (its name; its number for an array) a kind: `Continuous`, `Ordinal`, `Nominal`, `Date`, `DateTime`, `Identifier`,
+        `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as text in ISO
+        format) or
         ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a MultiIndex of pandas, is a tuple.
+    rules : list of rules, default=()
+        What is publicly known to hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether`
+        and `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that
+        break one are counted as they are. Rules are facts as bounds are: never take them from the rows.
 
     Raises
     ------
     ValueError
-        If a column has no such kind; the message names it.
+        If a column has no such kind, or rules do not fit the columns or each other; the message names it.
 
     See Also
     --------
     Continuous : A column of numbers.
     Nominal : A column of categories.
+    Inequality : A rule.
+    skdpsynth.metrics.rule_violations : How many rows break rules.
     Findings : What `check` returns.
     LatentFactorSynthesizer : Synthesizes tables of a schema.
 
@@ -53,13 +63,20 @@ class Schema(Mapping):
     True
     """
 
-    def __init__(self, columns: Any) -> None:
+    _rules: tuple[Rule, ...] = ()
+    _sources: Mapping[Any, Any] = {}
+    _whole: "Schema | None" = None
+
+    def __init__(self, columns: Any, rules: Any = ()) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError(
                 f"schema must be a dict of column: (low, high) or [levels], got {shown(columns)}; it states public facts and is never "
                 "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
+        self._rules = checked_rules(columns.rules if isinstance(columns, Schema) and not rules else rules)
+        check_rules(self._columns, self._rules)
+        self._sources = sources_of(self._columns, self._rules)
 
     @classmethod
     def of(cls, schema: Any) -> "Schema":
@@ -76,7 +93,12 @@ class Schema(Mapping):
         """
         if isinstance(schema, cls):
             return schema
-        return cls(columns_of_file(schema) if isinstance(schema, str | os.PathLike) else schema)
+        return cls._of_file(columns_of_file(schema)) if isinstance(schema, str | os.PathLike) else cls(schema)
+
+    @classmethod
+    def _of_file(cls, told: tuple[dict[Any, Any], Any]) -> "Schema":
+        columns, rules = told
+        return cls(columns, rules_of_keys(rules))
 
     def __getitem__(self, name: Any) -> Any:
         return self._columns[name]
@@ -87,11 +109,52 @@ class Schema(Mapping):
     def __len__(self) -> int:
         return len(self._columns)
 
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self._rules == (other._rules if isinstance(other, Schema) else ())
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
+        rules = f", rules={list(self._rules)!r}" if self._rules else ""
         if len(self) <= _MOST_SHOWN:
-            return f"Schema({self._columns!r})"
+            return f"Schema({self._columns!r}{rules})"
         first = ", ".join(f"{name!r}: {self._columns[name]!r}" for name in list(self)[:_MOST_SHOWN])
-        return f"Schema({{{first}, ... {len(self)} columns}})"
+        return f"Schema({{{first}, ... {len(self)} columns}}{rules})"
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What holds between the columns of each row.
+
+        Returns
+        -------
+        rules : tuple
+        """
+        return self._rules
+
+    @property
+    def sources(self) -> Mapping[Any, Any]:
+        """By column that is computed, the rule or kind by which it is, inputs first."""
+        return self._sources
+
+    @property
+    def whole(self) -> "Schema":
+        """The schema of which this has the columns that mechanisms see; itself, if it has all."""
+        return self._whole or self
+
+    def is_coded(self, name: Any) -> bool:
+        """Whether mechanisms see a column: identifiers, text and computed columns they do not."""
+        return self._columns[name].coded is not None and name not in self._sources
+
+    def with_kinds(self, columns: Mapping[Any, Any]) -> "Schema":
+        """Return the same with other kinds, bought facts for private ones, for the same columns."""
+        if self._whole is None:
+            return Schema(columns, self._rules)
+        return self._coded_as(dict(columns))
+
+    def _coded_as(self, columns: dict[Any, Any]) -> "Schema":
+        coded = Schema(columns)
+        coded._rules, coded._whole = self._rules, self.whole
+        return coded
 
     def _repr_html_(self) -> str:
         rows = [(name, kind) for name, kind in self._columns.items()]
@@ -102,20 +165,19 @@ class Schema(Mapping):
 
     @property
     def coded(self) -> "Schema":
-        """The columns that mechanisms see, as numbers and levels: dates count from their lower bound, identifiers and text are left out.
+        """The columns that mechanisms see, as numbers and levels: dates from their lower bound on, nothing that is left out or computed.
 
         Returns
         -------
         schema : Schema
             Of `Continuous`, `Ordinal` and `Nominal` alone; this one, if it has nothing else.
         """
-        columns = {name: kind.coded for name, kind in self._columns.items()}
-        if all(columns[name] is kind for name, kind in self._columns.items()):
+        columns = {name: kind.coded for name, kind in self._columns.items() if self.is_coded(name)}
+        if all(columns.get(name) is kind for name, kind in self._columns.items()):
             return self
-        columns = {name: kind for name, kind in columns.items() if kind is not None}
         if not columns:
             raise ValueError(f"schema must have a column that is synthesized, but all of {listed(list(self))} are left out; add another.")
-        return Schema(columns)
+        return self._coded_as(columns) if self._rules else Schema(columns)
 
     def ordered(self, names: Iterable[Any]) -> "Schema":
         """Return the schema in the order of `names`, the columns of a table, which must be those of the schema.
@@ -143,7 +205,8 @@ class Schema(Mapping):
                 + "; add what is missing, or leave the columns out (X[list(schema)]); a column that fit takes as unit is an "
                 "Identifier() or left out."
             )
-        return Schema({name: self._columns[name] for name in names})
+        rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
+        return Schema({name: self._columns[name] for name in names}, rules)
 
     def to_json(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as JSON text, or write it to a file.
@@ -163,7 +226,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(json_of(self), path, overwrite)
+        return _written(json_of(self, self._rules), path, overwrite)
 
     @classmethod
     def from_json(cls, source: Any) -> "Schema":
@@ -173,14 +236,15 @@ class Schema(Mapping):
         ----------
         source : path, str or dict
             A file, its text, or what it parses to: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
-            "datetime", "identifier" or "text", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ..., "labels": ...,
-            "nullable": ...}, ...]}``. In place of bounds or levels may stand "open" or "private". Other keys are left aside.
+            "datetime", "identifier", "text" or "derived", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ...,
+            "labels": ..., "expression": ..., "nullable": ...}, ...], "rules": [{"rule": ..., ...}, ...]}``, rules as
+            `to_json` writes them. In place of bounds or levels may stand "open" or "private". Other keys are left aside.
 
         Returns
         -------
         schema : Schema
         """
-        return cls(columns_of_json(source))
+        return cls._of_file(columns_of_json(source))
 
     def to_yaml(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as YAML text, made to be edited, or write it to a file.
@@ -203,7 +267,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(yaml_of(self), path, overwrite)
+        return _written(yaml_of(self, self._rules), path, overwrite)
 
     @classmethod
     def from_yaml(cls, source: Any) -> "Schema":
@@ -221,7 +285,7 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
-        return cls(columns_of_yaml(source))
+        return cls._of_file(columns_of_yaml(source))
 
     @classmethod
     def skeleton(cls, source: Any) -> "Schema":

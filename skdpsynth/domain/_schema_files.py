@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -12,20 +12,26 @@ from typing import Any
 
 from skdpsynth._checks import shown
 from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._kinds import UNSTATED, Continuous, Nominal, Ordinal, about, first_twice, shown_name
 from skdpsynth.domain._left_out import Identifier, Text
+from skdpsynth.domain._rules import Rule
 
 _Columns = Mapping[Any, Any]
+_Told = tuple[dict[Any, Any], Any]
 _INT = "tag:yaml.org,2002:int"
 
 
-def json_of(columns: _Columns) -> str:
-    """Return kinds by column as JSON."""
-    return json.dumps({"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}, indent=1, ensure_ascii=False)
+def json_of(columns: _Columns, rules: Sequence[Rule] = ()) -> str:
+    """Return kinds by column, and rules, as JSON."""
+    told: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
+    if rules:
+        told["rules"] = [rule.to_keys() for rule in rules]
+    return json.dumps(told, indent=1, ensure_ascii=False)
 
 
-def columns_of_json(source: Any) -> dict[Any, Any]:
-    """Read the columns of a schema from a file, its text, or what it parses to."""
+def columns_of_json(source: Any) -> _Told:
+    """Read the columns of a schema, and its rules as they are told, from a file, its text, or what it parses to."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         source = _text_of(source)
     return _columns_of(json.loads(source) if isinstance(source, str) else source)
@@ -37,7 +43,7 @@ def _text_of(path: Any) -> str:
     return Path(path).read_text(encoding="utf-8")
 
 
-def columns_of_file(path: Any) -> dict[Any, Any]:
+def columns_of_file(path: Any) -> _Told:
     """Read the columns of a schema from a file of YAML or JSON, by its suffix."""
     file = Path(os.fsdecode(path)).expanduser()
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
@@ -48,7 +54,7 @@ def columns_of_file(path: Any) -> dict[Any, Any]:
     return read(file)
 
 
-def columns_of_yaml(source: Any) -> dict[Any, Any]:
+def columns_of_yaml(source: Any) -> _Told:
     """Read the columns of a schema from a file of YAML, or its text."""
     yaml = _yaml()
     if not isinstance(source, str | os.PathLike):
@@ -84,7 +90,7 @@ def _loader(yaml: Any) -> Any:
     return Loader
 
 
-def _columns_of(told: Any) -> dict[Any, Any]:
+def _columns_of(told: Any) -> _Told:
     columns = told.get("columns") if isinstance(told, Mapping) else None
     if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
         raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
@@ -93,7 +99,8 @@ def _columns_of(told: Any) -> dict[Any, Any]:
         raise ValueError(f"source must name columns by words or numbers, got {shown(strange[0])}.")
     if len(set(names)) < len(names):
         raise ValueError(f"source must name each column once, but {shown_name(first_twice(names))} occurs twice.")
-    return {name: about(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
+    kinds = {name: about(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
+    return kinds, told.get("rules") or []
 
 
 def _is_name(name: Any) -> bool:
@@ -142,15 +149,17 @@ _READERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "datetime": _bounded(DateTime, "resolution"),
     "identifier": lambda column: Identifier(column.get("labels", False)),
     "text": lambda column: Text(),
+    "derived": lambda column: Derived(column.get("expression"), column.get("bounds")),  # type: ignore[arg-type]
 }
-_KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels")
+_KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
 
 # YAML
 
 _HEAD = """\
 # What is public about the columns of a table; nothing here may be taken from its rows.
 # kind: continuous, date, datetime (bounds: [low, high]); nominal, ordinal (levels: a list, ordinal ones from the lowest);
-#       identifier (left out of samples; labels: true makes new ones); text (drop it from the table).
+#       identifier (left out of samples; labels: true makes new ones); text (drop it from the table);
+#       derived (expression: arithmetic over other columns).
 # nullable: true where cells may be missing.
 """
 _OPEN = (
@@ -165,12 +174,17 @@ _EXAMPLES = {
 _WIDEST = 100  # characters of a list in one line
 
 
-def yaml_of(columns: _Columns) -> str:
-    """Return kinds by column as YAML that people edit."""
+def yaml_of(columns: _Columns, rules: Sequence[Rule] = ()) -> str:
+    """Return kinds by column, and rules, as YAML that people edit."""
     yaml = _yaml()
     lines = ["columns:"]
     for name, kind in columns.items():
         lines += _lines(yaml, name, kind)
+    if rules:
+        lines.append("rules:")
+    for rule in rules:
+        told = [f"{key}: {_scalar(yaml, value)}" for key, value in rule.to_keys().items()]
+        lines += [f"- {told[0]}", *(f"  {each}" for each in told[1:])]
     head = _HEAD + (_OPEN if any(kind.unstated == "open" for kind in columns.values()) else "")
     return head + "\n".join(lines) + "\n"
 
@@ -196,6 +210,8 @@ def _scalar(yaml: Any, value: Any) -> str:
     """Return a value in one line; what YAML would read as something else, in quotes."""
     if isinstance(value, list):
         return f"[{', '.join(_scalar(yaml, item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_scalar(yaml, item)}' for key, item in value.items())}}}"
     # What cannot be printed is escaped: some of it YAML takes as the end of a line.
     how = {"default_style": '"'} if isinstance(value, str) and not value.isprintable() else {"allow_unicode": True}
     text = yaml.safe_dump([value], default_flow_style=True, width=math.inf, **how)

@@ -5,7 +5,7 @@ lower bound), or the numbers of its levels, where the number after the last stan
 mechanisms do not see are not read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._input import check_table, column_names, eager_frame, is_arrow, is_pandas, native
+from skdpsynth.domain._axes import PER_UNIT
 from skdpsynth.domain._columns import (
     family_of,
     frame_of,
@@ -23,13 +24,15 @@ from skdpsynth.domain._columns import (
     time_of,
     without_categories,
 )
-from skdpsynth.domain._dates import Times
+from skdpsynth.domain._computed import with_computed, written_kind
+from skdpsynth.domain._dates import MICROSECONDS, Times
 from skdpsynth.domain._dtypes import check_dtypes
 from skdpsynth.domain._kinds import Continuous, Nominal, shown_name
 from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._reading import read
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._times import holds_times
+from skdpsynth.domain._tying import keys_of
 from skdpsynth.domain._writing import array_out, column_out, dtype_of_labels
 from skdpsynth.persistence import savable
 
@@ -85,11 +88,12 @@ class MixedTable:
             Of all batches. None: these.
         """
         given, stop = iter(values), start + len(values[0])
-        known = {name: next(given) for name, kind in self.schema.items() if kind.coded is not None}
-        back = []
+        known = {name: next(given) for name in self.schema if self.schema.is_coded(name)}
+        sources, dtypes, back = self.schema.sources, dict(zip(self.columns, self.dtypes, strict=True)), []
+        known = with_computed(self.schema, sources, known, dtypes)
         for (name, kind), dtype in zip(self.schema.items(), self.dtypes, strict=True):
             if name in known:
-                back.append((name, known[name], kind, dtype))
+                back.append((name, known[name], written_kind(name, sources.get(name, kind), self.schema), dtype))
             elif isinstance(kind, Identifier) and kind.comes_back:
                 back.append((name, np.arange(start + 1, stop + 1), kind, dtype_of_labels(dtype, n_samples or stop)))
         if self.backend == "numpy":
@@ -99,7 +103,7 @@ class MixedTable:
 
     def specimen(self, n_features: int, n_samples: int) -> Any:
         """Return a table with all levels of all columns, and missing cells where there may be some: what `fill` gives has its dtypes."""
-        kinds = list(self.schema.coded.values())
+        kinds = list(self.schema.coded.values())  # of what is computed, two rows show the dtype
         n_rows = max(2, *(getattr(kind, "n_codes", 0) for kind in kinds))
         return self.fill([_specimen(kind, n_rows) for kind in kinds], 0, n_samples)
 
@@ -229,7 +233,12 @@ def check_synthesized(schema: Schema) -> None:
 
 
 def check_room(table: MixedTable) -> None:
-    """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds."""
+    """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds; of a key, not all."""
+    for name, dtype, whole in _keys_without_room(table):
+        raise TypeError(
+            f"column {shown_name(name)} is in a Unique of schema, but its dtype, {dtype}, cannot hold all values that it may have, so that "
+            f"some would be equal; convert it to {whole}, or narrow what schema says of it."
+        )
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
         time = time_of(dtype)
         if isinstance(kind, Times) and time is not None and not holds_times(kind, time[0]):
@@ -244,3 +253,28 @@ def check_room(table: MixedTable) -> None:
                 f"column {shown_name(name)} has dtype {numpy_dtype(dtype).name}, which can hold no number within its bounds in schema, "
                 f"({shown(kind.low)}, {shown(kind.high)}); convert the column, or correct the bounds."
             )
+
+
+def _keys_without_room(table: MixedTable) -> Iterator[tuple[Any, str, str]]:
+    """Yield columns of keys that come back in a dtype in which two of their values may be one, with that dtype and a better one."""
+    names = {name for names in keys_of(table.schema.rules, table.schema) for name in names}
+    for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
+        if name not in names:
+            continue
+        time = time_of(dtype)
+        if isinstance(kind, Times) and time is not None:
+            if PER_UNIT.get(time[0], 1) > MICROSECONDS[kind.resolution]:
+                yield name, dtype, "datetime64[us]"
+        elif family_of(dtype) == "number" and not dtype.startswith("category") and not isinstance(kind, Times):
+            plain, is_number = numpy_dtype(dtype), isinstance(kind, Continuous)
+            ends = (kind.low, kind.high) if is_number else kind.levels
+            # Levels that whole numbers of a dtype cannot be come back in another one.
+            if plain.kind != "b" and (is_number or plain.kind == "f") and not all(_holds_whole(plain, end) for end in ends):
+                yield name, plain.name, "int64"
+
+
+def _holds_whole(dtype: np.dtype, number: float) -> bool:
+    """Whether a dtype can hold this whole number, and all between it and 0."""
+    if dtype.kind == "f":
+        return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1)
+    return np.iinfo(dtype).min <= number <= np.iinfo(dtype).max

@@ -4,6 +4,7 @@ from skdpsynth.metrics._associations import association_matrix, correlation_erro
 from skdpsynth.metrics._downstream import train_synthetic_test_real
 from skdpsynth.metrics._marginals import marginal_total_variation
 from skdpsynth.metrics._quality import QualityReport, quality_report
+from skdpsynth.metrics._rules import rule_violations
 from skdpsynth.metrics._variance import captured_variance_ratio
 from skdpsynth.metrics._wasserstein import sliced_wasserstein_distance, wasserstein_distance
 
@@ -13,6 +14,7 @@ __all__ = [
     "correlation_error",
     "marginal_total_variation",
     "quality_report",
+    "rule_violations",
     "sliced_wasserstein_distance",
     "train_synthetic_test_real",
     "wasserstein_distance",

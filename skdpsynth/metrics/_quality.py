@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._input import column_names
-from skdpsynth.domain import Continuous, Rows, Schema, encode, length_of, open_source
+from skdpsynth.domain import Continuous, Rows, Schema, encode, length_of, listed, open_source
 from skdpsynth.metrics._associations import Pairs, associations_of
 from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, with_target
 from skdpsynth.metrics._marginals import distances_of, read_both
@@ -30,6 +30,7 @@ _BROKEN = {  # what `Schema.check` finds of rows -> how the report names it
     "not whole": "not whole",
     "no number": "no number",
     "no time": "no time",
+    "rule": "rule",
 }
 
 
@@ -265,7 +266,8 @@ def _broken(X: Any, schema: Schema) -> dict[str, float]:
     shares: dict[str, float] = {}
     for each in schema.check(X):
         if each.problem in _BROKEN and each.share:
-            rule = f"{each.column}: {_BROKEN[each.problem]}"
+            columns = listed(each.column) if each.problem == "rule" and isinstance(each.column, tuple) else each.column
+            rule = f"{columns}: {_BROKEN[each.problem]}"
             shares[rule] = shares.get(rule, 0.0) + each.share
     return shares
 

@@ -1,0 +1,288 @@
+"""Rules and derived columns of a schema: what is refused, what files hold, and what is computed."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth.domain import (
+    Continuous,
+    Date,
+    DateTime,
+    Derived,
+    Determines,
+    Identifier,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    MixedTypeEncoder,
+    Nominal,
+    Ordinal,
+    Schema,
+    Sum,
+    Text,
+    Unique,
+)
+from skdpsynth.domain._axes import axis_of
+from skdpsynth.domain._orders import Orders, in_order
+from skdpsynth.persistence import from_bytes, to_bytes
+
+KINDS = {
+    "a": (0, 9),
+    "b": (5, 20),
+    "x": (0.0, 1.0),
+    "n": Continuous(0, 9, nullable=True),
+    "sex": ["f", "m"],
+    "job": ["none", "nurse", "pilot"],
+    "day": Date("2024-01-01", "2024-12-31"),
+    "time": DateTime("2024-01-01", "2024-12-31", nullable=True),
+    "zoned": DateTime("2024-01-01T00:00+00:00", "2024-12-31T00:00+00:00"),
+    "id": Identifier(),
+    "note": Text(),
+    "open": Nominal("open"),
+    "far": (100, 200),
+    "total": (0, 29),
+    "small": (0, 4),
+    "bmi": Derived("x / (a + 1)"),
+}
+NURSES = {"none": 0, "nurse": 1, "pilot": 2}
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([1], "rules must be a list of Impossible"),
+        ("ab", "rules must be a list of"),
+        ([Inequality("a", "q")], "Inequality names column 'q', which schema has not"),
+        ([Inequality("a", "note")], "'note', which is Text"),
+        ([Inequality("id", "a")], "'id', which is Identifier"),
+        ([Impossible({"open": "x"})], "'open', whose facts are open"),
+        ([Inequality("a", "sex")], "between two columns of numbers, or two of dates"),
+        ([Inequality("a", "day")], "between two columns of numbers, or two of dates"),
+        ([Inequality("day", "zoned")], "both have a zone or neither"),
+        ([Inequality("x", "a", strict=True)], "strict must be False for numbers that are not whole"),
+        ([Inequality("far", "a")], "nothing that columns 'a', 'far' can hold"),
+        ([Inequality("a", "b"), Inequality("b", "a")], "circle"),
+        ([Inequality("a", "b"), Inequality("b", "n"), Inequality("n", "a")], "circle"),
+        ([Inequality("b", "a"), Impossible({"a": (5, None)})], "nothing that columns 'a', 'b' can hold"),
+        ([Impossible({"sex": ["f", "m"]})], "nothing that columns 'sex' can hold"),
+        ([Impossible({"sex": "x"})], r"name levels of column 'sex' as schema has them \(several in a list\), got 'x'"),
+        ([Impossible({"sex": ("f", "m")})], "several in a list"),
+        ([Impossible({"sex": None})], "'sex' that it is missing, but it is not nullable"),
+        ([Impossible({"a": (5, 3)})], "low <= high within the bounds of column 'a'"),
+        ([Impossible({"a": (50, 60)})], "within the bounds of column 'a'"),
+        ([Impossible({"a": "nine"})], "must give numbers for column 'a'"),
+        ([Impossible({"day": 5})], "must give dates or times for column 'day'"),
+        ([Determines("sex", "a", {"f": 1})], "must map every level of column 'sex', but has none for 'm'"),
+        ([Determines("sex", "a", {"f": 1, "m": 99})], "maps to 99, which column 'a' cannot hold"),
+        ([Determines("sex", "a", {"f": 1, "m": 1.5})], "maps to 1.5, which column 'a' cannot hold"),
+        ([Determines("sex", "job", {"f": "nurse", "m": "king"})], "maps to 'king', which column 'job' cannot hold"),
+        ([Determines("sex", "a", {"f": 1, "m": 2, "x": 3})], "maps from 'x', which is no level of column 'sex'"),
+        ([Determines("a", "sex", {1: "f"})], "needs levels to start from, but column 'a' is Continuous"),
+        ([Determines("job", "a", NURSES), Determines("sex", "a", {"f": 1, "m": 2})], "'a' follows from two"),
+        ([Determines("sex", "job", {"f": "none", "m": "pilot"}), Determines("job", "sex", dict.fromkeys(NURSES, "f"))], "circle"),
+        ([Determines("job", "a", NURSES), Inequality("a", "b")], "'a', which is computed from 'job'; state the rule by these"),
+        ([Inequality("bmi", "x")], "'bmi', which is computed from 'x', 'a'"),
+        ([Sum(["a", "sex"], "b")], "columns of numbers, but 'sex' is Nominal"),
+        ([Sum(["a", "x"], "b")], "a total that is not, but 'b' is whole"),
+        ([Sum(["a", "n"], "b")], "'b' missing where a part is, but it is not nullable"),
+        ([Sum(["a", "b"], "far")], "can never be within the bounds of column 'far'"),
+        ([Sum(["a", "b"], "total"), Sum(["a", "small"], "far")], "can never be within"),
+        ([Sum(["a", "small"], "b"), Sum(["small", "far"], "total")], "can never be within"),
+        ([MissingTogether(["n", "a"])], "'a', which is not nullable"),
+        ([Unique("x")], "'x' is of real numbers"),
+        ([Unique(["a", "n"])], "'n' is nullable"),
+        ([Unique("a"), Inequality("a", "b")], "'a', which another rule names; a key must be free"),
+        ([Unique("a"), Unique(["a", "sex"])], "another rule names"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused_in_one_sentence(rules, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        Schema(KINDS, rules=rules)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Impossible({}), "cells must be a dict"),
+        (lambda: Impossible({"a": []}), "cells of column 'a'"),
+        (lambda: Impossible({"a": (1, 2, 3)}), "cells of column 'a'"),
+        (lambda: Inequality("a", "a"), "two columns, got 'a' twice"),
+        (lambda: Inequality("a", "b", strict="yes"), "strict must be True or False"),
+        (lambda: Sum(["a"], "b"), "at least 2"),
+        (lambda: Sum(["a", "b"], "a"), "another column than its parts"),
+        (lambda: MissingTogether(["a", "a"]), "each once"),
+        (lambda: Unique([]), "at least 1"),
+        (lambda: Determines("a", "a", {1: 1}), "another than 'a'"),
+        (lambda: Determines("a", "b", {}), "mapping must be a dict"),
+        (lambda: Determines(["a", "b"], "c", {1: 2}), "tuples of 2 levels as keys"),
+    ],
+)
+def test_nonsense_is_no_rule(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_two_totals_that_bind_one_column_are_refused():
+    kinds = {"a": (0, 9), "b": (0, 9), "c": (0, 9), "s": (0, 10), "t": (0, 10)}
+    with pytest.raises(ValueError, match="one total at most"):
+        Schema(kinds, rules=[Sum(["a", "b"], "s"), Sum(["b", "c"], "t")])
+    Schema({**kinds, "t": (0, 18)}, rules=[Sum(["a", "b"], "s"), Sum(["b", "c"], "t")])
+
+
+def test_rules_that_tie_too_much_are_refused_by_public_sizes():
+    levels = [f"level {i}" for i in range(30)]
+    mapping = {(one, two, three): 1 for one in levels for two in levels for three in levels if (one, two) != (three, three)}
+    with pytest.raises(ValueError, match="merge levels, or leave a rule out"):
+        Schema({"a": levels, "b": levels, "c": levels, "d": (0, 9)}, rules=[Determines(["a", "b", "c"], "d", mapping)])
+
+
+FULL = Schema(
+    {
+        ("born", "on"): Date("1930-01-01", "2020-12-31", nullable=True),
+        "seen": DateTime("1990-01-01", "2024-12-31T23:59:59"),
+        3: (0, 99),
+        "part": Continuous(0.0, 10.0, nullable=True),
+        "other": Continuous(0.0, 10.0, nullable=True),
+        "all": Continuous(0.0, 20.0, nullable=True),
+        "smokes": [False, True],
+        "grade": Ordinal([1, 2, 3]),
+        "bed": (1, 100),
+        "cost": Derived("part * 2 + grade", bounds=(0, 15)),
+    },
+    rules=[
+        Inequality(("born", "on"), "seen"),
+        Impossible({("born", "on"): ("2000-01-01", None), "smokes": True}),
+        Impossible({"part": [None, (2, 3)], "grade": [1, 2]}),
+        Determines("grade", 3, {1: 10, 2: 20, 3: 30}),
+        Sum(["part", "other"], "all"),
+        MissingTogether(["part", "other", "all"]),
+        Unique("bed"),
+    ],
+)
+
+
+def test_files_hold_rules():
+    assert Schema.from_json(FULL.to_json()) == FULL
+    pytest.importorskip("yaml")
+    assert Schema.from_yaml(FULL.to_yaml()) == FULL
+
+
+def test_rules_belong_to_a_schema():
+    assert Schema(dict(FULL)) != FULL
+    assert Schema(FULL) == FULL == from_bytes(to_bytes(FULL))
+    assert "rules=[Inequality" in repr(FULL)
+    assert list(FULL.coded) == [("born", "on"), "seen", "part", "other", "smokes", "grade", "bed"]
+    assert FULL.ordered(reversed(list(FULL))).rules == FULL.rules
+    assert "rules" not in Schema({"a": (0, 1)}).to_json()
+
+
+def test_files_with_strange_rules_are_refused():
+    told = {"columns": [{"name": "a", "kind": "continuous", "bounds": [0, 9]}]}
+    for rules, message in [
+        ([{"rule": "never"}], "rule must be one of 'impossible'"),
+        ([{"rule": "sum", "columns": ["a", "b"]}], "must have the keys columns, total"),
+        ([{"rule": "unique", "columns": ["a"], "extra": 1}], "not so with 'extra'"),
+        ("all", "rules must be a list"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Schema.from_json({**told, "rules": rules})
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("a + b * 2 - 1", [8, -1, math.nan]),
+        ("-(a - b) / b", [3.0, math.nan, math.nan]),
+        ("a ** 2 // 2 % 3", [0, 0, math.nan]),
+        ("max(a, b) - min(a, 2) + abs(-a)", [4 - 1 + 1, 0, math.nan]),
+        ("round(sqrt(b), 1) + floor(a / 3) + ceil(a / 3)", [2 + 0 + 1, 0, math.nan]),
+        ("log(exp(a)) + `odd name`", [8.0, 7.0, math.nan]),
+    ],
+)
+def test_expressions_are_arithmetic(expression, expected):
+    columns = {"a": np.array([1.0, 0, np.nan]), "b": np.array([4.0, 0, 1]), "odd name": np.full(3, 7.0)}
+    if "b" in expression and "/ b" in expression:
+        expected = [(4 - 1) / 4, math.nan, math.nan]
+    np.testing.assert_allclose(Derived(expression).parsed.value(columns), expected)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["__import__('os')",
+     "a.real", "a[0]", "(lambda: 1)()", "a if b else c", "a and b", "'text' + a", "[a]", "eval(a)", "a := 1", "f'{a}'",
+     "sqrt(a, b)", "round(a, b)", "round(a, digits=1)", "a @ b", "a < b", "~a", "1 + 2", "", "a +", "a" * 2000,
+     "-" * 500 + "a", 5, None, "a; b", "1j * a"],
+)  # fmt: skip
+def test_what_is_no_arithmetic_is_refused_and_never_run(expression):
+    with pytest.raises(ValueError, match=r"expression must|expression may"):
+        Derived(expression)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (lambda: Schema({"a": (0, 9), "b": Derived("a + q")}), "Derived column 'b' names column 'q'"),
+        (lambda: Schema({"a": ["x", "y"], "b": Derived("a + 1")}), "whose levels are no numbers"),
+        (lambda: Schema({"a": (0, 9), "b": Derived("c"), "c": Derived("b")}), "circle"),
+        (lambda: Schema({"a": Identifier(), "b": Derived("a + 1")}), "which is Identifier"),
+        (lambda: Derived("a", bounds=(3, 2)), "low < high"),
+        (lambda: Derived("a", bounds=3), "bounds must be"),
+    ],
+)
+def test_derived_columns_that_cannot_be_are_refused(kind, message):
+    with pytest.raises(ValueError, match=message):
+        kind()
+
+
+def test_encoded_tables_are_without_computed_columns_and_come_back_with_them():
+    frame = pd.DataFrame({"a": [1, 5], "b": [2, 2], "t": [0, 0], "r": [9.0, 9.0]})
+    schema = Schema({"a": (0, 9), "b": (0, 9), "t": (0, 18), "r": Derived("a / b")}, rules=[Sum(["a", "b"], "t")])
+    encoder = MixedTypeEncoder(schema).fit(frame)
+    points = encoder.transform(frame)
+    assert points.shape == (2, 2)
+    pd.testing.assert_frame_equal(encoder.inverse_transform(points), frame.assign(t=[3, 7], r=[0.5, 2.5]))
+
+
+def test_check_tells_of_rows_that_break_rules():
+    schema = Schema({"a": (0, 9), "b": (0, 9)}, rules=[Inequality("a", "b")])
+    (found,) = schema.check(pd.DataFrame({"a": [1, 5, 6], "b": [2, 2, 3]}))
+    assert (found.column, found.problem, found.rows) == (("a", "b"), "rule", 2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_repaired_rows_keep_all_that_can_be_kept(seed):
+    # Against brute force: whole numbers in small ranges, a random order of four columns, and a sum within bounds.
+    rng = np.random.default_rng(seed)
+    names = "abcd"
+    edges = tuple((names[i], names[j], bool(rng.integers(2))) for i in range(4) for j in range(i + 1, 4) if rng.random() < 0.5)
+    axes = {name: axis_of(Continuous(0, 9)) for name in names}
+    total = (("a", "c"), 4.0, 9.0) if seed % 2 else None
+    orders = Orders(in_order(names, edges), edges, axes, total)
+    least = {name: rng.integers(0, 6, 60).astype(float) for name in names}
+    most = {name: least[name] + rng.integers(0, 5, 60) for name in names}
+    missing = {name: rng.random(60) < 0.15 for name in names}
+    x = {name: rng.integers(least[name], most[name] + 1).astype(float) for name in names}
+    can = orders.can_hold(least, most, missing)
+    moved = orders.repaired(x, least, most, missing)
+    held = orders.holds(moved, missing) & np.all([missing[n] | ((moved[n] >= least[n]) & (moved[n] <= most[n])) for n in names], axis=0)
+    for row in range(60):
+        ranges = [np.arange(least[name][row], most[name][row] + 1) for name in names]
+        cells = dict(zip(names, map(np.ravel, np.meshgrid(*ranges)), strict=True))
+        some = orders.holds(cells, {name: np.full(len(cells["a"]), missing[name][row]) for name in names}).any()
+        assert can[row] == some
+        assert not some or held[row]
+
+
+def test_rows_that_keep_the_rules_are_not_repaired():
+    rng = np.random.default_rng(0)
+    axes = {name: axis_of(Continuous(0.0, 1.0)) for name in "ab"}
+    orders = Orders(("a", "b"), (("a", "b", False),), axes)
+    x = dict(zip("ab", np.sort(rng.random((2, 50)), axis=0), strict=True))
+    ends = {name: np.zeros(50) for name in "ab"}, {name: np.ones(50) for name in "ab"}
+    moved = orders.repaired(x, *ends, {name: np.zeros(50, dtype=bool) for name in "ab"})
+    for name in "ab":
+        np.testing.assert_array_equal(moved[name], x[name])
