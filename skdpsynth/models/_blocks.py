@@ -1,4 +1,4 @@
-"""Which columns belong together, and how many rows there are, as far as noisy tables tell."""
+"""Which columns belong together, as far as noisy tables tell."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
+from skdpsynth.persistence import savable
+
 _BLOCK = 12  # the most columns of a block
 _DEPENDENT = 12.0  # score above which columns are joined: chi squared passes it by chance once in 2,000 pairs
 _GROUPS = 3  # of a nominal column; others have two
@@ -14,6 +16,7 @@ _GROUPS = 3  # of a nominal column; others have two
 Block = tuple[int, ...]
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
     """Tables over some of the columns, in each class of rows, as they were released together.
@@ -35,24 +38,6 @@ class NoisyTables:
         return math.sqrt(self.variance)
 
 
-def totals_of(released: Sequence[NoisyTables], n_samples: int | None = None) -> np.ndarray:
-    """Estimate the number of rows of each class from all tables, each of which sums to it: by inverse variance, at least 0.
-
-    Parameters
-    ----------
-    released : sequence of NoisyTables
-    n_samples : int, default=None
-        The number of all rows, where it is public: what the totals shall sum to.
-    """
-    weights, sums = [], []
-    for noisy in released:
-        for table in noisy.tables.values():
-            sums.append(table.reshape(len(table), -1).sum(axis=1))
-            weights.append(1 / (table[0].size * (noisy.variance or 1.0)))
-    totals = np.maximum(np.average(sums, axis=0, weights=weights), 0.0)
-    return totals if n_samples is None else n_samples * shares_of(totals)
-
-
 def shares_of(totals: np.ndarray) -> np.ndarray:
     """Return numbers that are not negative as shares of their sum; equal ones if all are 0."""
     whole = totals.sum()
@@ -72,7 +57,7 @@ def merged_groups(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.n
     return [_groups(table.sum(axis=0), nominal) for table, nominal in zip(one_way.tables.values(), is_nominal, strict=True)]
 
 
-def blocks_of(one_way: NoisyTables, merged: NoisyTables, groups: Sequence[np.ndarray]) -> list[Block]:
+def blocks_of(one_way: NoisyTables, merged: NoisyTables, groups: Sequence[np.ndarray], tied: Sequence[Sequence[int]] = ()) -> list[Block]:
     """Join columns into blocks of at most 12, the most dependent first; at least two are joined.
 
     Parameters
@@ -83,12 +68,16 @@ def blocks_of(one_way: NoisyTables, merged: NoisyTables, groups: Sequence[np.nda
         Of all pairs, whose codes are `groups`, in one class.
     groups : list of ndarray
         From `merged_groups`.
+    tied : sequence of sequence of int, default=()
+        Sets of columns that share a block, however many they are.
     """
     tables = one_way.tables.values()
     masses = [np.bincount(group, np.maximum(table.sum(axis=0), 0)) for group, table in zip(groups, tables, strict=True)]
     n = max(float(np.mean([table.sum() for table in tables])), 1.0)
     score = {(i, j): _dependence(table[0], masses[i], masses[j], n, merged.variance) for (i, j), table in merged.tables.items()}
     blocks: dict[int, Block] = {i: (i,) for i in range(len(groups))}
+    for together in tied:
+        blocks |= dict.fromkeys(together, tuple(sorted(together)))
     best, *others = sorted(score, key=score.__getitem__, reverse=True)
     for i, j in [best, *(pair for pair in others if score[pair] > _DEPENDENT)]:
         if blocks[i] != blocks[j] and len(blocks[i]) + len(blocks[j]) <= _BLOCK:

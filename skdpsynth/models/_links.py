@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,7 +38,9 @@ class Link:
         return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
 
     @classmethod
-    def of(cls, levels: Sequence[np.ndarray | None], variance: float, n_cells: int, n_bins: int) -> "Link":
+    def of(
+        cls, levels: Sequence[np.ndarray | None], variance: float, n_cells: int, n_bins: int, cuts: Sequence[int] | np.ndarray = ()
+    ) -> "Link":
         """Make noisy counts of a tree consistent, and cut.
 
         Parameters
@@ -50,17 +53,19 @@ class Link:
             How many leaves can hold rows.
         n_bins : int
             Wanted; there may be fewer, or up to twice as many with atoms.
+        cuts : array-like of int, default=()
+            Cells with which a bin begins anyway.
         """
         estimates, _ = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
         root = np.maximum(estimates[0], 0.0)[0]
         mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
         total = mass.sum()
         mass = mass / total if total > 0 else np.full(n_cells, 1 / n_cells)
-        upto = np.concatenate([[0.0], np.cumsum(mass)])
-        heavy = np.flatnonzero(mass > 1 / n_bins)
-        inner = np.searchsorted(upto, np.arange(1, n_bins) / n_bins)
-        edges = np.unique(np.concatenate([[0], inner, heavy, heavy + 1, [n_cells]]))
-        return cls(mass, edges[(edges >= 0) & (edges <= n_cells)])
+        return cls(mass, _edges(mass, n_bins, cuts))
+
+    def recut(self, n_bins: int, cuts: Sequence[int] | np.ndarray = ()) -> "Link":
+        """Return the same measure in other bins."""
+        return Link(self.mass, _edges(self.mass, n_bins, cuts))
 
     @property
     def n_bins(self) -> int:
@@ -77,6 +82,15 @@ class Link:
         return np.searchsorted(self.edges, cells, side="right") - 1
 
 
+def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return where bins of about equal mass begin and end."""
+    n_cells, upto = len(mass), np.concatenate([[0.0], np.cumsum(mass)])
+    heavy = np.flatnonzero(mass > 1 / n_bins)
+    inner = np.searchsorted(upto, np.arange(1, n_bins) / n_bins)
+    edges = np.unique(np.concatenate([[0], inner, heavy, heavy + 1, np.asarray(cuts, dtype=np.int64), [n_cells]]))
+    return edges[(edges >= 0) & (edges <= n_cells)]
+
+
 @dataclass(frozen=True, eq=False)
 class InBins:
     """Cells drawn within the bins of a `Link`.
@@ -85,12 +99,12 @@ class InBins:
     ----------
     bins : ndarray of shape (n_cells,), int64
         The bin of each cell.
-    upto : ndarray of shape (n_cells,)
-        The share of its bin's mass up to the end of each cell; cells count alike where a bin has no mass.
+    part : ndarray of shape (n_cells,)
+        The share of its bin's mass in each cell, which sums to 1 in each bin; cells count alike where a bin has no mass.
     """
 
     bins: np.ndarray
-    upto: np.ndarray
+    part: np.ndarray
 
     @classmethod
     def of(cls, link: Link) -> "InBins":
@@ -98,12 +112,41 @@ class InBins:
         widths = np.diff(link.edges)
         bins = np.repeat(np.arange(link.n_bins), widths)
         whole = np.add.reduceat(link.mass, link.edges[:-1])[bins]
+        return cls(bins, np.where(whole > 0, link.mass, 1.0) / np.where(whole > 0, whole, widths[bins]))
+
+    @cached_property
+    def upto(self) -> np.ndarray:
+        """The share of its bin's mass up to the end of each cell, shape (n_cells,)."""
         # In parts of the bin first: in a sum over all bins, one of very little mass would be nothing.
-        part = np.where(whole > 0, link.mass, 1.0) / np.where(whole > 0, whole, widths[bins])
-        upto = np.cumsum(part)
-        upto -= np.concatenate([[0.0], upto[link.edges[1:-1] - 1]])[bins]
+        upto = np.cumsum(self.part)
+        first = np.searchsorted(self.bins, self.bins)
+        upto -= np.concatenate([[0.0], upto])[first]
         # A cell without mass adds nothing to the sum, so behind the last one with mass it is 1 exactly.
-        return cls(bins, upto / upto[link.edges[1:] - 1][bins])
+        whole = upto[np.searchsorted(self.bins, self.bins, side="right") - 1]
+        return upto / np.where(whole > 0, whole, 1.0)
+
+    def taken(self, cells: np.ndarray) -> "InBins":
+        """Return some cells, in order, as those that there are; the parts of a bin need not sum to 1 then."""
+        return InBins(self.bins[cells], self.part[cells])
+
+    def given(self, shares: np.ndarray, n_bins: int) -> tuple["InBins", np.ndarray]:
+        """Condition exactly; return (the cells on a condition, its probability in each bin).
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n_cells,)
+            The probability of the condition in each cell.
+        n_bins : int
+        """
+        part = self.part * shares
+        whole = np.bincount(self.bins, part, minlength=n_bins)
+        return InBins(self.bins, part / np.where(whole > 0, whole, 1.0)[self.bins]), whole
+
+    def any_cells(self, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a cell of each bin in a list, independent of all others."""
+        # A share of less than 1 stays below the end of its bin also after the number of the bin is added.
+        shares = np.minimum(rng.random(len(bins)), 1 - 1e-9)
+        return np.searchsorted(self.bins + self.upto, bins + shares, side="right")
 
     def cells(self, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
         """Return so many cells of each bin by systematic sampling, bin after bin, in order.

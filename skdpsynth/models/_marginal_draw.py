@@ -1,16 +1,17 @@
-"""Rows of a `MarginalModel`, in blocks that are made one by one and in threads."""
+"""Rows of a `RowLaw`, in blocks that are made one by one and in threads."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._workers import do_all
-from skdpsynth.domain import Grid, grids_of
-from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._links import InBins, Link
+from skdpsynth.domain import keys_of, listed
+from skdpsynth.models._factor_draw import FactorDraw
+from skdpsynth.models._keys import Keys
+from skdpsynth.models._linked_columns import LinkedColumn
+from skdpsynth.models._settling import Settling
 from skdpsynth.models._systematic import CELLS, STRATA, points_below, shifts_of
 
 _ROWS = 1 << 16  # of a block
@@ -25,38 +26,50 @@ class MarginalDraw:
 
     Parameters
     ----------
-    model : MarginalModel
+    law : RowLaw
     n_samples : int
     rng : numpy.random.Generator
     """
 
-    def __init__(self, model: Any, n_samples: int, rng: np.random.Generator) -> None:
-        self.model, self.n_samples = model, n_samples
-        self.size = max(_LEAST_ROWS, min(_ROWS, 1 << (_CELLS // len(model.schema)).bit_length() - 1))
+    def __init__(self, law: Any, n_samples: int, rng: np.random.Generator) -> None:
+        self.keys = [Keys(names, law.schema, law.wanted) for names in keys_of(law.schema.rules, law.schema.whole)]
+        for keys in self.keys:
+            if n_samples > keys.n_keys:
+                raise ValueError(
+                    f"n_samples must be at most {keys.n_keys}, the number of different values that a Unique of schema leaves for "
+                    f"{listed(keys.names)}, got {n_samples}; draw fewer rows, or widen the bounds."
+                )
+        self.law, self.n_samples = law, n_samples
+        self.size = max(_LEAST_ROWS, min(_ROWS, 1 << (_CELLS // len(law.schema)).bit_length() - 1))
         self.entropy = rng.integers(2**32, size=4).tolist()
         self.shift = rng.random(1)
-        self.strata = np.cumsum(model.weights) / np.sum(model.weights)
-        self.strata[-1] = 1.0
-        self.codes = [[factors.draw(label, rng) for factors in model.factors] for label in range(len(model.weights))]
-        grids = grids_of(model.schema)
-        self.links: dict[Hashable, _Linked] = {
-            name: _Levels(link, rng) if isinstance(link, LevelGroups) else _Numbers(link, grids[name], rng)
-            for name, link in model.links.items()
-        }
+        self.strata = np.cumsum(law.weights) / np.sum(law.weights)
+        self.strata[np.flatnonzero(law.weights)[-1] :] = 1.0  # rounding must not give a row to those behind, which have no weight
+        self.codes = [[FactorDraw(mixture, rng) for mixture in mixtures or ()] for mixtures in law.mixtures]
+        self.linked = {name: LinkedDraw(column, rng) for name, column in law.linked.items()}
+        self.settling = [Settling(tied, law.linked) for tied in law.tied]
 
     def values(self, n_jobs: int | None) -> list[np.ndarray]:
         """Return values of columns, as `skdpsynth.domain.read` gives them; levels in the narrowest signed integers."""
-        columns = [np.empty(self.n_samples, dtype=self._dtype(name)) for name in self.model.schema]
+        columns = [np.empty(self.n_samples, dtype=self.law.dtype_of(name)) for name in self.law.schema]
         do_all((partial(self._write, block, columns) for block in range(self.n_blocks)), n_jobs)
+        for block in range(self.n_blocks) if self.keys else ():  # one after the other: a key must differ from all before
+            self._settle_keys(block, [column[self._rows(block)] for column in columns])
         return columns
 
     def blocks(self) -> Iterator[list[np.ndarray]]:
         """Yield the same, a block of rows at a time."""
         for block in range(self.n_blocks):
             rows = self._rows(block)
-            columns = [np.empty(rows.stop - rows.start, dtype=self._dtype(name)) for name in self.model.schema]
+            columns = [np.empty(rows.stop - rows.start, dtype=self.law.dtype_of(name)) for name in self.law.schema]
             self._write(block, columns, offset=rows.start)
+            self._settle_keys(block, columns)
             yield columns
+
+    def _settle_keys(self, block: int, columns: list[np.ndarray]) -> None:
+        places = {name: place for place, name in enumerate(self.law.schema)}
+        for number, keys in enumerate(self.keys):
+            keys.settle([columns[places[name]] for name in keys.names], np.random.default_rng([*self.entropy, block, number]))
 
     @property
     def n_blocks(self) -> int:
@@ -66,29 +79,29 @@ class MarginalDraw:
     def _rows(self, block: int) -> slice:
         return slice(block * self.size, min((block + 1) * self.size, self.n_samples))
 
-    def _dtype(self, name: Hashable) -> Any:
-        return float if isinstance(self.links.get(name), _Numbers) else np.min_scalar_type(-self.model.schema[name].n_codes)
-
     def _write(self, block: int, columns: list[np.ndarray], offset: int = 0) -> None:
         rows, rng = self._rows(block), np.random.default_rng([*self.entropy, block])
         strata, coded = self._coded(rows.stop - rows.start, block, rng)
-        codes = iter(coded)
-        for name, column in zip(self.model.schema, columns, strict=True):
-            out = column[rows.start - offset : rows.stop - offset]
-            if name == self.model.stratum:
+        codes, codes_of, written = iter(coded), {}, {}
+        for name, column in zip(self.law.schema, columns, strict=True):
+            out = written[name] = column[rows.start - offset : rows.stop - offset]
+            if name == self.law.stratum:
                 out[:] = strata
-            elif name in self.links:
-                self.links[name].write(next(codes), block, rng, out)
+            elif name in self.linked:
+                codes_of[name] = next(codes)
+                self.linked[name].write(codes_of[name], block, rng, out)
             else:
                 out[:] = next(codes)
+        for settling in self.settling:
+            settling.settle(written, codes_of, rng)
 
     def _coded(self, n_rows: int, block: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the strata of a block of rows, and the codes of its other columns."""
         upto = points_below(self.strata, n_rows, shifts_of(self.shift, block, STRATA)).astype(np.int64)
-        coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.model.blocks)))]
+        coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
         for of_stratum, start, stop in zip(self.codes, [0, *upto], upto, strict=False):
             if stop > start:
-                for draw, columns in zip(of_stratum, self.model.blocks, strict=True):
+                for draw, columns in zip(of_stratum, self.law.blocks, strict=True):
                     for column, codes in zip(columns, draw.codes(int(stop - start), block, rng), strict=True):
                         coded[column][start:stop] = codes
         strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
@@ -98,20 +111,20 @@ class MarginalDraw:
         return strata[order], [np.take(codes, order) for codes in coded]
 
 
-class _Linked(ABC):
-    """Values of a column whose codes are bins of cells."""
+class LinkedDraw:
+    """Values of a column whose codes are bins of cells.
 
-    missing: Any
+    Parameters
+    ----------
+    column : LinkedColumn
+    rng : numpy.random.Generator
+    """
 
-    def __init__(self, link: Link, rng: np.random.Generator) -> None:
-        self.bins, self.shifts = InBins.of(link), rng.random(link.n_bins)
-
-    @abstractmethod
-    def _values_of(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a value of each cell."""
+    def __init__(self, column: LinkedColumn, rng: np.random.Generator) -> None:
+        self.column, self.shifts = column, rng.random(column.n_bins)
 
     def write(self, codes: np.ndarray, block: int, rng: np.random.Generator, out: np.ndarray) -> None:
-        """Draw a value in each of the bins listed; the code after the last bin is a missing cell."""
+        """Draw a value in each of the bins listed, at most 65,536; the code after the last bin is a missing cell."""
         n_bins = len(self.shifts)
         keys = codes.astype(np.uint64) << np.uint64(_BIN_BIT)
         keys |= rng.integers(2**32, size=len(codes), dtype=np.uint32).astype(np.uint64) << np.uint64(_ROW_BITS)
@@ -119,30 +132,6 @@ class _Linked(ABC):
         keys.sort()  # by bin; within a bin in random order, so that the rows of a bin get its numbers in that
         rows = (keys & np.uint64((1 << _ROW_BITS) - 1)).astype(np.int64)
         counts = np.bincount(codes, minlength=n_bins + 1)
-        cells = self.bins.cells(counts[:n_bins], shifts_of(self.shifts, block, CELLS))
-        out[rows[: len(cells)]] = self._values_of(cells, rng)
-        out[rows[len(cells) :]] = self.missing
-
-
-class _Numbers(_Linked):
-    """Numbers of a continuous column."""
-
-    missing = np.nan
-
-    def __init__(self, link: Link, grid: Grid, rng: np.random.Generator) -> None:
-        super().__init__(link, rng)
-        self.grid = grid
-
-    def _values_of(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return self.grid.place(cells, rng)
-
-
-class _Levels(_Linked):
-    """Levels of a column of very many."""
-
-    def __init__(self, groups: LevelGroups, rng: np.random.Generator) -> None:
-        super().__init__(groups.link, rng)
-        self.order, self.missing = groups.order, len(groups.order)
-
-    def _values_of(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return self.order[cells]
+        cells = self.column.inside.cells(counts[:n_bins], shifts_of(self.shifts, block, CELLS))
+        out[rows[: len(cells)]] = self.column.place(cells, rng)
+        out[rows[len(cells) :]] = self.column.missing

@@ -6,6 +6,7 @@ from skdpsynth.statistics._codes import CellsOf, Coding, LeavesOf, Merging
 from skdpsynth.statistics._discovery import Occurrences
 from skdpsynth.statistics._gram import Gram
 from skdpsynth.statistics._histogram import Histogram
+from skdpsynth.statistics._interactions import Interactions
 from skdpsynth.statistics._lengths import CountLengths
 from skdpsynth.statistics._levels import LevelCounts
 from skdpsynth.statistics._magnitudes import EDGES as MAGNITUDES

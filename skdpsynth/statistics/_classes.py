@@ -106,7 +106,7 @@ def classes_of(rows: Rows) -> list[Classes] | None:
     if list(raw) != list(schema) or not all(isinstance(each, ColumnMap) for each in rows.maps[1:]):
         return None
     grids = rows.maps[1].grids if len(rows.maps) > 1 and isinstance(rows.maps[1], CellsOf) else {}
-    columns = [(kind, repr(dtype)) for kind, dtype in zip(schema.values(), raw.values(), strict=True) if kind.coded is not None]
+    columns = [(kind, repr(dtype)) for (name, kind), dtype in zip(schema.items(), raw.values(), strict=True) if schema.is_coded(name)]
     classes = [_classes(kind, dtype, grids.get(place)) for place, (kind, dtype) in enumerate(columns)]
     return None if any(each is None for each in classes) else classes  # type: ignore[return-value]
 
@@ -132,7 +132,7 @@ def codes_of(rows: Rows, classes: Sequence[Classes], maps: Sequence[Any]) -> tup
     schema, dtypes = schema_of(rows), read_table(rows.origin.head)[0].dtypes
     length = max(len(each.cells) for each in classes)
     cells = iter(classes)
-    chunk: Any = read([None if kind.coded is None else _padded(next(cells).cells, length) for kind in schema.values()], schema, dtypes)
+    chunk: Any = read([_padded(next(cells).cells, length) if schema.is_coded(name) else None for name in schema], schema, dtypes)
     origins: Origins = tuple(range(len(classes)))
     for change in maps[1:]:
         chunk, origins = change(chunk), change.origins(origins)

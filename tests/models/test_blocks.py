@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpsynth.models import NoisyTables, blocks_of, merged_groups, most_counts_of_pairs, pairs_within, totals_of
+from skdpsynth.models import NoisyTables, blocks_of, merged_groups, most_counts_of_pairs, pairs_within
 
 
 def groups(noisy, is_nominal):
@@ -73,16 +73,3 @@ def test_no_way_to_make_blocks_has_more_pairs_of_codes_than_the_bound(n_columns)
         parts = [part[:12] for part in np.split(order, cuts)]
         assert sum(int(sizes[part].sum()) ** 2 for part in parts) <= most_counts_of_pairs(sizes.tolist(), True)
     assert most_counts_of_pairs(sizes.tolist(), False) == int(sizes.sum()) ** 2
-
-
-def test_totals_weigh_tables_by_the_noise_of_their_sums():
-    """A table of 2 counts of variance 1 against one of 8 of variance 4: weights 1/2 and 1/32."""
-    first, second = NoisyTables({(0,): np.array([[40, 60]])}, 1.0), NoisyTables({(0, 1): np.full((1, 2, 4), 25)}, 4.0)
-    np.testing.assert_allclose(totals_of([first, second]), [(100 * 16 + 200) / 17])
-    np.testing.assert_allclose(totals_of([first, second], 7), [7])
-
-
-def test_totals_of_nothing_but_noise_are_not_negative_and_sum_to_the_public_number():
-    noisy = NoisyTables({(0,): np.array([[-5, -3], [-1, 0]])}, 1.0)
-    assert totals_of([noisy]).tolist() == [0, 0]
-    assert totals_of([noisy], 10).tolist() == [5, 5]

@@ -254,7 +254,7 @@ def test_a_fit_leaves_the_connection_as_it_was(relation_of):
 def test_a_fit_that_fails_leaves_no_table_behind(monkeypatch):
     connection = database()
     before = held(connection)
-    monkeypatch.setattr("skdpsynth.synthesis._latent_marginals.MarginalModel.of", lambda *_: 1 / 0)
+    monkeypatch.setattr("skdpsynth.models.Counted.model", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model().fit(relation(connection))
     assert held(connection) == before

@@ -1,0 +1,96 @@
+"""What was counted of some rows, and in which codes: all that a model of them is made of."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skdpsynth.domain import Schema
+from skdpsynth.models._blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._level_groups import LevelGroups
+from skdpsynth.models._links import Link
+from skdpsynth.models._marginal_model import MarginalModel
+from skdpsynth.models._pooling import Pool
+from skdpsynth.models._tied import TiedColumns
+from skdpsynth.persistence import savable
+
+_LASTING = 2  # times as many rows as chose the codes: then more rows choose others, which costs less than codes by few
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The codes of columns, and which columns are counted in pairs: released, so that other rows may be counted in them for nothing.
+
+    Attributes
+    ----------
+    links : dict
+        Of each continuous column, and of each nominal one of very many levels.
+    cells : dict of column to int64 ndarray
+        The noisy counts that were released for the links.
+    pools : dict of column to Pool
+        What the links were made of: these counts, and those that were released for codes before.
+    blocks : tuple of tuple of int
+        Columns that depend on each other.
+    n_rows : float
+        How many rows they were chosen by, as far as is known.
+    n_since : float, default=0.0
+        How many other rows were counted in them.
+    tied : tuple of TiedColumns, default=()
+        Columns that rules tie.
+    """
+
+    links: Mapping[Hashable, Link | LevelGroups]
+    cells: Mapping[Hashable, np.ndarray]
+    pools: Mapping[Hashable, Pool]
+    blocks: tuple[Block, ...]
+    n_rows: float
+    n_since: float = 0.0
+    tied: tuple[TiedColumns, ...] = ()
+
+    def serve(self, n_more: float) -> bool:
+        """Whether so many rows more shall be counted in these codes, too.
+
+        Rows that come later may lie elsewhere, and many of them choose better codes than few: so codes are chosen anew from time to time,
+        in a table that grows by factors, and in a window that does not grow as well.
+        """
+        return self.n_since + n_more < _LASTING * self.n_rows
+
+    def after(self, n_more: float) -> "Codes":
+        """Return these codes once so many rows more were counted in them."""
+        return replace(self, n_since=self.n_since + n_more)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Estimates of the tables of some rows, with the variance of what only a column, or a pair, tells.
+
+    Attributes
+    ----------
+    schema : Schema
+    stratum : column or None
+    codes : Codes
+    one_way, two_way : NoisyTables
+        By the places of columns, without the stratum.
+    n_samples : int or None
+        Number of rows, where it is public.
+    """
+
+    schema: Schema
+    stratum: Hashable
+    codes: Codes
+    one_way: NoisyTables
+    two_way: NoisyTables
+    n_samples: int | None
+
+    @property
+    def totals(self) -> np.ndarray:
+        """Number of rows of each class, as far as is known: at least 0."""
+        found = np.maximum(np.mean([table.sum(axis=1) for table in self.one_way.tables.values()], axis=0), 0.0)
+        return found if self.n_samples is None else self.n_samples * shares_of(found)
+
+    def model(self, n_factors: int) -> MarginalModel:
+        """Fit a model to the tables."""
+        codes, tables = self.codes, (self.one_way, self.two_way)
+        return MarginalModel.of(self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied)

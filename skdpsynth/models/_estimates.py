@@ -1,0 +1,223 @@
+"""What all noisy tables say together about the counts of columns and of pairs: least squares, in closed form."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.models._blocks import Block, NoisyTables, shares_of
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyInteractions:
+    """Interactions of pairs of columns, in each class of rows, as they were released together.
+
+    Attributes
+    ----------
+    tables : dict of (int, int) to ndarray of shape (n_classes, size_i, size_j)
+        Doubly centred counts times the scale of the pair, with noise on every number.
+    scales : dict of (int, int) to int
+    variance : float
+        Of the noise of each number; 0 without noise.
+    """
+
+    tables: Mapping[Block, np.ndarray]
+    scales: Mapping[Block, int]
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Counts of columns and of pairs that agree with each other, and the variance of each.
+
+    A table is the sum of an even share of the total, effects of its columns, and an interaction: parts that are orthogonal to each other.
+    Noise that is alike on all cells of a table is independent between them, and alike within each. So every table tells of each part
+    by itself, the parts of all tables are joined by inverse variance, and that is generalised least squares.
+
+    Attributes
+    ----------
+    totals : ndarray of shape (n_classes,)
+        Number of rows of each class.
+    tables : dict of tuple of int to ndarray of shape (n_classes, ...)
+        By the columns of each; the margins of a pair are those of its columns.
+    variances : dict of tuple of int to float
+        Of every cell of a table.
+    variances_of_parts : dict of tuple of int to float
+        Of the effects of a column, and of the interaction of a pair: of a number before it is centred.
+    variance_of_total : float
+        Of the number of all rows.
+    """
+
+    totals: np.ndarray
+    tables: Mapping[Block, np.ndarray]
+    variances: Mapping[Block, float]
+    variances_of_parts: Mapping[Block, float]
+    variance_of_total: float
+
+    @classmethod
+    def of(
+        cls, released: Sequence[NoisyTables | NoisyInteractions], pairs: Sequence[tuple[int, int]], n_samples: int | None = None
+    ) -> "Estimates":
+        """Join what was released.
+
+        Parameters
+        ----------
+        released : sequence of NoisyTables or NoisyInteractions
+            Tables of one and of two columns; each column has a table by itself.
+        pairs : sequence of (int, int)
+            Whose tables are estimated: those that were released, as tables or as interactions, or have a column of one code.
+        n_samples : int, default=None
+            The number of all rows, where it is public: what the totals of the classes sum to.
+        """
+        means: dict[Block, _Mean] = {}
+        for each in released:
+            for part, values, variance in _parts_of(each):
+                means.setdefault(part, _Mean()).add(values, variance)
+        totals, of_total = means[()].value, means[()].variance
+        of_whole = len(totals) * of_total
+        if n_samples is not None:
+            totals, of_total, of_whole = totals + (n_samples - totals.sum()) / len(totals), of_total * (1 - 1 / len(totals)), 0.0
+        columns = [part for part in means if len(part) == 1]
+        sizes = {i: means[i,].value.shape[1] for (i,) in columns}
+        tables, variances = {}, {}
+        for place in [*columns, *pairs]:
+            shape = tuple(sizes[i] for i in place)
+            tables[place] = np.zeros((len(totals), *shape))
+            variances[place] = 0.0
+            for part in [(), *((i,) for i in place), *([place] if len(place) == 2 and place in means else [])]:
+                value, variance = (totals, of_total) if part == () else (means[part].value, means[part].variance)
+                # The part is spread over the cells that it says nothing about.
+                others = math.prod(size for i, size in zip(place, shape, strict=True) if i not in part)
+                axes = tuple(axis for axis, i in enumerate(place, start=1) if i not in part)
+                tables[place] += np.expand_dims(value, axes) / others
+                variances[place] += variance / others**2 * math.prod(1 - 1 / sizes[i] for i in part)
+        return cls(totals, tables, variances, {part: mean.variance for part, mean in means.items() if part}, of_whole)
+
+    def rows(self, n_samples: int | None = None) -> np.ndarray:
+        """Return the totals, but none below 0, and, where the number of all rows is public, shares of it."""
+        rows = np.maximum(self.totals, 0.0)
+        return rows if n_samples is None else n_samples * shares_of(rows)
+
+    @property
+    def one_way(self) -> NoisyTables:
+        """Return the tables of one column, with the harmonic mean variance of an effect of a column: of a number before it is centred."""
+        found = self._variances_of_parts(1)
+        return NoisyTables(self._tables_of(1), float(1 / np.mean(1 / found)) if len(found) and found.all() else 0.0)
+
+    @property
+    def two_way(self) -> NoisyTables:
+        """Return the tables of two columns, with the mean variance of an interaction: of a number before it is centred."""
+        found = self._variances_of_parts(2)
+        return NoisyTables(self._tables_of(2), float(found.mean()) if len(found) else 0.0)
+
+    def _variances_of_parts(self, n_columns: int) -> np.ndarray:
+        return np.array([variance for columns, variance in self.variances_of_parts.items() if len(columns) == n_columns])
+
+    def _tables_of(self, n_columns: int) -> dict[Block, np.ndarray]:
+        return {columns: table for columns, table in self.tables.items() if len(columns) == n_columns}
+
+
+def deviations_beside(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float, float]:
+    """Return the deviations that weigh estimates of columns and of pairs rightly in a fit to both.
+
+    The squared error of a table of m x n cells is that of its interaction, and 1 / n of that of the effects of its first column: so
+    pairs weigh columns already. What is left to make the weights inverse variances is ``v / u - sum of 1 / n``, where v is the variance of
+    interactions and u that of effects. (Of tables that are released as they are it is their variance over that of columns.) A quarter of
+    ``v / u`` is left where pairs weigh columns more than enough.
+
+    Parameters
+    ----------
+    one_way, two_way : NoisyTables
+        From `Estimates`.
+    """
+    u, v = one_way.variance, two_way.variance
+    if not u or not v:
+        return one_way.deviation, two_way.deviation
+    sizes = {i: table.shape[1] for (i,), table in one_way.tables.items()}
+    beside = sum(1 / sizes[i] for pair in two_way.tables for i in pair) / len(sizes)
+    return math.sqrt(v / max(v / u - beside, v / u / 4)), math.sqrt(v)
+
+
+class _Mean:
+    """The mean of what several tables say of one part, by inverse variance."""
+
+    def __init__(self) -> None:
+        self._sum: Any = 0.0
+        self._precision = 0.0
+        self._is_exact = False
+
+    def add(self, values: Any, variance: float) -> None:
+        # Without noise all say the same.
+        self._is_exact |= not variance
+        self._sum = self._sum + values / (variance or 1.0)
+        self._precision += 1 / (variance or 1.0)
+
+    @property
+    def value(self) -> np.ndarray:
+        return self._sum / self._precision
+
+    @property
+    def variance(self) -> float:
+        """Of a part: of a number that is not centred, as all its numbers have noise of the same variance before they are centred."""
+        return 0.0 if self._is_exact else 1 / self._precision
+
+
+def _parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
+    """Yield the total, the effects of columns and the interaction of each table, by their columns, with the variance of each."""
+    for columns, table in released.tables.items():
+        if isinstance(released, NoisyInteractions):
+            scale = released.scales[columns]
+            yield columns, _centred(table / scale), released.variance / scale**2
+            continue
+        n_cells = table[0].size
+        yield (), table.reshape(len(table), -1).sum(axis=1), released.variance * n_cells
+        for axis, column in enumerate(columns, start=1):
+            others = tuple(other for other in range(1, table.ndim) if other != axis)
+            yield (column,), _centred(table.sum(axis=others)), released.variance * n_cells / table.shape[axis]
+        if len(columns) == 2:
+            yield columns, _centred(table), released.variance
+
+
+def _centred(table: np.ndarray) -> np.ndarray:
+    """Return a table less its means along each axis but that of the classes."""
+    table = table.astype(float)
+    for axis in range(1, table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def expected_error(sizes: Sequence[int], variances: Mapping[Block, float], of_columns: float, are_tables: bool) -> float:
+    """Return how large errors of estimates are, by public numbers alone, to compare ways to release pairs.
+
+    Error is the mean, over tables, of the sum of the deviations of cells. It is that of pairs times the fourth root of that of
+    columns: a model averages the noise of very many cells of pairs out, but hardly that of columns.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of codes of each column.
+    variances : dict of (int, int) to float
+        Of the noise on each cell of the tables of pairs, or on their interactions.
+    of_columns : float
+        Variance of the noise on the tables of columns.
+    are_tables : bool
+        Whether pairs are released as tables, which tell of their columns and of the total.
+    """
+    of_total, effects = _Mean(), [_Mean() for _ in sizes]
+    for effect, size in zip(effects, sizes, strict=True):
+        of_total.add(0.0, size * of_columns)
+        effect.add(0.0, of_columns)
+    for (i, j), variance in variances.items() if are_tables else ():
+        of_total.add(0.0, sizes[i] * sizes[j] * variance)
+        effects[i].add(0.0, sizes[j] * variance)
+        effects[j].add(0.0, sizes[i] * variance)
+    whole, own = of_total.variance, [effect.variance * (1 - 1 / size) for effect, size in zip(effects, sizes, strict=True)]
+    columns = [size * math.sqrt(whole / size**2 + variance) for size, variance in zip(sizes, own, strict=True)]
+    pairs = []
+    for (i, j), variance in variances.items():
+        m, n = sizes[i], sizes[j]
+        of_cell = whole / (m * n) ** 2 + own[i] / n**2 + own[j] / m**2 + variance * (1 - 1 / m) * (1 - 1 / n)
+        pairs.append(m * n * math.sqrt(of_cell))
+    return float(np.mean(pairs) * np.mean(columns) ** 0.25)

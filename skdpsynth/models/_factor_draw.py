@@ -1,0 +1,119 @@
+"""Codes drawn from a mixture of products, in blocks of rows."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from skdpsynth.models._mixture import Mixture, Within
+from skdpsynth.models._systematic import CODES, NODES, points_below, shifts_of, shuffled_within
+
+_NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
+
+
+class FactorDraw:
+    """Codes of one class, in blocks of rows.
+
+    Nodes, and tuples of codes within a node, are drawn by systematic sampling in random order: each row has the law of the mixture, and
+    the frequencies of a sample come closer to it than those of independent rows.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, mixture: Mixture, rng: np.random.Generator) -> None:
+        self.parts = [(part.columns, None if part.is_plain else part.codes.T) for part in mixture.parts]
+        self.within = [{column: _Within(each) for column, each in part.within.items()} for part in mixture.parts]
+        self.of_parts = [_distributions(part.probabilities) for part in mixture.parts]
+        self.nodes_upto = _upto(mixture.weights)
+        self.of_nodes = rng.random(1)
+        self.of_codes = rng.random((len(mixture.parts), len(mixture.weights)), dtype=np.float32)
+
+    def codes(self, n_rows: int, block: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield the codes of a block of rows, column after column.
+
+        Parameters
+        ----------
+        n_rows : int
+        block : int
+            Which: those of all blocks together are even.
+        rng : numpy.random.Generator
+            The block's own.
+        """
+        upto = points_below(self.nodes_upto, n_rows, shifts_of(self.of_nodes, block, NODES))
+        counts = np.diff(upto.astype(np.int64))
+        nodes = np.flatnonzero(counts)
+        counts = counts[nodes]
+        order = rng.permutation(n_rows)
+        drawn: dict[int, np.ndarray] = {}  # columns that wait for one before them, which is in a later part
+        column = 0
+        for (columns, codes), of_part, start, within in zip(self.parts, self.of_parts, self.of_codes, self.within, strict=True):
+            tuples = _codes_of_nodes(of_part, nodes, counts, shifts_of(start[nodes], block, CODES))
+            # Shuffled within each node, so that parts are independent given the node.
+            tuples = shuffled_within(tuples, of_part.shape[1], counts, rng)
+            classes = {columns[0]: tuples} if codes is None else {c: np.take(own, tuples) for c, own in zip(columns, codes, strict=True)}
+            for each, own in within.items():
+                classes[each] = own.codes(np.repeat(nodes, counts.astype(np.int64)), classes[each], rng)
+            drawn |= {each: np.take(own, order) for each, own in classes.items()}
+            while column in drawn:
+                yield drawn.pop(column)
+                column += 1
+
+
+class _Within:
+    """Codes of a column, drawn given the node and the class of each row."""
+
+    def __init__(self, within: Within) -> None:
+        self.order = np.argsort(within.classes, kind="stable")
+        classes = within.classes[self.order]
+        self.n_classes = int(classes.max()) + 1
+        upto = np.cumsum(within.probabilities[self.order], axis=0)
+        first = np.searchsorted(classes, np.arange(self.n_classes))
+        last = np.append(first[1:], len(classes)) - 1
+        before = np.vstack([np.zeros((1, upto.shape[1])), upto[last[:-1]]])[classes]
+        upto = np.clip((upto - before) / (upto[last][classes] - before), 0, 1)
+        starts = np.arange(upto.shape[1]) * self.n_classes
+        self.upto = (upto + classes[:, None] + starts).T.ravel()  # rises along the codes of a node, and from node to node
+
+    def codes(self, nodes: np.ndarray, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return codes by systematic sampling among the rows of each node and class, in random order."""
+        keys = nodes * self.n_classes + classes.astype(np.int64)
+        order = np.lexsort((rng.random(len(keys)), keys))
+        _, first, counts = np.unique(keys[order], return_index=True, return_counts=True)
+        ranks = np.arange(len(keys)) - np.repeat(first, counts)
+        shares = (ranks + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
+        codes = np.empty(len(keys), dtype=np.int64)
+        codes[order] = np.searchsorted(self.upto, keys[order] + np.minimum(shares, 1 - 1e-9), side="right")
+        return self.order[codes % len(self.order)]
+
+
+def _upto(weights: np.ndarray) -> np.ndarray:
+    """Return the shares of nodes up to each, from 0 to 1."""
+    if np.ptp(weights) == 0:
+        return np.arange(len(weights) + 1) / len(weights)  # sums would be off in the last digit
+    upto = np.concatenate([[0.0], np.cumsum(weights)])
+    return upto / upto[-1]
+
+
+def _distributions(probabilities: np.ndarray) -> np.ndarray:
+    """Return P(code <= m | node), shape (n_nodes, n_codes)."""
+    upto = np.cumsum(probabilities, axis=0)
+    upto /= upto[-1]
+    return np.ascontiguousarray(upto.T, dtype=np.float32 if len(upto) <= _NARROW else float)
+
+
+def _codes_of_nodes(upto: np.ndarray, nodes: np.ndarray, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Return the codes of a systematic sample of each node, node after node, in order."""
+    n_codes = upto.shape[1]
+    if n_codes > _NARROW:
+        return np.concatenate(
+            [
+                np.searchsorted(upto[node], (np.arange(count) + shift) / count, side="right")
+                for node, count, shift in zip(nodes.tolist(), counts.tolist(), shifts.tolist(), strict=True)
+            ]
+        ).astype(np.uint32)
+    below = points_below(upto if len(nodes) == len(upto) else upto[nodes], counts[:, None].astype(np.float32), shifts[:, None])
+    below += (np.cumsum(counts) - counts)[:, None].astype(np.float32)  # whole numbers below 2**24
+    ends = below.astype(np.int32).ravel()
+    return np.repeat(np.tile(np.arange(n_codes, dtype=np.uint8), len(nodes)), np.diff(ends, prepend=np.int32(0)))

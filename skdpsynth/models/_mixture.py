@@ -1,0 +1,166 @@
+"""A mixture of products: what the columns of a block are drawn from, and its exact conditional law."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """The codes of a column given its class and the node.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_codes,), int64
+    probabilities : ndarray of shape (n_codes, n_nodes)
+        Sum to 1 over each class.
+    """
+
+    classes: np.ndarray
+    probabilities: np.ndarray
+
+    def given(self, allowed: np.ndarray) -> tuple["Within", np.ndarray]:
+        """Return (this on a condition, P(condition | class, node)); a class that it excludes stays as it is."""
+        joint = self.probabilities * allowed[:, None]
+        whole = np.zeros((int(self.classes.max()) + 1, joint.shape[1]))
+        np.add.at(whole, self.classes, joint)
+        of_codes = whole[self.classes]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Within(self.classes, np.where(of_codes > 0, joint / of_codes, self.probabilities)), whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Part:
+    """Columns that are drawn together given a node: one, or several that a rule ties.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Their places within the block.
+    codes : ndarray of shape (n_tuples, n_columns), int64
+        Which codes each tuple stands for; of one column, each of its codes once.
+    probabilities : ndarray of shape (n_tuples, n_nodes)
+        P(tuple | node).
+    within : dict of int to Within
+        Of columns whose `codes` stand for classes of codes: the codes within them, which are independent of all else given the node.
+    """
+
+    columns: tuple[int, ...]
+    codes: np.ndarray
+    probabilities: np.ndarray
+    within: Mapping[int, "Within"] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Part(columns={self.columns}, {len(self.codes)} tuples)"
+
+    @classmethod
+    def of_column(cls, column: int, probabilities: np.ndarray) -> "Part":
+        """Return the part of one column, whose tuples are its codes."""
+        return cls((column,), np.arange(len(probabilities))[:, None], probabilities)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a tuple is known by its place: one column, with all of its codes up to the last."""
+        return len(self.columns) == 1 and not self.within and bool((self.codes[:, 0] == np.arange(len(self.codes))).all())
+
+    def shares(self, allowed: Mapping[int, np.ndarray]) -> np.ndarray:
+        """Return P(condition | tuple), shape (n_tuples, 1 or n_nodes): columns are independent of each other given their codes."""
+        shares = np.ones((len(self.codes), 1))
+        for place, column in enumerate(self.columns):
+            if column in allowed:
+                told = np.asarray(allowed[column], dtype=float)
+                of_codes = self.within[column].given(told)[1] if column in self.within else told[:, None]
+                shares = shares * of_codes[self.codes[:, place]]
+        return shares
+
+    def only(self, kept: np.ndarray) -> tuple["Part", np.ndarray]:
+        """Return (the part on some of its tuples, their probability given each node)."""
+        joint = self.probabilities[kept]
+        whole = joint.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            conditional = np.where(whole > 0, joint / whole, 1 / max(len(joint), 1))
+        return Part(self.columns, self.codes[kept], conditional, self.within), whole
+
+    def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Part", np.ndarray]:
+        """Return (the part on a condition, P(condition | node)); tuples that it excludes are left out.
+
+        Where a node excludes it, all tuples count alike there: such a node has no weight.
+        """
+        shares = self.shares(allowed)
+        kept = np.flatnonzero((shares > 0).any(axis=1))
+        joint = self.probabilities[kept] * shares[kept]
+        whole = joint.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            conditional = np.where(whole > 0, joint / whole, 1 / max(len(kept), 1))
+        within = {c: each.given(np.asarray(allowed[c], dtype=float))[0] if c in allowed else each for c, each in self.within.items()}
+        return Part(self.columns, self.codes[kept], conditional, within), whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mixture:
+    """The law of the columns of a block in one class: a node is drawn by its weight, and given it, parts are independent.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_nodes,)
+        Sums to 1.
+    parts : tuple of Part
+        In the order of their first columns; each column is in one of them.
+    """
+
+    weights: np.ndarray
+    parts: tuple[Part, ...]
+
+    def __repr__(self) -> str:
+        return f"Mixture({len(self.weights)} nodes, {list(self.parts)})"
+
+    @classmethod
+    def of_columns(cls, probabilities: list[np.ndarray]) -> "Mixture":
+        """Return a mixture of equally likely nodes in which each column is a part by itself.
+
+        Parameters
+        ----------
+        probabilities : list of ndarray of shape (n_codes, n_nodes)
+        """
+        n_nodes = probabilities[0].shape[1]
+        return cls(np.full(n_nodes, 1 / n_nodes), tuple(Part.of_column(column, table) for column, table in enumerate(probabilities)))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the block."""
+        return sum(len(part.columns) for part in self.parts)
+
+    def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Mixture", float]:
+        """Condition on what some columns may be, exactly.
+
+        By the rule of Bayes P(node | condition) is in proportion to P(node) times the product over parts of P(condition | node), and
+        given the node, parts stay independent.
+
+        Parameters
+        ----------
+        allowed : dict of int to ndarray of shape (n_codes,)
+            Of some columns, whether each code is allowed; or the probability that a cell of this code is, between 0 and 1.
+
+        Returns
+        -------
+        mixture : Mixture
+            This one, where the probability is 0.
+        probability : float
+            Of the condition.
+        """
+        parts, logs = [], np.zeros(len(self.weights))
+        for part in self.parts:
+            if allowed.keys() & set(part.columns):
+                part, whole = part.given(allowed)
+                with np.errstate(divide="ignore"):
+                    logs += np.log(whole)
+            parts.append(part)
+        # In parts of the largest first: the product over many columns may be less than floats can tell from 0.
+        largest = logs.max()
+        weights = self.weights * np.exp(logs - largest) if largest > -math.inf else np.zeros(len(logs))
+        total = float(weights.sum())
+        if not total:
+            return self, 0.0
+        return replace(self, weights=weights / total, parts=tuple(parts)), total * math.exp(largest)

@@ -1,0 +1,89 @@
+"""Noisy counts of disjoint rows as counts of all of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpsynth.persistence import savable
+
+Table = tuple[np.ndarray, float]  # noisy counts, and the variance of each
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Counts of one column, of all rows that were counted so.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_counts,)
+    variance : float
+        Of each count.
+    n_rows : float
+        As far as is known.
+    """
+
+    counts: np.ndarray
+    variance: float
+    n_rows: float
+
+    def joined(self, other: "Pool | None") -> "Pool":
+        """Return the counts of these and of other rows."""
+        if other is None:
+            return self
+        rows = [other.n_rows, self.n_rows]
+        return Pool(*pooled([(other.counts, other.variance), (self.counts, self.variance)], rows, rows), sum(rows))
+
+
+def pooled(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequence[float]) -> Table:
+    """Estimate a table of the union of disjoint parts.
+
+    The plain sum of the parts' tables is unbiased, but has the noise of all of them, and that of a small part is as large as that of a
+    large one. If all parts had one law, the mean of their frequencies with weights of one over their variance would have the least
+    noise: little more than that of the largest part alone. Between the two each part is drawn towards this mean as far as its distance
+    from it is explained by its noise (James and Stein, positive part): with k counts its error is the least where
+    ``1 - (k - 2) E / D`` of the distance is kept, for the squared distance D and noise of mean square E on each count. So parts that
+    differ keep what is their own, parts that are all noise stand for their number of rows only, and without noise this is the sum.
+
+    Parameters
+    ----------
+    found : sequence of (table, variance of each count) or None
+        None where a part was not counted so: it has the mean of the others.
+    counts : sequence of float
+        Number of rows of each part.
+    numbers : sequence of float
+        Number of rows that each part stands for.
+
+    Returns
+    -------
+    table : ndarray
+    variance : float
+        Of each count.
+    """
+    known = [place for place, entry in enumerate(found) if entry is not None]
+    rows, wanted = (np.array([values[place] for place in known], dtype=float) for values in (counts, numbers))
+    shares = np.array([entry[0] for entry in found if entry is not None], dtype=float)
+    shares /= rows.reshape(-1, *[1] * (shares.ndim - 1))
+    variances = np.array([entry[1] for entry in found if entry is not None]) / rows**2
+    others = float(sum(numbers)) - wanted.sum()
+    if not variances.all():  # without noise
+        mean = np.tensordot(rows / rows.sum(), shares, 1)
+        return np.tensordot(wanted, shares, 1) + others * mean, 0.0
+    weights = 1 / variances
+    weights /= weights.sum()
+    mean = np.tensordot(weights, shares, 1)
+    kept = _kept(shares - mean, variances - 1 / np.sum(1 / variances))
+    factors = wanted * kept + (others + wanted @ (1 - kept)) * weights
+    return np.tensordot(factors, shares, 1), float(factors**2 @ variances)
+
+
+def _kept(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return how much of its distance from the mean each part keeps; `noise` is the variance that each count of it has by noise alone."""
+    n_counts = distances[0].size
+    if len(distances) == 1:
+        return np.ones(1)
+    squares = (distances.reshape(len(distances), -1) ** 2).sum(axis=1)
+    # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least.
+    by_noise = max(n_counts - 2, n_counts / 2) * noise
+    return np.maximum(1 - by_noise / np.maximum(squares, 1e-300), 0.0)

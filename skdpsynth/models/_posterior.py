@@ -1,0 +1,313 @@
+"""What the cells of a row that are known tell of the others, by a mixture: exact, for very many rows at once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skdpsynth.models._mixture import Mixture, Part, Within
+
+_CELLS = 1 << 17  # of rows times nodes at once: what a processor keeps close
+_FEW = 1 << 12  # rows, up to which each finds its tuple by itself
+_MOST_KEPT = 1 << 26  # numbers of patterns in memory
+_NARROW = 64  # tuples, up to which all are compared with a row's number at once
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The tuples of a part, grouped by the codes of those of its columns that are known.
+
+    Of tuples that differ in cells that shall be filled alone, those are left out in which more of them are missing than need be: a cell
+    stays missing only where rules leave it no value.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_tuples, n_columns)
+        Group after group.
+    probabilities : ndarray of shape (n_tuples, n_nodes)
+    keys : ndarray of shape (n_groups,)
+        The known codes of each group as one number, in order.
+    starts : ndarray of shape (n_groups + 2,)
+        Where the tuples of each group begin. The last group has all tuples once more: it serves codes that cannot occur together, which
+        tell nothing.
+    known : ndarray of bool, shape (n_columns,)
+    sizes : ndarray of shape (n_columns,)
+        Number of codes of each column.
+    """
+
+    codes: np.ndarray
+    probabilities: np.ndarray
+    keys: np.ndarray
+    starts: np.ndarray
+    known: np.ndarray
+    sizes: np.ndarray
+
+    @classmethod
+    def of(cls, part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray) -> "Pattern":
+        """Group the tuples.
+
+        Parameters
+        ----------
+        part : Part
+        known : ndarray of bool, shape (n_columns,)
+            Of each column of the part.
+        sizes : ndarray of shape (n_columns,)
+            Number of codes of each.
+        gone : ndarray of shape (n_columns,)
+            The code of a missing cell; -1 where there is none.
+        """
+        possible = (part.probabilities > 0).any(axis=1)
+        codes, probabilities = part.codes[possible], part.probabilities[possible]
+        kept = _fullest((codes == gone) & ~known, codes, sizes)
+        codes, probabilities = codes[kept], probabilities[kept]
+        keys = keys_of(codes, known, sizes)
+        order = np.argsort(keys, kind="stable")
+        different, first = np.unique(keys[order], return_index=True)
+        codes, probabilities = np.concatenate([codes[order], codes]), np.concatenate([probabilities[order], probabilities])
+        return cls(codes, probabilities, different, np.concatenate([first, [len(order), 2 * len(order)]]), known, sizes)
+
+    @cached_property
+    def masses(self) -> np.ndarray:
+        """P(group | node), shape (n_groups + 1, n_nodes)."""
+        return np.add.reduceat(self.probabilities, self.starts[:-1], axis=0)
+
+    @cached_property
+    def logs(self) -> np.ndarray:
+        """Logarithms of `masses`, float32; 0 in place of a group that no node allows."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.masses.any(axis=1, keepdims=True), np.log(self.masses), 0.0).astype(np.float32)
+
+    def groups(self, codes: np.ndarray) -> np.ndarray:
+        """Return the group of each row of codes."""
+        keys = keys_of(codes, self.known, self.sizes)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, places, len(self.keys))
+
+    @cached_property
+    def upto(self) -> np.ndarray:
+        """Sums of P(tuple | group and node) up to each tuple, shape (n_nodes, n_tuples + 1): each group adds 1."""
+        sizes = np.diff(self.starts)
+        whole = np.repeat(self.masses, sizes, axis=0)
+        even = np.repeat(1 / np.maximum(sizes, 1), sizes)[:, None]
+        share = np.where(whole > 0, self.probabilities / np.where(whole > 0, whole, 1.0), even)
+        return np.concatenate([np.zeros((1, share.shape[1])), np.cumsum(share, axis=0)]).T.copy()
+
+    def drawn(self, groups: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the codes of a tuple of each row, shape (n_rows, n_columns), given its group and node."""
+        first, last = self.starts[groups], self.starts[groups + 1]
+        if len(groups) <= _FEW and "upto" not in vars(self):
+            return self.codes[first + self._steps(first, last, nodes, rng)]
+        low, high = self.upto[nodes, first], self.upto[nodes, last]
+        targets = low + rng.random(len(groups)) * (high - low)
+        places = _places(self.upto, nodes, targets)
+        return self.codes[np.clip(places, first, last - 1)]
+
+    def _steps(self, first: np.ndarray, last: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> list[int]:
+        """Return which of the tuples of its group each row has: one row after the other, as sums over all tuples would take longer."""
+        steps = []
+        for start, stop, node, share in zip(first, last, nodes, rng.random(len(nodes)), strict=True):
+            upto = np.cumsum(self.probabilities[start:stop, node])
+            upto = upto if upto[-1] > 0 else np.arange(1.0, stop - start + 1)
+            steps.append(min(int(np.searchsorted(upto, share * upto[-1], side="right")), stop - start - 1))
+        return steps
+
+
+def _fullest(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return which tuples have no more missing cells than need be, given all their other cells.
+
+    Parameters
+    ----------
+    missing : ndarray of bool, shape (n_tuples, n_columns)
+        Cells that could be filled.
+    codes : ndarray of shape (n_tuples, n_columns)
+    sizes : ndarray of shape (n_columns,)
+    """
+    kept = np.ones(len(codes), dtype=bool)
+    for gone in np.unique(missing[missing.any(axis=1)], axis=0):
+        keys = keys_of(codes, ~gone, sizes)
+        alike = (missing == gone).all(axis=1)
+        fuller = (~missing | gone).all(axis=1) & ~alike
+        kept &= ~(alike & np.isin(keys, keys[fuller]))
+    return kept
+
+
+def keys_of(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the codes of the known columns as one number, shape (n_rows,); rules tie too few columns for an overflow."""
+    keys = np.zeros(len(codes), dtype=np.int64)
+    for column in np.flatnonzero(known):
+        keys = keys * sizes[column] + codes[:, column]
+    return keys
+
+
+def _places(upto: np.ndarray, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the tuples in which numbers lie, each in the sums of its node."""
+    if upto.shape[1] <= _NARROW:
+        return (upto[nodes, 1:] <= targets[:, None]).sum(axis=1)
+    places = np.empty(len(nodes), dtype=np.int64)
+    order = np.argsort(nodes.astype(np.min_scalar_type(len(upto))), kind="stable")  # short numbers sort in one pass
+    different, first = np.unique(nodes[order], return_index=True)
+    for node, rows in zip(different, np.split(order, first[1:]), strict=True):
+        places[rows] = np.searchsorted(upto[node], targets[rows], side="right") - 1
+    return places
+
+
+class Posterior:
+    """The law of a block of columns in one class, given the codes of each row that are known.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    sizes : ndarray of shape (n_columns,)
+        Number of codes of each column, with that of a missing cell.
+    nullable : ndarray of bool, shape (n_columns,)
+    codes : ndarray of shape (n_rows, n_columns)
+    known : ndarray of bool, shape (n_rows, n_columns)
+        Others are to be filled: they are not missing but where rules leave them no value.
+    patterns : dict, default=None
+        Where patterns of parts are kept for rows that come later.
+    """
+
+    def __init__(
+        self,
+        mixture: Mixture,
+        sizes: np.ndarray,
+        nullable: np.ndarray,
+        codes: np.ndarray,
+        known: np.ndarray,
+        patterns: dict | None = None,
+    ) -> None:
+        self.mixture, self.n_rows = mixture, len(codes)
+        patterns = {} if patterns is None else patterns
+        self.parts = [_RowsOfPart(part, sizes, nullable, codes, known, patterns) for part in mixture.parts]
+
+    def evidence(self) -> np.ndarray:
+        """Return the logarithm of the probability of what is known of each row, shape (n_rows,)."""
+        out = np.empty(self.n_rows)
+        for rows, logs in self._chunks():
+            largest = logs.max(axis=1)
+            logs -= largest[:, None]
+            out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest
+        return out
+
+    def filled(self, rng: np.random.Generator) -> np.ndarray:
+        """Return the codes with those that are not known drawn, shape (n_rows, n_columns), int64."""
+        nodes = np.empty(self.n_rows, dtype=np.int64)
+        for rows, logs in self._chunks():
+            logs -= logs.max(axis=1, keepdims=True)
+            upto = np.cumsum(np.exp(logs, out=logs), axis=1, dtype=float)
+            targets = rng.random(len(upto)) * upto[:, -1]
+            nodes[rows] = (upto <= targets[:, None]).sum(axis=1)
+        out = np.empty((self.n_rows, self.mixture.n_columns), dtype=np.int64)
+        for part in self.parts:
+            part.fill(out, np.minimum(nodes, len(self.mixture.weights) - 1), rng)
+        return out
+
+    def _chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield some rows, and the logarithms of P(node and what is known) up to a factor of each row."""
+        with np.errstate(divide="ignore"):
+            weights = np.log(self.mixture.weights).astype(np.float32)
+        size = max(1, _CELLS // len(weights))
+        for start in range(0, self.n_rows, size):
+            rows = slice(start, min(start + size, self.n_rows))
+            logs = np.repeat(weights[None], rows.stop - start, axis=0)
+            for part in self.parts:
+                part.add_to(logs, rows)
+            # Where parts contradict each other in every node, what is known tells nothing.
+            impossible = ~np.isfinite(logs).any(axis=1)
+            logs[impossible] = weights
+            yield rows, logs
+
+
+def _pattern_of(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray, kept: dict) -> Pattern:
+    """Return a pattern, which may have been made for other rows; the oldest are forgotten."""
+    key = id(part), known.tobytes()
+    if key not in kept:
+        pattern = Pattern.of(part, known, sizes, gone)
+        if pattern.probabilities.size > _MOST_KEPT:
+            return pattern
+        while sum(each.probabilities.size for _, each in kept.values()) + pattern.probabilities.size > _MOST_KEPT:
+            kept.pop(next(iter(kept)))
+        kept[key] = part, pattern  # with the part, so that no other one gets its id
+    return kept[key][1]
+
+
+class _RowsOfPart:
+    """The columns of one part in all rows: which tuples agree with what is known."""
+
+    def __init__(self, part: Part, sizes: np.ndarray, nullable: np.ndarray, codes: np.ndarray, known: np.ndarray, kept: dict) -> None:
+        self.columns = list(part.columns)
+        self.codes, self.is_known = codes[:, self.columns].copy(), known[:, self.columns]
+        sizes, self.within = sizes[self.columns].copy(), []
+        gone = np.where(nullable[self.columns], sizes - 1, -1)
+        for place, column in enumerate(self.columns):
+            if column in part.within:  # from here on its codes are classes
+                each = _CodesWithin(part.within[column], place, self.codes[:, place])
+                self.codes[:, place], sizes[place] = each.of_rows, each.n_classes
+                gone[place] = part.within[column].classes[-1] if nullable[column] else -1
+                self.within.append(each)
+        # Rules tie few columns, so which of them are known is a small number.
+        bits = 1 << np.arange(len(self.columns))
+        numbers = self.is_known @ bits
+        different = np.flatnonzero(np.bincount(numbers))
+        self.pattern = np.searchsorted(different, numbers)
+        patterns = (different[:, None] & bits) > 0
+        self.patterns = [_pattern_of(part, pattern, sizes, gone, kept) for pattern in patterns]
+        self.group = np.empty(len(codes), dtype=np.int64)
+        self.place = np.empty(len(codes), dtype=np.int64)  # in the logarithms of all patterns
+        tables, before = [], 0
+        for number, pattern in enumerate(self.patterns):
+            rows = np.flatnonzero(self.pattern == number)
+            self.group[rows] = pattern.groups(self.codes[rows])
+            self.place[rows] = self.group[rows] + before
+            tables.append(pattern.logs)
+            before += len(tables[-1])
+        self.table = np.concatenate(tables) if tables else np.zeros((0, 1), dtype=np.float32)
+
+    def add_to(self, logs: np.ndarray, rows: slice) -> None:
+        """Add the logarithm of P(what is known | node) of some rows."""
+        logs += self.table[self.place[rows]]
+        for each in self.within:
+            logs += np.where(self.is_known[rows, each.place, None], each.logs[each.codes[rows]], np.float32(0))
+
+    def fill(self, out: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> None:
+        """Write the codes of the part's columns, of which those that are not known are drawn given the node."""
+        made = self.codes
+        for number, pattern in enumerate(self.patterns):
+            missing = np.flatnonzero(~pattern.known)
+            rows = np.flatnonzero(self.pattern == number)
+            if len(missing) and len(rows):
+                made[np.ix_(rows, missing)] = pattern.drawn(self.group[rows], nodes[rows], rng)[:, missing]
+        for each in self.within:
+            made[:, each.place] = np.where(self.is_known[:, each.place], each.codes, each.drawn(made[:, each.place], nodes, rng))
+        out[:, self.columns] = made
+
+
+class _CodesWithin:
+    """The codes of a column of which a part tells the classes alone.
+
+    Parameters
+    ----------
+    within : Within
+    place : int
+        Of the column in the part.
+    codes : ndarray of shape (n_rows,)
+    """
+
+    def __init__(self, within: Within, place: int, codes: np.ndarray) -> None:
+        self.place, self.codes, classes = place, codes.copy(), within.classes
+        self.n_classes = int(classes.max()) + 1
+        self.of_rows = classes[codes]
+        with np.errstate(divide="ignore"):
+            self.logs = np.maximum(np.log(within.probabilities), np.log(np.finfo(np.float32).tiny)).astype(np.float32)
+        self.order = np.argsort(classes, kind="stable")
+        self.starts = np.searchsorted(classes[self.order], np.arange(self.n_classes + 1))
+        upto = np.cumsum(within.probabilities[self.order], axis=0)
+        self.upto = np.concatenate([np.zeros((1, upto.shape[1])), upto]).T.copy()
+
+    def drawn(self, classes: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a code in the class of each row, given its node."""
+        first, last = self.starts[classes], self.starts[classes + 1]
+        low, high = self.upto[nodes, first], self.upto[nodes, last]
+        places = _places(self.upto, nodes, low + rng.random(len(classes)) * (high - low))
+        return self.order[np.clip(places, first, last - 1)]

@@ -1,0 +1,148 @@
+"""The law of the rows of a mixed table: strata, a mixture of each block in each stratum, and cells within codes."""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Schema, Wanted
+from skdpsynth.models._blocks import Block
+from skdpsynth.models._linked_columns import LinkedColumn
+from skdpsynth.models._marginal_draw import MarginalDraw
+from skdpsynth.models._mixture import Mixture
+from skdpsynth.models._tied import TiedColumns
+
+
+@dataclass(frozen=True, eq=False)
+class RowLaw:
+    """What rows are drawn from, which can be conditioned exactly.
+
+    Attributes
+    ----------
+    schema : Schema
+        Of columns as mechanisms see them.
+    stratum : column or None
+    blocks : tuple of tuple of int
+        Columns that depend on each other, by their places without the stratum.
+    weights : ndarray of shape (n_strata,)
+        Sums to 1.
+    mixtures : tuple of tuple of Mixture
+        Of each stratum, that of each block; None in place of a stratum that has no weight.
+    linked : dict of column to LinkedColumn
+        Of columns whose codes are bins.
+    tied : tuple of TiedColumns
+        Columns that rules tie.
+    wanted : dict of column to Wanted
+        The conditions that it is on.
+    """
+
+    schema: Schema
+    stratum: Hashable
+    blocks: tuple[Block, ...]
+    weights: np.ndarray
+    mixtures: tuple[tuple[Mixture, ...] | None, ...]
+    linked: Mapping[Hashable, LinkedColumn]
+    tied: tuple[TiedColumns, ...] = ()
+    wanted: Mapping[Hashable, Wanted] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[Hashable]:
+        """The columns of the blocks, which are all but the stratum."""
+        return [name for name in self.schema if name != self.stratum]
+
+    def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
+        """Return values of columns, as `skdpsynth.domain.read` gives them, made by so many threads."""
+        return MarginalDraw(self, n_samples, rng).values(n_jobs)
+
+    def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+        """Yield the same, a block of rows at a time."""
+        return MarginalDraw(self, n_samples, rng).blocks()
+
+    def given(self, wanted: Mapping[Hashable, Wanted]) -> tuple["RowLaw", float]:
+        """Condition on what some columns may be.
+
+        Given the codes of a row its cells are independent, and given the stratum and a node of each block, so are its codes. So a condition
+        on cells is one on codes with the probability of the cells that are left, and P(stratum | condition) is in proportion to the weight
+        of the stratum times the probability of the condition in it.
+
+        Parameters
+        ----------
+        wanted : dict of column to Wanted
+
+        Returns
+        -------
+        law : RowLaw
+            This one, where the probability is 0.
+        probability : float
+            Of the condition; a number of a continuous column counts as what floats tell from it.
+        """
+        shares, linked = {}, dict(self.linked)
+        for name, want in wanted.items():
+            shares[name], linked = self._shares(name, want, linked)
+        of_strata = shares.get(self.stratum, np.ones(len(self.weights)))
+        allowed = {place: shares[name] for place, name in enumerate(self.names) if name in shares}
+        possible = [each for each in self.tied if each.tie.orders.columns and set(each.tie.columns) & set(wanted)]
+        mixtures: list[tuple[Mixture, ...] | None] = []
+        logs = np.full(len(self.weights), -math.inf)
+        for stratum, weight in enumerate(self.weights * of_strata):
+            found, log = self._mixtures(stratum, allowed, possible, linked) if weight > 0 else (None, -math.inf)
+            mixtures.append(found)
+            logs[stratum] = math.log(weight) + log if weight > 0 else -math.inf
+        if logs.max() == -math.inf:
+            return self, 0.0
+        weights = np.exp(logs - logs.max())
+        law = replace(self, weights=weights / weights.sum(), mixtures=tuple(mixtures), linked=linked, wanted={**self.wanted, **wanted})
+        return law, float(weights.sum() * math.exp(logs.max()))
+
+    def _shares(
+        self, name: Hashable, wanted: Wanted, linked: dict[Hashable, LinkedColumn]
+    ) -> tuple[np.ndarray, dict[Hashable, LinkedColumn]]:
+        """Return (P(condition | code) of a column, the linked columns with this one on the condition)."""
+        kind = self.schema[name]
+        if name in linked:
+            column, shares = linked[name].given(wanted)
+            linked = {**linked, name: column}
+        else:
+            shares = np.isin(np.arange(len(kind.levels)), wanted.chosen).astype(float)
+        return np.append(shares, float(wanted.missing)) if kind.nullable else shares, linked
+
+    def _mixtures(
+        self, stratum: int, allowed: Mapping[int, np.ndarray], tied: Sequence[TiedColumns], linked: Mapping[Hashable, LinkedColumn]
+    ) -> tuple[tuple[Mixture, ...] | None, float]:
+        """Return (the mixtures of a stratum on a condition, the logarithm of its probability there)."""
+        found, log = [], 0.0
+        for block, mixture in zip(self.blocks, self.mixtures[stratum] or (), strict=True):
+            here = {place: allowed[column] for place, column in enumerate(block) if column in allowed}
+            conditional, probability = mixture.given(here) if here else (mixture, 1.0)
+            for each in tied if probability else ():
+                conditional, share = self._still_possible(conditional, block, each, linked)
+                probability *= share
+            if not probability:
+                return None, -math.inf
+            found.append(conditional)
+            log += math.log(probability)
+        return tuple(found), log
+
+    def _still_possible(
+        self, mixture: Mixture, block: Block, tied: TiedColumns, linked: Mapping[Hashable, LinkedColumn]
+    ) -> tuple[Mixture, float]:
+        """Leave out tuples of bins of which a condition leaves only numbers that break a rule."""
+        places = {self.names[column]: place for place, column in enumerate(block)}
+        names = [name for name in tied.tie.columns if name != self.stratum]
+        if names[0] not in places:
+            return mixture, 1.0
+        number, part = next((n, part) for n, part in enumerate(mixture.parts) if places[names[0]] in part.columns)
+        codes = {name: part.codes[:, part.columns.index(places[name])] for name in tied.tie.orders.columns}
+        part, whole = part.only(tied.can_hold(codes, linked))
+        weights = mixture.weights * whole
+        if not (total := float(weights.sum())):
+            return mixture, 0.0
+        return Mixture(weights / total, (*mixture.parts[:number], part, *mixture.parts[number + 1 :])), total
+
+    def dtype_of(self, name: Hashable) -> Any:
+        """Return the dtype of the values of a column."""
+        if name in self.linked and isinstance(self.linked[name].missing, float):
+            return float
+        return np.min_scalar_type(-self.schema[name].n_codes)

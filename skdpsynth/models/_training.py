@@ -1,0 +1,371 @@
+"""What fits latent factors to noisy tables: the most likely loadings under a normal prior, whose variance the noise itself chooses."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsynth._progress import steps
+from skdpsynth.models._groups import TiedLaw, TiedState
+
+_RATE = 0.05
+_OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
+_START = 0.1  # deviation of the first loadings
+_MOST_WEIGHT = 50.0  # of columns against pairs
+_WINDOW = 25  # steps, of which the mean objective is compared with the one before
+_FLAT = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
+_VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
+_USUAL = 0.2  # where one choice would take too long, or nothing can be split
+_PILOT_STEPS = 100
+_SPLITS = 2
+_SEED = 11  # public: of what is added to released numbers to split them
+_WORK_OF_TUPLE = 100  # of columns that rules tie, in pairs of codes
+_LEAST_FREQUENCY = 1e-3  # of a code, in the weights of a score
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Frequencies to fit in one class of rows, and their noise.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (n_columns,), int64
+    one_way : ndarray of shape (n_codes,)
+        Of all columns, one after the other, projected to probabilities.
+    two_way : ndarray of shape (n_codes, n_codes)
+        Symmetric.
+    mask : ndarray of shape (n_codes, n_codes)
+        1 where a pair was counted.
+    weight : float
+        Of `one_way` against `two_way`.
+    n : float
+        Rows of the class.
+    deviation : float
+        Of the noise of a pair's count.
+    laws : sequence of TiedLaw, default=()
+        Of columns that rules tie.
+    """
+
+    sizes: np.ndarray
+    one_way: np.ndarray
+    two_way: np.ndarray
+    mask: np.ndarray
+    weight: float
+    n: float
+    deviation: float
+    laws: Sequence[TiedLaw] = ()
+
+    @classmethod
+    def of(
+        cls,
+        one_way: Sequence[np.ndarray],
+        two_way: Mapping[tuple[int, int], np.ndarray],
+        n: float,
+        deviations: tuple[float, float],
+        laws: Sequence[TiedLaw] = (),
+    ) -> "Targets":
+        """Make frequencies of noisy counts.
+
+        Parameters
+        ----------
+        one_way : list of ndarray of shape (size,)
+        two_way : dict of (i, j) to ndarray of shape (size_i, size_j)
+        n : float
+        deviations : (float, float)
+            Of a count of one and of two columns.
+        laws : sequence of TiedLaw, default=()
+        """
+        sizes = np.array([len(counts) for counts in one_way])
+        starts, n_codes = starts_of(sizes), int(sizes.sum())
+        matrix, mask = (np.zeros((n_codes, n_codes), dtype=np.float32) for _ in range(2))
+        for (i, j), counts in two_way.items():
+            rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
+            matrix[rows, columns], matrix[columns, rows] = counts / n, counts.T / n
+            mask[rows, columns] = mask[columns, rows] = 1
+        one = np.concatenate([nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
+        first, second = deviations
+        weight = min((second / first) ** 2, _MOST_WEIGHT) if first > 0 else _MOST_WEIGHT
+        return cls(sizes, one, matrix, mask, weight, n, second, laws)
+
+    def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
+        """Return two copies with more noise, which is independent between them.
+
+        With y the table and x normal of the variance of its noise, ``y + x`` and ``y - x`` have normal noise without a correlation, so
+        what is fitted to one can be judged by the other. It is done to what a pair says beyond its margins, which come from the columns.
+        """
+        noise, starts = np.zeros_like(self.two_way), starts_of(self.sizes).tolist()
+        for (i, start), (j, other) in combinations(enumerate(starts), 2):
+            rows, columns = slice(start, start + self.sizes[i]), slice(other, other + self.sizes[j])
+            if self.mask[start, other]:
+                noise[rows, columns] = _centred(ndtri(rng.uniform(1e-9, 1 - 1e-9, (self.sizes[i], self.sizes[j]))))
+        noise += noise.T
+        noise *= np.float32(self.deviation / self.n)
+        wider = replace(self, two_way=self.two_way + noise, deviation=self.deviation * 2**0.5)
+        return wider, replace(wider, two_way=self.two_way - noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """One fit.
+
+    Attributes
+    ----------
+    intercepts : ndarray of shape (n_classes, n_codes)
+    loadings : ndarray of shape (n_classes, n_codes, n_factors)
+    n_steps : int
+    """
+
+    intercepts: np.ndarray
+    loadings: np.ndarray
+    n_steps: int
+
+
+def _centred(table: np.ndarray) -> np.ndarray:
+    table = table - table.mean(axis=0)
+    return table - table.mean(axis=1, keepdims=True)
+
+
+def trained(targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed: int, most_steps: int) -> Trained:
+    """Find the most likely loadings, by Adam.
+
+    Minimised is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
+    once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm
+    of the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their
+    own, whose variance is smaller. It ends where the objective is flat.
+
+    Parameters
+    ----------
+    targets : sequence of Targets
+        Of each class.
+    nodes : ndarray of shape (n_nodes, n_factors)
+    variance : float
+        Of the prior.
+    seed : int
+        Public: where the descent starts.
+    most_steps : int
+    """
+    Z = nodes.astype(np.float32)
+    intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
+    start = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), Z.shape[1]))
+    shared = (_START * ndtri(start)).astype(np.float32)
+    own = [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
+    descent = _Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [_OWN] * len(own))
+    pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance)
+    of_noise = sum(float(target.mask.sum()) for target in targets) / 4 * targets[0].deviation ** 2 / sum(t.n**2 for t in targets)
+    flat = _Flat(most_steps, _FLAT * _WINDOW * of_noise if of_noise else -np.inf)
+    for _ in steps("fit the latent factors", range(most_steps)):
+        loadings = [shared + part for part in own] if own else [shared]
+        of_intercepts, of_loadings, objective = _gradients(targets, Z, intercepts, loadings)
+        objective += float(pull) / 2 * (float(np.vdot(shared, shared)) + sum(float(np.vdot(part, part)) for part in own) / _OWN)
+        rate = flat.rate(objective)
+        if rate == 0:
+            break
+        of_own = [slope + pull / _OWN * part for slope, part in zip(of_loadings, own, strict=False)]
+        descent.step([*of_intercepts, sum(of_loadings) + pull * shared, *of_own], rate)
+    loadings = [shared + part for part in own] if own else [shared]
+    return Trained(np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), flat.n_steps)
+
+
+def chosen_variance(targets: Sequence[Targets], nodes: np.ndarray, most_work: float) -> tuple[float, float]:
+    """Choose the variance of the prior by count splitting: fit to one half of the noise, judge by the other.
+
+    Errors count by the root of the frequency that independent columns would have: between absolute errors, in which tables are compared,
+    and squared ones, in which a few heavy cells would decide.
+
+    Parameters
+    ----------
+    targets : sequence of Targets
+    nodes : ndarray of shape (n_nodes, n_factors)
+    most_work : float
+        In the units of `work_of_step`: beyond it the usual variance is taken.
+
+    Returns
+    -------
+    variance, work : float
+    """
+    work = work_of_step(targets) * _PILOT_STEPS * len(_VARIANCES)
+    n_splits = min(_SPLITS, int(most_work / work))
+    if not n_splits or not targets[0].deviation:
+        return _USUAL, 0.0
+    rng, scores = np.random.default_rng(_SEED), np.zeros(len(_VARIANCES))
+    for _ in range(n_splits):
+        fitted, judged = zip(*(target.split(rng) for target in targets), strict=True)
+        for place, variance in enumerate(_VARIANCES):
+            scores[place] += _score(judged, nodes, trained(fitted, nodes, variance, 0, _PILOT_STEPS))
+    return _VARIANCES[int(np.argmin(scores))], work * n_splits
+
+
+def work_of_step(targets: Sequence[Targets]) -> float:
+    """Return how much work a step of descent is: about the number of pairs of codes, in all classes."""
+    return sum(float(target.sizes.sum()) ** 2 + _WORK_OF_TUPLE * sum(len(law.tuples) for law in target.laws) for target in targets)
+
+
+def _score(targets: Sequence[Targets], nodes: np.ndarray, fit: Trained) -> float:
+    score = 0.0
+    for target, intercepts, loadings in zip(targets, fit.intercepts, fit.loadings, strict=True):
+        at = _Probabilities.of(target, (intercepts[:, None] + loadings @ nodes.T).astype(np.float32))
+        error, by_pairs = at.errors(target)
+        weight = (np.maximum(target.one_way, _LEAST_FREQUENCY) ** -0.25).astype(np.float32)
+        error *= weight[:, None]
+        error *= weight
+        score += target.n**2 * float(np.vdot(error, error))
+        for law, pairs in zip(target.laws, by_pairs, strict=True):
+            own = rows_of(law, weight, target.sizes)
+            score += target.n**2 * 2 * sum(float(((own[j][:, None] * e * own[k]) ** 2).sum()) for (j, k), e in pairs.items())
+    return score
+
+
+class _Flat:
+    """Tells how large a step is, from the objective: as large as ever until that is flat, then less and less."""
+
+    def __init__(self, most_steps: int, least_fall: float) -> None:
+        self.n_steps, self._least_fall = 0, least_fall
+        self._begin, self._end = most_steps - (most_steps + 3) // 4, most_steps  # of the last steps, in which the rate falls
+        self._sum, self._before = 0.0, np.inf
+
+    def rate(self, objective: float) -> float:
+        """Return the rate of the next step; 0 when there is none."""
+        if self.n_steps >= self._end:
+            return 0.0
+        self.n_steps += 1
+        self._sum += objective
+        if self.n_steps % _WINDOW == 0:
+            if self.n_steps < self._begin and self._before - self._sum < self._least_fall:
+                self._begin, self._end = self.n_steps, self.n_steps + self.n_steps // 3
+            self._before, self._sum = self._sum, 0.0
+        cooled = (self.n_steps - self._begin) / (self._end - self._begin)
+        return _RATE * (1 - 0.95 * max(0.0, cooled))
+
+
+class _Adam:
+    """Adam, on arrays that it changes in place."""
+
+    def __init__(self, parameters: list[np.ndarray], rates: list[float]) -> None:
+        self._rates, self._taken = rates, 0
+        self._parts = [(parameter, np.zeros_like(parameter), np.zeros_like(parameter)) for parameter in parameters]
+
+    def step(self, gradients: list, rate: float) -> None:
+        self._taken += 1
+        step = self._taken
+        for (parameter, m, v), gradient, factor in zip(self._parts, gradients, self._rates, strict=True):
+            m += 0.1 * (gradient - m)
+            v += 0.01 * (gradient * gradient - v)
+            parameter -= factor * rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-12)
+
+
+def _gradients(
+    targets: Sequence[Targets], Z: np.ndarray, intercepts: list[np.ndarray], loadings: list[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """Return the gradients of each class by its intercepts and loadings, and the error of all, as a share of the squared rows."""
+    weights = np.array([target.n for target in targets]) ** 2
+    weights = (weights / weights.sum()).astype(np.float32)
+    of_intercepts, of_loadings, error = [], [], 0.0
+    for c, target in enumerate(targets):
+        slope, square = _Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
+        error += square * float(weights[c])
+        of_intercepts.append(slope.sum(axis=1, keepdims=True) * (weights[c] / len(Z)))
+        of_loadings.append(slope @ Z * (weights[c] / len(Z)))
+    return of_intercepts, of_loadings, error
+
+
+@dataclass(frozen=True, eq=False)
+class _Probabilities:
+    """Of the codes of one class at every node.
+
+    Attributes
+    ----------
+    singles : ndarray of shape (n_codes, n_nodes)
+    tied : list of TiedState
+        Of columns that rules tie.
+    """
+
+    singles: np.ndarray
+    tied: list[TiedState]
+
+    @classmethod
+    def of(cls, target: Targets, logits: np.ndarray) -> "_Probabilities":
+        """Make them of logits, which are overwritten."""
+        tied = [law.forward(rows_of(law, logits, target.sizes)) for law in target.laws]
+        P = softmax(logits, starts_of(target.sizes), target.sizes)
+        for law, state in zip(target.laws, tied, strict=True):
+            write_singles(law, state, P, target.sizes)
+        return cls(P, tied)
+
+    def errors(self, target: Targets) -> tuple[np.ndarray, list[dict[tuple[int, int], np.ndarray]]]:
+        """Return the errors of pairs, symmetric; and apart, where they are 0, those of pairs that a rule ties, which are no products."""
+        error = self.singles @ self.singles.T
+        error /= self.singles.shape[1]
+        error -= target.two_way
+        error *= target.mask
+        by_pairs = []
+        for law, state in zip(target.laws, self.tied, strict=True):
+            rows, errors = slices_of(law, target.sizes), {}
+            for j, k in law.pairs:
+                block = (rows[j], rows[k])
+                errors[j, k] = (law.joint(state, (j, k)) - target.two_way[block]) * target.mask[block]
+                error[block] = 0
+                error[rows[k], rows[j]] = 0
+            by_pairs.append(errors)
+        return error, by_pairs
+
+    def slope(self, target: Targets) -> tuple[np.ndarray, float]:
+        """Return the derivative of the error by the logits (times the number of nodes), and the error itself."""
+        P = self.singles
+        error, by_pairs = self.errors(target)
+        of_columns = P.mean(axis=1) - target.one_way
+        # Each pair stands twice in the matrix.
+        value = float(np.vdot(error, error)) / 4 + target.weight * float(np.vdot(of_columns, of_columns)) / 2
+        value += sum(float(np.vdot(e, e)) for pairs in by_pairs for e in pairs.values()) / 2
+        slope = error @ P
+        slope += np.float32(target.weight) * of_columns[:, None]
+        tied = [
+            law.backward(state, rows_of(law, slope, target.sizes), pairs)
+            for law, state, pairs in zip(target.laws, self.tied, by_pairs, strict=True)
+        ]
+        slope *= P
+        slope -= P * np.repeat(np.add.reduceat(slope, starts_of(target.sizes), axis=0), target.sizes, axis=0)
+        for law, parts in zip(target.laws, tied, strict=True):
+            for rows, part in zip(slices_of(law, target.sizes), parts, strict=True):
+                slope[rows] = part
+        return slope, value
+
+
+def slices_of(law: TiedLaw, sizes: np.ndarray) -> list[slice]:
+    """Return where the codes of the columns of a group are among those of all columns."""
+    starts = starts_of(sizes)
+    return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
+
+
+def rows_of(law: TiedLaw, table: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+    """Return copies of the rows of the columns of a group."""
+    return [np.array(table[rows]) for rows in slices_of(law, sizes)]
+
+
+def write_singles(law: TiedLaw, state: TiedState, table: np.ndarray, sizes: np.ndarray) -> None:
+    """Write the probabilities of single codes of a group among those of all columns."""
+    for rows, single in zip(slices_of(law, sizes), state.singles, strict=True):
+        table[rows] = single
+
+
+def softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Softmax down the rows of each column's block; overwrites."""
+    # Of logits of the model, not of rows. Column by column: `np.maximum.reduceat` takes three times as long.
+    largest = np.array([logits[start : start + size].max(axis=0) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
+    logits -= np.repeat(largest, sizes, axis=0)
+    np.exp(logits, out=logits)
+    logits /= np.repeat(np.add.reduceat(logits, starts, axis=0), sizes, axis=0)
+    return logits
+
+
+def starts_of(sizes: np.ndarray) -> np.ndarray:
+    """Return where the codes of each column begin."""
+    return np.cumsum(sizes) - sizes
+
+
+def nearest_probabilities(values: np.ndarray) -> np.ndarray:
+    """Return the nearest point of the simplex, in the euclidean distance."""
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(values) + 1)
+    return np.maximum(values - excess[np.flatnonzero(ordered > excess)[-1]], 0)

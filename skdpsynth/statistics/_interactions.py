@@ -1,0 +1,260 @@
+"""What tables of two columns hold beyond their margins, as whole numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, groupby, product
+
+import numpy as np
+
+from skdpsynth._change import Change, Query
+from skdpsynth.statistics._marginals import Marginals
+
+_BITS = 9  # multipliers are rounded, which is at most one part in 2**(_BITS + 1)
+_MOST = 1 << 62  # of a whole number, so that noise has room beside it
+_UNKNOWN_ROWS = 1 << 31  # of tables whose number of rows is private
+_SUBSETS = 1 << 13  # of columns in which two rows differ, up to which all are tried
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """The interaction of each pair of columns: what a table of two columns says beyond its margins.
+
+    A table n of two columns, of shape (m_i, m_j), is released as ``k (m_i I - J) n (m_j I - J)``, with J all ones: its cells times c,
+    less their means over rows and over columns, where ``c = k m_i m_j``. The multipliers k make c nearly the same for all tables, so
+    that noise of one scale serves all.
+
+    It is better than the table itself where the margins are known anyway. A row moves the interaction by less than the table, because
+    what it does to the margins is taken out; and noise on all entries, whose means over rows and columns are taken out again
+    afterwards, leaves ``(scale / c)**2 (1 - 1 / m_i) (1 - 1 / m_j)`` on each cell: as little as noise on a smallest basis of the
+    interactions, because the columns of ``m I - J`` are a tight frame. And all numbers are whole, so that noise is exact.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of codes of each column.
+    pairs : tuple of (int, int)
+        Columns of each table. A column of one code has no interactions: pairs with it are left out.
+    n_classes : int
+        Of rows: each class has its own tables.
+    multipliers : tuple of int
+        k, of each pair.
+
+    See Also
+    --------
+    Marginals : The tables themselves.
+    """
+
+    sizes: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+    n_classes: int
+    multipliers: tuple[int, ...]
+
+    @classmethod
+    def over(
+        cls, sizes: Sequence[int], pairs: Sequence[tuple[int, int]], n_classes: int = 1, n_samples: int | None = None, bits: int = _BITS
+    ) -> "Interactions | None":
+        """Choose multipliers by public numbers; None where the numbers of so many rows would not fit into 64 bits.
+
+        An entry is below c times the number of rows. Where that number is private, there is room for 2**31 rows. More would make numbers
+        pass 64 bits and begin again: that is a function of the whole numbers modulo 2**64, so no loss of privacy.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Number of codes of each column.
+        pairs : sequence of (int, int)
+        n_classes : int, default=1
+        n_samples : int, default=None
+            Where it is public.
+        bits : int, default=9
+            The multiplier of the largest table is 2**bits, or less where there is no room.
+        """
+        kept = tuple((i, j) for i, j in pairs if min(sizes[i], sizes[j]) > 1)
+        largest = max((sizes[i] * sizes[j] for i, j in kept), default=1)
+        room = _MOST // (max(n_samples, 1) if n_samples is not None else _UNKNOWN_ROWS) // largest
+        if not kept or not room:
+            return None
+        common = largest << min(bits, room.bit_length() - 1)
+        rounded = (max(1, (2 * common + m) // (2 * m)) for m in (sizes[i] * sizes[j] for i, j in kept))
+        return cls(tuple(sizes), kept, n_classes, tuple(rounded))
+
+    @property
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """Shapes of the tables, led by the classes."""
+        return [(self.n_classes, self.sizes[i], self.sizes[j]) for i, j in self.pairs]
+
+    @property
+    def n_values(self) -> int:
+        """Number of whole numbers."""
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """Return c of each pair: by what its cells are multiplied."""
+        return tuple(k * self.sizes[i] * self.sizes[j] for k, (i, j) in zip(self.multipliers, self.pairs, strict=True))
+
+    def query(self, exact: Marginals, relation: str) -> Query:
+        """Return the interactions of exact tables, of `shapes`, with their change."""
+        values = [_centred(table) * k for table, k in zip(exact.tables(), self.multipliers, strict=True)]
+        return Query(np.concatenate([part.ravel() for part in values]), self.change(relation))
+
+    def tables(self, values: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
+        """Return numbers like those of `query` as one array a pair."""
+        parts = np.split(values, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])
+        return {pair: part.reshape(shape) for pair, part, shape in zip(self.pairs, parts, self.shapes, strict=True)}
+
+    def change(self, relation: str) -> Change:
+        """Return by how much one row moves the interactions: a public fact.
+
+        Write u for a unit vector less its mean, so ``|u|**2 = a = 1 - 1 / m`` and the product of two different ones is ``a - 1``. A
+        row with the codes x and y adds ``c u_x u_y'`` to the table of its class.
+
+        *A row comes or goes*: the table moves by ``c**2 a_i a_j`` in squared l2, whatever the row. The sum over tables is exact.
+
+        *A row is replaced* by one of its class: let S be the columns in which the two differ, and b = a - 1 for those, b = a for others.
+        ``|u v' - w z'|**2 = 2 a_i a_j - 2 <u, w> <v, z>``, so the table moves by ``2 c**2 (a_i a_j - b_i b_j)``, which depends on S
+        alone. Columns that share no table, not even through others, have their own S. `_most_by_difference` finds the largest sum.
+
+        *It is replaced by one of another class*: it leaves one table and enters another, of the same pair: ``2 c**2 a_i a_j``.
+
+        l1 and sup are the sums, and the largest, of what each table moves at most; l1 is attained where a row comes or goes.
+        """
+        return _change(self, relation)
+
+
+def _centred(table: np.ndarray) -> np.ndarray:
+    """Return ``(m_i I - J) n (m_j I - J)`` of the table of each class, modulo 2**64."""
+    rows = table.shape[1] * table - table.sum(axis=1, keepdims=True)
+    return table.shape[2] * rows - rows.sum(axis=2, keepdims=True)
+
+
+@lru_cache(maxsize=64)
+def _change(over: Interactions, relation: str) -> Change:
+    tables = [_OneTable(k, over.sizes[i], over.sizes[j]) for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)]
+    coming = sum(table.coming for table in tables)
+    if relation == "add_or_remove_one":
+        return Change(relation, min(sum(table.l1_coming for table in tables), coming), coming, max(table.sup_coming for table in tables))
+    l2_squared = sum(_most_by_difference(over, part) for part in _connected(over.pairs))
+    l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
+    if over.n_classes > 1:
+        l2_squared = max(l2_squared, 2 * coming)
+        l1 = sum(max(table.l1_replaced, 2 * table.l1_coming) for table in tables)
+    return Change(relation, min(l1, l2_squared), l2_squared, sup)
+
+
+@dataclass(frozen=True)
+class _OneTable:
+    """By how much a row moves one table: whole numbers, in squared l2 where nothing else is said."""
+
+    k: int
+    m: int
+    n: int
+
+    @property
+    def coming(self) -> int:
+        return self.k**2 * self.m * (self.m - 1) * self.n * (self.n - 1)
+
+    @property
+    def differing(self) -> tuple[int, int, int]:
+        """If two rows of a class differ in the first column, in the second, in both."""
+        k, m, n = 2 * self.k**2, self.m, self.n
+        return k * m * m * n * (n - 1), k * n * n * m * (m - 1), k * m * n * (m * n - m - n)
+
+    @property
+    def l1_coming(self) -> int:
+        return 4 * self.k * (self.m - 1) * (self.n - 1)
+
+    @property
+    def sup_coming(self) -> int:
+        return self.k * (self.m - 1) * (self.n - 1)
+
+    @property
+    def l1_replaced(self) -> int:
+        """(m e_x - m e_x') times a column of n I - J; or, where both differ, the four cells in which they cross, and the rows between."""
+        m, n = self.m, self.n
+        crossing = 2 * (m * n - m - n) + 2 * abs(m - n) + 2 * m * (n - 2) + 2 * n * (m - 2)
+        return self.k * max(4 * m * (n - 1), 4 * n * (m - 1), crossing)
+
+    @property
+    def sup_replaced(self) -> int:
+        """It is where one column differs, or in a cell that one of the rows has."""
+        return self.k * max(self.m * (self.n - 1), self.n * (self.m - 1))
+
+
+def _connected(pairs: Sequence[tuple[int, int]]) -> list[frozenset[int]]:
+    """Return the columns that share tables, also through others."""
+    part: dict[int, frozenset[int]] = {}
+    for i, j in pairs:
+        joined = part.get(i, frozenset([i])) | part.get(j, frozenset([j]))
+        part |= dict.fromkeys(joined, joined)
+    return list(set(part.values()))
+
+
+def _most_by_difference(over: Interactions, part: frozenset[int]) -> int | Fraction:
+    """Return the most that two rows of a class move the tables within a part of the columns, in squared l2.
+
+    It is exact where all sets S of columns can be tried; in a part whose pairs all have tables, only how many columns of each size are
+    in S matters. Else it is the least of two bounds: the largest of each table by itself, ``2 c**2 (1 - 1 / max(m))``; and, since no
+    table moves by less than 0, that of all pairs with the largest c.
+    """
+    tables = {frozenset(pair): k for pair, k in zip(over.pairs, over.multipliers, strict=True) if pair[0] in part}
+    columns = sorted(part, key=lambda i: over.sizes[i])
+    is_complete = len(tables) == math.comb(len(part), 2)
+    groups = [list(group) for _, group in groupby(columns, key=lambda i: over.sizes[i])] if is_complete else [[i] for i in columns]
+    if math.prod(len(group) + 1 for group in groups) <= _SUBSETS:
+        return _most_of_all(over.sizes, tables, groups)
+    sizes = {pair: [over.sizes[i] for i in pair] for pair in tables}
+    alone = sum(max(_OneTable(k, *sizes[pair]).differing) for pair, k in tables.items())
+    largest = max(k * math.prod(sizes[pair]) for pair, k in tables.items())
+    return min(Fraction(alone), largest**2 * _most_of_equal([over.sizes[i] for i in columns]))
+
+
+def _most_of_equal(sizes: Sequence[int]) -> Fraction:
+    """Return the largest sum of ``2 (a_i a_j - b_i b_j)`` over all pairs of columns, the smallest first.
+
+    The products of pairs of b sum to ``((A - s)**2 - Q + 2 sum_S a - s) / 2``, with A and Q the sums of a and of its squares, and s columns
+    in S: so for each s, the columns of smallest a make it least.
+    """
+    a = [1 - Fraction(1, m) for m in sizes]
+    sums = [Fraction(0)]
+    for each in a:
+        sums.append(sums[-1] + each)
+    return max(Fraction(2 * sums[-1] * s - s * s - 2 * upto + s) for s, upto in enumerate(sums))
+
+
+def _most_of_all(sizes: Sequence[int], tables: Mapping[frozenset[int], int], groups: Sequence[Sequence[int]]) -> int:
+    """Try all sets S of columns, told by how many of each group they hold; the columns of a group are alike.
+
+    Of x and y columns of two groups of M and N, ``x (N - y)`` tables have a row that differs in the first column alone, and so on: a
+    quadratic function of these numbers.
+    """
+    linear = [0] * len(groups)
+    crossing = [[0] * len(groups) for _ in groups]
+    for d, e in combinations(range(len(groups)), 2):
+        if k := tables.get(frozenset([groups[d][0], groups[e][0]])):
+            first, second, both = _OneTable(k, sizes[groups[d][0]], sizes[groups[e][0]]).differing
+            linear[d] += first * len(groups[e])
+            linear[e] += second * len(groups[d])
+            crossing[d][e] = both - first - second
+    for d, group in enumerate(groups):
+        if len(group) > 1:
+            one, _, both = _OneTable(tables[frozenset(group[:2])], sizes[group[0]], sizes[group[0]]).differing
+            # x (N - x) one + x (x - 1) / 2 both; and both is even.
+            linear[d] += len(group) * one - both // 2
+            crossing[d][d] = both // 2 - one
+    return _largest(np.array(list(product(*(range(len(group) + 1) for group in groups)))), linear, crossing)
+
+
+def _largest(numbers: np.ndarray, linear: Sequence[int], crossing: Sequence[Sequence[int]]) -> int:
+    """Return the largest value of a quadratic function of whole numbers, exactly: floats find those that may be it."""
+    values, slack = (
+        numbers @ a + np.einsum("xd,de,xe->x", numbers, B, numbers)
+        for part in (np.asarray, np.abs)
+        for a, B in [(part(np.array(linear, dtype=float)), part(np.array(crossing, dtype=float)))]
+    )
+    near = numbers[values >= values.max() - 1e-9 * slack.max()].astype(object)  # Python's whole numbers have no end
+    exact = near @ np.array(linear, dtype=object) + ((near @ np.array(crossing, dtype=object)) * near).sum(axis=1)
+    return int(max(exact))

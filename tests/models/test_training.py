@@ -1,0 +1,184 @@
+"""Training of latent factors: its objective, its prior, how noise is split, and when it ends."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from skdpsynth.models import LatentFactors
+from skdpsynth.models import _latent_factors as latent_factors
+from skdpsynth.models import _training as training
+from skdpsynth.models._latent_factors import quasi_normal
+from skdpsynth.models._training import Targets, chosen_variance, nearest_probabilities, softmax, starts_of, trained
+
+pytestmark = pytest.mark.all_fits
+
+SIZES = np.array([2, 3, 4])
+PAIRS = list(combinations(range(3), 2))
+
+
+def some_targets(seed, n_classes=1, n=1000.0, deviations=(20.0, 30.0), pairs=PAIRS):
+    """Noise alone: tables that no model has."""
+    rng, targets = np.random.default_rng(seed), []
+    for _ in range(n_classes):
+        one_way = [n / size + rng.normal(0, deviations[0], size) for size in SIZES]
+        two_way = {(i, j): n / SIZES[i] / SIZES[j] + rng.normal(0, deviations[1], (SIZES[i], SIZES[j])) for i, j in pairs}
+        targets.append(Targets.of(one_way, two_way, n, deviations))
+    return targets
+
+
+def objective(targets, nodes, fit, variance):
+    """The documented one, in doubles."""
+    total, starts = 0.0, starts_of(targets[0].sizes)
+    for target, a, B in zip(targets, fit.intercepts, fit.loadings, strict=True):
+        P = softmax(a[:, None] + B @ nodes.T, starts, target.sizes)
+        error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
+        total += target.n**2 * ((error**2).sum() / 2 + target.weight * ((P.mean(axis=1) - target.one_way) ** 2).sum()) / 2
+    shared = fit.loadings.mean(axis=0)  # what classes share is best where their own parts add up to nothing, if it costs less
+    own = ((fit.loadings - shared) ** 2).sum() / training._OWN if len(targets) > 1 else 0.0
+    return total + targets[0].deviation ** 2 * ((shared**2).sum() + own) / (2 * variance)
+
+
+@pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1]])
+def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
+    """By central differences in doubles: slopes are below a hundredth of those after one step."""
+    monkeypatch.setattr(training, "_FLAT", 0.0)
+    targets, nodes = some_targets(0, pairs=pairs), quasi_normal(256, 2)
+
+    def slopes(fit):
+        flat = np.concatenate([fit.intercepts.ravel(), fit.loadings.ravel()])
+        n_intercepts = fit.intercepts.size
+
+        def at(x):
+            moved = training.Trained(x[:n_intercepts].reshape(fit.intercepts.shape), x[n_intercepts:].reshape(fit.loadings.shape), 0)
+            return objective(targets, nodes, moved, 0.5)
+
+        return np.array([(at(flat + step) - at(flat - step)) / 2e-4 for step in 1e-4 * np.eye(len(flat))])
+
+    end, start = (slopes(trained(targets, nodes, 0.5, 0, n_steps)) for n_steps in (3000, 1))
+    assert np.abs(end).max() < 1e-2 * np.abs(start).max()
+
+
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_no_loadings_near_those_found_are_more_likely(n_classes, monkeypatch):
+    monkeypatch.setattr(training, "_FLAT", 0.0)
+    targets, nodes, rng = some_targets(1, n_classes), quasi_normal(256, 2), np.random.default_rng(0)
+    fit = trained(targets, nodes, 0.5, 0, 3000)
+    best = objective(targets, nodes, fit, 0.5)
+    for _ in range(50):
+        moved = training.Trained(fit.intercepts, fit.loadings + rng.normal(0, 0.05, fit.loadings.shape), 0)
+        assert objective(targets, nodes, moved, 0.5) > best
+
+
+def test_a_narrow_prior_makes_columns_independent_and_none_keeps_the_tables():
+    targets, nodes = some_targets(2), quasi_normal(256, 4)
+    errors = []
+    for variance in (1e-6, 1e6):
+        fit = trained(targets, nodes, variance, 0, 1500)
+        P = softmax(fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T, starts_of(SIZES), SIZES)
+        pairs, independent = P @ P.T / 256, np.outer(P.mean(axis=1), P.mean(axis=1))
+        errors.append(np.abs((pairs - independent) * targets[0].mask).max())
+    assert errors[0] < 1e-4
+    assert errors[1] > 1e-2
+
+
+def test_split_tables_have_the_table_between_them_and_twice_the_variance():
+    """Of 60,000 cells: the mean and the variance of the difference, within 5 standard errors, and no correlation."""
+    sizes, deviation, n = np.array([200, 300]), 30.0, 1000.0
+    tables = {(0, 1): np.full((200, 300), n / 60_000)}
+    target = Targets.of([np.full(size, n / size) for size in sizes], tables, n, (20.0, deviation))
+    noise, rng = np.random.default_rng(1).normal(0, deviation / n, (200, 300)), np.random.default_rng(0)
+    target.two_way[:200, 200:] += noise
+    target.two_way[200:, :200] += noise.T
+    first, second = (part.two_way[:200, 200:] - 1 / 60_000 for part in target.split(rng))
+    np.testing.assert_allclose((first + second) / 2, noise, atol=1e-6)
+    for part in (first, second):
+        assert abs(part.var() / (2 * (deviation / n) ** 2) - 1) < 5 * (2 / 60_000) ** 0.5
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / 60_000**0.5
+
+
+def test_splitting_leaves_what_was_not_counted_and_stays_symmetric():
+    target = some_targets(3, pairs=PAIRS[:1])[0]
+    for part in target.split(np.random.default_rng(0)):
+        np.testing.assert_array_equal(part.two_way, part.two_way.T)
+        assert not (part.two_way * (1 - target.mask)).any()
+        assert part.deviation == target.deviation * 2**0.5
+
+
+def noisy_model(strength, deviation, seed=0):
+    """Tables of 12 columns with normal noise, and the exact ones."""
+    sizes, n, rng = np.full(12, 5), 20_000.0, np.random.default_rng(seed)
+    truth = LatentFactors(sizes, quasi_normal(256, 2), rng.normal(0, 0.7, (1, 1, 60)), strength * rng.normal(size=(1, 1, 60, 2)))
+    pairs = list(combinations(range(12), 2))
+    exact = tables_of(truth, pairs)
+    two_way = {pair: n * table + rng.normal(0, deviation, table.shape) for pair, table in exact.items()}
+    one_way = [n * block.mean(axis=1) + rng.normal(0, deviation, 5) for block in np.split(truth.probabilities(), 12)]
+    return one_way, two_way, n, exact, pairs
+
+
+def tables_of(model, pairs):
+    P = np.split(model.probabilities(), np.cumsum(model.sizes)[:-1])
+    return {(i, j): P[i] @ P[j].T / P[i].shape[1] for i, j in pairs}
+
+
+def square_error(model, exact, pairs):
+    return sum(((got - exact[pair]) ** 2).sum() for pair, got in tables_of(model, pairs).items())
+
+
+@pytest.mark.parametrize(("strength", "variances"), [(0.0, {0.05}), (1.5, {0.2, 0.4, 1.0})])
+def test_the_noise_tells_how_strong_factors_may_be(strength, variances):
+    """Independent columns get the narrowest prior, strongly dependent ones a wide one: in 3 tables each."""
+    for seed in range(3):
+        one_way, two_way, n, _, _ = noisy_model(strength, 60.0, seed)
+        variance, work = chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], quasi_normal(256, 8), 1e9)
+        assert variance in variances
+        assert work > 0
+
+
+def test_without_noise_or_time_nothing_is_split():
+    one_way, two_way, n, _, _ = noisy_model(1.0, 0.0)
+    nodes = quasi_normal(256, 8)
+    assert chosen_variance([Targets.of(one_way, two_way, n, (0.0, 0.0))], nodes, 1e9) == (training._USUAL, 0.0)
+    assert chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], nodes, 1.0) == (training._USUAL, 0.0)
+
+
+@pytest.mark.parametrize("deviation", [30.0, 100.0, 300.0])
+def test_the_chosen_prior_comes_closer_to_the_truth_than_none_and_fits_together_than_each(deviation, monkeypatch):
+    """Squared errors of all pairs."""
+    one_way, two_way, n, exact, pairs = noisy_model(1.0, deviation)
+    counts = [t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}
+    model = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
+    single = [LatentFactors(model.sizes, model.nodes, a[None], B[None]) for a, B in zip(model.intercepts, model.loadings, strict=True)]
+    monkeypatch.setattr(latent_factors, "chosen_variance", lambda *_: (1e9, 0.0))
+    free = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
+    assert square_error(model, exact, pairs) < square_error(free, exact, pairs)
+    assert square_error(model, exact, pairs) < np.mean([square_error(of, exact, pairs) for of in single])
+
+
+def test_more_noise_ends_the_descent_sooner():
+    taken = []
+    for deviation in (10.0, 300.0):
+        one_way, two_way, n, _, _ = noisy_model(1.0, deviation)
+        taken.append(trained([Targets.of(one_way, two_way, n, (deviation, deviation))], quasi_normal(256, 8), 0.2, 0, 1500).n_steps)
+    assert taken[1] < taken[0] < 1500
+
+
+def test_work_is_bounded_for_many_codes(monkeypatch):
+    """One fit of the fewest steps, and no choice of a prior, whatever the tables."""
+    monkeypatch.setattr(latent_factors, "_WORK", 1.0)
+    one_way, two_way, n, _, _ = noisy_model(1.0, 10.0)
+    seen = []
+    monkeypatch.setattr(latent_factors, "trained", lambda *arguments: seen.append(arguments[-1]) or trained(*arguments))
+    model = LatentFactors.of([t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}, [n], (10.0, 10.0), 4)
+    assert len(model.loadings) == 1
+    assert seen == [latent_factors._LEAST_STEPS]
+
+
+def test_the_projection_is_the_nearest_point_of_the_simplex():
+    """It is max(v - t, 0) for the t at which that sums to 1, by bisection."""
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5, 40):
+        v = rng.normal(0, 2, size)
+        t = brentq(lambda t, v=v: np.maximum(v - t, 0).sum() - 1, v.min() - 2, v.max(), xtol=1e-14)
+        np.testing.assert_allclose(nearest_probabilities(v), np.maximum(v - t, 0), atol=1e-10)
