@@ -17,7 +17,10 @@ _SCHEMA = "what is public about the columns is said in `schema` of LatentFactorS
 _SHARED = "there is no default accountant: give one to each estimator, as accountant=PrivacyAccountant(epsilon)"
 _NO_TRAINING = "there is no training loop to set; leave it out"
 _LOAD = "files are read by skdpsynth.load(path), whatever class they hold"
-_SELECTED = "draw more rows and keep those that you want: rows = model.sample(n); rows[rows['column'] == value]; it costs no privacy"
+_SELECTED = (
+    "rows on conditions are drawn by LatentFactorSynthesizer(strategy='marginals'), as sample(n, conditions={'column': value}); of others, "
+    "draw more rows and keep those that you want: rows = model.sample(n); rows[rows['column'] == value]; it costs no privacy"
+)
 
 ESTIMATORS = {  # attributes of estimators
     "create": "call the class: LatentFactorSynthesizer(schema, epsilon=1.0)",
@@ -33,7 +36,7 @@ ESTIMATORS = {  # attributes of estimators
     "privacy_spent": "what was spent is in `accountant_`: accountant_.spent, accountant_.ledger",
     "sample_conditional": _SELECTED,
     "sample_from_conditions": _SELECTED,
-    "sample_remaining_columns": _SELECTED,
+    "sample_remaining_columns": "rows of which some cells are given are completed by impute(frame) of LatentFactorSynthesizer",
     "spent_budget": "what was spent is in `accountant_`: accountant_.spent, accountant_.ledger",
     "train": "train by fit(X)",
 }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from skdpsynth.models import _latent_factors
+from skdpsynth.models import _latent_factors, _training
 from skdpsynth.testing._door import watched
 
 # How long an example takes says more about the machine than about the code.
@@ -23,6 +23,14 @@ def door():
     """The door, watched: `draws` and `take()` tell what passed; `answer` says what comes out, and `replay` old answers."""
     with watched() as seen:
         yield seen
+
+
+@pytest.fixture(autouse=True)
+def few_fits(request, monkeypatch):
+    """Models of tables are fitted twice, and with the usual prior: that takes a fifth of the time."""
+    if request.node.get_closest_marker("all_fits") is None:
+        monkeypatch.setattr(_latent_factors, "_FITS", 2)
+        monkeypatch.setattr(_training, "_SPLITS", 0)
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.cli import _outcomes, _synthesize
-from skdpsynth.cli._methods import chosen
+from skdpsynth.cli._methods import chosen, learned
 from skdpsynth.cli._program import program
-from skdpsynth.domain import Continuous, Date, Identifier, Schema
+from skdpsynth.domain import Continuous, Date, Identifier, Inequality, Schema
 
 CANARY = "zebra-7431"
 SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
@@ -403,6 +403,16 @@ def test_a_plan_reads_no_row(folder):
     assert [each["epsilon"] for each in told["budgets"]] == [1.0, 10.0]
     assert told["budgets"][0]["error"]["pairs"] > told["no_privacy"]["pairs"]
     assert told["rows"] == 500
+
+
+def test_a_plan_keeps_the_rules_of_a_schema(folder):
+    rules = [Inequality("age", "income")]
+    Schema({"age": (0, 9), "income": (0, 9)}, rules=rules).to_yaml("ruled.yaml")
+    assert learned(Schema.of("ruled.yaml"), None).rules == tuple(rules)
+    assert learned(Schema.of("ruled.yaml"), "age").rules == ()
+    told = json.loads(fine("plan", "--schema", "ruled.yaml", "--rows", 300, "--epsilon", 1, "--repeats", 1, "--json").stdout)
+    assert (told["method"], told["why"]) == ("latent-factor", "the schema has rules, which no other method keeps")
+    assert "keeps no rules" in refused("plan", "--schema", "ruled.yaml", "--rows", 300, "--method", "pmm")
 
 
 def test_an_evaluation_says_that_it_is_not_private(folder):

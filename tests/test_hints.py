@@ -145,7 +145,10 @@ def test_arguments_of_other_libraries_are_refused_with_a_hint(cls):
     ("call", "message"),
     [
         (lambda m: m.sample(num_rows=3), r"^PrivateMeasureMechanism\.sample\(\) got an unexpected .* 'num_rows'; .* `n_samples`\.$"),
-        (lambda m: m.sample(3, conditions={}), r"'conditions'; draw more rows and keep"),
+        (
+            lambda m: m.sample(3, conditions={}),
+            r"'conditions'; rows on conditions are drawn by LatentFactorSynthesizer.*, draw more rows and keep",
+        ),
         (lambda m: m.sample_batches(num_rows=3), r"^PrivateMeasureMechanism\.sample_batches\(\) got .* `n_samples`\.$"),
         (lambda m: m.fit(data=ROWS), r"^PrivateMeasureMechanism\.fit\(\) got .* 'data'; the table is `X`"),
         (lambda m: m.fit(ROWS, sample_weight=1), r"'sample_weight'; rows have no weights"),

@@ -1,6 +1,5 @@
 """Which synthesizer a run takes, and how it is made of a schema: by public facts alone."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from skdpsynth.cli._saying import Refusal, Voice
@@ -9,7 +8,7 @@ METHODS = ("auto", "latent-factor", "pmm", "lowdim")
 _FEW = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
 
 
-def chosen(method: str, kinds: Mapping[Any, Any], stratify: Any, delta: float) -> tuple[str, str]:
+def chosen(method: str, kinds: Any, stratify: Any, delta: float) -> tuple[str, str]:
     """Return a method, and why, by what is public: the kinds of the columns, how many there are, and the promise.
 
     Parameters
@@ -24,6 +23,8 @@ def chosen(method: str, kinds: Mapping[Any, Any], stratify: Any, delta: float) -
     if method == "latent-factor":
         return method, "as asked"
     if method != "auto":
+        if kinds.rules:
+            raise Refusal(f"--method {method} keeps no rules, but the schema has {len(kinds.rules)}; use --method latent-factor")
         if odd is not None:
             raise Refusal(
                 f"--method {method} takes numbers with bounds and without missing cells alone, but the schema says otherwise of "
@@ -36,6 +37,8 @@ def chosen(method: str, kinds: Mapping[Any, Any], stratify: Any, delta: float) -
         return "latent-factor", "--stratify counts each class apart"
     if odd is not None:
         return "latent-factor", f"the schema has other columns than plain numbers, {str(odd)!r} for one"
+    if kinds.rules:
+        return "latent-factor", "the schema has rules, which no other method keeps"
     if len(kinds) <= _FEW:
         return "pmm", f"the schema has {_columns(len(kinds))}, all numbers, and up to {_FEW} cells of their box are most accurate"
     if delta:
@@ -61,8 +64,11 @@ def is_plain_number(kind: Any) -> bool:
 
 
 def learned(schema: Any, unit: str | None) -> Any:
-    """Return the columns of a schema that are learned: without that of the unit."""
-    return {name: kind for name, kind in schema.items() if str(name) != unit}
+    """Return the part of a schema that is learned: without the column of the unit, and rules that name it."""
+    from skdpsynth.domain import Schema
+
+    columns = {name: kind for name, kind in schema.items() if str(name) != unit}
+    return Schema(columns, [rule for rule in schema.rules if columns.keys() >= set(rule.columns_named)])
 
 
 def estimator_of(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> Any:

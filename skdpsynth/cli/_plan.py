@@ -32,7 +32,7 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
     from skdpsynth.model_selection import plan as planned
 
     schema, unit = Schema.of(stated), given["unit"]
-    kinds = Schema(learned(schema, unit))
+    kinds = learned(schema, unit)
     method, why = chosen(given["method"], kinds, given["stratify"], given["delta"])
     say_method(voice, given["method"], method, why)
     settings = {"delta": given["delta"], "neighboring": given["neighboring"]}

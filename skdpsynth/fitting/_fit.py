@@ -212,7 +212,7 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
             facts.warn(SEEDED, InsecureRandomnessWarning)
         facts.warn_if_epsilon_is_large()
         facts.warn_if_delta_is_large()
-        if getattr(self, "schema", None) is None and hasattr(self, "bounds"):  # a search has those of its estimator
+        if not self._has_schema and hasattr(self, "bounds"):  # a search has those of its estimator
             facts.warn_if_bounds_are_left(self.bounds, self._container)
         if self.accountant is None and is_searched():
             facts.warn(words_of_search(float(self.epsilon)), BudgetWarning)
@@ -252,6 +252,10 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         """The columns whose levels a schema says are words."""
         schema = getattr(self, "schema", None)
         return [] if schema is None else texts_of(Schema.of(schema))
+
+    @property
+    def _has_schema(self) -> bool:
+        return getattr(self, "schema", None) is not None
 
     @property
     def _rows_per_unit(self) -> int:

@@ -16,8 +16,19 @@ from skdpsynth.fitting._fit import Hand, PrivateEstimator
 _NEEDED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 
 
-def clone_part(synthesizer: Any, owner: str, words: str = "") -> Any:
-    """Return an unfitted copy of a caller's synthesizer, or raise; `words` are other values that the parameter takes."""
+def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool = False) -> Any:
+    """Return an unfitted copy of a caller's synthesizer, or raise.
+
+    Parameters
+    ----------
+    synthesizer : unfitted synthesizer
+    owner : str
+        Who asks, for messages.
+    words : str
+        Other values that the parameter takes.
+    takes_tables : bool, default=False
+        Whether it may have a schema: then it gets mixed rows.
+    """
     wanted = f"synthesizer must be {words}an unfitted synthesizer"
     if isinstance(synthesizer, type) or not hasattr(synthesizer, "get_params"):
         raise ValueError(f"{wanted}, got {shown(synthesizer)}; give an instance.")
@@ -25,7 +36,7 @@ def clone_part(synthesizer: Any, owner: str, words: str = "") -> Any:
     lacking += ["sample"] if not hasattr(synthesizer, "sample") else []
     if lacking:
         raise ValueError(f"{wanted}, but {type(synthesizer).__name__} lacks {', '.join(lacking)}.")
-    if getattr(synthesizer, "schema", None) is not None:
+    if not takes_tables and getattr(synthesizer, "schema", None) is not None:
         raise ValueError(
             f"synthesizer must have schema=None, because {owner} hands it rows of numbers; encode mixed rows with MixedTypeEncoder first."
         )

@@ -69,6 +69,6 @@ def close(schema: Schema, dtypes: tuple[str, ...], rows: Rows, facts: Facts, rho
         warn_of_unseen([name for name, is_seen in zip(columns, box.is_seen, strict=True) if not is_seen], budget)
         bought |= {name: bounded(coded[name], low, high) for name, low, high in zip(columns, box.low, box.high, strict=True)}
         facts = aside.left_of(facts)
-    closed = Schema({**schema, **bought})
+    closed = schema.with_kinds({**schema, **bought})
     rows = rows.map(Closing({place: bought[name] for place, name in enumerate(names) if name in bought})).kept()
     return Closed(closed, rows, replace(facts, schema=closed.coded, unknown=None, unlisted=()))

@@ -1,12 +1,13 @@
 """Synthetic data of mixed tables."""
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_whole, shown
 from skdpsynth._hints import hinted
@@ -18,26 +19,30 @@ from skdpsynth.domain import (
     Schema,
     continue_table,
     encode,
+    keys_of,
     listed,
     made_up_kinds,
     start_table,
+    ties_of,
     unknown_of,
     unlisted_in,
 )
 from skdpsynth.fitting import Budget, Facts
+from skdpsynth.models import union_of
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_scores
-from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._closed import close
-from skdpsynth.synthesis._latent_marginals import MOST_CODES
+from skdpsynth.synthesis._conditional import ConditionalSynthesizer
+from skdpsynth.synthesis._latent_marginals import MOST_CODES, Block
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
 _MOST_STRATA = 10
 _MOST_FACTORS = 64
+_FACTORS = {"marginals": 32, "scores": 8}
 
 
 @savable
-class LatentFactorSynthesizer(PrivateSynthesizer):
+class LatentFactorSynthesizer(ConditionalSynthesizer):
     """Synthetic tables of mixed types: numbers, ordered levels and categories, with missing cells.
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
@@ -53,14 +58,16 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     schema : dict, Schema or path of a file, default=None
         What is public about each column: ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. The keys are
         column names, or column numbers for an array. It is never inferred from rows. What nobody knows is bought first:
-        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. None: every
+        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. With rules,
+        all synthetic rows keep them. None: every
         column is a number within `bounds`, and no cell is missing.
     stratify : column, default=None
         A nominal column of at most 10 levels, such as the target of a prediction. Everything is counted separately for each of its
         levels, and each level gets its own model, which shows better how the other columns predict it. It costs no extra budget.
         None: one model.
-    n_factors : int, default=8
-        Number of hidden factors, 1 to 64 (strategy "scores": at most this many).
+    n_factors : int or "auto", default="auto"
+        Number of hidden factors, 1 to 64 (strategy "scores": at most this many). "auto": 32 (strategy "scores": 8). More than needed do
+        no harm but take time: how strong they may be is chosen by the noise.
     strategy : {"marginals", "scores"}, default="marginals"
         "marginals": as described above. "scores": the published route (Algorithms 1 to 3 of [1]_) with its releases made private. It
         is much less accurate, and meant for comparison.
@@ -70,7 +77,8 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
-        Above 0 the noise is Gaussian, and much smaller if there are many columns. 0: pure differential privacy.
+        Above 0 the noise is Gaussian where that is less, as it is if there are more than a few columns, and much less if there are many.
+        0: pure differential privacy.
     bounds : tuple, dict or "private", default=(0.0, 1.0)
         Public bounds of all columns, used where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or
         ``{column: (low, high)}``. "private": nobody knows them, so a tenth of the budget buys them first, into `schema_`.
@@ -94,9 +102,22 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     schema_ : Schema
         In the order of the columns.
     marginals_ : dict of tuple of columns to int64 ndarray
-        The noisy counts exactly as released, before any repair, with the key ``(column,)`` for a column and ``(column, column)`` for a
-        pair, led by `stratify` where it is given. Strategy "scores": by column, the counts of the levels of each ordinal column that may
-        not be missing (of two levels, the count of the first, where the number of rows is public).
+        The noisy counts before any repair, with the key ``(column,)`` for a column and ``(column, column)`` for a pair, led by `stratify`
+        where it is given: exactly as released, but for pairs that are released as interactions, of which it has the whole numbers nearest
+        to `marginals_consistent_`. Strategy "scores": by column, the counts of the levels of each ordinal column that may not be
+        missing (of two levels, the count of the first, where the number of rows is public).
+    marginals_consistent_ : dict of tuple of columns to ndarray
+        What all noisy counts say together, by least squares: unbiased estimates of the counts, which may be negative. Margins of pairs
+        are the counts of their columns, and tables sum to the number of rows. The model is fitted to them. Not with strategy
+        "scores".
+    marginals_errors_ : dict of tuple of columns to float
+        The standard error of every cell of a table in `marginals_consistent_`: the standard deviation of what noise adds to it. The
+        rows being a sample is not in it. Not with strategy "scores".
+    interactions_ : dict of tuple of columns to int64 ndarray
+        Of pairs that are released as interactions, exactly what was released: counts less their means over rows and over columns of the
+        table, times the scale, with noise. Empty if pairs are released as tables. Not with strategy "scores".
+    interaction_scales_ : dict of tuple of columns to int
+        The scale of each of these: ``interactions_[pair] / interaction_scales_[pair]`` is in counts.
     bins_ : dict of column to ndarray
         Of each continuous column, where its bins begin and the last ends: code k stands for numbers from ``bins_[column][k]`` up to, not
         with, ``bins_[column][k + 1]``. Of each nominal column of more than 64 levels, the code of each level. Codes of other columns are
@@ -152,13 +173,15 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     *Cells out of the domain* have a fixed place, because an error would tell of them. Numbers are clipped (whole ones rounded), and
     unknown levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
 
-    *"marginals"* releases three things, with .1, .1 and .8 of the budget:
+    *"marginals"* releases three things, with .1, .2 and .7 of the budget (with Gaussian noise the second gets more of what it has together
+    with the third, where that makes pairs more exact):
 
     1. The cells of each continuous column: every second level of a tree of cells. There are about 1000 cells of equal width; whole numbers
        have one each, up to 131,072; the bounds and 0 have cells of their own. The levels are made consistent, and the column is cut at its
-       private quantiles into 16 bins, or more where single cells are heavy.
+       private quantiles into 16 to 24 bins, the more the less noise, or more where single cells are heavy.
     2. The counts of the codes of each column: bins, levels, and missing as one more.
-    3. The counts of pairs of columns.
+    3. The counts of pairs of columns; or, with Gaussian noise and where the errors that are expected are smaller, only what they say beyond
+       the counts of the columns: their interactions. A row moves those less (proof: ``statistics/_interactions.py``).
 
     Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
     into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
@@ -169,9 +192,16 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     blocks of at most 12, the most dependent first, and only pairs within a block are counted in full. Each block has its own model, and
     blocks are independent of each other but for `stratify`.
 
-    The rest is post-processing. In the model the factors z are normal, and the codes of a column are drawn with probabilities
-    softmax(a + B z). It is fitted by least squares until its error is that of the noise (chi squared a cell = 1). Rows are drawn from it,
-    and numbers within their bin by the noisy tree.
+    *Rules* of the schema hold in every row of every sample, and cost nothing. Columns that follow from others are not counted. Given the
+    factors, columns that rules tie are drawn together: the product of their probabilities, on the combinations that are allowed, scaled to
+    sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the data that
+    break a rule are counted as they are. See the guide on rules.
+
+    The rest is post-processing. All tables are joined by least squares. In the model the factors z are normal, and the codes of a column
+    are drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, whose variance the
+    noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes two copies whose noise is
+    independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are mixed. Rows are drawn from
+    the mixture, and numbers within their bin by the noisy tree.
 
     *"scores"* takes thresholds of ordinal columns from noisy counts, draws a latent normal number for each cell by them, releases the
     moments of the latent rows (`PrivatePCA`), keeps as many factors as hold 80 % of their noisy variance, and goes back. Corrected:
@@ -199,6 +229,8 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     """
 
     _counts_rows = False  # the tables tell how many there are
+    _block: Block | None = None
+    _counted: Any
 
     @hinted
     def __init__(
@@ -206,7 +238,7 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         schema: Any = None,
         *,
         stratify: Any = None,
-        n_factors: Any = 8,
+        n_factors: Any = "auto",
         strategy: str = "marginals",
         synthesizer: Any = None,
         epsilon: Any = 1.0,
@@ -233,9 +265,15 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
         self.n_jobs = n_jobs
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        if isinstance(X, Rows):  # of a stream, which has read them
+            assert self._block is not None
+            reader = self._block.reader
+            names = ("_container", "n_features_in_", "feature_names_in_")
+            self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
+            return X, {"schema": reader.schema_.coded}
         self._container, rows = start_table(self, X, self._least_rows)
         schema, dtypes = self._container.schema, self._container.dtypes
-        coded, seen = schema.coded, [dtype for kind, dtype in zip(schema.values(), dtypes, strict=True) if kind.coded is not None]
+        coded, seen = schema.coded, [dtype for name, dtype in zip(schema, dtypes, strict=True) if schema.is_coded(name)]
         unknown, unlisted = unknown_of(coded, seen), unlisted_in(coded)
         self._check_purchases(unknown is not None or bool(unlisted), coded, unlisted)
         if unlisted and rows.are_remote:
@@ -263,14 +301,59 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
     def _plan(self, facts: Facts) -> Any:
         schema = facts.schema or _schema_of(facts.box)
         self._check_parameters(schema)
+        if self.strategy == "scores" and (ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole)):
+            raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
         if self.strategy == "marginals":
-            return _latent_marginals.plan(facts, schema, self.stratify, self.n_factors)
-        return _latent_scores.plan(facts, schema, self.synthesizer, self.n_factors)
+            return _latent_marginals.plan(facts, schema, self.stratify, self._n_factors, self._block)
+        return _latent_scores.plan(facts, schema, self.synthesizer, self._n_factors)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
+        if self.schema_.rules and self.strategy == "marginals":
+            # What rules compare is what the caller gets, in the dtypes of the table.
+            dtypes = dict(zip(self.schema_, self._container.dtypes, strict=True))
+            plan = replace(plan, ties=ties_of(self.schema_, self.schema_.rules, dtypes))
         for name, value in _STRATEGIES[self.strategy].fitted_attributes(rows, plan, budget).items():
             setattr(self, name, value)
+        self.__dict__.pop("_block", None)
+
+    @property
+    def _n_factors(self) -> int:
+        return _FACTORS[self.strategy] if self.n_factors == "auto" else self.n_factors
+
+    # What streams ask for: see `JoinsBlocks`.
+
+    @property
+    def _can_join(self) -> bool:
+        return self.strategy == "marginals"
+
+    def _least_rows_of_block(self, facts: Facts) -> int:
+        if not self._can_join:
+            return 0
+        self._block = Block(None, None, chooses=True)
+        return _latent_marginals.least_rows(self._plan(facts), facts.neighboring)
+
+    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "LatentFactorSynthesizer":
+        part = clone(self)
+        codes = past[-1]._counted.codes if past and self._can_join else None
+        part._block = Block(reader, codes, codes is None or not codes.serve(n_samples))
+        return part
+
+    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
+        union: Any = object.__new__(type(self))
+        vars(union).update(vars(blocks[-1]))
+        union._counted = union_of([block._counted for block in blocks], numbers)
+        union.n_samples_ = union._counted.n_samples
+        vars(union).update(_latent_marginals.modelled(union._counted, self._n_factors))
+        return union
+
+    def __getattr__(self, name: str) -> Any:
+        # A block of a stream is counted, and gets a model of its own only if somebody asks for it: a sample of the stream is drawn from
+        # one model of all its blocks.
+        if name in ("factors_", "_model") and "_counted" in vars(self):
+            self.__dict__.update(_latent_marginals.modelled(self._counted, self._n_factors))
+            return vars(self)[name]
+        return super().__getattr__(name)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the 1-Wasserstein distance (chebyshev) between encoded rows of `X` and of a sample of its size.
@@ -309,8 +392,8 @@ class LatentFactorSynthesizer(PrivateSynthesizer):
 
     def _check_parameters(self, schema: Schema) -> None:
         check_choice("strategy", self.strategy, _STRATEGIES)
-        if not is_whole(self.n_factors, 1, _MOST_FACTORS):
-            raise ValueError(f"n_factors must be an integer from 1 to {_MOST_FACTORS}, got {shown(self.n_factors)}; 8 is the default.")
+        if not (is_whole(self.n_factors, 1, _MOST_FACTORS) or (isinstance(self.n_factors, str) and self.n_factors == "auto")):
+            raise ValueError(f"n_factors must be 'auto' or an integer from 1 to {_MOST_FACTORS}, got {shown(self.n_factors)}; use 'auto'.")
         if self.synthesizer is not None:
             check_choice("synthesizer", self.synthesizer, ("pmm", "psmm"))
             if self.strategy != "scores":

@@ -2,38 +2,71 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Grid, Nominal, Rows, Schema, grids_of
+from skdpsynth.domain import Continuous, Grid, Nominal, Rows, Schema, Tie, cuts_of, grids_of, listed, ties_of
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.models import (
+    MOST_TUPLES,
+    Codes,
+    Counted,
+    Estimates,
     LevelGroups,
     Link,
-    MarginalModel,
+    NoisyInteractions,
     NoisyTables,
+    Pool,
+    bins_of,
     blocks_of,
+    cuts_in_cells,
     merged_groups,
     most_counts_of_pairs,
+    most_tuples,
     pairs_within,
-    totals_of,
+    tied_columns,
 )
 from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
+from skdpsynth.synthesis._latent_pairs import Pairs
 
 # Of the budget, in proportion for the steps that there are. Up to _ONE_BLOCK columns, others do about as well.
-_SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.1, "counts of pairs": 0.8}
+_SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
 _SHARES_OF_BLOCKS = {
     **{"counts of cells": 0.2, "counts of levels": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3},
 }
+_OF_CODES = 2  # times the share of what chooses codes, in a block of a stream: later rows are counted in them, too
 _ONE_BLOCK = 40  # columns up to which every pair is counted
-_BINS = 16  # of a continuous column
+_PARTS_OF_COLUMNS = (0.25, 0.3, 0.4, 0.5, 0.6)  # of what columns and pairs have together, where more than usual is better
+_BINS, _MOST_BINS = 16, 24  # of a continuous column
+_CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins
+_USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
 MOST_CODES = 64  # of a nominal column: more levels are merged
+_SURE = 10  # times the noise of a count: so many rows are more than noise
 _MOST_COUNTS = 1 << 25  # of pairs of codes, in all classes: a model of so many takes about a minute
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """How a block of a stream is counted; the model is that of all blocks.
+
+    Attributes
+    ----------
+    reader : unfitted synthesizer or None
+        Who has read the rows of a mixed table.
+    codes : Codes or None
+        What earlier blocks released of codes.
+    chooses : bool
+        Whether codes are chosen anew, of these counts and the earlier ones; else they stay, and what chooses them is not bought.
+    """
+
+    reader: Any
+    codes: Codes | None
+    chooses: bool
 
 
 @dataclass(frozen=True)
@@ -49,6 +82,10 @@ class MarginalsPlan(Plan):
         Where it is public.
     shares : dict of str to PrivacyLoss
         Of each step, in their order, by the name of its release.
+    ties : tuple of Tie
+        What rules of the schema say of several columns together.
+    block : Block or None
+        Where the rows are a block of a stream.
     """
 
     schema: Schema | None = None
@@ -56,6 +93,8 @@ class MarginalsPlan(Plan):
     n_factors: int = 1
     n_samples: int | None = None
     shares: Mapping[str, PrivacyLoss] | None = None
+    ties: tuple[Tie, ...] = ()
+    block: "Block | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,36 +105,36 @@ class _Coded:
     sizes: list[int]
 
 
-def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int) -> MarginalsPlan:
+def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: Block | None = None) -> MarginalsPlan:
     """Share the budget among the steps that this schema needs; refuse what would take too long."""
     _check_size(schema, stratum)
+    ties = ties_of(schema.whole, schema.rules)
+    _check_ties(schema, ties)
     n_columns = len(schema) - (stratum is not None)
     has_blocks = n_columns > _ONE_BLOCK
+    chooses = block is None or block.chooses
     has_step = {
-        "counts of cells": any(isinstance(kind, Continuous) for kind in schema.values()),
-        "counts of levels": bool(_of_many_levels(schema)),
+        "counts of cells": chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
+        "counts of levels": chooses and bool(_of_many_levels(schema)),
         "counts of columns": True,
-        "counts of pairs, merged": has_blocks,
+        "counts of pairs, merged": chooses and has_blocks,
         "counts of pairs": n_columns > 1,
     }
     weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _SHARES).items() if has_step[name]}
-    options = [
-        MarginalsPlan(
-            budget.rho is not None,
-            schema,
-            stratum,
-            n_factors,
-            facts.n_samples,
-            dict(zip(weights, budget.split(list(weights.values())), strict=True)),
-            rho=None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp",
-        )
-        for budget in _budgets(facts)
-    ]
-    made = min(options, key=lambda option: sum(map(math.log, _deviations(option, facts.neighboring)))) if len(options) > 1 else options[0]
+    if block is not None:
+        weights |= {name: _OF_CODES * weights[name] for name in ("counts of cells", "counts of levels") if name in weights}
+    options = []
+    for budget in _budgets(facts):
+        shares = dict(zip(weights, budget.split(list(weights.values())), strict=True))
+        rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
+        options.append(MarginalsPlan(rho is not None, schema, stratum, n_factors, facts.n_samples, shares, ties, block, rho=rho))
+    made = min(options, key=lambda option: _error(option, facts.neighboring)) if len(options) > 1 else options[0]
+    if "counts of pairs" in weights and not has_blocks:
+        made = _with_better_shares(made, facts.neighboring)
     if facts.n_samples is not None and (message := _noise_is_all(made, facts.neighboring, facts.n_samples)):
         facts.warn(message)
     if not facts.delta and facts.epsilon != math.inf:
-        with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors)
+        with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, block)
         facts.warn_if_delta_helps(*(_widest_deviation(each, facts.neighboring) for each in (made, with_delta)))
     return made
 
@@ -107,57 +146,110 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     grids, names = grids_of(schema), [name for name in schema if name != stratum]
     places = {name: place for place, name in enumerate(schema)}
     located = rows.map(CellsOf({places[name]: grid for name, grid in grids.items()})).kept() if grids else rows
-    links, noisy_cells = _links(located, places, grids, plan, budget)
-    groups, noisy_levels = _level_groups(located, places, schema, plan, budget)
-    links |= groups
-    coded = _coded(located, places, schema, stratum, links)
+    known = None if plan.block is None else plan.block.codes
+    chooses = plan.block is None or plan.block.chooses
+    codes = _links_of(located, places, grids, plan, budget) if known is None or chooses else known
+    coded = _coded(located, places, schema, stratum, codes.links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
-    blocks = _blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget)
+    blocks = codes.blocks or tuple(_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
     pairs = pairs_within(blocks)
-    two_way = _tables(coded, pairs, "counts of pairs", plan, budget) if pairs else NoisyTables({}, one_way.variance)
-
-    totals = totals_of([one_way, two_way], plan.n_samples)
+    of_pairs = _pairs(coded, pairs, one_way, plan, budget)
+    estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
+    totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None and (message := _noise_is_all(plan, budget.relation, totals.sum())):
         budget.warn(message)
-    model = MarginalModel.of(schema, stratum, links, blocks, one_way, two_way, totals, plan.n_factors)
+    codes = replace(codes, blocks=blocks, n_rows=n_samples) if chooses else codes.after(n_samples)
+    counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples)
     return {
-        "marginals_": _by_columns({**one_way.tables, **two_way.tables}, names, stratum),
-        "cells_": noisy_cells | noisy_levels,
-        "bins_": model.bins(),
-        "factors_": model.factors,
+        **_released([one_way, of_pairs], estimates, names, stratum),
+        "cells_": codes.cells,
+        "bins_": bins_of(schema, codes.links),
         "n_samples_": n_samples,
-        "_size_error": 0.0 if plan.n_samples is not None else _deviation_of_total([one_way, two_way]),
-        "_model": model,
+        "_size_error": math.sqrt(estimates.variance_of_total),
+        **(modelled(counted, plan.n_factors) if plan.block is None else {"_counted": counted}),
     }
 
 
+def modelled(counted: Counted, n_factors: int) -> dict[str, Any]:
+    """Return the fitted attributes that a model of what was counted makes."""
+    model = counted.model(n_factors)
+    return {"factors_": model.factors, "_model": model}
+
+
+def least_rows(plan: MarginalsPlan, relation: str) -> int:
+    """Return how many rows the first block of a stream shall have: a public number."""
+    return math.ceil(_SURE * _widest_deviation(plan, relation))
+
+
+def _links_of(located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget) -> Codes:
+    """Release what chooses the codes of columns."""
+    assert plan.schema is not None
+    known = {} if plan.block is None or plan.block.codes is None else plan.block.codes.pools
+    links, cells, pools = _links(located, places, grids, plan, budget, known)
+    groups, levels, pools_of_levels = _level_groups(located, places, plan.schema, plan, budget, known)
+    tied, chosen = tied_columns(plan.ties, plan.schema, links | groups)
+    return Codes(chosen, cells | levels, pools | pools_of_levels, (), 0, tied=tuple(tied))
+
+
 def _budgets(facts: Facts) -> list[PrivacyLoss]:
-    """All of the budget, as what the noise of every step may cost: rho of either kind if there is a delta, else epsilon."""
+    """All of the budget, as what the noise of every step may cost: rho of either kind if there is a delta, or epsilon."""
     if not facts.delta or facts.share.is_infinite:
         return [facts.share.pure]
+    pure = [] if facts.rho or facts.unlisted else [facts.share.pure]  # the levels that are still to be bought take delta
     try:
-        return [loss for loss in losses_of_kind("gaussian", facts.share) if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
+        of_kinds = losses_of_kind("gaussian", facts.share)
     except (ArithmeticError, ValueError):
         raise ValueError(
             f"epsilon is too large to go with delta={float(facts.delta):g}, got {shown(facts.epsilon)}; use delta=0."
         ) from None
+    return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
+
+
+_Chosen = tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray], dict[Hashable, Pool]]
 
 
 def _links(
-    located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
-) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray]]:
-    """Release the trees of all continuous columns at once; return (links, counts by column)."""
+    located: Rows,
+    places: Mapping[Hashable, int],
+    grids: Mapping[Hashable, Grid],
+    plan: MarginalsPlan,
+    budget: Budget,
+    known: Mapping[Hashable, Pool],
+) -> _Chosen:
+    """Release the trees of all continuous columns at once; return (links, counts by column, those counts with the ones known before)."""
     if not grids or plan.shares is None:
-        return {}, {}
+        return {}, {}, {}
     trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids]))
     query = trees.query(budget.relation)
     noise = mechanism(query.change, plan.shares["counts of cells"], n_values=len(query.values))
     noisy = budget.answer(query, noise, "counts of cells")
+    pools = {
+        name: Pool(counts, noise.variance, _rows_in(next(iter(levels.values())))).joined(known.get(name))
+        for name, counts, levels in zip(grids, trees.columns(noisy), trees.levels(noisy), strict=True)
+    }
     links: dict[Hashable, Link | LevelGroups] = {}
-    for (name, grid), levels in zip(grids.items(), trees.levels(noisy), strict=True):
-        links[name] = Link.of([levels.get(j) for j in range(1, grid.depth + 1)], noise.variance, grid.n_cells, _BINS)
-    return links, dict(zip(grids, trees.columns(noisy), strict=True))
+    assert plan.schema is not None
+    cuts, joined = cuts_in_cells(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
+    n_bins = _wanted_bins(plan, budget.relation, float(np.mean([pool.n_rows for pool in pools.values()])))
+    for (name, grid), levels in zip(grids.items(), joined, strict=True):
+        tree = [levels.get(j) for j in range(1, grid.depth + 1)]
+        links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
+    return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
+
+
+def _wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
+    """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small."""
+    assert plan.shares is not None
+    if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+        return _BINS
+    noise = _planned_pairs(plan, plan.shares, _sizes(plan), relation)[0].deviation
+    return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS)) if noise else _MOST_BINS
+
+
+def _rows_in(counts: np.ndarray) -> float:
+    """How many rows noisy counts hold: at least 1."""
+    return max(1.0, float(counts.sum()))
 
 
 def _of_many_levels(schema: Schema) -> list[Hashable]:
@@ -166,22 +258,23 @@ def _of_many_levels(schema: Schema) -> list[Hashable]:
 
 
 def _level_groups(
-    rows: Rows, places: Mapping[Hashable, int], schema: Schema, plan: MarginalsPlan, budget: Budget
-) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray]]:
-    """Release the counts of all levels of the columns of very many, a table each; return (their codes, counts by column)."""
+    rows: Rows, places: Mapping[Hashable, int], schema: Schema, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]
+) -> _Chosen:
+    """Release the counts of all levels of the columns of very many, a table each; return what `_links` does."""
     names = _of_many_levels(schema)
     if not names or plan.shares is None:
-        return {}, {}
+        return {}, {}, {}
     sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
     exact = total(rows, Marginals.over(sizes, [(places[name],) for name in names]))
     query = exact.query(budget.relation)
     noise = mechanism(query.change, plan.shares["counts of levels"], n_values=len(query.values))
     noisy = dict(zip(names, exact.tables(budget.answer(query, noise, "counts of levels")), strict=True))
+    pools = {name: Pool(counts, noise.variance, _rows_in(counts)).joined(known.get(name)) for name, counts in noisy.items()}
     groups: dict[Hashable, Link | LevelGroups] = {
-        name: LevelGroups.of(counts[: len(schema[name].levels)], noise.deviation, schema[name].group_numbers, MOST_CODES)
-        for name, counts in noisy.items()
+        name: LevelGroups.of(pool.counts[: len(schema[name].levels)], math.sqrt(pool.variance), schema[name].group_numbers, MOST_CODES)
+        for name, pool in pools.items()
     }
-    return groups, noisy
+    return groups, noisy, pools
 
 
 def _tables(coded: _Coded, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
@@ -194,7 +287,9 @@ def _tables(coded: _Coded, places: Sequence[tuple[int, ...]], name: str, plan: M
     return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), noise.variance)
 
 
-def _blocks(coded: _Coded, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget) -> list[tuple[int, ...]]:
+def _blocks(
+    coded: _Coded, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget, names: Sequence[Hashable]
+) -> list[tuple[int, ...]]:
     """Return the blocks of columns: all in one, or of many columns by noisy tables of all pairs with merged codes."""
     n_columns = len(is_nominal)
     if n_columns <= _ONE_BLOCK:
@@ -203,7 +298,8 @@ def _blocks(coded: _Coded, one_way: NoisyTables, is_nominal: Sequence[bool], pla
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
     merged = _Coded(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
     tables = _tables(merged, list(combinations(range(n_columns), 2)), "counts of pairs, merged", plan, budget)
-    return blocks_of(one_way, tables, groups)
+    tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
+    return blocks_of(one_way, tables, groups, tied)
 
 
 def _coded(
@@ -216,19 +312,101 @@ def _coded(
     return _Coded(located.map(coding).kept(), [*sizes, 1 if stratum is None else schema[stratum].n_codes])
 
 
-def _deviation_of_total(steps: Sequence[NoisyTables]) -> float:
-    """Standard deviation of the number of rows that is joined of the totals of all tables by inverse variance."""
-    precision = sum(1 / (table.size * step.variance) for step in steps if step.variance for table in step.tables.values())
-    return 1 / math.sqrt(precision) if precision else 0.0
+def _pairs(
+    coded: _Coded, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget
+) -> NoisyTables | NoisyInteractions:
+    """Release the pairs of columns, as tables or as interactions."""
+    assert plan.shares is not None
+    if not pairs:
+        return NoisyTables({}, one_way.variance)
+    share = plan.shares["counts of pairs"]
+    chosen = Pairs.chosen(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
+    return chosen.ask(coded.rows, budget, "counts of pairs" if chosen.over is None else "interactions of pairs")
 
 
-def _by_columns(
-    tables: Mapping[tuple[int, ...], np.ndarray], names: Sequence[Hashable], stratum: Hashable
-) -> dict[tuple[Hashable, ...], np.ndarray]:
-    """Return tables by the names of their columns, led by the stratum."""
-    if stratum is None:
-        return {tuple(names[i] for i in place): table[0] for place, table in tables.items()}
-    return {(stratum, *(names[i] for i in place)): table for place, table in tables.items()}
+def _released(
+    released: Sequence[NoisyTables | NoisyInteractions], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
+) -> dict[str, object]:
+    """Return the attributes that show the tables of columns and of pairs."""
+    counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
+    tables = {place: counts[place] if place in counts else np.rint(table).astype(np.int64) for place, table in estimates.tables.items()}
+    interactions: dict[tuple[int, ...], np.ndarray] = {}
+    scales: dict[tuple[int, ...], int] = {}
+    for each in released:
+        if isinstance(each, NoisyInteractions):
+            interactions |= each.tables
+            scales |= each.scales
+    return {
+        "marginals_": _by_columns(tables, names, stratum),
+        "interactions_": _by_columns(interactions, names, stratum),
+        "interaction_scales_": _by_columns(scales, names, stratum),
+        "marginals_consistent_": _by_columns(estimates.tables, names, stratum),
+        "marginals_errors_": _by_columns({place: math.sqrt(of_cell) for place, of_cell in estimates.variances.items()}, names, stratum),
+    }
+
+
+def _by_columns(tables: Mapping[tuple[int, ...], Any], names: Sequence[Hashable], stratum: Hashable) -> dict[tuple[Hashable, ...], Any]:
+    """Return tables, or numbers of them, by the names of their columns, led by the stratum."""
+    lead = () if stratum is None else (stratum,)
+    return {
+        (*lead, *(names[i] for i in place)): table[0] if stratum is None and isinstance(table, np.ndarray) else table
+        for place, table in tables.items()
+    }
+
+
+def _error(plan: MarginalsPlan, relation: str) -> float:
+    """How large the noise of a plan is, to compare kinds of noise: the product of the errors of cells and of the last tables.
+
+    It depends on how many columns there are, but not on their levels, bounds or bins, which may have been bought: which kind of noise all
+    of a budget is spent on must not follow from what came out of a part of it.
+    """
+    assert plan.schema is not None
+    assert plan.shares is not None
+    n_columns = len(plan.schema) - (plan.stratum is not None)
+    n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
+    trees = Trees.change(relation, [_USUAL_DEPTH] * n_trees)
+    of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
+    if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+        return of_cells * math.prod(_deviations(plan, relation))
+    chosen, of_columns = _planned_pairs(plan, plan.shares, [_USUAL_SIZE] * n_columns, relation)
+    return of_cells * chosen.error(of_columns)
+
+
+def _planned_pairs(plan: MarginalsPlan, shares: Mapping[str, PrivacyLoss], sizes: Sequence[int], relation: str) -> tuple[Pairs, float]:
+    """Return how all pairs of columns of these sizes would be released, and the variance of the noise on the columns."""
+    assert plan.schema is not None
+    n_classes = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
+    of_columns = mechanism(Marginals.change(relation, len(sizes)), shares["counts of columns"]).variance
+    pairs = list(combinations(range(len(sizes)), 2))
+    return Pairs.chosen([*sizes, n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
+
+
+def _sizes(plan: MarginalsPlan) -> list[int]:
+    """Return how many codes the columns that have tables will have, roughly."""
+    assert plan.schema is not None
+    kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
+    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MOST_CODES) for kind in kinds]
+
+
+def _with_better_shares(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
+    """Give the columns more of what columns and pairs have together, where that makes the counts of pairs more exact.
+
+    Interactions say nothing of the margins, so where columns have few levels, such as two, it is the columns that pairs lack.
+    """
+    assert plan.shares is not None
+    first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
+    if first.rho is None:
+        return plan
+    sizes, options = _sizes(plan), [dict(plan.shares)]
+    for part in _PARTS_OF_COLUMNS:
+        of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
+        options.append({**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs})
+
+    def error(shares: Mapping[str, PrivacyLoss]) -> float:
+        chosen, of_columns = _planned_pairs(plan, shares, sizes, relation)
+        return chosen.error(of_columns)
+
+    return replace(plan, shares=min(options, key=error))
 
 
 def _widest_deviation(plan: MarginalsPlan, relation: str) -> float:
@@ -240,10 +418,11 @@ def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
     """Deviations of the noise on the steps whose number of tables is public."""
     assert plan.schema is not None
     assert plan.shares is not None
-    n_columns = len(plan.schema) - (plan.stratum is not None)
-    n_pairs = math.comb(n_columns, 2)
-    has_blocks = "counts of pairs, merged" in plan.shares
-    n_tables = {"counts of columns": n_columns, "counts of pairs, merged" if has_blocks else "counts of pairs": n_pairs}
+    sizes = _sizes(plan)
+    if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
+        pairs, of_columns = _planned_pairs(plan, plan.shares, sizes, relation)
+        return [math.sqrt(of_columns), pairs.deviation]
+    n_tables = {"counts of columns": len(sizes), "counts of pairs, merged": math.comb(len(sizes), 2)}
     changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
     return [mechanism(change, plan.shares[name]).deviation for name, change in changes.items()]
 
@@ -256,7 +435,7 @@ def _noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     n_tables = {"counts of columns": n_columns, "counts of pairs, merged": math.comb(n_columns, 2)}
     changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
     deviation = max(mechanism(change, plan.shares[name]).deviation for name, change in changes.items())
-    if deviation <= n / 10:
+    if deviation <= n / _SURE:
         return None
     return (
         f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
@@ -267,8 +446,27 @@ def _noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
 def _most_codes(kind: Any) -> int:
     """The most codes that a column may have in tables of pairs."""
     if isinstance(kind, Continuous):
-        return 2 * _BINS + kind.nullable
+        return 2 * _MOST_BINS + kind.nullable
     return min(kind.n_codes, MOST_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
+
+
+def _check_ties(schema: Schema, ties: Sequence[Tie]) -> None:
+    """Refuse rules of which the model would have too many tuples, or none that it could tell, by public facts."""
+    many = _of_many_levels(schema)
+    cuts = cuts_of(schema.whole, schema.rules)
+    for tie in ties:
+        told = {name for conditions in tie.impossible for name, each in conditions.items() if each.levels}
+        told |= {name for columns, _ in tie.tables for name in columns}
+        for name in (each for each in many if each in told):
+            raise ValueError(
+                f"rules must name levels of columns of at most {MOST_CODES}, but {listed([name])} has {len(schema[name].levels)} that are "
+                "merged; leave the rule out, or merge levels."
+            )
+        if (n_tuples := most_tuples(tie, schema, cuts)) > MOST_TUPLES:
+            raise ValueError(
+                f"rules must tie columns that have at most {MOST_TUPLES} combinations of levels and ranges, but {listed(tie.columns)} may "
+                f"have {n_tuples}; merge levels, or leave a rule out."
+            )
 
 
 def _check_size(schema: Schema, stratum: Hashable) -> None:

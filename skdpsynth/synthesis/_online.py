@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._checks import warn
 from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
-from skdpsynth.domain import Counting, Rows, check_length, continue_numbers, with_units
+from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, texts_of, with_units
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, check_ignored
 from skdpsynth.persistence import savable
@@ -20,6 +21,7 @@ from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 from skdpsynth.synthesis._online_blocks import Blocks
+from skdpsynth.synthesis._online_rows import Columns, Points
 from skdpsynth.synthesis._online_settings import (
     check_horizon,
     check_parameters,
@@ -27,7 +29,10 @@ from skdpsynth.synthesis._online_settings import (
     checked_settings,
     checked_since,
     counts_ticks,
+    least_rows_of,
     present_settings,
+    reader_of,
+    start_reading,
     units_of,
 )
 from skdpsynth.synthesis._online_tree import GrowingTree, depth_of
@@ -40,8 +45,9 @@ _LONG = 100_000  # rows of a stream that is long enough
 class _Stream(Plan):
     """How the stream starts."""
 
-    box: Any = None
     inner: Any = None  # the unfitted synthesizer of a block
+    kept: Any = None  # how rows wait
+    least: int = 0  # rows of a block
 
 
 @savable
@@ -62,11 +68,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         a private counter in every cell.
     synthesizer : unfitted synthesizer, default=None
         What runs on a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``, ``bounds``,
-        ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`. It gets rows of numbers: encode mixed
-        ones with `skdpsynth.domain.MixedTypeEncoder` first.
-    growth : float or "auto", default=1.25
+        ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`. It gets rows of numbers. For mixed
+        tables give ``LatentFactorSynthesizer(schema)``: then frames, or arrays of objects, are read by its schema, and `bounds` are not
+        used. All bounds and levels must be public, because they must stand before the first row comes.
+    growth : float or "auto", default=None
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
-        waits in the open block. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
+        waits in the open block. None: 1.25; and 2 where the blocks have one model (`LatentFactorSynthesizer`), whose noise is least if
+        they are few and large. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
         Where the number of rows is private: how far the number of ticks grows.
     window : int, default=None
         Synthesize the last `window` rows only (where their number is private: ticks). None: all.
@@ -100,10 +108,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
         Rows so far: public; under "add_or_remove_one" an estimate from noisy counts (at least 1).
     blocks_ : tuple of (start, stop, fitted synthesizer)
         The blocks that were released and are kept, by time: a sample draws from them. Only of strategy "blocks".
-    n_ticks_seen_ : int
-        Ticks so far: public. Only under "add_or_remove_one".
+    n_samples_waiting_ : int
+        Rows in the open block, of which nothing is released yet: public. Only under "replace_one".
+    n_ticks_seen_, n_ticks_waiting_ : int
+        Ticks so far, and those of the open block: public. Only under "add_or_remove_one", where how many rows wait is private.
     n_samples_ : int
         Rows that a sample stands for: all so far, or those of the window; also an estimate where they are private.
+    schema_ : Schema
+        In the order of the columns. Only of mixed tables.
     accountant_ : PrivacyAccountant
         What was spent: blocks (or levels of time) are a group, which costs what one of them does.
     n_features_in_ : int
@@ -120,8 +132,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
     Warns
     -----
     SmallSampleWarning
-        If there are more features than cells can ever be cut along, so that some come out uniform, or if a block is left out because
-        its release was interrupted after it was charged.
+        If there are more features than cells can ever be cut along, so that some come out uniform, if the first block waits for more
+        rows than came at first, or if a block is left out because its release was interrupted after it was charged.
     BudgetWarning
         If epsilon is above 20, or delta above one over the number of rows that came first.
 
@@ -138,6 +150,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
     released; so the stream costs what one block does (parallel composition), also if later rows depend on earlier samples. "paper":
     a row is counted by the counters of one level of time, in one cell of each depth; replacing it changes two cells a depth, and
     the budgets of all depths sum to epsilon. `sample` is free. `score` is not private.
+
+    *Joined blocks.* Blocks of `LatentFactorSynthesizer` are counted, and a sample is drawn from one model of all their noisy tables: that
+    costs no privacy. The noise of a block is the same however few rows it has, so the first one has at least ten times as many rows as the
+    noise of a count is large, and each later one as many as came before it and an eighth more. Blocks are counted in the bins and groups
+    of levels that those before released, until twice as many rows have come as chose them; then a block chooses others, by its own counts
+    and the earlier ones, and older tables are translated. The tables of blocks are added up; but each is drawn to the mean of all as far
+    as its distance from it looks like noise, so that where the stream changes, blocks keep what is their own. A model is fitted at the
+    first sample after a block, and when some more rows wait: within seconds, while the stream is locked.
 
     *Units.* With `unit` the rows of one unit are replaced by as many others, wherever in the stream they came, and the first
     `max_rows_per_unit` of each count. With j_b of k rows in block b, whose noise is for k rows, the block loses ``epsilon j_b / k`` on
@@ -177,7 +197,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     a tick. The default has fewer, larger blocks: smaller error while the stream is stationary, but a lag of up to a fifth of it for ever.
     In a sample the last block stands in for the rows that wait.
 
-    Before the first block is full, samples are uniform in the bounds.
+    Before the first block is full, samples are uniform in the bounds, and over the levels.
 
     References
     ----------
@@ -200,6 +220,19 @@ class OnlineSynthesizer(PrivateSynthesizer):
     ...     hourly = hourly.partial_fit(rows)
     >>> hourly.n_ticks_seen_
     3
+
+    A mixed stream:
+
+    >>> import pandas as pd
+    >>> from skdpsynth import LatentFactorSynthesizer
+    >>> rng = np.random.default_rng(0)
+    >>> visits = pd.DataFrame({"age": rng.integers(18, 99, 4000), "ward": rng.choice(["A", "B"], 4000)})
+    >>> schema = {"age": (18, 99), "ward": ["A", "B"]}
+    >>> mixed = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(schema), delta=1e-6)
+    >>> for day in range(4):
+    ...     mixed = mixed.partial_fit(visits[1000 * day : 1000 * (day + 1)])
+    >>> mixed.sample(3).dtypes.equals(visits.dtypes)
+    True
     """
 
     _keeps_budget_open = True
@@ -212,6 +245,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
     _time: int  # rows, or ticks, that were taken in
     # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.
     _units: tuple[dict, dict] | None = None
+    _reader: Any = None  # of mixed tables: knows columns, dtypes and schema of the first rows
+    _may_be_empty = False  # whether the first rows may be none
 
     @hinted
     def __init__(
@@ -219,7 +254,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         strategy: str = "blocks",
         *,
         synthesizer: Any = None,
-        growth: Any = 1.25,
+        growth: Any = None,
         window: Any = None,
         counter: str = "kary",
         horizon: Any = None,
@@ -251,13 +286,16 @@ class OnlineSynthesizer(PrivateSynthesizer):
         given = self.synthesizer is not None
         # The stream may grow, so it is warned of what a long one would not help.
         part = facts.part(delta=facts.delta if given else 0, n_samples=max(facts.n_samples or 1, _LONG))
-        inner = None
+        inner, least = None, 0
         if self.strategy == "paper":
             warn_if_small(part, depth_of(part.size))
         else:
             inner = checked_inner(self, part)
+            least = least_rows_of(inner, part)
         facts.told.extend(part.told)
-        return _Stream(given, facts.box, inner)
+        if (facts.n_samples or least) < least:
+            facts.warn(f"samples are uniform until {least} rows have come, because the noise of fewer would be all that they show.")
+        return _Stream(given, inner, Points.of(facts.box, self._container) if self._reader is None else Columns(self._reader), least)
 
     def _release(self, rows: Rows, plan: _Stream, budget: Budget) -> None:
         self._rng, self._charged_to, self._was_saved = budget.rng, self.accountant, False
@@ -265,12 +303,31 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self._said = ""  # the last warning
         epsilon, delta = budget.accountant.epsilon, budget.accountant.delta
         if self.strategy == "blocks":
-            stream: Any = Blocks(plan.box, self._container, plan.inner, epsilon, delta, budget.rows_per_unit, counts_ticks(self))
+            stream: Any = Blocks(plan.kept, plan.inner, epsilon, delta, budget.rows_per_unit, counts_ticks(self), plan.least)
         else:
-            stream = GrowingTree(plan.box, epsilon, self.counter, counts_ticks(self))
+            stream = GrowingTree(plan.kept.public_box, epsilon, self.counter, counts_ticks(self))
         self.__dict__.update(_stream=stream, _settings=present_settings(self), _time=0)
         for chunk in [rows.collected()] if counts_ticks(self) else rows.chunks():
             self._follow(self._stream.extended(chunk, self, budget), self._settings)
+        if not self._stream.n_seen:
+            self._follow(self._stream, self._settings)  # no rows came yet
+
+    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        self._reader = reader_of(self)
+        if self._reader is None:
+            return super()._read(X)
+        self._container, rows = start_reading(self._reader, X, self._least_rows)
+        names = ("schema_", "n_features_in_", "feature_names_in_")
+        self.__dict__.update({name: vars(self._reader)[name] for name in names if name in vars(self._reader)})
+        return rows, {"schema": self.schema_.coded}
+
+    def _next_rows(self, X: Any) -> Rows:
+        """Open a table whose columns must be those of the first rows; it may have no rows."""
+        return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0)
+
+    @property
+    def _least_rows(self) -> int:
+        return 0 if self._may_be_empty else super()._least_rows
 
     def _opened_rows(self, X: Any, unit: Any) -> tuple[Rows, Facts]:
         self._units = None
@@ -296,7 +353,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
         Parameters
         ----------
         X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
-            Finite numbers; values outside `bounds` are clipped. A tick may have no rows: an array of shape (0, n_features), or a frame.
+            Finite numbers; values outside `bounds` are clipped. Of mixed tables whatever the schema says. There may be no rows, also at
+            first: an array of shape (0, n_features), or a frame.
         y : None
             Ignored.
         unit : str, int or array-like of shape (n_samples,), default=None
@@ -314,11 +372,15 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _take(self, X: Any, unit: Any) -> Any:
         """Take in rows, with the lock held."""
         if not hasattr(self, "_stream"):
-            return self.fit(X, unit=unit)
+            self._may_be_empty = True
+            try:
+                return self.fit(X, unit=unit)
+            finally:
+                del self._may_be_empty
         settings = checked_settings(self)
         if unit is not None or self._units is not None:
             return self._take_of_units(X, unit, settings)
-        rows = continue_numbers(self, X, self._least_rows)
+        rows = self._next_rows(X)
         if counts_ticks(self):
             check_horizon(self, self._time, 1)
             return self._extend(rows.collected(), settings)
@@ -334,8 +396,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
-        X, labels = with_units(X, unit, self._rows_per_unit)
-        rows = continue_numbers(self, X, self._least_rows)
+        X, labels = with_units(X, unit, self._rows_per_unit, self._texts)
+        rows = self._next_rows(X)
         _check_held(rows)
         check_length(labels or [], rows.n_samples)
         before, latest = self._units
@@ -363,7 +425,9 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _follow(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
         """Make this the state of the stream: all at once and last, so that an interrupt leaves it as it was, or as it is now."""
         time, n_seen = stream.n_seen, stream.n_all
-        ticks = {"n_ticks_seen_": time} if stream.in_ticks else {}
+        n_open = stream.n_seen - getattr(stream, "begun", stream.n_seen)
+        # Where the number of rows is private, so is how many of them wait.
+        ticks = {"n_ticks_seen_": time, "n_ticks_waiting_": n_open} if stream.in_ticks else {"n_samples_waiting_": n_open}
         n_samples, error = stream.n_rows(time - min(time, self.window or time))
         sizes = {"n_samples_seen_": n_seen, "n_samples_": n_samples, "_size_error": error, **ticks}
         units = self._units if units is None else units
@@ -475,6 +539,25 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 lambda n, rng: self._locked(stream.sample, n, first, rng),
                 lambda n, rng: self._locked(stream.sample_blocks, n, first, rng),
             )
+
+    def _public_schema(self) -> Schema | None:
+        return super()._public_schema() if self._reader is None else self.schema_
+
+    def _points(self, X: Any) -> Rows:
+        return super()._points(X) if self._reader is None else continue_table(self._reader, X).map(partial(encode, schema=self.schema_))
+
+    def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        rows = self._sample_rows(n_samples, rng)
+        return rows if self._reader is None else encode(list(rows), self.schema_)
+
+    @property
+    def _has_schema(self) -> bool:
+        return self._reader is not None
+
+    @property
+    def _texts(self) -> list[Any]:
+        schema = getattr(self.synthesizer, "schema", None)
+        return [] if schema is None else texts_of(Schema.of(schema))
 
     def _locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
         with lock_of(self):

@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth.domain import Box, joined
+from skdpsynth.domain import joined, length_of, part_of, regrouped
 from skdpsynth.fitting import Budget, Facts, fit_part, seed_from
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis._drawing import BATCH, batches_of
+from skdpsynth.synthesis._online_rows import rows_of
 
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
 _BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
-_CAPACITY = 1024  # rows that the open block has room for at first
+_GROWTH = 1.25
+_GROWTH_OF_JOINED = 2.125  # the noise of a block is the same however few rows it has: the model of all needs large ones
+_PARTS = 4  # of a block, by which it weighs in a model of all
+_UNIONS = 2  # models of all blocks that are kept
 _GROUP = "blocks"
 _NAMED = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 
@@ -36,9 +40,8 @@ class Blocks:
 
     Attributes
     ----------
-    box : Box
-    container : Container
-        Of the first rows.
+    kept : Points or Columns
+        How rows wait.
     inner : unfitted synthesizer
     epsilon, delta : Fraction
         Of each block.
@@ -46,6 +49,8 @@ class Blocks:
         The most rows of one unit in the whole stream.
     in_ticks : bool
         Whether time is counted in ticks, and the number of rows is private.
+    least : int
+        Rows of a block at least, where their number is public.
     blocks : tuple of (start, stop, fitted synthesizer)
         By time; older ones may be gone.
     rates : tuple of float
@@ -60,17 +65,19 @@ class Blocks:
         Rows in the open block: private where time is counted in ticks.
     charged : list of (start, stop)
         Times that were charged, whether or not their block was fitted then; but for those that the window left behind.
-    _buffer : ndarray of shape (capacity, n_features), unsigned
-        The open rows on the public grid: as secret as the data.
+    unions : dict
+        Models of all blocks together, by their times: made when a sample needs them, and never saved.
+    _buffer : list of ndarray
+        The open rows: as secret as the data.
     """
 
-    box: Any
-    container: Any
+    kept: Any
     inner: Any
     epsilon: Any
     delta: Any
     rows_per_unit: int = 1
     in_ticks: bool = False
+    least: int = 0
     blocks: tuple = ()
     rates: tuple = ()
     left: float = 0.0
@@ -79,28 +86,30 @@ class Blocks:
     begun: int = 0
     n_open: int = 0
     charged: list = field(default_factory=list)
+    unions: dict = field(default_factory=dict)
     _buffer: Any = None
 
     group = _GROUP
 
     def __repr__(self) -> str:
         times = f"n_seen={self.n_seen}, n_open={self.n_seen - self.begun}"  # of ticks no rows
-        return f"Blocks(n_features={self.box.n_features}, n_blocks={len(self.blocks)}, {times})"
+        return f"Blocks(n_features={self.kept.n_features}, n_blocks={len(self.blocks)}, {times})"
+
+    @property
+    def are_joined(self) -> bool:
+        """Whether one model is made of all blocks; else a sample is mixed of theirs."""
+        return bool(getattr(self.inner, "_can_join", False))
 
     def __post_init__(self) -> None:
         if self._buffer is None:
-            object.__setattr__(self, "box", self.box.with_bits(30) if self.box.n_features == 1 else self.box)
-            object.__setattr__(self, "_buffer", self._room(0))
+            object.__setattr__(self, "_buffer", self.kept.room(0))
 
-    def _room(self, rows: int) -> np.ndarray:
-        return np.empty((max(rows, _CAPACITY), self.box.n_features), dtype=np.uint16 if self.box.bits <= 16 else np.uint32)
-
-    def extended(self, X: np.ndarray, stream: Any, budget: Budget) -> "Blocks":
+    def extended(self, X: Any, stream: Any, budget: Budget) -> "Blocks":
         """Return the state after some rows, or after a tick; blocks that end are charged and synthesized.
 
         Parameters
         ----------
-        X : ndarray of shape (n_samples, n_features)
+        X : ndarray of shape (n_samples, n_features), or list of columns
             Where time is counted in ticks: all rows of one.
         stream : OnlineSynthesizer
             Whose ``growth`` and ``window`` hold from now on, and who tells of rows that are left out.
@@ -111,10 +120,10 @@ class Blocks:
             size = self._size_of_open_block(stream.growth, stream.window)
             return state._with_block(budget, stream) if state.n_seen - state.begun >= size else state
         state, start = self, 0
-        while start < len(X):
+        while start < length_of(X):
             size = state._size_of_open_block(stream.growth, stream.window)
-            stop = min(len(X), start + max(size - state.n_open, 0))
-            state = state._with_rows(X[start:stop], stop - start)
+            stop = min(length_of(X), start + max(size - state.n_open, 0))
+            state = state._with_rows(part_of(X, slice(start, stop)), stop - start)
             start = stop
             if state.n_open >= size:
                 state = state._with_block(budget, stream)
@@ -128,9 +137,11 @@ class Blocks:
         if window is not None:
             before = min(before, window)
         epsilon = self.epsilon / self.rows_per_unit
-        first = max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0)
+        first = max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0, self.least)
+        if growth is None:
+            growth = _GROWTH_OF_JOINED if self.are_joined else _GROWTH
         if growth == "auto":
-            d = self.box.n_features
+            d = self.kept.n_features
             wanted = int(min(_BALANCE * before ** (d / (d + 1)) * (self._rate * float(epsilon)) ** (-1 / (d + 1)), before / 4))
         else:
             wanted = int(min((growth - 1) * before, 2.0**62))
@@ -144,23 +155,14 @@ class Blocks:
         lengths = [stop - start for start, stop, _ in self.blocks]
         return float(np.average(self.rates, weights=lengths)) if lengths else 1.0
 
-    def _with_rows(self, X: np.ndarray, time: int) -> "Blocks":
-        buffer, end = self._buffer, self.n_open + len(X)
-        if end > len(buffer):
-            buffer = self._room(2 * end)
-            buffer[: self.n_open] = self._buffer[: self.n_open]
-        if len(X) == 1:
-            buffer[self.n_open] = self._quantized_row(X[0])
-        else:
-            for rows, steps in self.box.chunks(X):
-                buffer[self.n_open + rows.start : self.n_open + rows.stop] = steps
+    def _with_rows(self, X: Any, time: int) -> "Blocks":
+        buffer, end = self._buffer, self.n_open + length_of(X)
+        if end > rows_of(buffer):
+            buffer = self.kept.room(2 * end)
+            for new, old in zip(buffer, self._buffer, strict=True):
+                new[: self.n_open] = old[: self.n_open]
+        self.kept.put(buffer, self.n_open, X)
         return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + time)
-
-    @np.errstate(all="ignore")  # a warning would tell of a value
-    def _quantized_row(self, row: np.ndarray) -> np.ndarray:
-        """What `Box.quantize` gives, without its preparations for many rows."""
-        steps = (row - self.box.low) * (2.0**self.box.bits / self.box.width)
-        return np.floor(np.clip(steps, 0, 2.0**self.box.bits - 1))
 
     @property
     def _upto_charged(self) -> int:
@@ -174,7 +176,9 @@ class Blocks:
             return self._without_rows(stop)
         model = self._released(start, stop, budget)
         rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
-        state = replace(self, blocks=(*self.blocks, (start, stop, model)), rates=rates, _buffer=self._room(0), begun=stop, n_open=0)
+        state = replace(self, blocks=(*self.blocks, (start, stop, model)), rates=rates, _buffer=self.kept.room(0), begun=stop, n_open=0)
+        if self.in_ticks and max(model.n_samples_ for *_, model in state.blocks) < self.least:
+            stream._say(f"blocks have had less than {self.least} rows each, so samples may tell little; let a tick hold more rows.")
         return state if stream.window is None else state._within(stream.window, budget)
 
     def _released(self, start: int, stop: int, budget: Budget) -> Any:
@@ -183,23 +187,29 @@ class Blocks:
         # where a unit has rows in several: of its k rows j_b are in block b, whose noise for k rows loses epsilon j_b / k on so many, and
         # these sum to epsilon at most.
         relation, n_samples = ("add_or_remove_one", None) if self.in_ticks else ("replace_one", self.n_open)
-        box = Box(self.box.low, self.box.high)
-        facts = Facts(self.epsilon, self.delta, relation, n_samples, self.box.n_features, box, rows_per_unit=self.rows_per_unit)
-        rows = self.container.fill(self.box.restore(self._buffer[: self.n_open]))
+        box, n_features = self.kept.public_box, self.kept.n_features
+        facts = Facts(self.epsilon, self.delta, relation, n_samples, n_features, box, rows_per_unit=self.rows_per_unit)
+        rows, part = self.kept.given(self._buffer, self.n_open), self._next_part((stop - start) * self._rate)
         name = self._name(start, stop)
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
-            return fit_part(clone(self.inner), rows, budget, facts, name=name, group=_GROUP)
+            return fit_part(part, rows, budget, facts, name=name, group=_GROUP)
         except BaseException:
             if not budget.accountant.was_charged(name, _GROUP):
                 self.charged.pop()  # refused before the charge
             raise
 
+    def _next_part(self, n_samples: float) -> Any:
+        """Return the unfitted synthesizer of the next block, of about so many rows; it may use what was released of those before."""
+        if not hasattr(self.inner, "_next_block"):
+            return clone(self.inner)
+        return self.inner._next_block(getattr(self.kept, "reader", None), [model for *_, model in self.blocks], n_samples)
+
     def _without_rows(self, stop: int) -> "Blocks":
         """Leave the open rows out; the block before stands in for them."""
         *past, last = self.blocks or [None]
         kept = () if last is None else (*past, (last[0], stop, last[2]))
-        return replace(self, blocks=kept, _buffer=self._room(0), begun=stop, n_open=0)
+        return replace(self, blocks=kept, _buffer=self.kept.room(0), begun=stop, n_open=0)
 
     def _within(self, window: int, budget: Budget) -> "Blocks":
         """Drop the blocks that end before the window; the last one stays, because it stands in for the open block."""
@@ -264,10 +274,11 @@ class Blocks:
         """Return what may be copied while rows come."""
         return replace(self, charged=[*self.charged])
 
-    def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
-        """Return rows like those of the stream from some time on, by the blocks that hold them; uniform ones if there is none.
+    def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> Any:
+        """Return rows like those of the stream from some time on; uniform ones if there is no block.
 
-        The last block, the nearest in time, stands in for the open one.
+        Blocks that can be joined have one model. Of others each gives its share. The last block, the nearest in time, stands in for the
+        open one.
 
         Parameters
         ----------
@@ -277,14 +288,17 @@ class Blocks:
         """
         return joined(self.sample_blocks(n_samples, first, rng))
 
-    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Yield the same, a part at a time, to which each block of the stream gives its share."""
-        n_parts = -(-n_samples // BATCH)
+    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
+        """Return an iterator of the same, a part at a time; what it draws from is fixed now, while the stream is locked."""
         if not self.blocks:
-            for part in range(n_parts):
-                n_rows = min(BATCH, n_samples - part * BATCH)
-                yield self.box.low + self.box.width * rng.random((n_rows, self.box.n_features))
-            return
+            return (self.kept.uniform(min(BATCH, n_samples - start), rng) for start in range(0, n_samples, BATCH))
+        if self.are_joined:
+            return map(self.kept.of_columns, self._union(first)._sample_blocks(n_samples, rng))
+        return self._mixed(n_samples, first, rng)
+
+    def _mixed(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
+        """Yield rows of all blocks, a part at a time, to which each gives its share."""
+        n_parts = -(-n_samples // BATCH)
         blocks = self._parts(first)
         upto = np.cumsum([length * rate for length, rate, _ in blocks])
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
@@ -292,14 +306,37 @@ class Blocks:
         counts = np.diff(np.minimum(edges, n_samples), prepend=0)
         shares = [_Share(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
         for part in range(n_parts):
-            rows = [share.rows(part) for share in shares]
-            if any(map(len, rows)):
-                yield rng.permutation(np.concatenate(rows))
+            rows = [rows for share in shares if length_of(rows := share.rows(part))]
+            if rows:
+                whole = self.kept.of_columns(joined(rows))
+                yield part_of(whole, rng.permutation(length_of(whole)))
+
+    def _union(self, first: int) -> Any:
+        """Return the synthesizer of all blocks from some time on; post-processing of what was released of each.
+
+        How much of the first block is left, and how many rows wait for which the last one stands, counts in quarters of a block: so a
+        model serves for some rows more, and which one it is follows from the time alone and not from the samples before.
+        """
+        blocks = [block for block in self.blocks if block[1] > first] or [self.blocks[-1]]
+        quarters = [
+            round(_PARTS * length / (stop - start)) for (length, *_), (start, stop, _) in zip(self._parts(first), blocks, strict=True)
+        ]
+        quarters[-1] = max(quarters[-1], 1)
+        key = tuple((start, stop, n) for (start, stop, _), n in zip(blocks, quarters, strict=True) if n)
+        union = self.unions.get(key)
+        if union is None:
+            rates = self.rates[len(self.rates) - len(blocks) :]
+            numbers = [n / _PARTS * (stop - start) * rate for (start, stop, _), n, rate in zip(blocks, quarters, rates, strict=True)]
+            kept = [(model, number) for (*_, model), number in zip(blocks, numbers, strict=True) if number]
+            union = self.inner._joined(*zip(*kept, strict=True))
+            while len(self.unions) >= _UNIONS:
+                self.unions.pop(next(iter(self.unions)), None)
+            self.unions[key] = union
+        return union
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows leave memory without their order: a histogram of the grid, as the synthesizers count it.
-        rows = self._buffer[: self.n_open]
-        return {**vars(self), "_buffer": rows[np.lexsort(rows.T)]}
+        # Rows leave memory without their order.
+        return {**vars(self), "_buffer": self.kept.without_order(self._buffer, self.n_open), "unions": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
@@ -320,23 +357,32 @@ class _Share:
 
     def __init__(self, model: Any, count: int, n_parts: int, rng: np.random.Generator) -> None:
         self.count, self.n_parts, self.shift = count, n_parts, rng.random()
-        self.batches = batches_of(model, count, -(-count // n_parts), lambda: seed_from(rng))
+        size = -(-count // n_parts)
+        if hasattr(model, "schema_"):
+            self.batches: Any = regrouped(model._sample_blocks(count, rng), size)
+        else:
+            self.batches = batches_of(model, count, size, lambda: seed_from(rng))
         self.left: Any = None
 
-    def rows(self, part: int) -> np.ndarray:
+    def rows(self, part: int) -> Any:
         """Return those of a part; parts are asked for one after the other."""
         wanted = self._upto(part + 1) - self._upto(part)
         held = [] if self.left is None else [self.left]
-        n_held = sum(map(len, held))
+        n_held = sum(map(length_of, held))
         while not held or n_held < wanted:
-            held.append(np.asarray(next(self.batches), dtype=float))
-            n_held += len(held[-1])
-        rows = np.concatenate(held)
-        self.left = rows[wanted:].copy()
-        return rows[:wanted]
+            held.append(_as_rows(next(self.batches)))
+            n_held += length_of(held[-1])
+        rows = joined(held)
+        left = part_of(rows, slice(wanted, None))
+        self.left = [column.copy() for column in left] if isinstance(left, list) else left.copy()
+        return part_of(rows, slice(wanted))
 
     def _upto(self, part: int) -> int:
         return self.count if part == self.n_parts else int(part * self.count / self.n_parts + self.shift)
+
+
+def _as_rows(batch: Any) -> Any:
+    return batch if isinstance(batch, list) else np.asarray(batch, dtype=float)
 
 
 def _left_out(times: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_real, is_whole, shown
+from skdpsynth.domain import Rows, start_table
 from skdpsynth.fitting import Facts, PrivateEstimator, check_part, clone_part
 from skdpsynth.privacy import is_durable
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
@@ -23,8 +24,8 @@ def check_parameters(stream: Any) -> None:
     check_choice("strategy", stream.strategy, ("blocks", "paper"))
     check_choice("counter", stream.counter, ("kary", "binary", "sparse"))
     growth = stream.growth
-    if not (1 < growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"):
-        raise ValueError(f"growth must be 'auto' or a number greater than 1, got {shown(growth)}; 1.25 is the default.")
+    if growth is not None and not (1 < growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"):
+        raise ValueError(f"growth must be None, 'auto' or a number greater than 1, got {shown(growth)}; None is the default.")
     for name in ("window", "horizon"):
         value = getattr(stream, name)
         if value is not None and not is_whole(value, 1):
@@ -44,7 +45,7 @@ def checked_inner(stream: Any, facts: Facts) -> Any:
     if stream.synthesizer is None:
         inner: Any = PrivateMeasureMechanism()
     else:
-        inner = clone_part(stream.synthesizer, "OnlineSynthesizer", "None or ")
+        inner = clone_part(stream.synthesizer, "OnlineSynthesizer", "None or ", takes_tables=stream._reader is not None)
     check_part(clone(inner), facts)
     if counts_ticks(stream):
         if not isinstance(inner, PrivateEstimator):
@@ -54,6 +55,32 @@ def checked_inner(stream: Any, facts: Facts) -> Any:
             )
         check_part(clone(inner), facts.part(n_samples=1))  # as few may be found
     return inner
+
+
+def least_rows_of(inner: Any, facts: Facts) -> int:
+    """Return how many rows a block shall have, so that it is more than noise: a public number."""
+    if not hasattr(inner, "_least_rows_of_block"):
+        return 0
+    part = clone(inner)
+    check_part(part, facts.part())
+    return int(part._least_rows_of_block(facts.part()))
+
+
+def reader_of(stream: Any) -> Any:
+    """Return what reads the mixed tables of a stream; None where its rows are numbers."""
+    given = stream.synthesizer
+    if stream.strategy == "paper" or getattr(given, "schema", None) is None or not hasattr(given, "_next_block"):
+        return None
+    return clone(given).set_params(bounds=stream.bounds)
+
+
+def start_reading(reader: Any, X: Any, least: int) -> tuple[Any, Rows]:
+    """Open the first rows of a stream of mixed tables, and let the reader remember their columns."""
+    reader._buys_facts = False  # they must stand before the first row comes
+    container, rows = start_table(reader, X, least)
+    del reader._buys_facts
+    reader._container, reader.schema_ = container, container.schema
+    return container, rows
 
 
 def checked_since(stream: Any, since: Any) -> int:

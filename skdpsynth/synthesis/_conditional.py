@@ -1,0 +1,156 @@
+"""Rows on conditions, for synthesizers whose models can be conditioned."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth._hints import hinted
+from skdpsynth.domain import IncompleteRows, Wanted, listed, wanted_of
+from skdpsynth.models import completed
+from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._drawing import BATCH, checked_generator
+
+
+class ConditionalSynthesizer(PrivateSynthesizer):
+    """Base of synthesizers that draw rows on conditions, and fill missing cells.
+
+    See Also
+    --------
+    PrivateSynthesizer : What all synthesizers share.
+    """
+
+    _model: Any
+
+    @hinted
+    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
+        """Draw synthetic rows, all of them or only those that meet conditions; this is post-processing and costs no privacy.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            None: as many as the data had (under "add_or_remove_one": the noisy count. Where epsilon is so small that this may be nothing
+            but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns).
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of `fit`.
+        out : str or path-like, default=None
+            A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
+            written there, a batch at a time, so memory does not grow with their number. Columns of an array are named x0, x1, ... The file
+            is complete or not there: after an error or an interrupt the one that was there before stays.
+        conditions : dict, default=None
+            Of some columns, what each cell must be: a value; a list of values (levels, whole numbers or dates; None among them is a
+            missing cell); a tuple ``(low, high)`` for a range of numbers, dates or ordinal levels, of which both ends belong to it and
+            None leaves an end open; or None for a missing cell. Dates may be text in ISO format. All must hold, in each row. Rows have the
+            law of the model given that, as if rows that fail had been thrown away, but none is, however rare the condition. Strategy
+            "marginals" only.
+
+        Returns
+        -------
+        X : array or data frame of shape (n_samples, n_features)
+            In the kind of table that `fit` got, with its columns and dtypes; or `out`, where it was given.
+
+        Raises
+        ------
+        ValueError
+            If no row can meet `conditions`: a column or level that is not there, a range that is empty or outside the bounds, or
+            conditions that have probability 0 in the model. Nothing is drawn then.
+        """
+        check_is_fitted(self)
+        return PrivateSynthesizer.sample(self._given(conditions), n_samples, random_state, out=out)
+
+    @hinted
+    def sample_batches(
+        self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, *, conditions: Any = None
+    ) -> Iterator[Any]:
+        """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
+
+        The batches together are the rows of `sample` with the same `n_samples`, `random_state` and `conditions`, in the same order,
+        whatever `batch_size` is. So they are as accurate together as one sample, and not as many independent ones.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Of all batches together. None: as in `sample`.
+        batch_size : int, default=65536
+            Rows of a batch; the last has what is left.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of `fit`.
+        conditions : dict, default=None
+            What some cells of each row must be, as in `sample`.
+
+        Returns
+        -------
+        batches : iterator of arrays or data frames
+            In the kind of table that `fit` got, with its columns and dtypes. It goes on as it began if the estimator is fitted again.
+        """
+        check_is_fitted(self)
+        return PrivateSynthesizer.sample_batches(self._given(conditions), n_samples, batch_size, random_state)
+
+    @hinted
+    def impute(self, X: Any, random_state: Any = None) -> Any:
+        """Fill the missing cells of rows of your own by draws from the model, given the cells that are there; it costs no privacy.
+
+        What `fit` learned is public, and `X` is yours: so this is post-processing of the model, and the result is **as private as the rows
+        that you give**. It is no synthetic data: show it to those who may see `X`, and to nobody else. Strategy "marginals" only.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows with the columns of `fit`. A frame may lack some: they come at its end, drawn throughout.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy.
+
+        Returns
+        -------
+        X_filled : array or data frame of shape (n_rows, n_features)
+            A copy with the columns, their order and dtypes as given (a column without any cell comes in the dtype of `fit`). Cells that
+            were there are never changed, and none of a column that the model knows is missing any more: also where the schema says that
+            cells may be, a missing one is taken as not known, and a value is drawn; but where rules leave it none.
+
+        Notes
+        -----
+        The cells of a row are drawn together from P(missing cells | those that are there), exactly, by Bayes' rule: weights of strata and
+        of nodes given the known cells, then codes given the node, then values within their bins. A number that is known counts through
+        its bin. Cells out of the domain count as in `fit`: numbers beyond the bounds as the bounds, an unknown level as a missing cell
+        (where the column is not nullable: as the first level); they stay as they are. To draw several completions, as multiple imputation
+        does, call it with several seeds.
+
+        Rules of the schema hold wherever the cells that are there allow it; cells that break a rule stay. Computed columns are computed
+        where they are missing. Where they are there, a value of `Determines` restricts the levels that it follows from, and a total gives
+        the part that is missing; a `Derived` column tells nothing.
+        """
+        check_is_fitted(self)
+        law = self._law("impute", "fill the cells by another tool")
+        rng = checked_generator(random_state)
+        with np.errstate(all="ignore"):
+            rows = IncompleteRows.of(X, self._container)
+            return rows.with_cells(completed(law, self._container.schema, rows.dtypes, rows.values, rows.missing, rng))
+
+    def _given(self, conditions: Any) -> "ConditionalSynthesizer":
+        """Return this, or a copy whose model is conditioned; refuse conditions that no row meets."""
+        if conditions is None:
+            return self
+        law = self._law("conditions", "draw more rows and keep those that you want, which costs no privacy")
+        with np.errstate(all="ignore"):
+            wanted = wanted_of(conditions, self._container)
+            conditional, probability = law.given(wanted)
+            if not probability:
+                raise _impossible(law, wanted)
+        copy: Any = object.__new__(type(self))
+        vars(copy).update({**vars(self), "_model": conditional})
+        return copy
+
+    def _law(self, what: str, way: str) -> Any:
+        if not hasattr(self._model, "law"):
+            raise ValueError(
+                f"{what} needs strategy='marginals', whose model has closed forms, got strategy={self.strategy!r}; fit with that, or {way}."
+            )
+        return self._model.law()
+
+
+def _impossible(law: Any, wanted: Mapping[Hashable, Wanted]) -> ValueError:
+    """Return an error that says which conditions the model gives no probability: one alone, or several together."""
+    alone = [name for name, want in wanted.items() if not law.given({name: want})[1]]
+    what = f"that on {listed(alone[:1])} has" if alone else f"those on {listed(list(wanted))} together have"
+    return ValueError(f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out.")

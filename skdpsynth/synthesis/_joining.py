@@ -1,0 +1,41 @@
+"""What a stream asks of a synthesizer whose blocks have one model."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from skdpsynth.fitting import Facts
+
+
+class JoinsBlocks(Protocol):
+    """A `PrivateSynthesizer` whose fitted blocks can be joined, and which reads mixed tables of a stream.
+
+    Others need none of this: their blocks are mixed by rows. All that is handed from block to block was released, so it is
+    post-processing, and blocks cost together what one of them does.
+    """
+
+    @property
+    def _can_join(self) -> bool:
+        """Whether these parameters allow it; else blocks are mixed by rows."""
+
+    def _least_rows_of_block(self, facts: Facts) -> int:
+        """Return how many rows a block must have to be more than noise: a function of public facts."""
+
+    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> Any:
+        """Return an unfitted synthesizer for the next block.
+
+        Parameters
+        ----------
+        reader : unfitted synthesizer or None
+            Of mixed tables: it has ``_container``, ``schema_``, ``n_features_in_`` and perhaps ``feature_names_in_`` of the first rows.
+            The block is then fitted to `Rows` whose chunks are lists of columns, as `skdpsynth.domain.read` gives them.
+        past : sequence of fitted synthesizers
+            Of the blocks before.
+        n_samples : float
+            How many rows the block has, as far as is known.
+        """
+
+    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> Any:
+        """Return a fitted synthesizer of the union of blocks, each of which stands for so many rows.
+
+        It must follow from its arguments alone: a stream makes it when a sample needs it, and again after loading.
+        """

@@ -1,0 +1,145 @@
+"""The rows that wait in the open block of a stream: on the public grid of a box, or as a schema reads them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Box, Continuous, Rows, length_of
+from skdpsynth.persistence import savable
+
+_CAPACITY = 1024  # rows that the open block has room for at first
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Rows of numbers, on the grid of a box.
+
+    Attributes
+    ----------
+    box : Box
+    container : Container
+        Of the first rows.
+    """
+
+    box: Box
+    container: Any
+
+    @classmethod
+    def of(cls, box: Box, container: Any) -> "Points":
+        """Keep more of a single column, which is cut finer than many."""
+        return cls(box.with_bits(30) if box.n_features == 1 else box, container)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.box.n_features
+
+    @property
+    def public_box(self) -> Box:
+        """The bounds that a block is fitted within."""
+        return Box(self.box.low, self.box.high)
+
+    def room(self, rows: int) -> list[np.ndarray]:
+        """Return space for some rows."""
+        return [np.empty((max(rows, _CAPACITY), self.n_features), dtype=np.uint16 if self.box.bits <= 16 else np.uint32)]
+
+    def put(self, buffer: list[np.ndarray], place: int, X: np.ndarray) -> None:
+        """Write rows from a place on."""
+        if len(X) == 1:
+            buffer[0][place] = self._quantized_row(X[0])
+            return
+        for rows, steps in self.box.chunks(X):
+            buffer[0][place + rows.start : place + rows.stop] = steps
+
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def _quantized_row(self, row: np.ndarray) -> np.ndarray:
+        """What `Box.quantize` gives, without its preparations for many rows."""
+        steps = (row - self.box.low) * (2.0**self.box.bits / self.box.width)
+        return np.floor(np.clip(steps, 0, 2.0**self.box.bits - 1))
+
+    def given(self, buffer: list[np.ndarray], n_rows: int) -> Any:
+        """Return the rows as a synthesizer gets them."""
+        return self.container.fill(self.box.restore(buffer[0][:n_rows]))
+
+    def without_order(self, buffer: list[np.ndarray], n_rows: int) -> list[np.ndarray]:
+        """Return the rows sorted: a histogram of the grid, as the synthesizers count it."""
+        rows = buffer[0][:n_rows]
+        return [rows[np.lexsort(rows.T)]]
+
+    def uniform(self, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Return rows that are uniform in the bounds."""
+        return self.box.low + self.box.width * rng.random((n_rows, self.n_features))
+
+    def of_columns(self, rows: Any) -> Any:
+        """Return what a synthesizer draws, which may be a list of columns, as rows."""
+        return np.column_stack(rows) if isinstance(rows, list) else rows
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Rows of a mixed table.
+
+    Attributes
+    ----------
+    reader : unfitted synthesizer
+        It knows the columns, dtypes and schema of the first rows.
+    """
+
+    reader: Any
+
+    public_box = None
+
+    @property
+    def kinds(self) -> list[Any]:
+        """What is public about each column that is synthesized."""
+        return list(self.reader.schema_.coded.values())
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.kinds)
+
+    def room(self, rows: int) -> list[np.ndarray]:
+        """Return space for some rows."""
+        dtypes = [float if isinstance(kind, Continuous) else np.min_scalar_type(kind.n_codes) for kind in self.kinds]
+        return [np.empty(max(rows, _CAPACITY), dtype=dtype) for dtype in dtypes]
+
+    def put(self, buffer: list[np.ndarray], place: int, X: Sequence[np.ndarray]) -> None:
+        """Write rows from a place on."""
+        for kept, column in zip(buffer, X, strict=True):
+            kept[place : place + len(column)] = column
+
+    def given(self, buffer: list[np.ndarray], n_rows: int) -> Rows:
+        """Return the rows as a synthesizer gets them."""
+        columns = [column[:n_rows] if column.dtype.kind == "f" else column[:n_rows].astype(np.int64) for column in buffer]
+        return Rows.held(columns, n_jobs=getattr(self.reader, "n_jobs", None))
+
+    def without_order(self, buffer: list[np.ndarray], n_rows: int) -> list[np.ndarray]:
+        """Return the rows sorted."""
+        rows = [column[:n_rows] for column in buffer]
+        order = np.lexsort(rows)
+        return [column[order] for column in rows]
+
+    def uniform(self, n_rows: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return rows of uniform numbers and levels; a missing level counts as one of them, and no number is missing."""
+        return [_uniform(kind, n_rows, rng) for kind in self.kinds]
+
+    def of_columns(self, rows: Any) -> Any:
+        """Return what a synthesizer draws, as rows."""
+        return rows
+
+
+def _uniform(kind: Any, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    if not isinstance(kind, Continuous):
+        return rng.integers(kind.n_codes, size=n_rows)
+    x = kind.low + (kind.high - kind.low) * rng.random(n_rows)
+    return np.clip(np.rint(x), kind.low, kind.high) if kind.integer else x
+
+
+def rows_of(buffer: list[np.ndarray]) -> int:
+    """Return for how many rows there is room."""
+    return length_of(buffer)

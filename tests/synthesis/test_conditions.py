@@ -1,0 +1,400 @@
+"""Rows on conditions: they meet them exactly, have the law of the model given them, and what no row meets is refused."""
+
+import datetime
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+from skdpsynth import LatentFactorSynthesizer, load
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning", "ignore::UserWarning"
+)
+INF = float("inf")
+TOWNS = [f"{i:03d}" for i in range(90)]
+SCHEMA = Schema(
+    {
+        "id": Identifier(labels=True),
+        "age": (18, 99),
+        "gain": Continuous(0.0, 10_000.0, nullable=True),
+        "school": Ordinal(["low", "middle", "high"], nullable=True),
+        "ill": ["no", "yes"],
+        "town": Nominal(TOWNS),
+        "seen": Date("2020-01-01", "2020-12-31", nullable=True),
+    }
+)
+
+
+def people(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.3
+    gain = np.where(rng.random(n) < 0.5, 0.0, rng.uniform(0, 10_000, n) ** (1 - 0.3 * ill))
+    gain[rng.random(n) < 0.1] = np.nan
+    school = rng.choice(np.array(["low", "middle", "high", None], dtype=object), n, p=[0.4, 0.3, 0.2, 0.1])
+    days = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 200 + 166 * ill), unit="D"))
+    return pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "age": np.clip(np.rint(rng.normal(40 + 25 * ill, 9)), 18, 99).astype(int),
+            "gain": gain,
+            "school": school,
+            "ill": np.where(ill, "yes", "no").astype(object),
+            "town": np.array(TOWNS, dtype=object)[rng.integers(0, 89, n)],
+            "seen": days.where(rng.random(n) > 0.05),
+        }
+    )
+
+
+def fitted(**params):
+    settings = {"epsilon": INF, "n_factors": 2, "random_state": 0, "stratify": "ill", **params}
+    return LatentFactorSynthesizer(SCHEMA, **settings).fit(people())
+
+
+@pytest.fixture(scope="module", params=["ill", None])
+def model(request):
+    return fitted(stratify=request.param)
+
+
+@pytest.fixture(scope="module")
+def stratified():
+    return fitted()
+
+
+def holds(rows, conditions):
+    """Whether each row meets conditions, by what pandas says of the cells that came back."""
+    out = np.ones(len(rows), dtype=bool)
+    for name, want in conditions.items():
+        cells = rows[name].astype(object) if str(rows[name].dtype) == "category" else rows[name]
+        if want is None:
+            out &= cells.isna()
+        elif isinstance(want, list):
+            out &= cells.isin([each for each in want if each is not None]) | (cells.isna() & (None in want))
+        elif isinstance(want, tuple) and name == "school":
+            levels = ["low", "middle", "high"]
+            out &= cells.isin(levels[levels.index(want[0]) : levels.index(want[1]) + 1])
+        elif isinstance(want, tuple):
+            low, high = (None if end is None else pd.Timestamp(end) if name == "seen" else end for end in want)
+            out &= (cells >= (low if low is not None else cells.min())) & (cells <= (high if high is not None else cells.max()))
+        else:
+            out &= cells == (pd.Timestamp(want) if name == "seen" else want)
+    return out.to_numpy()
+
+
+CONDITIONS = [
+    {"ill": "yes"},
+    {"ill": ["yes", "no"], "age": 40},
+    {"age": (30, 44)},
+    {"age": (None, 35), "ill": "no"},
+    {"age": [30, 44, 51]},
+    {"gain": (1234.5, 4321.25)},
+    {"gain": 0.0},
+    {"gain": None, "school": "low"},
+    {"school": ["high", None]},
+    {"school": ("middle", "high"), "town": TOWNS[3:40]},
+    {"town": "017"},
+    {"seen": ("2020-02-10", "2020-04-20"), "ill": "no"},
+    {"seen": (datetime.date(2020, 3, 1), pd.Timestamp("2020-03-31 12:00"))},
+    {"seen": [None], "age": (60, None)},
+    {"ill": "yes", "age": (50, 70), "gain": (100.0, None), "school": ["low"], "town": TOWNS[:60], "seen": (None, "2020-11-30")},
+]
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS, ids=str)
+def test_every_row_meets_the_conditions(model, conditions):
+    rows = model.sample(3000, random_state=1, conditions=conditions)
+    assert holds(rows, conditions).all()
+    assert list(rows.columns) == list(SCHEMA)
+    assert (rows.dtypes == model.sample(3, random_state=1).dtypes).all()
+
+
+def codes_of(rows):
+    """Columns in few classes, for tables of counts."""
+    out = pd.DataFrame(index=rows.index)  # cells as texts of floats, whether or not some are missing
+    out["age"] = pd.cut(rows["age"], [0, 30, 38, 46, 60, 100], labels=False).astype(float)
+    out["gain"] = pd.cut(rows["gain"], [-1, 0, 800, 2500, 6000, 10_000], labels=False).astype(float).fillna(9)
+    out["school"] = rows["school"].astype(object).fillna("?")
+    out["ill"] = rows["ill"]
+    out["town"] = rows["town"].str[:2]
+    out["seen"] = pd.cut((rows["seen"] - pd.Timestamp("2020-01-01")).dt.days, [-1, 60, 120, 200, 400], labels=False).astype(float).fillna(9)
+    return out.astype(str)
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("conditions", [CONDITIONS[i] for i in (0, 2, 4, 5, 7, 8, 9, 11, 14)], ids=str)
+def test_conditional_frequencies_are_those_of_a_large_sample_of_which_rows_are_kept(model, conditions):
+    """Chi squared of the tables of all pairs against what is left of a million rows.
+
+    Rows of a sample are evener than independent ones, so statistics are no larger than chi squared. False alarms: below 9 conditions
+    times 2 models times 15 tables times 1e-6.
+    """
+    everyone = codes_of(all_rows := model.sample(1_000_000, random_state=7))
+    kept = everyone[holds(all_rows, conditions)]
+    drawn = codes_of(model.sample(min(50_000, 2 * len(kept)), random_state=8, conditions=conditions))
+    for i, first in enumerate(drawn):
+        for second in list(drawn)[:i]:
+            table = pd.crosstab(
+                np.r_[np.zeros(len(kept)), np.ones(len(drawn))],
+                pd.concat([kept[first] + kept[second], drawn[first] + drawn[second]]).to_numpy(),
+            ).to_numpy()
+            table = table[:, table.sum(axis=0) > 30]
+            if table.shape[1] > 1:
+                assert stats.chi2_contingency(table).pvalue > 1e-6, (first, second)
+
+
+def test_a_condition_on_the_stratum_is_the_model_of_that_class(stratified):
+    """Of the other class nothing is left, and the frequencies of a column are those of the mixture of the class, but for roundings."""
+    rows = stratified.sample(20_000, random_state=0, conditions={"ill": "yes"})
+    mixture = stratified.factors_[0].mixture(1)
+    expected = (mixture.parts[2].probabilities @ mixture.weights)[:3]  # age, gain, school, town, seen
+    found = [(rows["school"] == level).mean() for level in ["low", "middle", "high"]]
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+def test_rare_conditions_cost_no_more_rows_than_others(stratified):
+    """Once in some ten thousand rows: nobody would wait for them."""
+    conditions = {"ill": "yes", "age": (20, 25), "school": "high", "town": TOWNS[:5]}
+    rows = stratified.sample(2000, random_state=0, conditions=conditions)
+    assert holds(rows, conditions).all()
+    everyone = stratified.sample(100_000, random_state=1)
+    assert holds(everyone, conditions).mean() < 1e-3
+
+
+@pytest.mark.parametrize("conditions", [{"ill": "yes", "age": (30, 60)}, {"gain": (10.0, 500.0)}])
+def test_batches_are_the_rows_of_one_sample(model, conditions):
+    whole = model.sample(2500, random_state=3, conditions=conditions)
+    batches = list(model.sample_batches(2500, 700, random_state=3, conditions=conditions))
+    assert [len(batch) for batch in batches] == [700, 700, 700, 400]
+    pd.testing.assert_frame_equal(pd.concat(batches, ignore_index=True), whole.reset_index(drop=True))
+
+
+def test_a_seed_repeats_the_rows_and_another_gives_others(model):
+    first, second, other = (model.sample(50, random_state=seed, conditions={"age": (30, 50)}) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, second)
+    assert not first.equals(other)
+
+
+def test_no_condition_is_none(model):
+    """An empty dict asks for nothing."""
+    rows = [model.sample(300, random_state=1, conditions=conditions) for conditions in (None, {})]
+    pd.testing.assert_frame_equal(*rows)
+
+
+def test_a_saved_model_draws_the_same_rows(stratified, tmp_path):
+    stratified.save(tmp_path / "model.skd")
+    for conditions in CONDITIONS[::4]:
+        first, second = (m.sample(40, random_state=1, conditions=conditions) for m in (stratified, load(tmp_path / "model.skd")))
+        pd.testing.assert_frame_equal(first, second)
+
+
+def test_a_condition_changes_nothing_of_the_model(model):
+    before = model.sample(200, random_state=4)
+    model.sample(20, conditions={"age": (30, 31)})
+    pd.testing.assert_frame_equal(model.sample(200, random_state=4), before)
+
+
+def test_batches_go_on_as_they_began_if_the_model_is_fitted_again():
+    model = fitted()
+    batches = model.sample_batches(20, 10, random_state=0, conditions={"ill": "yes"})
+    model.set_params(stratify=None).fit(people(500, 1))
+    assert (pd.concat(batches)["ill"] == "yes").all()
+
+
+def test_rows_go_to_a_file(model, tmp_path):
+    place = tmp_path / "rows.csv"
+    model.sample(500, random_state=0, out=place, conditions=CONDITIONS[-1])
+    rows = pd.read_csv(place, dtype={"town": str}, parse_dates=["seen"])
+    assert len(rows) == 500
+    assert holds(rows, CONDITIONS[-1]).all()
+
+
+BAD = {
+    "no dict": ([("age", 3)], "must be a dict of column"),
+    "a frame": (pd.DataFrame({"age": [30]}), r"must be a dict .*impute\(frame\)"),
+    "unknown column": ({"agee": 30}, r"columns of the table, got 'agee'; there are 'id', 'age'"),
+    "identifier": ({"id": 3}, r"'id' is Identifier in schema"),
+    "unknown level": ({"ill": "maybe"}, r"column 'ill' must be levels of schema, got 'maybe'; it has 'no', 'yes'"),
+    "unknown level of many": ({"town": ["001", "x"]}, r"'town' must be levels of schema, got 'x'; it has one of its 90 levels"),
+    "a level that is a list": ({"ill": [["no"]]}, "must be levels of schema, got a list of 1"),
+    "no order": ({"ill": ("no", "yes")}, "levels have no order"),
+    "wrong order of levels": ({"school": ("high", "low")}, "in the order of its levels"),
+    "empty range": ({"age": (50, 40)}, r"holds something, got \(50, 40\)"),
+    "empty range of whole numbers": ({"age": (40.2, 40.8)}, "holds something"),
+    "below the bounds": ({"age": (0, 17)}, r"within its bounds \(18, 99\), got \(0, 17\)"),
+    "above the bounds": ({"age": (100, None)}, "within its bounds"),
+    "a value outside": ({"age": 120}, "within its bounds"),
+    "a list outside": ({"age": [30, 120]}, "within its bounds"),
+    "a date outside": ({"seen": "2031-01-01"}, "within its bounds"),
+    "three ends": ({"age": (1, 2, 3)}, r"a tuple \(low, high\) .*for several values give a list"),
+    "no number": ({"age": "old"}, "must be numbers, got 'old'"),
+    "true": ({"age": True}, "must be numbers, got True"),
+    "infinity": ({"gain": (0, math.inf)}, "must be numbers, got inf"),
+    "not whole": ({"age": 30.5}, "whole numbers, got 30.5"),
+    "a list of real numbers": ({"gain": [1.0, 2.0]}, "a list of values is for levels and whole numbers"),
+    "an empty list": ({"ill": []}, "an empty list allows nothing"),
+    "a dict": ({"age": {"low": 3}}, "must be a value, a list of values"),
+    "a matrix": ({"age": np.zeros((2, 2))}, "must be a value, a list of values"),
+    "not nullable": ({"age": None}, r"no cell of it may be missing"),
+    "nan, not nullable": ({"ill": ["no", float("nan")]}, "no cell of it may be missing"),
+    "no date": ({"seen": "soon"}, "must be dates or times, such as '2020-01-31', got 'soon'"),
+    "a zone": ({"seen": "2020-01-01T00:00+00:00"}, "leave the offset out"),
+    "a time of day": ({"seen": "2020-03-03T10:00"}, "whole days, got '2020-03-03T10:00'; give a range"),
+    "probability 0": ({"town": "089", "ill": "no"}, "above 0 in the model, but that on 'town' has none"),  # nobody is from there
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("method", ["sample", "sample_batches"])
+def test_conditions_that_no_row_meets_are_refused_in_one_sentence(stratified, name, method):
+    conditions, message = BAD[name]
+    with pytest.raises(ValueError, match=message) as caught:
+        getattr(stratified, method)(10, conditions=conditions)
+    assert str(caught.value).endswith(".")
+    assert "conditions" in str(caught.value)
+
+
+def test_conditions_that_exclude_each_other_are_told_together():
+    """Of two equal columns: each level occurs, but never two different ones, as far as floats tell."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.integers(0, 3, 500)[:, None], 2, axis=1)
+    model = LatentFactorSynthesizer({0: [0, 1, 2], 1: [0, 1, 2]}, stratify=0, epsilon=INF, n_factors=1).fit(X)
+    mixture = model.factors_[0]
+    mixture.intercepts[:] = -1e6
+    for label in range(3):
+        mixture.intercepts[:, label, label] = 1e6
+    assert (model.sample(5, conditions={0: 1, 1: 1}) == 1).all()
+    with pytest.raises(ValueError, match=r"those on 0, 1 together have none"):
+        model.sample(5, conditions={0: 1, 1: 2})
+
+
+def test_a_refused_condition_writes_no_file(model, tmp_path):
+    with pytest.raises(ValueError, match="conditions"):
+        model.sample(10, out=tmp_path / "rows.csv", conditions={"age": (50, 40)})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("conditions", [None, {"age": 30}])
+def test_no_rows_are_refused_as_without_conditions(model, conditions):
+    with pytest.raises(ValueError, match="n_samples must be a positive integer"):
+        model.sample(0, conditions=conditions)
+
+
+def test_the_published_route_says_that_it_has_no_conditions():
+    model = LatentFactorSynthesizer({0: (0.0, 1.0), 1: [0, 1]}, strategy="scores").fit(np.zeros((50, 2)))
+    for call in (lambda: model.sample(3, conditions={1: 0}), lambda: model.impute(np.zeros((2, 2)))):
+        with pytest.raises(ValueError, match=r"needs strategy='marginals', .* got strategy='scores'; fit with that, or "):
+            call()
+
+
+# What comes back in a dtype that rounds ------------------------------------------------------------------------------------
+
+
+def of_column(kind, cells, conditions, n=2000, other=np.uint8):
+    """Sample a column on a condition, from a frame with one more."""
+    frame = pd.DataFrame({"x": cells, "y": np.arange(len(cells)).astype(other) % 2})
+    model = LatentFactorSynthesizer({"x": kind, "y": [0, 1]}, epsilon=INF, n_factors=1).fit(frame)
+    return model.sample(n, random_state=0, conditions={"x": conditions})["x"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_short_floats_lie_in_their_range(dtype):
+    cells = np.random.default_rng(0).random(20_000).astype(dtype)
+    for low, high in [(0.1, 0.3), (0.25, 0.2502), (0.1, 0.10001 if dtype == "float32" else 0.1002)]:
+        x = of_column((0.0, 1.0), cells, (low, high))
+        assert x.dtype == dtype
+        assert x.astype(float).between(low, high).all()
+
+
+def test_a_value_of_short_floats_is_the_nearest():
+    x = of_column((0.0, 1.0), np.full(1000, 0.1, dtype=np.float32), 0.1)
+    assert (x == np.float32(0.1)).all()
+
+
+def test_real_numbers_in_a_column_of_whole_ones_lie_in_the_range_when_they_are_rounded():
+    cells = np.random.default_rng(0).integers(0, 11, 2000)
+    assert set(of_column((0.0, 10.0), cells, (2.4, 5.0))) == {3, 4, 5}
+    assert set(of_column((0.0, 10.0), cells, 7)) == {7}
+    with pytest.raises(ValueError, match=r"its dtype can hold, got .* int64 rounds; widen it"):
+        of_column((0.0, 10.0), cells, (2.2, 2.8))
+    with pytest.raises(ValueError, match=r"its dtype can hold"):
+        of_column((0.0, 10.0), cells, 2.5)
+
+
+def test_whole_numbers_beyond_what_a_dtype_holds_come_back_as_its_last():
+    cells = np.random.default_rng(0).integers(0, 127, 2000).astype(np.int8)
+    assert set(of_column((0, 300), cells, (120, 130))) <= set(range(120, 128))
+    with pytest.raises(ValueError, match=r"dtype can hold"):
+        of_column((0, 300), cells, (200, 250))
+
+
+def test_times_that_come_back_as_days_lie_in_the_range_then():
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.random.default_rng(0).integers(0, 60, 2000), unit="D")
+    frame = pl.DataFrame({"x": days.to_numpy(), "y": np.arange(2000) % 2}).with_columns(pl.col("x").cast(pl.Date))
+    schema = {"x": DateTime("2020-01-01", "2020-03-01", resolution="hour"), "y": [0, 1]}
+    model = LatentFactorSynthesizer(schema, epsilon=INF, n_factors=1).fit(frame)
+    x = model.sample(2000, random_state=0, conditions={"x": ("2020-01-10T12:00", "2020-01-20T06:00")})["x"]
+    assert x.dtype == pl.Date
+    assert (x.min(), x.max()) == (datetime.date(2020, 1, 11), datetime.date(2020, 1, 20))
+
+
+def test_times_with_a_zone_are_asked_for_in_any():
+    times = pd.Timestamp("2020-01-01", tz="Europe/Berlin") + pd.to_timedelta(np.random.default_rng(0).integers(0, 9999, 2000), unit="min")
+    kind = DateTime("2020-01-01T00:00+00:00", "2020-01-09T00:00+00:00", resolution="minute")
+    low, high = "2020-01-02T01:00+01:00", "2020-01-02T06:00-01:00"
+    x = of_column(kind, times, (low, high))
+    assert x.between(pd.Timestamp(low), pd.Timestamp(high)).all()
+    assert str(x.dtype).endswith("Europe/Berlin]")
+    with pytest.raises(ValueError, match=r"write the offset"):
+        of_column(kind, times, "2020-01-02")
+
+
+@pytest.mark.parametrize(
+    "make", [np.asarray, lambda X: X.astype(object), lambda X: X.astype(str).astype(object)], ids=["floats", "objects", "text"]
+)
+def test_arrays_are_asked_by_the_numbers_of_their_columns(make):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 20, 900), rng.integers(0, 3, 900)]).astype(float)
+    levels = ["0.0", "1.0", "2.0"] if make(X).dtype == object and isinstance(make(X)[0, 0], str) else [0, 1, 2]
+    model = LatentFactorSynthesizer({0: (0, 19), 1: levels}, epsilon=INF, n_factors=1).fit(make(X))
+    rows = model.sample(200, random_state=0, conditions={np.int64(0): (3, 5), 1: levels[1:]})
+    assert set(rows[:, 0].astype(float)) <= {3.0, 4.0, 5.0}
+    assert set(rows[:, 1].tolist()) <= set(levels[1:])
+
+
+# Wide tables -----------------------------------------------------------------------------------------------------------------
+
+
+def wide(n=3000, n_columns=60):
+    """Groups of three columns that hang together, and a column that depends on each first one."""
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, (n, n_columns // 3))
+    noise = rng.random((n, n_columns)) < 0.15
+    return pd.DataFrame(np.repeat(hidden, 3, axis=1) ^ noise, columns=[f"c{i}" for i in range(n_columns)])
+
+
+def test_conditions_reach_only_the_block_of_a_wide_table():
+    """Given one column of a group, the others of it follow, as in a large sample; the other groups stay as they were."""
+    X = wide()
+    model = LatentFactorSynthesizer({name: [0, 1] for name in X}, epsilon=INF, n_factors=2).fit(X)
+    assert len(model.factors_) > 1
+    rows = model.sample(20_000, random_state=0, conditions={"c0": 1, "c30": 0, "c59": [0, 1]})
+    assert (rows["c0"] == 1).all()
+    assert (rows["c30"] == 0).all()
+    everyone = model.sample(100_000, random_state=1)
+    for column, given, value in (("c1", "c0", 1), ("c31", "c30", 0)):
+        assert rows[column].mean() == pytest.approx(everyone.loc[everyone[given] == value, column].mean(), abs=0.02)
+    assert abs(rows["c1"].mean() - everyone["c1"].mean()) > 0.1
+    assert rows["c20"].mean() == pytest.approx(everyone["c20"].mean(), abs=0.02)
+
+
+def test_conditions_on_very_many_columns_of_a_wide_table_are_met():
+    X = wide()
+    model = LatentFactorSynthesizer({name: [0, 1] for name in X}, stratify="c5", epsilon=INF, n_factors=2).fit(X)
+    conditions = {name: int(i % 3 == 0) for i, name in enumerate(X)}
+    rows = model.sample(100, random_state=0, conditions=conditions)
+    assert (rows == list(conditions.values())).all().all()

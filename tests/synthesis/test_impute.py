@@ -1,0 +1,218 @@
+"""Missing cells of given rows: what is there stays, what is filled has the law of the model given it."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from test_conditions import SCHEMA, TOWNS, fitted, people
+
+from skdpsynth import LatentFactorSynthesizer, load
+from skdpsynth.domain import Continuous, Nominal
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning", "ignore::UserWarning"
+)
+INF = float("inf")
+
+
+@pytest.fixture(scope="module", params=["ill", None])
+def model(request):
+    return fitted(stratify=request.param)
+
+
+def with_holes(rows, share=0.4, seed=0):
+    """Each cell is lost with this probability; whole numbers become floats, as pandas has it."""
+    rng, out = np.random.default_rng(seed), rows.copy()
+    for name in out.columns.drop("id"):
+        out[name] = out[name].where(rng.random(len(out)) > share)
+    return out
+
+
+def test_nothing_is_missing_and_no_cell_has_changed(model):
+    rows = with_holes(people(3000, 5))
+    rows.index = np.arange(3000)[::-1] // 2  # an index of its own, with labels twice
+    filled = model.impute(rows, random_state=0)
+    assert filled.isna().sum().sum() == 0
+    assert (filled.index == rows.index).all()
+    assert (filled.dtypes == rows.dtypes).all()
+    for name in rows:
+        known = rows[name].notna()
+        assert (filled[name][known].to_numpy() == rows[name][known].to_numpy()).all()
+
+
+def test_what_is_filled_lies_in_the_domain(model):
+    filled = model.impute(with_holes(people(3000, 5)), random_state=0)
+    assert filled["age"].between(18, 99).all()
+    assert (filled["age"] == filled["age"].round()).all()
+    assert filled["gain"].between(0, 10_000).all()
+    assert set(filled["school"]) <= {"low", "middle", "high"}
+    assert set(filled["town"]) <= set(TOWNS)
+    assert filled["seen"].between(pd.Timestamp("2020-01-01"), pd.Timestamp("2020-12-31")).all()
+
+
+def test_complete_rows_come_back_as_they_are(model):
+    rows = model.impute(with_holes(people(200, 5)), random_state=0)
+    pd.testing.assert_frame_equal(model.impute(rows, random_state=1), rows)
+    pd.testing.assert_frame_equal(model.impute(rows[:0]), rows[:0])
+
+
+def test_rows_that_were_given_are_not_written_to(model):
+    rows = with_holes(people(100, 5))
+    before = rows.copy()
+    model.impute(rows, random_state=0)
+    pd.testing.assert_frame_equal(rows, before)
+
+
+def test_a_seed_repeats_what_is_filled(model):
+    rows = with_holes(people(100, 5))
+    first, second, other = (model.impute(rows, random_state=seed) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, second)
+    assert not first.equals(other)
+
+
+def test_a_saved_model_fills_the_same_cells(tmp_path):
+    model, rows = fitted(), with_holes(people(100, 5))
+    model.save(tmp_path / "model.skd")
+    pd.testing.assert_frame_equal(load(tmp_path / "model.skd").impute(rows, random_state=1), model.impute(rows, random_state=1))
+
+
+@pytest.mark.parametrize(
+    "known", [{"ill": "yes", "age": 50}, {"school": "high", "town": "003"}, {"gain": 0.0}, {"seen": "2020-11-20"}], ids=str
+)
+def test_filled_cells_have_the_law_of_a_conditional_sample(model, known):
+    """The same conditions, as rows to fill and as `conditions` of which nothing is missing: chi squared of each other column.
+
+    Numbers and levels within a bin are evener than independent ones, so statistics are no larger than chi squared. False alarms: below 8
+    cases of 5 columns at 1e-5 each.
+    """
+    n = 4000
+    rows = pd.DataFrame({name: [known.get(name)] * n for name in SCHEMA if name != "id"})
+    if "seen" in known:
+        rows["seen"] = pd.to_datetime(rows["seen"])
+        known = {"seen": ("2020-11-11", "2020-11-29")}  # a date is known by its bin, and this is within it
+    filled = model.impute(rows, random_state=3)
+    drawn = model.sample(3 * n, random_state=4, conditions=known)
+    drawn = drawn[drawn.drop(columns="id").notna().all(axis=1)]
+    for name in filled.columns.difference(list(known)):
+        first, second = (frame[name].astype("int64" if name == "seen" else object) for frame in (filled, drawn))
+        if name in ("age", "gain", "seen"):
+            edges = np.unique(pd.to_numeric(second).quantile(np.linspace(0, 1, 9)))
+            first, second = (np.searchsorted(edges, pd.to_numeric(cells)) for cells in (first, second))
+        table = pd.crosstab(np.r_[np.zeros(len(first)), np.ones(len(second))], np.r_[first, second]).to_numpy()
+        table = table[:, table.sum(axis=0) > 30]
+        assert table.shape[1] == 1 or stats.chi2_contingency(table).pvalue > 1e-5, name
+
+
+def test_a_row_without_any_cell_is_a_row_of_the_model(model):
+    """But for missing cells, of which there are none."""
+    filled = model.impute(pd.DataFrame({"age": [None] * 5000}), random_state=0)
+    drawn = model.sample(20_000, random_state=1)
+    assert list(filled) == ["age", *(name for name in SCHEMA if name not in ("id", "age"))]
+    assert (filled.dtypes == drawn.dtypes[filled.columns]).drop("age").all()
+    assert (filled["ill"] == "yes").mean() == pytest.approx((drawn["ill"] == "yes").mean(), abs=0.03)
+    assert filled["age"].astype(float).mean() == pytest.approx(drawn["age"].mean(), abs=1)
+
+
+def test_cells_out_of_the_domain_stay_and_count_as_in_a_fit():
+    """120 counts as 99, where nearly all are ill; an unknown level of a column that may be missing, as a missing one."""
+    model = fitted(stratify=None, n_factors=4)
+    rows = pd.DataFrame({"age": [120] * 2000 + [20] * 2000, "school": ["unheard of"] * 4000})
+    filled = model.impute(rows, random_state=0)
+    assert (filled["age"] == rows["age"]).all()
+    assert (filled["school"] == "unheard of").all()
+    ill = filled["ill"] == "yes"
+    assert ill[:2000].mean() > ill[2000:].mean() + 0.5
+
+
+def test_filled_cells_bring_back_what_was_lost():
+    """Who is ill is guessed from the other cells far better than by chance."""
+    model, rows = fitted(stratify=None, n_factors=4), people(2000, 9)
+    filled = model.impute(rows.assign(ill=None), random_state=0)
+    share = (rows["ill"] == "yes").mean()
+    assert (filled["ill"] == rows["ill"]).mean() > share**2 + (1 - share) ** 2 + 0.15
+
+
+def test_frames_of_other_libraries_keep_their_dtypes():
+    pa = pytest.importorskip("pyarrow")
+    model, rows = fitted(), with_holes(people(300, 5)).drop(columns="id")
+    frame = pl.from_pandas(rows).with_columns(pl.col("age").cast(pl.Int16), pl.col("seen").cast(pl.Date), pl.col("gain").cast(pl.Float32))
+    filled = model.impute(frame, random_state=0)
+    assert filled.schema == frame.schema
+    assert sum(filled.null_count().row(0)) == 0
+    assert filled["gain"].is_nan().sum() == 0
+    for name in frame.columns:
+        known = frame[name].is_not_null() & (frame[name].is_not_nan() if frame[name].dtype.is_float() else True)
+        assert filled[name].filter(known).equals(frame[name].filter(known))
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    arrow = model.impute(table, random_state=0)
+    assert arrow.schema.names == table.schema.names
+    assert sum(column.null_count for column in arrow.columns) == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"), [("age", "Int64"), ("age", "float32"), ("age", object), ("ill", "category"), ("ill", "string"), ("seen", object)]
+)
+def test_dtypes_of_pandas_are_kept(column, dtype):
+    rows = with_holes(people(300, 5))
+    rows[column] = (
+        rows[column].dt.date.where(rows[column].notna(), None) if (column, dtype) == ("seen", object) else rows[column].astype(dtype)
+    )
+    filled = fitted().impute(rows, random_state=0)
+    assert filled[column].dtype == rows[column].dtype
+    assert filled[column].notna().all()
+    if column == "seen":
+        assert set(map(type, filled[column])) == {datetime.date}
+
+
+def test_levels_that_a_categorical_column_lacks_are_added():
+    rows = people(300, 5).assign(school=pd.Categorical([None, "low"] * 150, categories=["low"]))
+    filled = fitted().impute(rows, random_state=0)
+    assert filled["school"].notna().all()
+    assert set(filled["school"]) == {"low", "middle", "high"}
+
+
+@pytest.mark.parametrize("dtype", [float, object])
+def test_arrays_are_filled_by_the_numbers_of_their_columns(dtype):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 20, 900), rng.integers(0, 3, 900), rng.random(900)]).astype(dtype)
+    schema = {0: (0, 19), 1: Nominal([0, 1, 2], nullable=True), 2: Continuous(0.0, 1.0)}
+    model = LatentFactorSynthesizer(schema, epsilon=INF, n_factors=1).fit(X)
+    holes = rng.random(X.shape) < 0.3
+    rows = X.copy()
+    rows[holes] = np.nan if dtype is float else None
+    filled = model.impute(rows, random_state=0)
+    assert filled.dtype == dtype
+    assert (filled[~holes] == X[~holes]).all()
+    assert np.isfinite(filled.astype(float)).all()
+    assert set(filled[:, 1]) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        (np.zeros((3, 7)), ValueError, "X must be a data frame, as that of fit was, got an array of 7 columns"),
+        (pd.DataFrame({"age": [30], "agee": [1]}), ValueError, "'agee' is none of them; drop it"),
+        (pd.DataFrame({"age": [30], "ill": [1.0]}), TypeError, "column 'ill' has dtype float64, but its levels"),
+        ("rows.csv", TypeError, "X must be a table in memory"),
+        (None, TypeError, "X must be a table in memory"),
+    ],
+)
+def test_tables_of_other_columns_are_refused(model, rows, error, message):
+    with pytest.raises(error, match=message):
+        model.impute(rows)
+
+
+def test_wide_tables_are_filled_block_by_block():
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, 2, (2000, 16))
+    X = pd.DataFrame(np.repeat(hidden, 3, axis=1) ^ (rng.random((2000, 48)) < 0.1), columns=[f"c{i}" for i in range(48)])
+    model = LatentFactorSynthesizer({name: [0, 1] for name in X}, stratify="c0", epsilon=INF, n_factors=4).fit(X)
+    rows = X.astype(float).mask(rng.random(X.shape) < 0.2)
+    filled = model.impute(rows, random_state=0)
+    lost = rows.isna()
+    assert filled.notna().all().all()
+    assert (filled[~lost] == X[~lost]).sum().sum() == (~lost).sum().sum()
+    assert (filled.to_numpy()[lost] == X.to_numpy()[lost]).mean() > 0.6  # by chance a half

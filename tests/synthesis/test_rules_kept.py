@@ -1,0 +1,423 @@
+"""Samples keep the rules of a schema in every row: each kind, all at once, in every container, dtype and way of sampling."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import skdpsynth
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import (
+    Continuous,
+    Date,
+    DateTime,
+    Derived,
+    Determines,
+    Identifier,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    Schema,
+    Sum,
+    Unique,
+)
+from skdpsynth.metrics import rule_violations
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning"),
+]
+N = 1500
+RNG = np.random.default_rng(0)
+
+
+def fitted(frame, schema, **settings):
+    # Much noise, so that codes which no real row has are drawn where nothing forbids them.
+    return LatentFactorSynthesizer(schema, **{"epsilon": 0.5, "delta": 1e-6, "random_state": 0, **settings}).fit(frame)
+
+
+def broken(table, schema):
+    return {rule: found.rows for rule, found in rule_violations(table, schema).items() if found.rows}
+
+
+def days(n, first="2024-01-01", spread=300):
+    return np.datetime64(first) + RNG.integers(0, spread, n)
+
+
+# Of each kind a table that keeps its rules no better than by chance: what samples keep, they have from the rules alone.
+CASES = {
+    "inequality of real numbers": (
+        {"a": (0.0, 1.0), "b": (-0.5, 0.9)},
+        [Inequality("a", "b")],
+        {"a": RNG.random(N), "b": RNG.random(N) - 0.5},
+    ),
+    "strict inequality of whole numbers": ({"a": (0, 5), "b": (0, 5)}, [Inequality("a", "b", strict=True)], RNG.integers(0, 6, (2, N))),
+    "inequality of floats of 32 and 64 bits": (
+        {"a": (0.0, 1.0), "b": (0.0, 1.0)},
+        [Inequality("a", "b")],
+        {"a": RNG.random(N).astype(np.float32), "b": RNG.random(N)},
+    ),
+    "inequality of whole and real numbers": (
+        {"a": (0.0, 9.0), "b": (0.0, 9.0)},
+        [Inequality("a", "b")],
+        {"a": RNG.integers(0, 10, N), "b": 9 * RNG.random(N)},
+    ),
+    "inequality of dates with other bounds": (
+        {"a": ("2023-05-01", "2024-12-31"), "b": ("2023-01-01", "2025-06-30")},
+        [Inequality("a", "b")],
+        {"a": days(N), "b": days(N)},
+    ),
+    "strict inequality of a date and a time": (
+        {"a": Date("2024-01-01", "2024-03-31"), "b": DateTime("2024-01-01", "2024-03-31T23:59:59", resolution="minute", nullable=True)},
+        [Inequality("a", "b", strict=True)],
+        {"a": days(N, spread=90), "b": days(N, spread=90).astype("M8[s]") + RNG.integers(0, 86400, N)},
+    ),
+    "chain of five": (
+        dict.fromkeys("abcde", (0, 99)),
+        [Inequality(low, high) for low, high in zip("abcd", "bcde", strict=True)],
+        dict(zip("abcde", RNG.integers(0, 100, (5, N)), strict=True)),
+    ),
+    "tree of inequalities": (
+        {name: Continuous(0.0, 9.0, nullable=True) for name in "abcd"},
+        [Inequality("a", "b"), Inequality("a", "c"), Inequality("c", "d"), Inequality("b", "d")],
+        dict(zip("abcd", np.where(RNG.random((4, N)) < 0.1, np.nan, 9 * RNG.random((4, N))), strict=True)),
+    ),
+    "sum within bounds": ({"a": (0, 9), "b": (0, 9), "t": (4, 12)}, [Sum(["a", "b"], "t")], RNG.integers(0, 10, (3, N))),
+    "sum of real numbers": (
+        {"a": (-1.0, 9.0), "b": Continuous(0.0, 9.0, nullable=True), "t": Continuous(0.0, 10.0, nullable=True)},
+        [Sum(["a", "b"], "t")],
+        {"a": 9 * RNG.random(N), "b": (9 * RNG.random(N)).astype(np.float32), "t": RNG.random(N)},
+    ),
+    "sum of ordered parts": (
+        {"a": (0, 9), "b": (0, 9), "t": (6, 12)},
+        [Sum(["a", "b"], "t"), Inequality("a", "b", strict=True)],
+        RNG.integers(0, 10, (3, N)),
+    ),
+    "sum of a sum": (
+        {"a": (0, 9), "b": (0, 9), "c": (0, 9), "t": (0, 18), "u": (0, 20)},
+        [Sum(["t", "c"], "u"), Sum(["a", "b"], "t")],
+        RNG.integers(0, 10, (5, N)),
+    ),
+    "impossible levels": (
+        {"a": ["f", "m"], "b": ["wife", "husband", "none"]},
+        [Impossible({"a": "m", "b": "wife"}), Impossible({"a": "f", "b": "husband"})],
+        {"a": RNG.choice(["f", "m"], N), "b": RNG.choice(["wife", "husband", "none"], N)},
+    ),
+    "impossible ranges of 32 bits": (
+        {"a": (0.0, 1.0), "b": (0.0, 1.0)},
+        [Impossible({"a": (0.1, 0.3), "b": [(None, 0.2), (0.7, None)]})],
+        RNG.random((2, N)).astype(np.float32),
+    ),
+    "impossible dates and missing cells": (
+        {"a": Date("2024-01-01", "2024-12-31", nullable=True), "b": Continuous(0, 9, nullable=True)},
+        [Impossible({"a": None, "b": (0, 3)}), Impossible({"a": ("2024-02-01", "2024-05-15"), "b": None})],
+        {"a": pd.Series(days(N)).mask(RNG.random(N) < 0.3), "b": pd.Series(RNG.integers(0, 10, N)).mask(RNG.random(N) < 0.3)},
+    ),
+    "one column": ({"a": (0, 9), "b": (0, 9)}, [Impossible({"a": (3, 5)})], RNG.integers(0, 10, (2, N))),
+    "determined level": (
+        {"a": ["x", "y", "z"], "b": ["p", "q"]},
+        [Determines("a", "b", {"x": "p", "y": "q", "z": "q"})],
+        {"a": RNG.choice(["x", "y", "z"], N), "b": RNG.choice(["p", "q"], N)},
+    ),
+    "determined by two": (
+        {"a": ["x", "y"], "b": ["p", "q"], "c": (0, 9)},
+        [Determines(["a", "b"], "c", {("x", "p"): 1, ("x", "q"): 2, ("y", "p"): 3})],
+        {"a": RNG.choice(["x", "y"], N), "b": RNG.choice(["p", "q"], N), "c": RNG.integers(0, 10, N)},
+    ),
+    "missing together": (
+        {name: Continuous(0, 9, nullable=True) for name in "abc"},
+        [MissingTogether(["a", "b", "c"])],
+        dict(zip("abc", np.where(RNG.random((3, N)) < 0.3, np.nan, RNG.integers(0, 10, (3, N))), strict=True)),
+    ),
+    "key": ({"k": (0, 2000), "b": (0, 9)}, [Unique("k")], {"k": RNG.integers(0, 50, N), "b": RNG.integers(0, 10, N)}),
+    "key of two": (
+        {"k": (1, 600), "w": ["p", "q", "r"]},
+        [Unique(["w", "k"])],
+        {"k": RNG.integers(1, 30, N), "w": RNG.choice(["p", "q", "r"], N, p=[0.9, 0.05, 0.05])},
+    ),
+    "key of very many": ({"k": (0, 10**9), "b": (0, 9)}, [Unique("k")], {"k": np.zeros(N, dtype=int), "b": RNG.integers(0, 10, N)}),
+    "derived": (
+        {"a": (0.0, 9.0), "b": (0.0, 9.0), "c": Derived("a / (b + 1) ** 2", bounds=(0.5, 4))},
+        [],
+        {"a": 9 * RNG.random(N).astype(np.float32), "b": 9 * RNG.random(N), "c": np.zeros(N)},
+    ),
+    "derived from dates, in whole days": (
+        {"a": ("2024-01-01", "2024-12-31"), "b": ("2024-01-01", "2024-12-31"), "stay": Derived("b - a")},
+        [Inequality("a", "b")],
+        {"a": days(N), "b": days(N), "stay": np.zeros(N, dtype=np.int32)},
+    ),
+}
+
+
+def case_of(name):
+    columns, rules, table = CASES[name]
+    frame = pd.DataFrame(table if isinstance(table, dict) else dict(zip(columns, table, strict=True)))
+    return frame, Schema(columns, rules=rules)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_every_row_of_a_sample_keeps_every_rule(name):
+    frame, schema = case_of(name)
+    assert broken(frame, schema)  # the law can fail
+    sample = fitted(frame, schema).sample(random_state=1)
+    assert broken(sample, schema) == {}
+    # What a schema says of single columns holds too.
+    assert {each.problem for each in schema.check(sample)} <= {"constant"}
+
+
+@pytest.mark.parametrize("name", ["sum within bounds", "inequality of dates with other bounds", "missing together", "key of two"])
+def test_samples_of_other_libraries_keep_rules(name):
+    frame, schema = case_of(name)
+    sample = fitted(pl.from_pandas(frame), schema).sample(random_state=1)
+    assert isinstance(sample, pl.DataFrame)
+    assert broken(sample, schema) == {}
+
+
+def test_arrays_keep_rules():
+    X = RNG.integers(0, 10, (N, 4))
+    schema = Schema({0: (0, 9), 1: (0, 9), 2: (0, 18), 3: Derived("x0 * x1")}, rules=[Inequality(0, 1), Sum([0, 1], 2)])
+    sample = fitted(X, schema).sample(random_state=0)
+    np.testing.assert_array_equal(sample[:, 2], sample[:, 0] + sample[:, 1])
+    np.testing.assert_array_equal(sample[:, 3], sample[:, 0] * sample[:, 1])
+    assert (sample[:, 0] <= sample[:, 1]).all()
+
+
+TWELVE = Schema(
+    {
+        "patient": (0, 5000),
+        "born": Date("1930-01-01", "2024-12-31"),
+        "arrived": Date("2020-01-01", "2024-12-31"),
+        "left": DateTime("2020-01-01", "2024-12-31T23:59", resolution="minute", nullable=True),
+        "sex": ["f", "m"],
+        "ward": ["birth", "child", "heart"],
+        "floor": (1, 3),
+        "age": (0, 99),
+        "systolic": Continuous(60.0, 250.0, nullable=True),
+        "diastolic": Continuous(30.0, 150.0, nullable=True),
+        "drugs": (0, 900),
+        "food": (0, 900),
+        "cost": (0, 1500),
+        "kg": (2.0, 200.0),
+        "cm": (40.0, 220.0),
+        "bmi": Derived("kg / (cm / 100) ** 2"),
+    },
+    rules=[
+        Unique("patient"),
+        Inequality("born", "arrived"),
+        Inequality("arrived", "left"),
+        Impossible({"ward": "birth", "sex": "m"}),
+        Impossible({"ward": "birth", "age": [(None, 11), (60, None)]}),
+        Impossible({"ward": "child", "age": (18, None)}),
+        Determines("ward", "floor", {"birth": 1, "child": 1, "heart": 3}),
+        MissingTogether(["systolic", "diastolic"]),
+        Inequality("diastolic", "systolic"),
+        Sum(["drugs", "food"], "cost"),
+        Impossible({"ward": "child", "systolic": (200, None)}),
+    ],
+)
+
+
+def patients(n=N):
+    rng = np.random.default_rng(3)
+    gone = rng.random(n) < 0.2
+    born = np.datetime64("1930-01-01") + rng.integers(0, 30000, n)
+    arrived = np.datetime64("2020-01-01") + rng.integers(0, 1800, n)
+    return pd.DataFrame(
+        {
+            "patient": rng.integers(0, 5000, n),
+            "born": born,
+            "arrived": arrived,
+            "left": pd.Series(arrived.astype("M8[s]") + rng.integers(0, 10**6, n)).mask(rng.random(n) < 0.1),
+            "sex": rng.choice(["f", "m"], n),
+            "ward": rng.choice(["birth", "child", "heart"], n),
+            "floor": rng.integers(1, 4, n),
+            "age": rng.integers(0, 100, n),
+            "systolic": np.where(gone, np.nan, rng.normal(125, 15, n)),
+            "diastolic": np.where(gone, np.nan, rng.normal(80, 12, n)),
+            "drugs": rng.integers(0, 900, n),
+            "food": rng.integers(0, 900, n),
+            "cost": rng.integers(0, 1500, n),
+            "kg": rng.normal(75, 15, n),
+            "cm": rng.normal(170, 10, n),
+            "bmi": np.full(n, 20.0),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=[None, "ward"])
+def ward_model(request):
+    return fitted(patients(), TWELVE, stratify=request.param)
+
+
+def test_twelve_rules_hold_at_once(ward_model):
+    sample = ward_model.sample(5001, random_state=0)  # as many as there are patients
+    assert len(TWELVE.rules) + 1 == len(rule_violations(sample, TWELVE)) == 12
+    assert broken(sample, TWELVE) == {}
+
+
+def test_batches_and_files_are_the_rows_of_one_sample_and_keep_rules_across_batches(ward_model, tmp_path):
+    whole = ward_model.sample(4900, random_state=0)
+    parts = pd.concat(ward_model.sample_batches(4900, 700, random_state=0), ignore_index=True)
+    pd.testing.assert_frame_equal(parts, whole)
+    path = ward_model.sample(4900, random_state=0, out=tmp_path / "rows.csv")
+    assert broken(path, TWELVE) == {}
+
+
+def test_saved_models_keep_rules(ward_model, tmp_path):
+    ward_model.save(tmp_path / "model.zip")
+    again = skdpsynth.load(tmp_path / "model.zip")
+    assert again.schema_ == ward_model.schema_ == TWELVE.ordered(list(TWELVE))
+    pd.testing.assert_frame_equal(again.sample(900, random_state=2), ward_model.sample(900, random_state=2))
+
+
+def test_more_rows_than_keys_are_refused_before_any_is_drawn(ward_model, tmp_path):
+    with pytest.raises(ValueError, match=r"n_samples must be at most 5001, .*'patient'.*got 5002"):
+        ward_model.sample(5002)
+    with pytest.raises(ValueError, match="n_samples must be at most 5001"):
+        ward_model.sample_batches(5002)
+    with pytest.raises(ValueError, match="n_samples must be at most 5001"):
+        ward_model.sample(5002, out=tmp_path / "rows.csv")
+    assert not (tmp_path / "rows.csv").exists()
+
+
+def test_threads_make_the_same_rows(ward_model):
+    ward_model.n_jobs = 2
+    threaded = ward_model.sample(4000, random_state=0)
+    ward_model.n_jobs = None
+    pd.testing.assert_frame_equal(threaded, ward_model.sample(4000, random_state=0))
+
+
+def test_rules_cost_nothing_and_determined_columns_are_not_counted():
+    frame, schema = case_of("determined level")
+    with_rules, without = fitted(frame, schema), fitted(frame, Schema(dict(schema)))
+    assert float(with_rules.accountant_.spent) == float(without.accountant_.spent)
+    steps = [[entry.name for entry in model.accountant_.ledger] for model in (with_rules, without)]
+    assert steps == [["counts of columns"], ["counts of columns", "counts of pairs"]]
+    assert set(with_rules.marginals_) == {("a",)}
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_rows_that_break_rules_are_counted_as_they_are(neighboring):
+    frame, schema = case_of("impossible levels")
+    settings = {"epsilon": math.inf, "delta": 0, "neighboring": neighboring}
+    with_rules, without = fitted(frame, schema, **settings), fitted(frame, Schema(dict(schema)), **settings)
+    for key, counts in without.marginals_.items():
+        np.testing.assert_array_equal(with_rules.marginals_[key], counts)
+    assert with_rules.n_samples_ == N
+
+
+def test_a_rule_that_rows_keep_brings_samples_nearer_to_them():
+    # Without noise, so that what differs is the model alone.
+    rng = np.random.default_rng(5)
+    low = rng.beta(2, 3, 20_000)
+    frame = pd.DataFrame({"a": low, "b": low + (1 - low) * rng.beta(2, 2, 20_000)})
+    kinds, edges, distances = {"a": (0.0, 1.0), "b": (0.0, 1.0)}, np.linspace(0, 1, 11), []
+    real = np.histogram2d(frame["a"], frame["b"], bins=(edges, edges))[0]
+    for rules in ([Inequality("a", "b")], []):
+        sample = fitted(frame, Schema(kinds, rules=rules), epsilon=math.inf, delta=0).sample(20_000, random_state=0)
+        distances.append(np.abs(np.histogram2d(sample["a"], sample["b"], bins=(edges, edges))[0] - real).sum() / 40_000)
+    # Two samples of the law itself are .026 apart.
+    assert distances[0] < min(0.045, 0.85 * distances[1])
+
+
+def test_columns_that_rules_tie_share_a_block_of_a_wide_table():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(rng.integers(0, 4, (400, 44)), columns=[f"c{i}" for i in range(44)])
+    rules = [Inequality("c0", "c43"), Inequality("c20", "c0", strict=True), Impossible({"c5": (0, 1), "c30": (2, 3)})]
+    schema = Schema(dict.fromkeys(frame, (0, 3)), rules=rules)
+    model = fitted(frame, schema)
+    assert any({0, 20, 43} <= set(block) for block in model._model.blocks)
+    assert broken(model.sample(2000, random_state=0), schema) == {}
+
+
+def test_a_stratum_that_rules_exclude_is_never_drawn():
+    frame = pd.DataFrame({"a": RNG.choice(["x", "y", "z"], N), "b": RNG.integers(0, 10, N)})
+    schema = Schema({"a": ["x", "y", "z"], "b": (0, 9)}, rules=[Impossible({"a": "y"}), Impossible({"a": "z", "b": (5, 9)})])
+    sample = fitted(frame, schema, stratify="a").sample(3000, random_state=0)
+    assert set(sample["a"]) == {"x", "z"}
+    assert broken(sample, schema) == {}
+
+
+def test_labels_of_identifiers_are_keys():
+    frame = pd.DataFrame({"id": np.arange(N), "a": RNG.integers(0, 10, N)})
+    schema = Schema({"id": Identifier(labels=True), "a": (0, 9)}, rules=[Unique("id")])
+    sample = fitted(frame, schema).sample(3 * N, random_state=0)
+    assert broken(sample, schema) == {}
+    assert sample["id"].is_unique
+    assert broken(fitted(frame[["a"]], schema).sample(5), schema.ordered(["a"])) == {}
+
+
+def test_a_key_is_replaced_among_rows_that_share_the_rest_of_it():
+    frame, schema = case_of("key of two")
+    sample = fitted(frame, schema, epsilon=math.inf, delta=0).sample(600, random_state=0)
+    # Nine of ten rows are of ward p, which has room for 600: keys change, and hardly one moves to another ward.
+    without = fitted(frame, Schema(dict(schema)), epsilon=math.inf, delta=0).sample(600, random_state=0)
+    assert (sample["w"] == "p").sum() == (without["w"] == "p").sum()
+
+
+def test_private_levels_go_with_rules_on_other_columns():
+    frame = pd.DataFrame({"a": RNG.integers(0, 10, N), "b": RNG.integers(0, 10, N), "c": 50 * RNG.random(N)})
+    schema = Schema({"a": (0, 9), "b": (0, 9), "c": Continuous(bounds="private")}, rules=[Inequality("a", "b")])
+    sample = fitted(frame, schema).sample(1000, random_state=0)
+    assert (sample["a"] <= sample["b"]).all()
+
+
+def test_the_published_route_refuses_rules_that_it_cannot_keep():
+    frame, schema = case_of("strict inequality of whole numbers")
+    with pytest.raises(ValueError, match="no rules but those that compute columns"):
+        fitted(frame, schema, strategy="scores", delta=0)
+    frame, schema = case_of("sum of a sum")
+    schema = Schema({**schema, "u": (0, 27)}, rules=schema.rules)
+    assert broken(fitted(frame, schema, strategy="scores", delta=0).sample(500, random_state=0), schema) == {}
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        {"ward": "birth", "arrived": ("2021-06-01", None)},
+        {"left": ("2021-03-01", "2022-03-05")},
+        {"sex": "m", "systolic": None},
+        {"age": list(range(0, 60, 3)), "patient": (0, 999)},
+        {"arrived": ("2021-01-01", "2021-12-31"), "left": ("2020-06-01", "2021-06-30")},
+    ],
+)
+def test_rows_on_conditions_keep_rules(ward_model, conditions):
+    sample = ward_model.sample(900, random_state=0, conditions=conditions)
+    assert broken(sample, TWELVE) == {}
+    for name, wanted in conditions.items():
+        cells = sample[name].astype(str).str[:10] if name in ("arrived", "left") else sample[name]
+        if isinstance(wanted, tuple):
+            low, high = (cells.min() if end is None else end for end in wanted)
+            assert ((cells >= low) & (cells <= max(high, cells.max() if wanted[1] is None else high))).all()
+        elif isinstance(wanted, list):
+            assert cells.isin(wanted).all()
+        else:
+            assert (cells.isna() if wanted is None else cells == wanted).all()
+
+
+def test_conditions_on_single_numbers_that_rules_compare_hold():
+    frame = pd.DataFrame(dict(zip("abc", RNG.integers(0, 60, (3, N)), strict=True)))
+    schema = Schema(dict.fromkeys("abc", (0, 59)), rules=[Inequality("a", "b", strict=True), Inequality("b", "c")])
+    conditions = {"a": [3, 4, 20, 50], "b": [1, 4, 5, 21, 49, 51], "c": (0, 52)}
+    sample = fitted(frame, schema).sample(2000, random_state=0, conditions=conditions)
+    assert broken(sample, schema) == {}
+    assert sample["a"].isin(conditions["a"]).all()
+    assert sample["b"].isin(conditions["b"]).all()
+    assert (sample["c"] <= 52).all()
+
+
+@pytest.mark.parametrize(("name", "inputs"), [("cost", "'drugs', 'food'"), ("bmi", "'kg', 'cm'")])
+def test_conditions_on_computed_columns_are_refused(ward_model, name, inputs):
+    with pytest.raises(ValueError, match=f"{name!r} follows from {inputs}; name these"):
+        ward_model.sample(9, conditions={name: 1})
+
+
+def test_cells_of_rows_with_eleven_rules_are_filled_so_that_they_hold(ward_model):
+    rows = ward_model.sample(25, random_state=4).drop(columns="bmi")  # which tells nothing of what it is computed from
+    rows = rows.where(np.random.default_rng(0).random(rows.shape) > 0.4)
+    filled = ward_model.impute(rows, random_state=0)
+    assert broken(filled, TWELVE) == {}
+    assert all((filled[name][rows[name].notna()] == rows[name].dropna()).all() for name in rows)
