@@ -170,6 +170,7 @@ def test_every_row_of_a_sample_keeps_every_rule(name):
 
 @pytest.mark.parametrize("name", ["sum within bounds", "inequality of dates with other bounds", "missing together", "key of two"])
 def test_samples_of_other_libraries_keep_rules(name):
+    pytest.importorskip("pyarrow")  # frames of polars from those of pandas
     frame, schema = case_of(name)
     sample = fitted(pl.from_pandas(frame), schema).sample(random_state=1)
     assert isinstance(sample, pl.DataFrame)
@@ -259,6 +260,7 @@ def test_twelve_rules_hold_at_once(ward_model):
 
 
 def test_batches_and_files_are_the_rows_of_one_sample_and_keep_rules_across_batches(ward_model, tmp_path):
+    pytest.importorskip("pyarrow")  # reads files of CSV
     whole = ward_model.sample(4900, random_state=0)
     parts = pd.concat(ward_model.sample_batches(4900, 700, random_state=0), ignore_index=True)
     pd.testing.assert_frame_equal(parts, whole)
