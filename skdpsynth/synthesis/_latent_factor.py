@@ -46,7 +46,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     """Synthetic tables of mixed types: numbers, ordered levels and categories, with missing cells.
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
-    columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about a second; the time grows with the
+    columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about five seconds; the time grows with the
     square of the number of levels and bins of all columns together. Of a nominal column it counts 64 at most: where there are more levels,
     say by ``Nominal(levels, groups=...)`` which are alike.
 
