@@ -6,6 +6,7 @@ from typing import Any
 from skdpsynth._input import way_out
 from skdpsynth.domain._columns import family_of, pandas_dtype, time_of
 from skdpsynth.domain._dates import Date, Times
+from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._kinds import Continuous, Kind, Nominal, Ordinal, shown_name
 from skdpsynth.domain._left_out import Identifier
 from skdpsynth.domain._schema import Schema
@@ -30,6 +31,10 @@ def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
         raise TypeError(
             f"column {shown_name(name)} has dtype {dtype}, which cannot hold the labels {kind.labels + '1'!r} and so on of schema; say "
             "Identifier(labels=True) for plain numbers."
+        )
+    if isinstance(kind, Derived) and family not in ("number", "any"):
+        raise TypeError(
+            f"column {shown_name(name)} is Derived and comes back as numbers, got dtype {dtype}; convert it, or leave it out of the table."
         )
     if kind.coded is None:
         return

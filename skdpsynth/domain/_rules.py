@@ -2,7 +2,7 @@
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -117,6 +117,8 @@ class Determines(Rule):
     def __post_init__(self) -> None:
         given = tuple(self.given) if isinstance(self.given, list | tuple) else (self.given,)
         object.__setattr__(self, "given", given)
+        if not isinstance(self.column, Hashable):
+            raise ValueError(f"column must be one column, which follows from given, got {shown(self.column)}; say its name.")
         if not given or len(set(given)) < len(given) or self.column in given:
             raise ValueError(
                 f"given must be one or several columns, each once and another than {shown(self.column)}, got {shown(list(given))}."

@@ -172,11 +172,11 @@ class OnlineSynthesizer(PrivateSynthesizer):
     tick. Let a tick hold some hundreds of rows over epsilon, because the noise of a block is the same however few rows it has: calls of
     single rows make nothing but noise. A tick is read into memory as a whole.
 
-    *State.* While a block is open its rows are kept, on the public grid and without their order; the counters of "paper" hold exact
-    counts and the noise they will use again. No attribute shows them, but the object in memory, its pickle and what `save` writes
-    are **as private as the data**. No generator state is kept, nor a seed: after loading, noise is secure unless `random_state` is
-    set again. With a `window` the ledger has one line for all blocks that were left behind, so state and file stay as small as the
-    window, however long the stream.
+    *State.* While a block is open its rows are kept, without their order and on the public grid (mixed rows: as the schema reads them); the
+    counters of "paper" hold exact counts and the noise they will use again. No attribute shows them, but the object in memory, its pickle
+    and what `save` writes are **as private as the data**. No generator state is kept, nor a seed: after loading, noise is secure unless
+    `random_state` is set again. With a `window` the ledger has one line for all blocks that were left behind, so state and file stay as
+    small as the window, however long the stream.
 
     *Copies.* If you load a saved stream twice and continue both, rows seen by both cost epsilon twice; the ledger of a copy says that it
     was resumed. A ledger in a file sees it: a stream that was loaded goes on at no charge if nothing was released of the rows that come
