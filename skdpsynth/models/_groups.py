@@ -129,7 +129,7 @@ class TiedLaw:
             part = whole[self.tuples[:, j]]
             score = part if score is None else np.add(score, part, out=score)
         assert score is not None
-        score -= score.max(axis=0)
+        score -= score.max(axis=0)  # of logits of the model, not of rows
         np.exp(score, out=score)
         score /= score.sum(axis=0)
         classes = [summing @ score for summing in self._sums]

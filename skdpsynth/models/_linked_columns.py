@@ -34,20 +34,6 @@ class LinkedColumn(ABC):
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a value in each of some cells."""
 
-    def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first and the last value of each bin that a condition leaves; those of the column, where none is left."""
-        first, last = self._ends_of_cells()
-        left = first <= last
-        if not left.any():
-            return np.zeros(self.n_bins), np.zeros(self.n_bins)
-        bins, low, high = self.inside.bins[left], np.full(self.n_bins, np.inf), np.full(self.n_bins, -np.inf)
-        np.minimum.at(low, bins, first[left])
-        np.maximum.at(high, bins, last[left])
-        return np.where(low <= high, low, low.min()), np.where(low <= high, high, high.max())
-
-    def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError  # of levels, which have no order
-
     @abstractmethod
     def _cells(self, values: np.ndarray) -> np.ndarray:
         """Return the cells of values; -1 of a missing one."""
@@ -62,7 +48,27 @@ class LinkedColumn(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers(LinkedColumn):
+class Ordered(LinkedColumn):
+    """A column of numbers, whose bins have ends."""
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and the last value of each bin that a condition leaves; those of the column, where none is left."""
+        first, last = self._ends_of_cells()
+        left = first <= last
+        if not left.any():
+            return np.zeros(self.n_bins), np.zeros(self.n_bins)
+        bins, low, high = self.inside.bins[left], np.full(self.n_bins, np.inf), np.full(self.n_bins, -np.inf)
+        np.minimum.at(low, bins, first[left])
+        np.maximum.at(high, bins, last[left])
+        return np.where(low <= high, low, low.min()), np.where(low <= high, high, high.max())
+
+    @abstractmethod
+    def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first and the last value of each cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Ordered):
     """Numbers of a continuous column, uniform within each cell.
 
     Attributes
@@ -105,7 +111,7 @@ class Numbers(LinkedColumn):
 
 
 @dataclass(frozen=True, eq=False)
-class Members(LinkedColumn):
+class Members(Ordered):
     """Some numbers of a continuous column, each of which is a cell.
 
     Attributes

@@ -286,3 +286,8 @@ def test_rows_that_keep_the_rules_are_not_repaired():
     moved = orders.repaired(x, *ends, {name: np.zeros(50, dtype=bool) for name in "ab"})
     for name in "ab":
         np.testing.assert_array_equal(moved[name], x[name])
+
+
+def test_determines_gives_one_column():
+    with pytest.raises(ValueError, match="column must be one column"):
+        Determines("d", ["c"], {"A": 1})

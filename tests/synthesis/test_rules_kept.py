@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import skdpsynth
-from skdpsynth import LatentFactorSynthesizer
+from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
 from skdpsynth.domain import (
     Continuous,
     Date,
@@ -423,3 +423,12 @@ def test_cells_of_rows_with_eleven_rules_are_filled_so_that_they_hold(ward_model
     filled = ward_model.impute(rows, random_state=0)
     assert broken(filled, TWELVE) == {}
     assert all((filled[name][rows[name].notna()] == rows[name].dropna()).all() for name in rows)
+
+
+@pytest.mark.parametrize("values", [["x"] * 100, pd.date_range("2024-01-01", periods=100)], ids=["words", "times"])
+def test_a_derived_column_that_cannot_hold_numbers_is_refused_before_any_charge(values):
+    budget = PrivacyAccountant(1)
+    schema = Schema({"a": (0, 99), "twice": Derived("a * 2")})
+    with pytest.raises(TypeError, match="column 'twice' is Derived and comes back as numbers"):
+        LatentFactorSynthesizer(schema, accountant=budget).fit(pd.DataFrame({"a": range(100), "twice": values}))
+    assert budget.spent == 0
