@@ -167,11 +167,12 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
 
 @law(slow=True)
 def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
-    """Epsilons from 1e4 to infinity take at most ten times the usual fit and half a second, or are refused before the charge."""
-    usual = min(_seconds(estimator, epsilon=1.0) for _ in range(2))
+    """Epsilons from 1e4 to infinity take at most ten times a fit at 100 and half a second, or are refused before the charge."""
+    # Models are trained for longer where noise is small, so that epsilon=1 would be no measure.
+    usual = min(_seconds(estimator, epsilon=100.0) for _ in range(2))
     for epsilon in (1e4, 1e8, 1e15, math.inf):
         taken = _seconds(estimator, epsilon=epsilon)
-        holds(taken <= 10 * usual + 0.5, f"epsilon={epsilon:g} took {taken:.1f} s, epsilon=1 {usual:.3f} s")
+        holds(taken <= 10 * usual + 0.5, f"epsilon={epsilon:g} took {taken:.1f} s, epsilon=100 {usual:.3f} s")
 
 
 def _seconds(estimator: Any, **parameters: Any) -> float:

@@ -425,7 +425,7 @@ def test_cells_of_rows_with_eleven_rules_are_filled_so_that_they_hold(ward_model
     assert all((filled[name][rows[name].notna()] == rows[name].dropna()).all() for name in rows)
 
 
-@pytest.mark.parametrize("values", [["x"] * 100, pd.date_range("2024-01-01", periods=100)], ids=["words", "times"])
+@pytest.mark.parametrize("values", [pd.array(["x"] * 100, "string"), pd.date_range("2024-01-01", periods=100)], ids=["words", "times"])
 def test_a_derived_column_that_cannot_hold_numbers_is_refused_before_any_charge(values):
     budget = PrivacyAccountant(1)
     schema = Schema({"a": (0, 99), "twice": Derived("a * 2")})
