@@ -30,6 +30,7 @@ for script in (
     "coded_tables.py",
     "pairs.py",
     "conditions.py",
+    "intervals.py",
     "mixed_streams.py",
     "paper_study.py",
     "scale_tree.py",

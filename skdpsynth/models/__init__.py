@@ -9,9 +9,11 @@ from skdpsynth.models._latent_links import LatentLinks
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel, bins_of
+from skdpsynth.models._merged_pairs import MergedPairs
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._score_model import ScoreModel
 from skdpsynth.models._tied import MOST_TUPLES, cuts_in_cells, most_tuples, tied_columns
 from skdpsynth.models._unions import union_of
+from skdpsynth.models._wide_factors import common_of
 
 __all__ = ["LatentFactors", "Link"]

@@ -57,29 +57,23 @@ def merged_groups(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.n
     return [_groups(table.sum(axis=0), nominal) for table, nominal in zip(one_way.tables.values(), is_nominal, strict=True)]
 
 
-def blocks_of(one_way: NoisyTables, merged: NoisyTables, groups: Sequence[np.ndarray], tied: Sequence[Sequence[int]] = ()) -> list[Block]:
+def blocks_of(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> list[Block]:
     """Join columns into blocks of at most 12, the most dependent first; at least two are joined.
 
     Parameters
     ----------
-    one_way : NoisyTables
-        Of each column.
-    merged : NoisyTables
-        Of all pairs, whose codes are `groups`, in one class.
-    groups : list of ndarray
-        From `merged_groups`.
+    dependence : ndarray of shape (n_columns, n_columns)
+        How far each pair is from what is expected: about 1 where noise is all that there is.
     tied : sequence of sequence of int, default=()
         Sets of columns that share a block, however many they are.
     """
-    tables = one_way.tables.values()
-    masses = [np.bincount(group, np.maximum(table.sum(axis=0), 0)) for group, table in zip(groups, tables, strict=True)]
-    n = max(float(np.mean([table.sum() for table in tables])), 1.0)
-    score = {(i, j): _dependence(table[0], masses[i], masses[j], n, merged.variance) for (i, j), table in merged.tables.items()}
-    blocks: dict[int, Block] = {i: (i,) for i in range(len(groups))}
+    blocks: dict[int, Block] = {i: (i,) for i in range(len(dependence))}
     for together in tied:
         blocks |= dict.fromkeys(together, tuple(sorted(together)))
-    best, *others = sorted(score, key=score.__getitem__, reverse=True)
-    for i, j in [best, *(pair for pair in others if score[pair] > _DEPENDENT)]:
+    first, second = np.triu_indices(len(dependence), 1)
+    order = np.argsort(-dependence[first, second], kind="stable")
+    n_joined = max(1, int((dependence[first, second] > _DEPENDENT).sum()))
+    for i, j in zip(first[order[:n_joined]].tolist(), second[order[:n_joined]].tolist(), strict=True):
         if blocks[i] != blocks[j] and len(blocks[i]) + len(blocks[j]) <= _BLOCK:
             joined = tuple(sorted(blocks[i] + blocks[j]))
             blocks |= dict.fromkeys(joined, joined)
@@ -113,15 +107,3 @@ def _groups(noisy: np.ndarray, is_nominal: bool) -> np.ndarray:
         group[code] = rank if rank < len(load) else int(np.argmin(load))
         load[group[code]] += mass[code]
     return group
-
-
-def _dependence(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, n: float, variance: float) -> float:
-    """How far a noisy table is from independence, in variances of its noise: the mean over its degrees of freedom.
-
-    What independence would give is made of the counts of one column, whose noise is smaller. Centring takes out the noise of the table's
-    own margins.
-    """
-    residual = table - n * np.outer(rows / max(rows.sum(), 1.0), columns / max(columns.sum(), 1.0))
-    residual -= residual.mean(axis=0)
-    residual -= residual.mean(axis=1, keepdims=True)
-    return float((residual**2).sum()) / (variance or 1.0) / ((table.shape[0] - 1) * (table.shape[1] - 1))

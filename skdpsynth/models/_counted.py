@@ -12,6 +12,7 @@ from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._tied import TiedColumns
+from skdpsynth.models._wide_training import Common
 from skdpsynth.persistence import savable
 
 _LASTING = 2  # times as many rows as chose the codes: then more rows choose others, which costs less than codes by few
@@ -38,6 +39,8 @@ class Codes:
         How many other rows were counted in them.
     tied : tuple of TiedColumns, default=()
         Columns that rules tie.
+    common : Common, default=None
+        What very many columns have in common.
     """
 
     links: Mapping[Hashable, Link | LevelGroups]
@@ -47,6 +50,7 @@ class Codes:
     n_rows: float
     n_since: float = 0.0
     tied: tuple[TiedColumns, ...] = ()
+    common: Common | None = None
 
     def serve(self, n_more: float) -> bool:
         """Whether so many rows more shall be counted in these codes, too.
@@ -93,4 +97,6 @@ class Counted:
     def model(self, n_factors: int) -> MarginalModel:
         """Fit a model to the tables."""
         codes, tables = self.codes, (self.one_way, self.two_way)
-        return MarginalModel.of(self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied)
+        return MarginalModel.of(
+            self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common
+        )

@@ -73,7 +73,7 @@ class Estimates:
         """
         means: dict[Block, _Mean] = {}
         for each in released:
-            for part, values, variance in _parts_of(each):
+            for part, values, variance in parts_of(each):
                 means.setdefault(part, _Mean()).add(values, variance)
         totals, of_total = means[()].value, means[()].variance
         of_whole = len(totals) * of_total
@@ -164,7 +164,7 @@ class _Mean:
         return 0.0 if self._is_exact else 1 / self._precision
 
 
-def _parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
+def parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
     """Yield the total, the effects of columns and the interaction of each table, by their columns, with the variance of each."""
     for columns, table in released.tables.items():
         if isinstance(released, NoisyInteractions):

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from skdpsynth.models._mixture import Mixture, Within
-from skdpsynth.models._systematic import CODES, NODES, points_below, shifts_of, shuffled_within
+from skdpsynth.models._systematic import CODES, COMMON, NODES, points_below, shifts_of, shuffled_within
 
+_GROUP_BIT, _ROW_BITS = 48, 16  # of a word that is sorted: common node, random bits, row of a block
 _NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
 
 
@@ -20,17 +21,19 @@ class FactorDraw:
     ----------
     mixture : Mixture
     rng : numpy.random.Generator
+    n_common : int, default=None
+        Number of nodes that blocks share, where they do: each has equally many nodes of the mixture, one common node after the other.
     """
 
-    def __init__(self, mixture: Mixture, rng: np.random.Generator) -> None:
+    def __init__(self, mixture: Mixture, rng: np.random.Generator, n_common: int | None = None) -> None:
         self.parts = [(part.columns, None if part.is_plain else part.codes.T) for part in mixture.parts]
         self.within = [{column: _Within(each) for column, each in part.within.items()} for part in mixture.parts]
         self.of_parts = [_distributions(part.probabilities) for part in mixture.parts]
-        self.nodes_upto = _upto(mixture.weights)
-        self.of_nodes = rng.random(1)
+        self.nodes_upto = _upto(mixture.weights) if n_common is None else _upto_within(mixture.weights.reshape(n_common, -1))
+        self.of_nodes = rng.random(n_common or 1)
         self.of_codes = rng.random((len(mixture.parts), len(mixture.weights)), dtype=np.float32)
 
-    def codes(self, n_rows: int, block: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    def codes(self, n_rows: int, block: int, rng: np.random.Generator, of_common: np.ndarray | None = None) -> Iterator[np.ndarray]:
         """Yield the codes of a block of rows, column after column.
 
         Parameters
@@ -40,12 +43,13 @@ class FactorDraw:
             Which: those of all blocks together are even.
         rng : numpy.random.Generator
             The block's own.
+        of_common : ndarray of shape (n_common,), default=None
+            Number of rows of each common node: they come one common node after the other.
         """
-        upto = points_below(self.nodes_upto, n_rows, shifts_of(self.of_nodes, block, NODES))
-        counts = np.diff(upto.astype(np.int64))
+        counts = self._counts_of_nodes(n_rows, block, of_common)
         nodes = np.flatnonzero(counts)
         counts = counts[nodes]
-        order = rng.permutation(n_rows)
+        order = rng.permutation(n_rows) if of_common is None else _shuffle_within(of_common, rng)
         drawn: dict[int, np.ndarray] = {}  # columns that wait for one before them, which is in a later part
         column = 0
         for (columns, codes), of_part, start, within in zip(self.parts, self.of_parts, self.of_codes, self.within, strict=True):
@@ -59,6 +63,52 @@ class FactorDraw:
             while column in drawn:
                 yield drawn.pop(column)
                 column += 1
+
+    def _counts_of_nodes(self, n_rows: int, block: int, of_common: np.ndarray | None) -> np.ndarray:
+        """Return how many rows each node has."""
+        shifts = shifts_of(self.of_nodes, block, NODES)
+        if of_common is None:
+            return np.diff(points_below(self.nodes_upto, n_rows, shifts).astype(np.int64))
+        upto = points_below(self.nodes_upto, of_common[:, None], shifts[:, None])
+        return np.diff(upto.astype(np.int64), axis=1).ravel()
+
+
+class CommonDraw:
+    """How many rows of a block each node has that all blocks of columns share.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_common,)
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, weights: np.ndarray, rng: np.random.Generator) -> None:
+        self.upto, self.shift = _upto(weights), rng.random(1)
+
+    def counts(self, n_rows: int, block: int) -> np.ndarray:
+        """Return the counts of a block of rows, by systematic sampling."""
+        return np.diff(points_below(self.upto, n_rows, shifts_of(self.shift, block, COMMON)).astype(np.int64))
+
+
+def _upto_within(weights: np.ndarray) -> np.ndarray:
+    """Return the shares of the nodes of each common node up to each, shape (n_common, n_nodes + 1)."""
+    upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
+    whole = upto[:, -1:]
+    upto /= np.where(whole > 0, whole, 1.0)
+    # What rounding leaves below 1 belongs to the last node that has a weight: nodes without one get no row.
+    last = weights.shape[1] - np.argmax(weights[:, ::-1] > 0, axis=1)
+    upto[np.arange(weights.shape[1] + 1) >= last[:, None]] = 1.0
+    return upto
+
+
+def _shuffle_within(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the places of rows in random order within each of some groups of so many rows, group after group."""
+    groups = np.repeat(np.arange(len(counts), dtype=np.uint64), counts)
+    words = groups << np.uint64(_GROUP_BIT)
+    words |= rng.integers(1 << (_GROUP_BIT - _ROW_BITS), size=len(groups), dtype=np.uint64) << np.uint64(_ROW_BITS)
+    words |= np.arange(len(groups), dtype=np.uint64)
+    words.sort()
+    return (words & np.uint64((1 << _ROW_BITS) - 1)).astype(np.int64)
 
 
 class _Within:

@@ -140,8 +140,10 @@ class _Filling:
         drawn = np.empty_like(codes)
         for stratum in np.unique(strata):
             rows = np.flatnonzero(strata == stratum)
+            common, n_common = self._common(stratum, codes[rows], known[rows])
             for place in law.blocks:
-                drawn[np.ix_(rows, np.array(place))] = self._posterior(stratum, place, codes[rows], known[rows]).filled(self.rng)
+                posterior = self._posterior(stratum, place, codes[rows], known[rows])
+                drawn[np.ix_(rows, np.array(place))] = posterior.filled(self.rng, common, n_common)
         return [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
 
     def _codes(self, name: Any, column: np.ndarray) -> np.ndarray:
@@ -154,6 +156,29 @@ class _Filling:
         mixture = mixtures[self.law.blocks.index(block)]
         return Posterior(mixture, self.sizes[place], self.nullable[place], codes[:, place], known[:, place], self.patterns)
 
+    def _common(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> tuple[np.ndarray | None, int]:
+        """Return the node of each row that blocks share, drawn given all that is known of the row, and their number."""
+        logs = self._logs_of_common(stratum, codes, known)
+        return (None, 1) if logs is None else (_one_of(logs, self.rng), logs.shape[1])
+
+    def _logs_of_common(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | None:
+        """Return the logarithm of P(common node and what is known) of each row, where blocks share nodes."""
+        weights = None if self.law.common is None else self.law.common[stratum]
+        if weights is None:
+            return None
+        with np.errstate(divide="ignore"):
+            logs = np.tile(np.log(weights), (len(codes), 1))
+        for block in self.law.blocks:
+            logs += self._posterior(stratum, block, codes, known).by_common(len(weights))
+        return logs
+
+    def _evidence(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | float:
+        """Return the logarithm of the probability of what is known of each row in a stratum."""
+        logs = self._logs_of_common(stratum, codes, known)
+        if logs is not None:
+            return np.logaddexp.reduce(logs, axis=1)
+        return sum(self._posterior(stratum, block, codes, known).evidence() for block in self.law.blocks)
+
     def _strata(self, values: list[np.ndarray], to_fill: list[np.ndarray], codes: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the stratum of each row: drawn given all else, where it is to be filled."""
         if self.law.stratum is None:
@@ -164,8 +189,7 @@ class _Filling:
             with np.errstate(divide="ignore"):
                 logs = np.tile(np.log(self.law.weights[: len(kind.levels)]), (len(rows), 1))
             for stratum in range(logs.shape[1]):
-                for block in self.law.blocks:
-                    logs[:, stratum] += self._posterior(stratum, block, codes[rows], known[rows]).evidence()
+                logs[:, stratum] += self._evidence(stratum, codes[rows], known[rows])
             strata[rows] = _one_of(logs, self.rng)
         return strata
 

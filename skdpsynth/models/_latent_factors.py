@@ -1,7 +1,7 @@
 """Latent factor models with softmax links, fitted to noisy counts of one and of two columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -52,6 +52,8 @@ class LatentFactors:
         B.
     groups : tuple of Group, default=()
         Columns that rules tie: there the product over columns is taken on the tuples that are allowed.
+    variance : float, default=0.2
+        Of the prior of the loadings.
 
     See Also
     --------
@@ -64,6 +66,7 @@ class LatentFactors:
     intercepts: np.ndarray
     loadings: np.ndarray
     groups: tuple[Group, ...] = ()
+    variance: float = 0.2
 
     def __repr__(self) -> str:
         n_fits, n_classes, n_codes, n_factors = self.loadings.shape
@@ -96,17 +99,54 @@ class LatentFactors:
         """
         sizes = np.array([counts.shape[1] for counts in one_way])
         nodes = quasi_normal(_NODES, n_factors)
-        targets = [
-            Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, [g.law(c) for g in groups])
-            for c, n in enumerate(totals)
-        ]
+        targets = _targets(one_way, two_way, totals, deviations, groups)
         if not two_way:  # nothing tells of factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
             return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)), groups)
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(sizes.sum()) <= _SMALL):
-            fits = _fits(targets, nodes)
-        return cls(sizes, nodes, np.array([fit.intercepts for fit in fits]), np.array([fit.loadings for fit in fits]), groups)
+            fits, variance = _fits(targets, nodes)
+        return cls(sizes, nodes, np.array([fit.intercepts for fit in fits]), np.array([fit.loadings for fit in fits]), groups, variance)
+
+    def again(
+        self,
+        one_way: Sequence[np.ndarray],
+        two_way: Mapping[tuple[int, int], np.ndarray],
+        totals: Sequence[float] | np.ndarray,
+        deviations: tuple[float, float],
+        n_fits: int,
+        n_steps: int,
+    ) -> "LatentFactors":
+        """Fit to other counts in the same codes, beginning with the fits that there are, under the same prior.
+
+        Parameters
+        ----------
+        one_way : list of ndarray of shape (n_classes, size)
+            Of every column, as for `of`.
+        two_way : dict of (i, j) to ndarray of shape (n_classes, size_i, size_j)
+        totals : sequence of float
+        deviations : (float, float)
+        n_fits : int
+            How many fits to mix: the first ones.
+        n_steps : int
+            At most, of each.
+
+        Returns
+        -------
+        factors : LatentFactors
+        """
+        targets = _targets(one_way, two_way, totals, deviations, self.groups)
+        if not two_way:
+            return LatentFactors.of(one_way, two_way, totals, deviations, self.nodes.shape[1], self.groups)
+        fits = [Trained(a, B, 0) for a, B in zip(self.intercepts[:n_fits], self.loadings[:n_fits], strict=True)]
+        with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
+            fits = [trained(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in fits]
+        return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
+
+    def without_loadings(self) -> "LatentFactors":
+        """Return a model whose columns are independent, with the same frequencies of codes (where no rule ties them)."""
+        classes = [np.log(np.maximum(self.probabilities(label).mean(axis=1), 1e-30)) for label in range(self.intercepts.shape[1])]
+        return replace(self, intercepts=np.array([classes]), loadings=np.zeros_like(self.loadings[:1]))
 
     def probabilities(self, label: int = 0) -> np.ndarray:
         """Return P(code | fit and node) in a class, shape (n_codes, n_fits * n_nodes)."""
@@ -158,6 +198,20 @@ class LatentFactors:
         return FactorDraw(self.mixture(label), rng)
 
 
+def _targets(
+    one_way: Sequence[np.ndarray],
+    two_way: Mapping[tuple[int, int], np.ndarray],
+    totals: Sequence[float] | np.ndarray,
+    deviations: tuple[float, float],
+    groups: tuple[Group, ...],
+) -> list[Targets]:
+    """Return what each class is fitted to."""
+    return [
+        Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, [g.law(c) for g in groups])
+        for c, n in enumerate(totals)
+    ]
+
+
 def _part_of(law: TiedLaw, state: TiedState) -> Part:
     """Return the part of a mixture that a group is; of columns whose codes are classes of their own, with codes in place of these."""
     codes = np.array(law.tuples)
@@ -171,8 +225,8 @@ def _part_of(law: TiedLaw, state: TiedState) -> Part:
     return Part(law.columns, codes, state.tuples, within)
 
 
-def _fits(targets: Sequence[Targets], nodes: np.ndarray) -> list[Trained]:
-    """Fit from different starts, as long as there is time."""
+def _fits(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[Trained], float]:
+    """Fit from different starts, as long as there is time; return also the variance of the prior."""
     a_step = work_of_step(targets)
     variance, work = chosen_variance(targets, nodes, _WORK / 4)
     fits: list[Trained] = []
@@ -180,7 +234,7 @@ def _fits(targets: Sequence[Targets], nodes: np.ndarray) -> list[Trained]:
         most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
         fits.append(trained(targets, nodes, variance, len(fits), most_steps))
         work += fits[-1].n_steps * a_step
-    return fits
+    return fits, variance
 
 
 def quasi_normal(n_points: int, n_dimensions: int) -> np.ndarray:

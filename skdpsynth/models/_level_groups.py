@@ -59,9 +59,11 @@ class LevelGroups:
         codes = np.unique(codes, return_inverse=True)[1]  # a group may have no levels left
         order = np.argsort(codes, kind="stable")
         edges = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-        mass = expected(counts, deviation)[order]
-        whole = mass.sum()
-        return cls(order, Link(mass / whole if whole > 0 else np.full(len(mass), 1 / len(mass)), edges))
+        return cls(order, Link(_mass(counts, deviation)[order], edges))
+
+    def weighed(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
+        """Return the same codes with the mass that other noisy counts tell."""
+        return LevelGroups(self.order, Link(_mass(counts, deviation)[self.order], self.link.edges))
 
     @property
     def n_bins(self) -> int:
@@ -74,6 +76,13 @@ class LevelGroups:
         codes = np.empty(len(self.order), dtype=np.int64)
         codes[self.order] = self.link.codes
         return codes
+
+
+def _mass(counts: np.ndarray, deviation: float) -> np.ndarray:
+    """Return the share of each level that noisy counts tell."""
+    mass = expected(counts, deviation)
+    whole = mass.sum()
+    return mass / whole if whole > 0 else np.full(len(mass), 1 / len(mass))
 
 
 def _merged(groups: np.ndarray, masses: np.ndarray, most: int) -> np.ndarray:

@@ -56,12 +56,12 @@ class Link:
         cuts : array-like of int, default=()
             Cells with which a bin begins anyway.
         """
-        estimates, _ = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
-        root = np.maximum(estimates[0], 0.0)[0]
-        mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
-        total = mass.sum()
-        mass = mass / total if total > 0 else np.full(n_cells, 1 / n_cells)
+        mass = _mass(levels, variance, n_cells)
         return cls(mass, _edges(mass, n_bins, cuts))
+
+    def weighed(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
+        """Return the same bins with the mass that other noisy counts tell."""
+        return Link(_mass(levels, variance, len(self.mass)), self.edges)
 
     def recut(self, n_bins: int, cuts: Sequence[int] | np.ndarray = ()) -> "Link":
         """Return the same measure in other bins."""
@@ -80,6 +80,15 @@ class Link:
     def bins_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the bins of cells; -1 stays -1."""
         return np.searchsorted(self.edges, cells, side="right") - 1
+
+
+def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
+    """Make noisy counts of a tree consistent; return the share of each cell."""
+    estimates, _ = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
+    root = np.maximum(estimates[0], 0.0)[0]
+    mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
+    total = mass.sum()
+    return mass / total if total > 0 else np.full(n_cells, 1 / n_cells)
 
 
 def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsynth._workers import do_all
 from skdpsynth.domain import keys_of, listed
-from skdpsynth.models._factor_draw import FactorDraw
+from skdpsynth.models._factor_draw import CommonDraw, FactorDraw
 from skdpsynth.models._keys import Keys
 from skdpsynth.models._linked_columns import LinkedColumn
 from skdpsynth.models._settling import Settling
@@ -45,7 +45,12 @@ class MarginalDraw:
         self.shift = rng.random(1)
         self.strata = np.cumsum(law.weights) / np.sum(law.weights)
         self.strata[np.flatnonzero(law.weights)[-1] :] = 1.0  # rounding must not give a row to those behind, which have no weight
-        self.codes = [[FactorDraw(mixture, rng) for mixture in mixtures or ()] for mixtures in law.mixtures]
+        common = law.common or [None] * len(law.mixtures)
+        self.codes = [
+            [FactorDraw(mixture, rng, None if weights is None else len(weights)) for mixture in mixtures or ()]
+            for mixtures, weights in zip(law.mixtures, common, strict=True)
+        ]
+        self.common = [None if weights is None else CommonDraw(weights, rng) for weights in common]
         self.linked = {name: LinkedDraw(column, rng) for name, column in law.linked.items()}
         self.settling = [Settling(tied, law.linked) for tied in law.tied]
 
@@ -99,11 +104,14 @@ class MarginalDraw:
         """Return the strata of a block of rows, and the codes of its other columns."""
         upto = points_below(self.strata, n_rows, shifts_of(self.shift, block, STRATA)).astype(np.int64)
         coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
-        for of_stratum, start, stop in zip(self.codes, [0, *upto], upto, strict=False):
+        for of_stratum, common, start, stop in zip(self.codes, self.common, [0, *upto], upto, strict=False):
             if stop > start:
+                n_rows_of = int(stop - start)
+                counts = None if common is None else common.counts(n_rows_of, block)
+                order = None if common is None else rng.permutation(n_rows_of)
                 for draw, columns in zip(of_stratum, self.law.blocks, strict=True):
-                    for column, codes in zip(columns, draw.codes(int(stop - start), block, rng), strict=True):
-                        coded[column][start:stop] = codes
+                    for column, codes in zip(columns, draw.codes(n_rows_of, block, rng, counts), strict=True):
+                        coded[column][start:stop] = codes if order is None else np.take(codes, order)
         strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
         if len(upto) == 1:
             return strata, coded

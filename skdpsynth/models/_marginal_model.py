@@ -1,12 +1,13 @@
 """What strategy "marginals" keeps of a table: latent factors in blocks of columns, and the links of continuous columns."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Schema, grids_of
+from skdpsynth.domain import Nominal, Schema, grids_of
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import deviations_beside
 from skdpsynth.models._latent_factors import LatentFactors
@@ -15,6 +16,8 @@ from skdpsynth.models._linked_columns import linked
 from skdpsynth.models._links import Link
 from skdpsynth.models._row_law import RowLaw
 from skdpsynth.models._tied import TiedColumns, groups_of, possible_strata
+from skdpsynth.models._wide_factors import wide_factors
+from skdpsynth.models._wide_training import Common
 from skdpsynth.persistence import savable
 
 _LEAST_ROWS = 10.0  # of a class: fewer make frequencies of noise
@@ -38,6 +41,8 @@ class MarginalModel:
         Of each continuous column, and of each nominal one of very many levels.
     tied : tuple of TiedColumns, default=()
         Columns that rules tie.
+    n_common : int, default=1
+        Number of nodes that all blocks share: those of each block are equally many for each, one after the other.
     """
 
     schema: Schema
@@ -47,6 +52,7 @@ class MarginalModel:
     factors: tuple[LatentFactors, ...]
     links: Mapping[Hashable, Link | LevelGroups]
     tied: tuple[TiedColumns, ...] = ()
+    n_common: int = 1
 
     @classmethod
     def of(
@@ -60,24 +66,51 @@ class MarginalModel:
         totals: np.ndarray,
         n_factors: int,
         tied: Sequence[TiedColumns] = (),
+        common: Common | None = None,
     ) -> "MarginalModel":
         """Fit the factors of each block to the tables within it; `totals` are the numbers of rows of the strata."""
-        names, deviations = [name for name in schema if name != stratum], deviations_beside(one_way, two_way)
-        factors = tuple(
-            LatentFactors.of(
-                [one_way.tables[(i,)] for i in block],
-                {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2)},
-                np.maximum(totals, _LEAST_ROWS),
-                deviations,
-                n_factors,
-                groups_of(tied, names, block, stratum, len(totals)),
-            )
-            for block in blocks
-        )
-        shares = shares_of(totals)
-        if not (possible := possible_strata(tied, stratum, len(totals))).all():
-            shares = shares_of(np.where(possible, np.maximum(shares, 1e-9), 0))
-        return cls(schema, stratum, shares, tuple(blocks), factors, links, tuple(tied))
+        names = [name for name in schema if name != stratum]
+        groups = [groups_of(tied, names, block, stratum, len(totals)) for block in blocks]
+        if common is not None:
+            sizes = [one_way.tables[i,].shape[1] for i in range(len(names))]
+            is_ordered = [_is_ordered(schema[name], size) for name, size in zip(names, sizes, strict=True)]
+            rows, deviations = np.maximum(totals, _LEAST_ROWS), deviations_beside(one_way, two_way)
+            factors = wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, is_ordered)
+        else:
+            of_blocks = _tables_of(blocks, one_way, two_way, totals)
+            factors = tuple(LatentFactors.of(*tables, n_factors, own) for tables, own in zip(of_blocks, groups, strict=True))
+        n_common = 1 if common is None else len(common.nodes)
+        return cls(schema, stratum, _weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common)
+
+    def again(
+        self,
+        links: Mapping[Hashable, Link | LevelGroups],
+        one_way: NoisyTables,
+        two_way: NoisyTables,
+        totals: np.ndarray,
+        n_fits: int,
+        n_steps: int,
+    ) -> "MarginalModel":
+        """Fit to other tables in the same codes, beginning with this model, which takes much less time; blocks share no factors.
+
+        Parameters
+        ----------
+        links : dict
+            With the same bins.
+        one_way, two_way : NoisyTables
+        totals : ndarray of shape (n_strata,)
+        n_fits : int
+            How many fits to mix.
+        n_steps : int
+            At most, of each.
+        """
+        blocks = _tables_of(self.blocks, one_way, two_way, totals)
+        factors = tuple(each.again(*tables, n_fits=n_fits, n_steps=n_steps) for each, tables in zip(self.factors, blocks, strict=True))
+        return replace(self, weights=_weights(totals, self.stratum, self.tied), factors=factors, links=links)
+
+    def without_factors(self) -> "MarginalModel":
+        """Return a model in which the columns of a stratum depend on each other by rules alone."""
+        return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors))
 
     def law(self) -> RowLaw:
         """Return the law of the rows."""
@@ -90,6 +123,7 @@ class MarginalModel:
             tuple(tuple(factors.mixture(label) for factors in self.factors) for label in range(len(self.weights))),
             {name: linked(link, self.schema[name], grids.get(name)) for name, link in self.links.items()},
             self.tied,
+            common=None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights),
         )
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
@@ -99,6 +133,29 @@ class MarginalModel:
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         """Yield the same, a block of rows at a time."""
         return self.law().sample_blocks(n_samples, rng)
+
+
+def _tables_of(
+    blocks: Sequence[Block], one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray
+) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield what the factors of each block are fitted to."""
+    deviations = deviations_beside(one_way, two_way)
+    for block in blocks:
+        of_pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2)}
+        yield [one_way.tables[(i,)] for i in block], of_pairs, np.maximum(totals, _LEAST_ROWS), deviations
+
+
+def _weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[TiedColumns]) -> np.ndarray:
+    """Return the shares of the strata, of which some are possible."""
+    shares = shares_of(totals)
+    if not (possible := possible_strata(tied, stratum, len(totals))).all():
+        shares = shares_of(np.where(possible, np.maximum(shares, 1e-9), 0))
+    return shares
+
+
+def _is_ordered(kind: Any, size: int) -> np.ndarray:
+    """Return which codes of a column have an order: all but a missing cell, unless levels are nominal."""
+    return (np.arange(size) < size - kind.nullable) & (not isinstance(kind, Nominal))
 
 
 def bins_of(schema: Schema, links: Mapping[Hashable, Link | LevelGroups]) -> dict[Hashable, np.ndarray]:

@@ -190,14 +190,40 @@ class Posterior:
             out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest
         return out
 
-    def filled(self, rng: np.random.Generator) -> np.ndarray:
-        """Return the codes with those that are not known drawn, shape (n_rows, n_columns), int64."""
+    def by_common(self, n_common: int) -> np.ndarray:
+        """Return the logarithm of the probability of what is known of each row given each common node, shape (n_rows, n_common)."""
+        whole = self.mixture.weights.reshape(n_common, -1).sum(axis=1)
+        out = np.empty((self.n_rows, n_common))
+        for rows, logs in self._chunks():
+            inner = logs.reshape(len(logs), n_common, -1)
+            largest = np.maximum(inner.max(axis=2, keepdims=True), np.finfo(np.float32).min)  # no difference of infinities
+            with np.errstate(divide="ignore"):
+                out[rows] = np.log(np.exp(inner - largest).sum(axis=2, dtype=float)) + largest[:, :, 0]
+        with np.errstate(divide="ignore"):
+            out -= np.where(whole > 0, np.log(whole), 0.0)
+        return out
+
+    def filled(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
+        """Return the codes with those that are not known drawn, shape (n_rows, n_columns), int64.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        common : ndarray of shape (n_rows,), default=None
+            The common node of each row, of `n_common`, where blocks share nodes.
+        n_common : int, default=1
+        """
         nodes = np.empty(self.n_rows, dtype=np.int64)
         for rows, logs in self._chunks():
+            if common is not None:
+                logs = logs.reshape(len(logs), n_common, -1)[np.arange(len(logs)), common[rows]]
+                logs[~np.isfinite(logs).any(axis=1)] = 0  # of a row of contradictions, in which no node is possible
             logs -= logs.max(axis=1, keepdims=True)
             upto = np.cumsum(np.exp(logs, out=logs), axis=1, dtype=float)
             targets = rng.random(len(upto)) * upto[:, -1]
-            nodes[rows] = (upto <= targets[:, None]).sum(axis=1)
+            nodes[rows] = np.minimum((upto <= targets[:, None]).sum(axis=1), upto.shape[1] - 1)
+            if common is not None:
+                nodes[rows] += common[rows] * logs.shape[1]
         out = np.empty((self.n_rows, self.mixture.n_columns), dtype=np.int64)
         for part in self.parts:
             part.fill(out, np.minimum(nodes, len(self.mixture.weights) - 1), rng)

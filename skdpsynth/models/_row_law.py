@@ -36,6 +36,10 @@ class RowLaw:
         Columns that rules tie.
     wanted : dict of column to Wanted
         The conditions that it is on.
+    common : tuple of ndarray of shape (n_common,), default=None
+        Of each stratum, the weights of nodes that blocks share. Each block has equally many nodes for each of them, one after the other;
+        given it, blocks are independent, and the weights of a mixture tell of the nodes for one common node among each other. None:
+        blocks are independent given the stratum.
     """
 
     schema: Schema
@@ -46,6 +50,7 @@ class RowLaw:
     linked: Mapping[Hashable, LinkedColumn]
     tied: tuple[TiedColumns, ...] = ()
     wanted: Mapping[Hashable, Wanted] = field(default_factory=dict)
+    common: tuple[np.ndarray | None, ...] | None = None
 
     @property
     def names(self) -> list[Hashable]:
@@ -65,7 +70,7 @@ class RowLaw:
 
         Given the codes of a row its cells are independent, and given the stratum and a node of each block, so are its codes. So a condition
         on cells is one on codes with the probability of the cells that are left, and P(stratum | condition) is in proportion to the weight
-        of the stratum times the probability of the condition in it.
+        of the stratum times the probability of the condition in it. Where blocks share nodes, so it is of these within the stratum.
 
         Parameters
         ----------
@@ -84,16 +89,23 @@ class RowLaw:
         of_strata = shares.get(self.stratum, np.ones(len(self.weights)))
         allowed = {place: shares[name] for place, name in enumerate(self.names) if name in shares}
         possible = [each for each in self.tied if each.tie.orders.columns and set(each.tie.columns) & set(wanted)]
-        mixtures: list[tuple[Mixture, ...] | None] = []
+        laws: list[_Stratum] = []
         logs = np.full(len(self.weights), -math.inf)
         for stratum, weight in enumerate(self.weights * of_strata):
-            found, log = self._mixtures(stratum, allowed, possible, linked) if weight > 0 else (None, -math.inf)
-            mixtures.append(found)
+            found, log = self._mixtures(stratum, allowed, possible, linked) if weight > 0 else (_Stratum(None), -math.inf)
+            laws.append(found)
             logs[stratum] = math.log(weight) + log if weight > 0 else -math.inf
         if logs.max() == -math.inf:
             return self, 0.0
         weights = np.exp(logs - logs.max())
-        law = replace(self, weights=weights / weights.sum(), mixtures=tuple(mixtures), linked=linked, wanted={**self.wanted, **wanted})
+        law = replace(
+            self,
+            weights=weights / weights.sum(),
+            mixtures=tuple(each.mixtures for each in laws),
+            linked=linked,
+            wanted={**self.wanted, **wanted},
+            common=None if self.common is None else tuple(each.common for each in laws),
+        )
         return law, float(weights.sum() * math.exp(logs.max()))
 
     def _shares(
@@ -110,9 +122,11 @@ class RowLaw:
 
     def _mixtures(
         self, stratum: int, allowed: Mapping[int, np.ndarray], tied: Sequence[TiedColumns], linked: Mapping[Hashable, LinkedColumn]
-    ) -> tuple[tuple[Mixture, ...] | None, float]:
-        """Return (the mixtures of a stratum on a condition, the logarithm of its probability there)."""
+    ) -> tuple["_Stratum", float]:
+        """Return (the law of a stratum on a condition, the logarithm of its probability there)."""
         found, log = [], 0.0
+        common = None if self.common is None else self.common[stratum]
+        logs = np.zeros(0 if common is None else len(common))
         for block, mixture in zip(self.blocks, self.mixtures[stratum] or (), strict=True):
             here = {place: allowed[column] for place, column in enumerate(block) if column in allowed}
             conditional, probability = mixture.given(here) if here else (mixture, 1.0)
@@ -120,10 +134,20 @@ class RowLaw:
                 conditional, share = self._still_possible(conditional, block, each, linked)
                 probability *= share
             if not probability:
-                return None, -math.inf
+                return _Stratum(None), -math.inf
             found.append(conditional)
-            log += math.log(probability)
-        return tuple(found), log
+            if common is None:
+                log += math.log(probability)
+            elif conditional is not mixture:
+                logs += math.log(probability) + _logs_by_common(conditional, len(common)) - _logs_by_common(mixture, len(common))
+        if common is None:
+            return _Stratum(tuple(found)), log
+        with np.errstate(divide="ignore"):
+            logs = np.where(common > 0, np.log(common) + np.where(common > 0, logs, 0), -math.inf)
+        if (largest := logs.max()) == -math.inf:
+            return _Stratum(None), -math.inf
+        weights = np.exp(logs - largest)
+        return _Stratum(tuple(found), weights / weights.sum()), float(largest + math.log(weights.sum()))
 
     def _still_possible(
         self, mixture: Mixture, block: Block, tied: TiedColumns, linked: Mapping[Hashable, LinkedColumn]
@@ -146,3 +170,17 @@ class RowLaw:
         if name in self.linked and isinstance(self.linked[name].missing, float):
             return float
         return np.min_scalar_type(-self.schema[name].n_codes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stratum:
+    """What a `RowLaw` has of one stratum."""
+
+    mixtures: tuple[Mixture, ...] | None
+    common: np.ndarray | None = None
+
+
+def _logs_by_common(mixture: Mixture, n_common: int) -> np.ndarray:
+    """Return the logarithm of the weight that the nodes of each common node have together."""
+    with np.errstate(divide="ignore"):
+        return np.log(mixture.weights.reshape(n_common, -1).sum(axis=1))

@@ -6,6 +6,7 @@ import numpy as np
 # step for two stages, blocks that give a node more rows would be those with certain shifts of its codes.
 _RATIO = 1.1673039782614187
 STRATA, NODES, CODES, CELLS = (_RATIO**-stage for stage in range(1, 5))
+COMMON = (5**0.5 - 1) / 2  # of nodes that all blocks of columns share: the golden ratio, which is in no small relation to those
 
 
 def shifts_of(start: np.ndarray, block: int, stage: float) -> np.ndarray:

@@ -11,11 +11,11 @@ from skdpsynth._progress import steps
 from skdpsynth.models._groups import TiedLaw, TiedState
 
 _RATE = 0.05
-_OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
+OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
-_WINDOW = 25  # steps, of which the mean objective is compared with the one before
-_FLAT = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
+WINDOW = 25  # steps, of which the mean objective is compared with the one before
+FLAT = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
 _VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
 _USUAL = 0.2  # where one choice would take too long, or nothing can be split
 _PILOT_STEPS = 100
@@ -127,7 +127,9 @@ def _centred(table: np.ndarray) -> np.ndarray:
     return table - table.mean(axis=1, keepdims=True)
 
 
-def trained(targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed: int, most_steps: int) -> Trained:
+def trained(
+    targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed: int, most_steps: int, start: Trained | None = None
+) -> Trained:
     """Find the most likely loadings, by Adam.
 
     Minimised is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
@@ -145,27 +147,45 @@ def trained(targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed
     seed : int
         Public: where the descent starts.
     most_steps : int
+    start : Trained, default=None
+        Where it starts instead.
     """
     Z = nodes.astype(np.float32)
-    intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
-    start = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), Z.shape[1]))
-    shared = (_START * ndtri(start)).astype(np.float32)
-    own = [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
-    descent = _Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [_OWN] * len(own))
+    intercepts, shared, own = _first(targets, Z.shape[1], seed) if start is None else _taken_apart(start)
+    descent = Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [OWN] * len(own))
     pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance)
     of_noise = sum(float(target.mask.sum()) for target in targets) / 4 * targets[0].deviation ** 2 / sum(t.n**2 for t in targets)
-    flat = _Flat(most_steps, _FLAT * _WINDOW * of_noise if of_noise else -np.inf)
+    flat = Flat(most_steps, FLAT * WINDOW * of_noise if of_noise else -np.inf)
     for _ in steps("fit the latent factors", range(most_steps)):
         loadings = [shared + part for part in own] if own else [shared]
         of_intercepts, of_loadings, objective = _gradients(targets, Z, intercepts, loadings)
-        objective += float(pull) / 2 * (float(np.vdot(shared, shared)) + sum(float(np.vdot(part, part)) for part in own) / _OWN)
+        objective += float(pull) / 2 * (float(np.vdot(shared, shared)) + sum(float(np.vdot(part, part)) for part in own) / OWN)
         rate = flat.rate(objective)
         if rate == 0:
             break
-        of_own = [slope + pull / _OWN * part for slope, part in zip(of_loadings, own, strict=False)]
+        of_own = [slope + pull / OWN * part for slope, part in zip(of_loadings, own, strict=False)]
         descent.step([*of_intercepts, sum(of_loadings) + pull * shared, *of_own], rate)
     loadings = [shared + part for part in own] if own else [shared]
     return Trained(np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), flat.n_steps)
+
+
+def _first(targets: Sequence[Targets], n_factors: int, seed: int) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+    """Return intercepts of each class, shared loadings, and the classes' own, which are none if there is one class."""
+    intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
+    start = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), n_factors))
+    shared = (_START * ndtri(start)).astype(np.float32)
+    return intercepts, shared, [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
+
+
+def _taken_apart(fit: Trained) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+    """Return what `_first` does, of a fit: of all ways to share loadings, that which the prior likes best."""
+    intercepts = [intercept[:, None].astype(np.float32) for intercept in fit.intercepts]
+    loadings = fit.loadings.astype(np.float32)
+    if len(loadings) == 1:
+        return intercepts, loadings[0], []
+    # Where the derivative of |S|**2 + sum |B_c - S|**2 / OWN is 0.
+    shared = loadings.sum(axis=0) / np.float32(OWN + len(loadings))
+    return intercepts, shared, list(loadings - shared)
 
 
 def chosen_variance(targets: Sequence[Targets], nodes: np.ndarray, most_work: float) -> tuple[float, float]:
@@ -193,7 +213,7 @@ def chosen_variance(targets: Sequence[Targets], nodes: np.ndarray, most_work: fl
     for _ in range(n_splits):
         fitted, judged = zip(*(target.split(rng) for target in targets), strict=True)
         for place, variance in enumerate(_VARIANCES):
-            scores[place] += _score(judged, nodes, trained(fitted, nodes, variance, 0, _PILOT_STEPS))
+            scores[place] += score(judged, nodes, trained(fitted, nodes, variance, 0, _PILOT_STEPS))
     return _VARIANCES[int(np.argmin(scores))], work * n_splits
 
 
@@ -202,22 +222,23 @@ def work_of_step(targets: Sequence[Targets]) -> float:
     return sum(float(target.sizes.sum()) ** 2 + _WORK_OF_TUPLE * sum(len(law.tuples) for law in target.laws) for target in targets)
 
 
-def _score(targets: Sequence[Targets], nodes: np.ndarray, fit: Trained) -> float:
-    score = 0.0
+def score(targets: Sequence[Targets], nodes: np.ndarray, fit: Trained) -> float:
+    """Return how far a fit is from the tables of pairs: squared errors of counts, over the root of what independence would give."""
+    found = 0.0
     for target, intercepts, loadings in zip(targets, fit.intercepts, fit.loadings, strict=True):
-        at = _Probabilities.of(target, (intercepts[:, None] + loadings @ nodes.T).astype(np.float32))
+        at = Probabilities.of(target, (intercepts[:, None] + loadings @ nodes.T).astype(np.float32))
         error, by_pairs = at.errors(target)
         weight = (np.maximum(target.one_way, _LEAST_FREQUENCY) ** -0.25).astype(np.float32)
         error *= weight[:, None]
         error *= weight
-        score += target.n**2 * float(np.vdot(error, error))
+        found += target.n**2 * float(np.vdot(error, error))
         for law, pairs in zip(target.laws, by_pairs, strict=True):
             own = rows_of(law, weight, target.sizes)
-            score += target.n**2 * 2 * sum(float(((own[j][:, None] * e * own[k]) ** 2).sum()) for (j, k), e in pairs.items())
-    return score
+            found += target.n**2 * 2 * sum(float(((own[j][:, None] * e * own[k]) ** 2).sum()) for (j, k), e in pairs.items())
+    return found
 
 
-class _Flat:
+class Flat:
     """Tells how large a step is, from the objective: as large as ever until that is flat, then less and less."""
 
     def __init__(self, most_steps: int, least_fall: float) -> None:
@@ -231,7 +252,7 @@ class _Flat:
             return 0.0
         self.n_steps += 1
         self._sum += objective
-        if self.n_steps % _WINDOW == 0:
+        if self.n_steps % WINDOW == 0:
             if self.n_steps < self._begin and self._before - self._sum < self._least_fall:
                 self._begin, self._end = self.n_steps, self.n_steps + self.n_steps // 3
             self._before, self._sum = self._sum, 0.0
@@ -239,7 +260,7 @@ class _Flat:
         return _RATE * (1 - 0.95 * max(0.0, cooled))
 
 
-class _Adam:
+class Adam:
     """Adam, on arrays that it changes in place."""
 
     def __init__(self, parameters: list[np.ndarray], rates: list[float]) -> None:
@@ -263,7 +284,7 @@ def _gradients(
     weights = (weights / weights.sum()).astype(np.float32)
     of_intercepts, of_loadings, error = [], [], 0.0
     for c, target in enumerate(targets):
-        slope, square = _Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
+        slope, square = Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
         error += square * float(weights[c])
         of_intercepts.append(slope.sum(axis=1, keepdims=True) * (weights[c] / len(Z)))
         of_loadings.append(slope @ Z * (weights[c] / len(Z)))
@@ -271,7 +292,7 @@ def _gradients(
 
 
 @dataclass(frozen=True, eq=False)
-class _Probabilities:
+class Probabilities:
     """Of the codes of one class at every node.
 
     Attributes
@@ -285,7 +306,7 @@ class _Probabilities:
     tied: list[TiedState]
 
     @classmethod
-    def of(cls, target: Targets, logits: np.ndarray) -> "_Probabilities":
+    def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
         """Make them of logits, which are overwritten."""
         tied = [law.forward(rows_of(law, logits, target.sizes)) for law in target.laws]
         P = softmax(logits, starts_of(target.sizes), target.sizes)
@@ -310,8 +331,11 @@ class _Probabilities:
             by_pairs.append(errors)
         return error, by_pairs
 
-    def slope(self, target: Targets) -> tuple[np.ndarray, float]:
-        """Return the derivative of the error by the logits (times the number of nodes), and the error itself."""
+    def slope(self, target: Targets, beside: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+        """Return the derivative of the error by the logits (times the number of nodes), and the error itself.
+
+        What other errors depend on the probabilities is told by `beside`: their derivative by these, times the number of nodes.
+        """
         P = self.singles
         error, by_pairs = self.errors(target)
         of_columns = P.mean(axis=1) - target.one_way
@@ -320,6 +344,8 @@ class _Probabilities:
         value += sum(float(np.vdot(e, e)) for pairs in by_pairs for e in pairs.values()) / 2
         slope = error @ P
         slope += np.float32(target.weight) * of_columns[:, None]
+        if beside is not None:
+            slope += beside
         tied = [
             law.backward(state, rows_of(law, slope, target.sizes), pairs)
             for law, state, pairs in zip(target.laws, self.tied, by_pairs, strict=True)

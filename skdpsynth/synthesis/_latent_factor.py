@@ -32,7 +32,7 @@ from skdpsynth.models import union_of
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_scores
 from skdpsynth.synthesis._closed import close
-from skdpsynth.synthesis._conditional import ConditionalSynthesizer
+from skdpsynth.synthesis._intervals import IntervalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MOST_CODES, Block
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
@@ -42,7 +42,7 @@ _FACTORS = {"marginals": 32, "scores": 8}
 
 
 @savable
-class LatentFactorSynthesizer(ConditionalSynthesizer):
+class LatentFactorSynthesizer(IntervalSynthesizer):
     """Synthetic tables of mixed types: numbers, ordered levels and categories, with missing cells.
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
@@ -128,8 +128,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         coarsest first, the last with a count for each cell (and unused ones up to a power of two). Of each nominal column of more than 64
         levels, the counts of its levels. Not with strategy "scores".
     factors_ : tuple of LatentFactors
-        Of each block of columns (one block, up to 40 columns), in all classes of `stratify`. Strategy "scores": the fitted `PrivatePCA`
-        or `LowDimSynthesizer` of the latent columns.
+        Of each block of columns (one block, up to 40 columns), in all classes of `stratify`. Of more columns, the first factors are those
+        that all blocks share: each has equally many nodes for each of 128 nodes of these, one after the other. Strategy "scores": the
+        fitted `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
     accountant_ : PrivacyAccountant
         What was spent, as a record.
     n_samples_ : int
@@ -160,6 +161,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     --------
     skdpsynth.domain.Schema : The public facts about the columns.
     skdpsynth.model_selection.plan : Expected errors, before anything is spent.
+    skdpsynth.synthesis.Interval : An estimate with a confidence interval, from `interval`.
     skdpsynth.domain.MixedTypeEncoder : Mixed rows as numbers, for other tools.
     LowDimSynthesizer : For many columns of numbers near a few directions.
 
@@ -188,9 +190,10 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     given the noisy ones.
 
     With more than 40 columns there are four, with .2, .3, .2 and .3. Before the last step the tables of all pairs are released with codes
-    merged into two groups (nominal: three). Columns whose table is farther from independence than its noise explains are joined into
-    blocks of at most 12, the most dependent first, and only pairs within a block are counted in full. Each block has its own model, and
-    blocks are independent of each other but for `stratify`.
+    merged into two groups (nominal: three), as interactions where that has less noise. A first model of few factors is fitted to them: what
+    all columns have in common. Columns whose table is farther from it than its noise explains are joined into blocks of at most 12, the
+    most dependent first, and only pairs within a block are counted in full. Then all is fitted together: factors that all columns share,
+    and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
 
     *Rules* of the schema hold in every row of every sample, and cost nothing. Columns that follow from others are not counted. Given the
     factors, columns that rules tie are drawn together: the product of their probabilities, on the combinations that are allowed, scaled to

@@ -18,11 +18,12 @@ from skdpsynth.models import (
     Estimates,
     LevelGroups,
     Link,
+    MergedPairs,
     NoisyInteractions,
     NoisyTables,
     Pool,
     bins_of,
-    blocks_of,
+    common_of,
     cuts_in_cells,
     merged_groups,
     most_counts_of_pairs,
@@ -151,15 +152,16 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     codes = _links_of(located, places, grids, plan, budget) if known is None or chooses else known
     coded = _coded(located, places, schema, stratum, codes.links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
-    blocks = codes.blocks or tuple(_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
-    pairs = pairs_within(blocks)
+    if not codes.blocks:
+        codes = replace(codes, **_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
+    pairs = pairs_within(codes.blocks)
     of_pairs = _pairs(coded, pairs, one_way, plan, budget)
     estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
     totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None and (message := _noise_is_all(plan, budget.relation, totals.sum())):
         budget.warn(message)
-    codes = replace(codes, blocks=blocks, n_rows=n_samples) if chooses else codes.after(n_samples)
+    codes = replace(codes, n_rows=n_samples) if chooses else codes.after(n_samples)
     counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples)
     return {
         **_released([one_way, of_pairs], estimates, names, stratum),
@@ -289,17 +291,23 @@ def _tables(coded: _Coded, places: Sequence[tuple[int, ...]], name: str, plan: M
 
 def _blocks(
     coded: _Coded, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget, names: Sequence[Hashable]
-) -> list[tuple[int, ...]]:
-    """Return the blocks of columns: all in one, or of many columns by noisy tables of all pairs with merged codes."""
+) -> dict[str, Any]:
+    """Return the blocks of columns: all in one; or of many columns, what all have in common, and those that depend on each other beyond it.
+
+    That is told by noisy tables of all pairs with merged codes.
+    """
     n_columns = len(is_nominal)
     if n_columns <= _ONE_BLOCK:
-        return [tuple(range(n_columns))]
+        return {"blocks": (tuple(range(n_columns)),)}
     groups = merged_groups(one_way, is_nominal)
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
     merged = _Coded(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
-    tables = _tables(merged, list(combinations(range(n_columns), 2)), "counts of pairs, merged", plan, budget)
+    released = _pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
+    n = plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
     tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
-    return blocks_of(one_way, tables, groups, tied)
+    one = [table.sum(axis=0) for table in one_way.tables.values()]
+    common, blocks = common_of(MergedPairs.of(released, groups, n), one, n, plan.n_factors, tied)
+    return {"blocks": tuple(blocks), "common": common}
 
 
 def _coded(
@@ -313,15 +321,15 @@ def _coded(
 
 
 def _pairs(
-    coded: _Coded, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget
+    coded: _Coded, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
 ) -> NoisyTables | NoisyInteractions:
     """Release the pairs of columns, as tables or as interactions."""
     assert plan.shares is not None
     if not pairs:
         return NoisyTables({}, one_way.variance)
-    share = plan.shares["counts of pairs"]
+    share = plan.shares[f"counts of pairs{kind}"]
     chosen = Pairs.chosen(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
-    return chosen.ask(coded.rows, budget, "counts of pairs" if chosen.over is None else "interactions of pairs")
+    return chosen.ask(coded.rows, budget, f"{'counts' if chosen.over is None else 'interactions'} of pairs{kind}")
 
 
 def _released(

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skdpsynth.models import NoisyTables, blocks_of, merged_groups, most_counts_of_pairs, pairs_within
+from skdpsynth.models import MergedPairs, NoisyTables, merged_groups, most_counts_of_pairs, pairs_within
+from skdpsynth.models._blocks import blocks_of
 
 
 def groups(noisy, is_nominal):
@@ -27,28 +28,26 @@ def test_merged_codes_share_the_mass_evenly():
     assert np.ptp(np.bincount(groups(mass, True), mass)) <= mass.max()
 
 
-def tables_of(codes, scale=0, seed=0):
-    """Tables of columns and of pairs of bits, with noise of standard deviation `scale`."""
+def dependence_of(codes, scale=0, seed=0):
+    """How far pairs of bits are from independence, by tables with noise of standard deviation `scale`."""
     rng, d = np.random.default_rng(seed), codes.shape[1]
     hot = np.stack([codes == 0, codes == 1], axis=2).astype(float)
-    noise = lambda shape: scale * rng.standard_normal(shape)  # noqa: E731
-    one = {(i,): hot[:, i].sum(axis=0)[None] + noise((1, 2)) for i in range(d)}
-    two = {(i, j): (hot[:, i].T @ hot[:, j])[None] + noise((1, 2, 2)) for i in range(d) for j in range(i + 1, d)}
-    return NoisyTables(one, scale**2), NoisyTables(two, scale**2)
+    two = {(i, j): (hot[:, i].T @ hot[:, j])[None] + scale * rng.standard_normal((1, 2, 2)) for i in range(d) for j in range(i + 1, d)}
+    merged = MergedPairs.of(NoisyTables(two, scale**2), [np.array([0, 1])] * d, len(codes))
+    alone = (hot.mean(axis=0) - 0.5).ravel()
+    return merged.dependence(np.outer(alone, alone))
 
 
 def test_columns_that_depend_on_each_other_share_a_block():
     """Of 9 bits three at a time are noisy copies of one, in noise that hides a hundredth of the rows."""
     rng = np.random.default_rng(0)
     codes = np.repeat(rng.integers(0, 2, (3000, 3)), 3, axis=1) ^ (rng.random((3000, 9)) < 0.2)
-    one_way, pairs = tables_of(codes, scale=30)
-    bits = [np.array([0, 1])] * 9
-    assert blocks_of(one_way, pairs, bits) == [(0, 1, 2), (3, 4, 5), (6, 7, 8)]
+    assert blocks_of(dependence_of(codes, scale=30)) == [(0, 1, 2), (3, 4, 5), (6, 7, 8)]
 
 
 def test_blocks_have_at_most_twelve_columns_and_no_column_twice():
     codes = np.repeat(np.random.default_rng(0).integers(0, 2, (500, 1)), 30, axis=1)
-    blocks = blocks_of(*tables_of(codes), [np.array([0, 1])] * 30)
+    blocks = blocks_of(dependence_of(codes))
     assert max(map(len, blocks)) == 12
     assert sorted(column for block in blocks for column in block) == list(range(30))
 
@@ -56,7 +55,7 @@ def test_blocks_have_at_most_twelve_columns_and_no_column_twice():
 def test_two_columns_at_least_are_joined_whatever_the_noise():
     codes = np.zeros((10, 5), dtype=int)
     for seed in range(5):
-        assert len(pairs_within(blocks_of(*tables_of(codes, 100, seed), [np.array([0, 1])] * 5))) >= 1
+        assert len(pairs_within(blocks_of(dependence_of(codes, 100, seed)))) >= 1
 
 
 def test_pairs_are_those_within_blocks():
@@ -73,3 +72,28 @@ def test_no_way_to_make_blocks_has_more_pairs_of_codes_than_the_bound(n_columns)
         parts = [part[:12] for part in np.split(order, cuts)]
         assert sum(int(sizes[part].sum()) ** 2 for part in parts) <= most_counts_of_pairs(sizes.tolist(), True)
     assert most_counts_of_pairs(sizes.tolist(), False) == int(sizes.sum()) ** 2
+
+
+def test_dependence_is_one_where_noise_is_all_that_there_is():
+    """4000 tables of 2 x 3 cells: the mean has a deviation of sqrt(2 / 2) / sqrt(4000) = .016; 5 of those are a false alarm of 6e-7."""
+    rng = np.random.default_rng(0)
+    groups = [np.arange(2), np.arange(3)] * 64
+    two = {(i, j): 7 * rng.standard_normal((1, 2 + i % 2, 2 + j % 2)) for i in range(128) for j in range(i + 1, 128) if (i + j) % 2}
+    merged = MergedPairs.of(NoisyTables(two, 49.0), groups, 500)
+    found = merged.dependence(np.zeros_like(merged.interactions))
+    assert abs(np.mean([found[pair] for pair in two]) - 1) < 5 * 0.016
+
+
+def test_sums_of_codes_make_interactions_of_products():
+    """In any order of the columns: brute force is the joint table, merged and doubly centred."""
+    rng = np.random.default_rng(0)
+    groups = [np.array([0, 0, 1]), np.array([2, 0, 1, 0]), np.array([0, 1])]
+    tables = [rng.dirichlet(np.ones(len(group)), 5).T for group in groups]  # of 5 nodes
+    merged = MergedPairs.of(NoisyTables({}, 1.0), groups, 1)
+    order = [2, 0, 1]
+    Q = merged.summing(order) @ np.concatenate([tables[column] for column in order])
+    joint = tables[0] @ tables[1].T
+    small = np.array([[joint[np.ix_(groups[0] == a, groups[1] == b)].sum() for b in range(3)] for a in range(2)])
+    small -= small.mean(axis=0)
+    small -= small.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose((Q @ Q.T)[:2, 2:5], small, atol=1e-6)

@@ -36,14 +36,14 @@ def objective(targets, nodes, fit, variance):
         error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
         total += target.n**2 * ((error**2).sum() / 2 + target.weight * ((P.mean(axis=1) - target.one_way) ** 2).sum()) / 2
     shared = fit.loadings.mean(axis=0)  # what classes share is best where their own parts add up to nothing, if it costs less
-    own = ((fit.loadings - shared) ** 2).sum() / training._OWN if len(targets) > 1 else 0.0
+    own = ((fit.loadings - shared) ** 2).sum() / training.OWN if len(targets) > 1 else 0.0
     return total + targets[0].deviation ** 2 * ((shared**2).sum() + own) / (2 * variance)
 
 
 @pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1]])
 def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
     """By central differences in doubles: slopes are below a hundredth of those after one step."""
-    monkeypatch.setattr(training, "_FLAT", 0.0)
+    monkeypatch.setattr(training, "FLAT", 0.0)
     targets, nodes = some_targets(0, pairs=pairs), quasi_normal(256, 2)
 
     def slopes(fit):
@@ -62,7 +62,7 @@ def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [1, 3])
 def test_no_loadings_near_those_found_are_more_likely(n_classes, monkeypatch):
-    monkeypatch.setattr(training, "_FLAT", 0.0)
+    monkeypatch.setattr(training, "FLAT", 0.0)
     targets, nodes, rng = some_targets(1, n_classes), quasi_normal(256, 2), np.random.default_rng(0)
     fit = trained(targets, nodes, 0.5, 0, 3000)
     best = objective(targets, nodes, fit, 0.5)

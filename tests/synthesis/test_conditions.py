@@ -380,7 +380,7 @@ def wide(n=3000, n_columns=60):
 def test_conditions_reach_only_the_block_of_a_wide_table():
     """Given one column of a group, the others of it follow, as in a large sample; the other groups stay as they were."""
     X = wide()
-    model = LatentFactorSynthesizer({name: [0, 1] for name in X}, epsilon=INF, n_factors=2).fit(X)
+    model = LatentFactorSynthesizer({name: [0, 1] for name in X}, epsilon=INF).fit(X)
     assert len(model.factors_) > 1
     rows = model.sample(20_000, random_state=0, conditions={"c0": 1, "c30": 0, "c59": [0, 1]})
     assert (rows["c0"] == 1).all()

@@ -1,0 +1,96 @@
+"""What small tables of all pairs of very many columns tell: their codes are merged into two or three groups."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.models._blocks import NoisyTables
+from skdpsynth.models._estimates import NoisyInteractions, parts_of
+from skdpsynth.models._training import starts_of
+from skdpsynth.persistence import savable
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class MergedPairs:
+    """Noisy interactions of all pairs of columns, whose codes are merged into groups.
+
+    Attributes
+    ----------
+    groups : tuple of ndarray of shape (size,), int64
+        Of each column, the group of each code.
+    interactions : ndarray of shape (n_groups, n_groups), float32
+        Of the groups of all columns, one after the other: frequencies of pairs of groups less their means over the rows and over the
+        columns of each table. Symmetric, and 0 within a column.
+    deviation : float
+        Of the noise of a number before it was centred; 0 without noise.
+    n_rows : float
+    """
+
+    groups: tuple[np.ndarray, ...]
+    interactions: np.ndarray
+    deviation: float
+    n_rows: float
+
+    @classmethod
+    def of(cls, released: NoisyTables | NoisyInteractions, groups: Sequence[np.ndarray], n: float) -> "MergedPairs":
+        """Take what tables of pairs, or their interactions, of about n rows say beyond their margins."""
+        sizes = np.array([int(group.max()) + 1 for group in groups])
+        starts = starts_of(sizes).tolist()
+        interactions, variances = np.zeros((int(sizes.sum()),) * 2, dtype=np.float32), [0.0]
+        for place, table, variance in parts_of(released):
+            if len(place) == 2:
+                (i, j), values = place, table[0] / n
+                rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
+                interactions[rows, columns], interactions[columns, rows] = values, values.T
+                variances.append(variance)
+        return cls(tuple(groups), interactions, float(np.mean(variances[1:] or variances) ** 0.5 / n), float(n))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of groups of each column."""
+        return np.array([int(group.max()) + 1 for group in self.groups])
+
+    @property
+    def column_of(self) -> np.ndarray:
+        """The column of each group."""
+        return np.repeat(np.arange(len(self.groups)), self.sizes)
+
+    def summing(self, columns: Sequence[int]) -> Any:
+        """Return a sparse matrix of shape (n_groups, n_codes).
+
+        From probabilities of the codes of `columns`, one after the other, it makes those of the groups of all columns, in their own
+        order, less their mean over each column: so ``Q @ Q.T`` are interactions where ``P @ P.T`` are frequencies of pairs.
+        """
+        from scipy.sparse import csr_array
+
+        starts, codes, rows, values, before = starts_of(self.sizes), [], [], [], 0
+        for column in columns:
+            group = self.groups[column]
+            n_groups = int(group.max()) + 1
+            share = (group[None] == np.arange(n_groups)[:, None]) - 1 / n_groups
+            rows.append(np.repeat(starts[column] + np.arange(n_groups), len(group)))
+            codes.append(np.tile(before + np.arange(len(group)), n_groups))
+            values.append(share.ravel())
+            before += len(group)
+        table = (np.concatenate(values).astype(np.float32), (np.concatenate(rows), np.concatenate(codes)))
+        return csr_array(table, shape=(len(self.interactions), before))
+
+    def dependence(self, expected: np.ndarray) -> np.ndarray:
+        """Return how far the table of each pair is from what is expected, shape (n_columns, n_columns).
+
+        It is in variances of the noise: the mean over the degrees of freedom of the table, which is 1 where noise is all that there is.
+        Without noise it is in squared rows.
+
+        Parameters
+        ----------
+        expected : ndarray of shape (n_groups, n_groups)
+            Interactions.
+        """
+        square = (self.interactions - expected).astype(float) ** 2 / (self.deviation or 1 / self.n_rows) ** 2
+        starts, free = starts_of(self.sizes), np.maximum(self.sizes - 1, 1)
+        sums = np.add.reduceat(np.add.reduceat(square, starts, axis=0), starts, axis=1)
+        np.fill_diagonal(sums, 0)
+        return sums / np.outer(free, free)

@@ -1,0 +1,157 @@
+"""Latent factors of very many columns: some that all share, and some of each block."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from skdpsynth.models._blocks import Block, NoisyTables, blocks_of
+from skdpsynth.models._latent_factors import LatentFactors, quasi_normal
+from skdpsynth.models._merged_pairs import MergedPairs
+from skdpsynth.models._training import Probabilities, Targets, chosen_variance, score, starts_of, trained, work_of_step
+from skdpsynth.models._wide_training import Common, WideTargets, trained_together
+
+N_COMMON = 128  # nodes of the factors that all columns share
+_INNER = 4  # nodes of a block's own factors beside each common one
+_FACTORS = 12  # of either kind, at most
+_STEPS, _LEAST_STEPS = 600, 100
+_WORK_OF_COMMON = 5e8  # as that of `LatentFactors`
+_VARIANCES = (0.1, 0.25, 0.6, 1.5)  # of the prior of a block's own factors, among which count splitting chooses
+_PILOT_STEPS, _PILOT_COLUMNS = 80, 24
+_SEED = 13  # public: of the order of the nodes of each block, and of what splits released numbers
+
+
+def common_of(
+    merged: MergedPairs, one_way: Sequence[np.ndarray], n: float, n_factors: int, tied: Sequence[Sequence[int]] = ()
+) -> tuple[Common, list[Block]]:
+    """Learn from merged tables of all pairs which factors columns have in common, and which columns depend on each other beyond them.
+
+    Columns are joined into blocks, the most dependent first. What they have in common is learned from pairs of different blocks alone, so
+    that a few columns that hang together are no common factor, and then columns are joined anew: those whose table is farther from
+    what is common than noise explains.
+
+    Parameters
+    ----------
+    merged : MergedPairs
+    one_way : list of ndarray of shape (size,)
+        Counts of each column, in all classes.
+    n : float
+        Number of rows.
+    n_factors : int
+    tied : sequence of sequence of int, default=()
+        Sets of columns that share a block.
+
+    Returns
+    -------
+    common : Common
+    blocks : list of tuple of int
+    """
+    nodes, starts = quasi_normal(N_COMMON, min(n_factors, _FACTORS)), starts_of(merged.sizes).tolist()
+    masses = [np.bincount(group, np.maximum(counts, 0)) for group, counts in zip(merged.groups, one_way, strict=True)]
+    masses = [mass / mass.sum() if mass.any() else np.full(len(mass), 1 / len(mass)) for mass in masses]
+    alone = np.concatenate([mass - 1 / len(mass) for mass in masses])
+    first, two_way = blocks_of(merged.dependence(np.outer(alone, alone)), tied), {}
+    block_of = {column: number for number, block in enumerate(first) for column in block}
+    for (i, own), (j, other) in combinations(enumerate(masses), 2):
+        if block_of[i] == block_of[j]:
+            continue
+        beyond = merged.interactions[starts[i] : starts[i] + len(own), starts[j] : starts[j] + len(other)]
+        two_way[i, j] = n * (own[:, None] / len(other) + other / len(own) - 1 / (len(own) * len(other)) + beyond)
+    deviation = merged.deviation * n
+    target = Targets.of([n * mass for mass in masses], two_way, n, (deviation / 7, deviation))
+    variance, work = chosen_variance([target], nodes, _WORK_OF_COMMON / 2)
+    most_steps = int(np.clip((_WORK_OF_COMMON - work) / work_of_step([target]), _LEAST_STEPS, _STEPS))
+    fit = trained([target], nodes, variance, 0, most_steps)
+    at = Probabilities.of(target, (fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T).astype(np.float32))
+    Q = at.singles - np.repeat(np.add.reduceat(at.singles, starts, axis=0) / merged.sizes[:, None], merged.sizes, axis=0)
+    common = Common(merged, nodes, fit.loadings[0].astype(np.float32), variance)
+    return common, blocks_of(merged.dependence(Q @ Q.T / len(nodes)), tied)
+
+
+def wide_factors(
+    blocks: Sequence[Block],
+    one_way: NoisyTables,
+    two_way: NoisyTables,
+    common: Common,
+    totals: np.ndarray,
+    deviations: tuple[float, float],
+    n_factors: int,
+    groups: Sequence[tuple],
+    is_ordered: Sequence[np.ndarray],
+) -> tuple[LatentFactors, ...]:
+    """Fit factors that all columns share and factors of each block.
+
+    Every block has equally many nodes for each of `N_COMMON` common nodes, one common node after the other: given the common node, blocks
+    are independent.
+
+    Parameters
+    ----------
+    blocks : sequence of tuple of int
+    one_way, two_way : NoisyTables
+        Of all columns, and of the pairs within blocks, in each class.
+    common : Common
+    totals : ndarray of shape (n_classes,)
+        Number of rows of each class.
+    deviations : (float, float)
+        Of a count of one and of two columns.
+    n_factors : int
+    groups : sequence of tuple of Group
+        Columns that rules tie, of each block.
+    is_ordered : sequence of ndarray of bool, shape (size,)
+        Of each column, which of its codes have an order.
+    """
+    n_rows = float(totals.sum())
+    targets = [
+        [
+            Targets.of(
+                [one_way.tables[i,][c] for i in block],
+                {(a, b): two_way.tables[i, j][c] for (a, i), (b, j) in combinations(enumerate(block), 2)},
+                n,
+                deviations,
+                [group.law(c) for group in own],
+            )
+            for c, n in enumerate(totals)
+        ]
+        for block, own in zip(blocks, groups, strict=True)
+    ]
+    nodes = _nodes(common, [len(block) for block in blocks], min(n_factors, _FACTORS))
+    wide = WideTargets(blocks, targets, nodes, common, totals / n_rows, is_ordered)
+    fits = trained_together(replace(wide, variance=_own_variance(wide)), 0, _STEPS)
+    return tuple(
+        LatentFactors(of_classes[0].sizes, own, fit.intercepts[None], fit.loadings[None], groups_of_block)
+        for of_classes, own, fit, groups_of_block in zip(targets, nodes, fits, groups, strict=True)
+    )
+
+
+def _own_variance(wide: WideTargets) -> float:
+    """Choose the variance of the prior of the loadings of blocks' own factors by count splitting, on the widest blocks."""
+    if not wide.targets[0][0].deviation:
+        return _VARIANCES[-1]
+    widest, n_columns = [], 0
+    for number in sorted(range(len(wide.blocks)), key=lambda number: -len(wide.blocks[number])):
+        if n_columns < _PILOT_COLUMNS and len(wide.blocks[number]) > 1:
+            widest.append(number)
+            n_columns += len(wide.blocks[number])
+    nodes = [wide.nodes[number] for number in widest]
+    rng = np.random.default_rng(_SEED)
+    scores: list[float] = []
+    split = [[target.split(rng) for target in of_classes] for of_classes in (wide.targets[number] for number in widest)]
+    fitted, judged = ([[pair[side] for pair in of_classes] for of_classes in split] for side in (0, 1))
+    pilot = replace(wide, blocks=[wide.blocks[number] for number in widest], nodes=nodes, targets=fitted)
+    for variance in _VARIANCES:
+        fits = trained_together(replace(pilot, variance=variance), 0, _PILOT_STEPS)
+        scores.append(sum(score(each, own, fit) for each, own, fit in zip(judged, nodes, fits, strict=True)))
+    return _VARIANCES[int(np.argmin(scores))]
+
+
+def _nodes(common: Common, widths: Sequence[int], n_own: int) -> list[np.ndarray]:
+    """Return the nodes of blocks of so many columns; a column by itself has no factors of its own."""
+    own, rng = quasi_normal(N_COMMON * _INNER, n_own).reshape(N_COMMON, _INNER, n_own), np.random.default_rng(_SEED)
+    out = []
+    for width in widths:
+        # Runs of a Sobol sequence are even by themselves. In another order in each block, what they lack to be so is independent.
+        inner = own[rng.permutation(N_COMMON)] if width > 1 else np.zeros((N_COMMON, 1, n_own))
+        n_inner = inner.shape[1]
+        out.append(np.hstack([np.repeat(common.nodes, n_inner, axis=0), inner.reshape(-1, n_own)]))
+    return out

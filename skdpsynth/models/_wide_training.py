@@ -1,0 +1,208 @@
+"""What fits very many columns: factors that all columns share, from small tables of all pairs, and factors of each block."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsynth._progress import steps
+from skdpsynth.models._blocks import Block
+from skdpsynth.models._merged_pairs import MergedPairs
+from skdpsynth.models._training import FLAT, OWN, WINDOW, Adam, Flat, Probabilities, Targets, Trained, starts_of
+from skdpsynth.persistence import savable
+
+_BEND = 0.1  # prior variance of what an ordered column's loadings are beyond a trend, against that of the trend
+_START = 0.1  # deviation of the first loadings of a block's own factors
+_FARTHEST = 2.5  # of the normal score of a code
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What was learned from merged tables alone, and nodes that stand for it.
+
+    Attributes
+    ----------
+    merged : MergedPairs
+    nodes : ndarray of shape (n_common, n_factors)
+    loadings : ndarray of shape (n_groups, n_factors)
+    variance : float
+        Of the prior, which noise chose.
+    """
+
+    merged: MergedPairs
+    nodes: np.ndarray
+    loadings: np.ndarray
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class WideTargets:
+    """What all blocks are fitted to together.
+
+    Attributes
+    ----------
+    blocks : tuple of tuple of int
+    targets : list of list of Targets
+        Of each block, in each class.
+    nodes : list of ndarray of shape (n_nodes, n_factors)
+        Of each block: equally many for each common node, one common node after the other. The first factors are common.
+    common : Common
+    shares : ndarray of shape (n_classes,)
+    is_ordered : sequence of ndarray of bool, shape (size,)
+        Of each column, by its place: which of its codes have an order.
+    variance : float, default=1.0
+        Of the prior of the loadings of a block's own factors.
+    """
+
+    blocks: Sequence[Block]
+    targets: Sequence[Sequence[Targets]]
+    nodes: Sequence[np.ndarray]
+    common: Common
+    shares: np.ndarray
+    is_ordered: Sequence[np.ndarray]
+    variance: float = 1.0
+
+
+def trained_together(wide: WideTargets, seed: int, most_steps: int) -> list[Trained]:
+    """Find the most likely loadings of all blocks, by Adam.
+
+    Blocks are independent given a common node. Minimised is what `trained` minimises, summed over blocks, and for merged tables M of pairs
+    of columns of different blocks, with noise of deviation t on their frequencies of n rows, ``s**2 |E|**2 / (2 t**2)``, where E is the
+    error of their interactions in all classes together. Codes of an ordered column have loadings ``t_m b``, along its normal scores t, but
+    for a part of their own whose variance is smaller: so two groups of codes tell of all. Of a normal factor that is exact, as the
+    logarithm of a normal density is linear in its mean but for terms that all codes share.
+    """
+    descent = _Descent(wide, seed)
+    flat = Flat(most_steps, descent.least_fall)
+    for _ in steps("fit the latent factors", range(most_steps)):
+        gradients, objective = descent.gradients()
+        rate = flat.rate(objective)
+        if rate == 0:
+            break
+        descent.adam.step(gradients, rate)
+    return [descent.of_block(number, flat.n_steps) for number in range(len(wide.blocks))]
+
+
+class _Descent:
+    """The parameters of all blocks, one after the other, and their derivatives."""
+
+    def __init__(self, wide: WideTargets, seed: int) -> None:
+        self.wide, self.order = wide, [column for block in wide.blocks for column in block]
+        self.nodes = [nodes.astype(np.float32) for nodes in wide.nodes]
+        self.n_common, n_classes = len(wide.common.nodes), len(wide.shares)
+        self.sizes = np.concatenate([of_classes[0].sizes for of_classes in wide.targets])
+        ends = np.cumsum([int(of_classes[0].sizes.sum()) for of_classes in wide.targets])
+        self.codes = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self.column_of = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        one_way = [np.concatenate([of_classes[c].one_way for of_classes in wide.targets]) for c in range(n_classes)]
+        is_ordered = np.concatenate([wide.is_ordered[column] for column in self.order])
+        self.trend = _scores(np.average(one_way, axis=0, weights=wide.shares), is_ordered, self.sizes)
+        self.intercepts = [np.log(np.maximum(table, 1e-4))[:, None].astype(np.float32) for table in one_way]
+        self.slopes, self.bends = self._start(seed)
+        self.own = [np.zeros_like(self.bends) for _ in one_way] if n_classes > 1 else []
+        self.summing = wide.common.merged.summing(self.order)
+        self._weigh(is_ordered)
+        parameters = [*self.intercepts, self.slopes, self.bends, *self.own]
+        self.adam = Adam(parameters, [1.0] * (n_classes + 2) + [OWN] * len(self.own))
+
+    def _weigh(self, is_ordered: np.ndarray) -> None:
+        """Set the weights of the parts of the objective."""
+        wide, of_classes = self.wide, self.wide.targets[0]
+        squares = np.array([target.n for target in of_classes]) ** 2
+        self.weights = squares / squares.sum()
+        noise = of_classes[0].deviation ** 2 / squares.sum()
+        self.ratio = noise / wide.common.merged.deviation**2 if noise and wide.common.merged.deviation else 1.0
+        block_of = np.full(len(wide.is_ordered), -1)  # of a pilot that leaves blocks out
+        block_of[self.order] = np.repeat(np.arange(len(wide.blocks)), [len(block) for block in wide.blocks])
+        block_of_group = block_of[wide.common.merged.column_of]
+        self.mask = (block_of_group[:, None] != block_of_group) & (np.minimum(block_of_group[:, None], block_of_group) >= 0)
+        self.mask = self.mask.astype(np.float32)
+        variances = np.full(self.nodes[0].shape[1], wide.variance)
+        variances[: wide.common.nodes.shape[1]] = wide.common.variance
+        self.pull = (noise / variances).astype(np.float32)
+        self.pull_of_bends = self.pull / np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32)
+        n_counts = sum(float(target.mask.sum()) for block in wide.targets for target in block) + float(self.mask.sum())
+        self.least_fall = FLAT * WINDOW * n_counts / 4 * noise
+
+    def _start(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return loadings along the order of codes, and beside it: of common factors what the merged tables said."""
+        common, rng = self.wide.common, np.random.default_rng(seed)
+        shape, r = (len(self.sizes), self.nodes[0].shape[1]), common.loadings.shape[1]
+        slopes = (_START * ndtri(rng.uniform(0.01, 0.99, shape))).astype(np.float32)
+        bends = (_START * ndtri(rng.uniform(0.01, 0.99, (len(self.trend), shape[1])))).astype(np.float32)
+        starts, starts_of_groups = starts_of(self.sizes), starts_of(self.wide.common.merged.sizes)
+        bends[:, :r] = 0
+        for place, column in enumerate(self.order):
+            codes, group = slice(starts[place], starts[place] + self.sizes[place]), self.wide.common.merged.groups[column]
+            of_groups = common.loadings[starts_of_groups[column] : starts_of_groups[column] + group.max() + 1][group]
+            of_groups = of_groups - of_groups.mean(axis=0)
+            trend = self.trend[codes]
+            if trend.any():
+                slopes[place, :r] = trend @ of_groups / (trend @ trend)
+            else:
+                bends[codes, :r] = of_groups
+        return slopes, bends
+
+    def _loadings(self, label: int) -> np.ndarray:
+        loadings = self.trend[:, None] * self.slopes[self.column_of] + self.bends
+        return loadings + self.own[label] if self.own else loadings
+
+    def gradients(self) -> tuple[list[np.ndarray], float]:
+        """Return the derivatives by the parameters, and the objective."""
+        at = [self._probabilities(label) for label in range(len(self.intercepts))]
+        beside, objective = self._merged(at)
+        of_intercepts, of_loadings = [], []
+        for label, weight in enumerate(self.weights):
+            by_intercepts, by_loadings = np.empty_like(self.intercepts[label]), np.empty_like(self.bends)
+            for number, (codes, nodes) in enumerate(zip(self.codes, self.nodes, strict=True)):
+                extra = np.repeat(beside[label][codes] / np.float32(weight), len(nodes) // self.n_common, axis=1)
+                slope, square = at[label][number].slope(self.wide.targets[number][label], extra)
+                objective += square * float(weight)
+                by_intercepts[codes] = slope.sum(axis=1, keepdims=True) * (weight / len(nodes))
+                by_loadings[codes] = slope @ nodes * (weight / len(nodes))
+            of_intercepts.append(by_intercepts)
+            of_loadings.append(by_loadings)
+        total = np.sum(of_loadings, axis=0)
+        by_slopes = np.add.reduceat(self.trend[:, None] * total, starts_of(self.sizes), axis=0)
+        own = [part + self.pull / OWN * loadings for part, loadings in zip(of_loadings, self.own, strict=False)]
+        objective += float((self.pull * self.slopes**2).sum() + (self.pull_of_bends * self.bends**2).sum()) / 2
+        objective += sum(float((self.pull * part**2).sum()) for part in self.own) / OWN / 2
+        return [*of_intercepts, by_slopes + self.pull * self.slopes, total + self.pull_of_bends * self.bends, *own], objective
+
+    def _probabilities(self, label: int) -> list[Probabilities]:
+        loadings, targets = self._loadings(label), self.wide.targets
+        return [
+            Probabilities.of(of_classes[label], self.intercepts[label][codes] + loadings[codes] @ nodes.T)
+            for codes, nodes, of_classes in zip(self.codes, self.nodes, targets, strict=True)
+        ]
+
+    def _merged(self, at: Sequence[Sequence[Probabilities]]) -> tuple[list[np.ndarray], float]:
+        """Return the derivatives of the error of merged tables by the probabilities of codes at common nodes, and the error."""
+        error, sums = -self.wide.common.merged.interactions, []
+        for share, of_blocks in zip(self.wide.shares, at, strict=True):
+            P = np.concatenate([each.singles.reshape(len(each.singles), self.n_common, -1).mean(axis=2) for each in of_blocks])
+            sums.append(self.summing @ P)
+            error += sums[-1] @ sums[-1].T * np.float32(share / self.n_common)
+        error *= self.mask
+        beside = [self.summing.T @ (error @ Q * np.float32(self.ratio * share)) for share, Q in zip(self.wide.shares, sums, strict=True)]
+        return beside, float(np.vdot(error, error)) / 4 * self.ratio
+
+    def of_block(self, number: int, n_steps: int) -> Trained:
+        """Return the parameters of a block."""
+        codes = self.codes[number]
+        intercepts = np.array([each[codes, 0] for each in self.intercepts], dtype=float)
+        return Trained(intercepts, np.array([self._loadings(c)[codes] for c in range(len(intercepts))], dtype=float), n_steps)
+
+
+def _scores(one_way: np.ndarray, is_ordered: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the normal score of each code that has an order, in its column; 0 of others."""
+    scores = np.zeros(len(one_way), dtype=np.float32)
+    for start, size in zip(starts_of(sizes).tolist(), sizes.tolist(), strict=True):
+        codes = np.flatnonzero(is_ordered[start : start + size]) + start
+        mass = np.maximum(one_way[codes], 1e-6)
+        if len(codes) > 1:
+            own = np.clip(ndtri((np.cumsum(mass) - mass / 2) / mass.sum()), -_FARTHEST, _FARTHEST)
+            scores[codes] = own - np.average(own, weights=mass)
+    return scores

@@ -1,0 +1,277 @@
+"""Confidence intervals of any statistic from one fitted model, by running its mechanism again on rows of its own."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._hints import hinted
+from skdpsynth._progress import steps
+from skdpsynth.domain import keys_of
+from skdpsynth.models import MarginalModel
+from skdpsynth.privacy import SeededBits
+from skdpsynth.synthesis._conditional import ConditionalSynthesizer
+from skdpsynth.synthesis._drawing import checked_generator, checked_number, usual_number
+from skdpsynth.synthesis._replay import Replay
+
+_ROWS, _TIMES = 50_000, 20  # of a table on which a statistic is computed: so many times the data, and at most so many, or as the data
+_CELLS = 1 << 25  # of such a table
+_LEAST, _MOST = 8, 10_000  # re-fits
+_MOST_SHRUNK = 0.5  # of a distance: more is noise
+_STRETCH = 3  # see `_interval`
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """An estimate and its confidence interval: what `LatentFactorSynthesizer.interval` returns.
+
+    Attributes
+    ----------
+    estimate : float or ndarray
+        Of the statistic, corrected for what the mechanism does to it.
+    low, high : float or ndarray
+        The ends: each number is covered with probability `level`, not all of an array at once.
+    error : float or ndarray
+        The standard error: of the data being a sample, of noise, and of the estimate of the correction.
+    level : float
+
+    See Also
+    --------
+    skdpsynth.LatentFactorSynthesizer.interval : Makes it.
+    """
+
+    estimate: Any
+    low: Any
+    high: Any
+    error: Any
+    level: float
+
+    def __str__(self) -> str:
+        if np.ndim(self.estimate) == 0:
+            return f"{self.estimate:.4g} ({100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
+        rows = zip(np.ravel(self.estimate), np.ravel(self.low), np.ravel(self.high), strict=True)
+        return "\n".join(str(Interval(*row, None, self.level)) for row in rows)
+
+
+class IntervalSynthesizer(ConditionalSynthesizer):
+    """Base of synthesizers whose mechanism can be run again on rows of their own model.
+
+    See Also
+    --------
+    ConditionalSynthesizer : What else they can do.
+    """
+
+    @hinted
+    def interval(
+        self, statistic: Any, level: Any = 0.95, *, n_refits: Any = 40, n_samples: Any = None, random_state: Any = None
+    ) -> Interval:
+        """Estimate a statistic of the population, with a confidence interval; it costs no privacy.
+
+        An interval that a textbook computes from synthetic rows covers the truth far too seldom: it knows nothing of the noise, nor of
+        what the model leaves out. Here the whole mechanism is run again and again on rows drawn from the model, with fresh noise. How far
+        the results lie from that model tells the error and the bias. The guide on intervals says when they are valid. Strategy
+        "marginals" only.
+
+        Parameters
+        ----------
+        statistic : callable
+            ``statistic(table)`` gives a number or an array of numbers, of the same shape for every table. It gets tables in the kind that
+            `fit` got, as `sample` returns them.
+        level : float, default=0.95
+            The probability that the interval holds the truth, between 0 and 1.
+        n_refits : int, default=40
+            How often the mechanism is run again, 8 to 10,000. More make the ends steadier.
+        n_samples : int, default=None
+            Rows of the tables that `statistic` gets. None: 20 times as many as the data had, at most 50,000, at least as many as the data.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy.
+
+        Returns
+        -------
+        interval : Interval
+            With `estimate`, `low`, `high`, `error` and `level`: floats, or arrays where the statistic gives an array.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of its domain, or `statistic` raises or gives what is no finite number.
+
+        See Also
+        --------
+        bootstrap_tables : The tables of the re-fits themselves.
+
+        Notes
+        -----
+        The estimate is not the statistic of `sample`: the model behind `sample` shrinks dependences, to be closer to the data on the whole.
+        For intervals a model is fitted to the released tables that hardly shrinks, and what bias is left in the re-fits is taken off. The
+        ends are ``estimate ± t * error``, with the quantile t of Student's distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdpsynth import LatentFactorSynthesizer
+        >>> rng = np.random.default_rng(0)
+        >>> ill = rng.random(5000) < 0.3
+        >>> X = np.column_stack([rng.integers(18, 90, 5000), ill])
+        >>> model = LatentFactorSynthesizer({0: (18, 99), 1: [0, 1]}, epsilon=1.0, delta=1e-6).fit(X)
+        >>> share = model.interval(lambda table: table[:, 1].mean(), n_refits=10)
+        >>> bool(share.low < share.estimate < share.high)
+        True
+        """
+        level, n_refits = _checked(statistic, level, n_refits)
+        world = self._world("interval", n_samples, random_state)
+        truth = _value(statistic, world.table(world.replay.model))
+        without = _tried(statistic, world.table(world.replay.model.without_factors()), truth.shape)
+        found = np.array([_value(statistic, table, truth.shape) for table in world.tables(n_refits)])
+        return _interval(truth, found, without, level)
+
+    @hinted
+    def bootstrap_tables(self, B: Any, n_samples: Any = None, random_state: Any = None) -> Iterator[Any]:
+        """Draw synthetic tables, each from a model of its own, whose differences show how sure a result is; it costs no privacy.
+
+        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as `interval` does. Compute a result on every
+        table: its standard deviation over tables is its standard error, if `n_samples` is several times the number of rows of the data;
+        else the error of a sample of that size is added. Strategy "marginals" only.
+
+        Parameters
+        ----------
+        B : int
+            How many tables.
+        n_samples : int, default=None
+            Rows of each. None: as many as the data had.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy.
+
+        Returns
+        -------
+        tables : iterator of arrays or data frames
+            In the kind of table that `fit` got, made one after the other. It goes on as it began if the estimator is fitted again.
+
+        See Also
+        --------
+        interval : One statistic, with its bias taken off.
+        """
+        if not is_whole(B, 1):
+            raise ValueError(f"B must be a positive integer, got {shown(B)}; 20 is a usual number.")
+        check_is_fitted(self)
+        usual = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
+        return self._world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
+
+    def _world(self, what: str, n_samples: Any, random_state: Any) -> "_World":
+        check_is_fitted(self)
+        if not hasattr(self._model, "law"):
+            raise ValueError(
+                f"{what} needs strategy='marginals', whose mechanism can be run again on its model, got strategy={self.strategy!r}; fit "
+                "with that."
+            )
+        if "_counted" in vars(self):
+            raise ValueError(f"{what} needs a model that was fitted to one table, got one of a stream; fit a table of these rows.")
+        if len(self._model.blocks) > 1:
+            raise ValueError(
+                f"{what} needs a model of one block, which up to 40 columns have, got {len(self._model.blocks)} blocks; leave columns out."
+            )
+        n_rows = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
+        has_keys = bool(keys_of(self._model.schema.rules, self._model.schema.whole))  # of which there may be no more than rows
+        size = n_rows if has_keys else max(n_rows, min(_TIMES * n_rows, _ROWS))
+        size = max(1, min(size, _CELLS // self.n_features_in_))
+        rng = checked_generator(random_state)
+        with np.errstate(all="ignore"):
+            replay = Replay.of(self, n_rows)
+        return _World(replay, self._container, size, size if n_samples is None else checked_number(n_samples), rng)
+
+
+class _World:
+    """The model in the place of the population, and what the mechanism makes of samples of it.
+
+    Parameters
+    ----------
+    replay : Replay
+    container : MixedTable
+    n_pool, n_samples : int
+        Rows that stand for the population, and rows of each table that is made.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, replay: Replay, container: Any, n_pool: int, n_samples: int, rng: np.random.Generator) -> None:
+        self.replay, self.container, self.n_pool, self.n_samples, self.rng = replay, container, n_pool, n_samples, rng
+
+    def table(self, model: MarginalModel) -> Any:
+        """Return rows of a model."""
+        with np.errstate(all="ignore"):
+            return self.container.fill(model.sample(self.n_samples, self.rng))
+
+    def tables(self, number: int) -> Iterator[Any]:
+        """Yield rows of so many re-fits."""
+        # Post-processing of what was released (proof: `Replay`): these bits make noise for synthetic rows, which protects nobody and costs
+        # nothing, so they need not be secure.
+        bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
+        with np.errstate(all="ignore"):
+            pool = self.replay.pool(self.replay.model.sample(self.n_pool, self.rng))
+        for _ in steps("fit again", range(number)):
+            with np.errstate(all="ignore"):
+                model = self.replay.refitted(pool, self.rng, bits)
+            yield self.table(model)
+
+
+def _checked(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
+    if not callable(statistic):
+        raise ValueError(f"statistic must be a function of a table, got {shown(statistic)}; give one such as lambda table: table.mean().")
+    if not (is_real(level) and 0 < level < 1):
+        raise ValueError(f"level must be a number between 0 and 1, got {shown(level)}; 0.95 is usual.")
+    if not is_whole(n_refits, _LEAST, _MOST):
+        raise ValueError(f"n_refits must be an integer from {_LEAST} to {_MOST}, got {shown(n_refits)}; 40 is usual.")
+    return float(level), int(n_refits)
+
+
+def _value(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Return a statistic of a synthetic table, or refuse it: nothing that an error says here is private."""
+    try:
+        value = np.asarray(statistic(table), dtype=float)
+    except Exception as error:
+        raise ValueError(
+            f"statistic must give a number or an array of numbers of every synthetic table, but it raised {type(error).__name__}: {error}; "
+            "try it on a sample, and let it hold where a group has no rows."
+        ) from error
+    if not np.isfinite(value).all():
+        raise ValueError(
+            "statistic must give finite numbers of every synthetic table, but one was not finite; let it hold where a group has no rows, "
+            "or ask for something that more rows tell."
+        )
+    if shape is not None and value.shape != shape:
+        raise ValueError(
+            f"statistic must give the same shape for every synthetic table, got {value.shape} after {shape}; list all levels, for example."
+        )
+    return value
+
+
+def _tried(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return a statistic of a table that no model drew; NaN where it has none."""
+    try:
+        return _value(statistic, table, shape)
+    except ValueError:
+        return np.full(shape, np.nan)
+
+
+def _interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: float) -> Interval:
+    """Return the interval of a statistic that is `truth` in the model, `without` if columns are independent, and `found` in re-fits.
+
+    The bias of the re-fits is taken off. It is mostly that dependences shrink: they lose a share s of the distance from `without`, and the
+    more so the stronger they seem, as about its third power (on Census rows, by regressing what was taken off on what was found). Then the
+    derivative of the correction by the distance is 3 s, which stretches the error by 1 + 3 s, and about s times what was taken off is still
+    missing. Of the bias only what the error of its mean does not explain tells of s.
+    """
+    n_refits = len(found)
+    bias = found.mean(axis=0) - truth
+    deviation = found.std(axis=0, ddof=1)
+    far = np.fmax(np.abs(truth - without), deviation)
+    told = np.maximum(np.abs(bias) - deviation / np.sqrt(n_refits), 0)
+    shrunk = np.minimum(np.divide(told, far, out=np.zeros_like(far), where=far > 0), _MOST_SHRUNK)
+    error = np.sqrt(deviation**2 * ((1 + _STRETCH * shrunk) ** 2 + 1 / n_refits) + (shrunk * bias) ** 2)
+    half = stdtrit(n_refits - 1, (1 + level) / 2) * error
+    center = truth - bias
+    estimate, low, high, error = (float(part) if np.ndim(part) == 0 else part for part in (center, center - half, center + half, error))
+    return Interval(estimate, low, high, error, level)
