@@ -30,10 +30,10 @@ from skdpsynth.domain import (
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.models import union_of
 from skdpsynth.persistence import savable
-from skdpsynth.synthesis import _latent_marginals, _latent_scores
+from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
 from skdpsynth.synthesis._closed import close
 from skdpsynth.synthesis._intervals import IntervalSynthesizer
-from skdpsynth.synthesis._latent_marginals import MOST_CODES, Block
+from skdpsynth.synthesis._latent_planning import MOST_CODES, Block
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
 _MOST_STRATA = 10
@@ -307,7 +307,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         if self.strategy == "scores" and (ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole)):
             raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
         if self.strategy == "marginals":
-            return _latent_marginals.plan(facts, schema, self.stratify, self._n_factors, self._block)
+            return _latent_planning.plan(facts, schema, self.stratify, self._n_factors, self._block)
         return _latent_scores.plan(facts, schema, self.synthesizer, self._n_factors)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
@@ -334,7 +334,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         if not self._can_join:
             return 0
         self._block = Block(None, None, chooses=True)
-        return _latent_marginals.least_rows(self._plan(facts), facts.neighboring)
+        return _latent_planning.least_rows(self._plan(facts), facts.neighboring)
 
     def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "LatentFactorSynthesizer":
         part = clone(self)

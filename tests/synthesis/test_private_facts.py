@@ -18,7 +18,7 @@ from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.federated import RemoteRows
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.synthesis._latent_marginals import MOST_CODES
+from skdpsynth.synthesis._latent_planning import MOST_CODES
 
 N = 5000
 RNG = np.random.default_rng(0)

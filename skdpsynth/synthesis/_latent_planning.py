@@ -1,0 +1,272 @@
+"""How the budget of strategy "marginals" is shared among its steps, and what would take too long: all by public numbers."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._checks import shown
+from skdpsynth.domain import Continuous, Nominal, Schema, Tie, cuts_of, listed, ties_of
+from skdpsynth.fitting import Facts, Plan
+from skdpsynth.models import MOST_TUPLES, Codes, most_counts_of_pairs, most_tuples
+from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
+from skdpsynth.statistics import Marginals, Trees
+from skdpsynth.synthesis._latent_pairs import Pairs
+
+# Of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
+_SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
+_SHARES_OF_BLOCKS = {
+    **{"counts of cells": 0.2, "counts of levels": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3},
+}
+_OF_CODES = 2  # times the share of what chooses codes, in a block of a stream: later rows are counted in them, too
+ONE_BLOCK = 40  # columns up to which every pair is counted
+_PARTS_OF_COLUMNS = (0.25, 0.3, 0.4, 0.5, 0.6)  # of what columns and pairs have together, where more than usual is better
+_BINS, _MOST_BINS = 16, 24  # of a continuous column
+_CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins
+_USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
+MOST_CODES = 64  # of a nominal column: more levels are merged
+_SURE = 10  # times the noise of a count: so many rows are more than noise
+_MOST_COUNTS = 1 << 25  # of pairs of codes, in all classes: a model of so many takes about a minute
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """How a block of a stream is counted; the model is that of all blocks.
+
+    Attributes
+    ----------
+    reader : unfitted synthesizer or None
+        Who has read the rows of a mixed table.
+    codes : Codes or None
+        What earlier blocks released of codes.
+    chooses : bool
+        Whether codes are chosen anew, of these counts and the earlier ones; else they stay, and what chooses them is not bought.
+    """
+
+    reader: Any
+    codes: Codes | None
+    chooses: bool
+
+
+@dataclass(frozen=True)
+class MarginalsPlan(Plan):
+    """What is counted, and at which shares of the budget.
+
+    Attributes
+    ----------
+    schema : Schema
+    stratum : column or None
+    n_factors : int
+    n_samples : int or None
+        Where it is public.
+    shares : dict of str to PrivacyLoss
+        Of each step, in their order, by the name of its release.
+    ties : tuple of Tie
+        What rules of the schema say of several columns together.
+    block : Block or None
+        Where the rows are a block of a stream.
+    """
+
+    schema: Schema | None = None
+    stratum: Hashable = None
+    n_factors: int = 1
+    n_samples: int | None = None
+    shares: Mapping[str, PrivacyLoss] | None = None
+    ties: tuple[Tie, ...] = ()
+    block: "Block | None" = None
+
+
+def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: Block | None = None) -> MarginalsPlan:
+    """Share the budget among the steps that this schema needs; refuse what would take too long."""
+    _check_size(schema, stratum)
+    ties = ties_of(schema.whole, schema.rules)
+    _check_ties(schema, ties)
+    n_columns = len(schema) - (stratum is not None)
+    has_blocks = n_columns > ONE_BLOCK
+    chooses = block is None or block.chooses
+    has_step = {
+        "counts of cells": chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
+        "counts of levels": chooses and bool(of_many_levels(schema)),
+        "counts of columns": True,
+        "counts of pairs, merged": chooses and has_blocks,
+        "counts of pairs": n_columns > 1,
+    }
+    weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _SHARES).items() if has_step[name]}
+    if block is not None:
+        weights |= {name: _OF_CODES * weights[name] for name in ("counts of cells", "counts of levels") if name in weights}
+    options = []
+    for budget in _budgets(facts):
+        shares = dict(zip(weights, budget.split(list(weights.values())), strict=True))
+        rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
+        options.append(MarginalsPlan(rho is not None, schema, stratum, n_factors, facts.n_samples, shares, ties, block, rho=rho))
+    made = min(options, key=lambda option: _error(option, facts.neighboring)) if len(options) > 1 else options[0]
+    if "counts of pairs" in weights and not has_blocks:
+        made = _with_better_shares(made, facts.neighboring)
+    if facts.n_samples is not None and (message := noise_is_all(made, facts.neighboring, facts.n_samples)):
+        facts.warn(message)
+    if not facts.delta and facts.epsilon != math.inf:
+        with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, block)
+        facts.warn_if_delta_helps(*(_widest_deviation(each, facts.neighboring) for each in (made, with_delta)))
+    return made
+
+
+def least_rows(plan: MarginalsPlan, relation: str) -> int:
+    """Return how many rows the first block of a stream shall have: a public number."""
+    return math.ceil(_SURE * _widest_deviation(plan, relation))
+
+
+def _budgets(facts: Facts) -> list[PrivacyLoss]:
+    """All of the budget, as what the noise of every step may cost: rho of either kind if there is a delta, or epsilon."""
+    if not facts.delta or facts.share.is_infinite:
+        return [facts.share.pure]
+    pure = [] if facts.rho or facts.unlisted else [facts.share.pure]  # the levels that are still to be bought take delta
+    try:
+        of_kinds = losses_of_kind("gaussian", facts.share)
+    except (ArithmeticError, ValueError):
+        raise ValueError(
+            f"epsilon is too large to go with delta={float(facts.delta):g}, got {shown(facts.epsilon)}; use delta=0."
+        ) from None
+    return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
+
+
+def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
+    """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small."""
+    assert plan.shares is not None
+    if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+        return _BINS
+    noise = _planned_pairs(plan, plan.shares, _sizes(plan), relation)[0].deviation
+    return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS)) if noise else _MOST_BINS
+
+
+def of_many_levels(schema: Schema) -> list[Hashable]:
+    """Return the nominal columns whose levels are merged for the tables of pairs."""
+    return [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MOST_CODES]
+
+
+def _error(plan: MarginalsPlan, relation: str) -> float:
+    """How large the noise of a plan is, to compare kinds of noise: the product of the errors of cells and of the last tables.
+
+    It depends on how many columns there are, but not on their levels, bounds or bins, which may have been bought: which kind of noise all
+    of a budget is spent on must not follow from what came out of a part of it.
+    """
+    assert plan.schema is not None
+    assert plan.shares is not None
+    n_columns = len(plan.schema) - (plan.stratum is not None)
+    n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
+    trees = Trees.change(relation, [_USUAL_DEPTH] * n_trees)
+    of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
+    if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+        return of_cells * math.prod(_deviations(plan, relation))
+    chosen, of_columns = _planned_pairs(plan, plan.shares, [_USUAL_SIZE] * n_columns, relation)
+    return of_cells * chosen.error(of_columns)
+
+
+def _planned_pairs(plan: MarginalsPlan, shares: Mapping[str, PrivacyLoss], sizes: Sequence[int], relation: str) -> tuple[Pairs, float]:
+    """Return how all pairs of columns of these sizes would be released, and the variance of the noise on the columns."""
+    assert plan.schema is not None
+    n_classes = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
+    of_columns = mechanism(Marginals.change(relation, len(sizes)), shares["counts of columns"]).variance
+    pairs = list(combinations(range(len(sizes)), 2))
+    return Pairs.chosen([*sizes, n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
+
+
+def _sizes(plan: MarginalsPlan) -> list[int]:
+    """Return how many codes the columns that have tables will have, roughly."""
+    assert plan.schema is not None
+    kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
+    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MOST_CODES) for kind in kinds]
+
+
+def _with_better_shares(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
+    """Give the columns more of what columns and pairs have together, where that makes the counts of pairs more exact.
+
+    Interactions say nothing of the margins, so where columns have few levels, such as two, it is the columns that pairs lack.
+    """
+    assert plan.shares is not None
+    first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
+    if first.rho is None:
+        return plan
+    sizes, options = _sizes(plan), [dict(plan.shares)]
+    for part in _PARTS_OF_COLUMNS:
+        of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
+        options.append({**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs})
+
+    def error(shares: Mapping[str, PrivacyLoss]) -> float:
+        chosen, of_columns = _planned_pairs(plan, shares, sizes, relation)
+        return chosen.error(of_columns)
+
+    return replace(plan, shares=min(options, key=error))
+
+
+def _widest_deviation(plan: MarginalsPlan, relation: str) -> float:
+    """Deviation of the noise on the tables that have the most, as far as their number is public."""
+    return max(_deviations(plan, relation))
+
+
+def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
+    """Deviations of the noise on the steps whose number of tables is public."""
+    assert plan.schema is not None
+    assert plan.shares is not None
+    sizes = _sizes(plan)
+    if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
+        pairs, of_columns = _planned_pairs(plan, plan.shares, sizes, relation)
+        return [math.sqrt(of_columns), pairs.deviation]
+    n_tables = {"counts of columns": len(sizes), "counts of pairs, merged": math.comb(len(sizes), 2)}
+    changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
+    return [mechanism(change, plan.shares[name]).deviation for name, change in changes.items()]
+
+
+def noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
+    """What to warn of, from public or noisy numbers, if the count of a level can hardly be told from its noise."""
+    assert plan.schema is not None
+    assert plan.shares is not None
+    n_columns = len(plan.schema) - (plan.stratum is not None)
+    n_tables = {"counts of columns": n_columns, "counts of pairs, merged": math.comb(n_columns, 2)}
+    changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
+    deviation = max(mechanism(change, plan.shares[name]).deviation for name, change in changes.items())
+    if deviation <= n / _SURE:
+        return None
+    return (
+        f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
+        "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
+    )
+
+
+def _most_codes(kind: Any) -> int:
+    """The most codes that a column may have in tables of pairs."""
+    if isinstance(kind, Continuous):
+        return 2 * _MOST_BINS + kind.nullable
+    return min(kind.n_codes, MOST_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
+
+
+def _check_ties(schema: Schema, ties: Sequence[Tie]) -> None:
+    """Refuse rules of which the model would have too many tuples, or none that it could tell, by public facts."""
+    many = of_many_levels(schema)
+    cuts = cuts_of(schema.whole, schema.rules)
+    for tie in ties:
+        told = {name for conditions in tie.impossible for name, each in conditions.items() if each.levels}
+        told |= {name for columns, _ in tie.tables for name in columns}
+        for name in (each for each in many if each in told):
+            raise ValueError(
+                f"rules must name levels of columns of at most {MOST_CODES}, but {listed([name])} has {len(schema[name].levels)} that are "
+                "merged; leave the rule out, or merge levels."
+            )
+        if (n_tuples := most_tuples(tie, schema, cuts)) > MOST_TUPLES:
+            raise ValueError(
+                f"rules must tie columns that have at most {MOST_TUPLES} combinations of levels and ranges, but {listed(tie.columns)} may "
+                f"have {n_tuples}; merge levels, or leave a rule out."
+            )
+
+
+def _check_size(schema: Schema, stratum: Hashable) -> None:
+    """Refuse what would take too long or too much memory, by public numbers."""
+    sizes = [_most_codes(kind) for name, kind in schema.items() if name != stratum]
+    strata = 1 if stratum is None else schema[stratum].n_codes
+    if most_counts_of_pairs(sizes, len(sizes) > ONE_BLOCK) * strata > _MOST_COUNTS:
+        raise ValueError(
+            f"schema has {sum(sizes)} levels and bins in all (in {strata} classes of stratify), whose pairs are more than {_MOST_COUNTS} "
+            "counts and would take minutes; merge levels, or leave columns out."
+        )
