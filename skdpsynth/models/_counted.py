@@ -7,9 +7,10 @@ import numpy as np
 
 from skdpsynth.domain import Schema
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._contrasts import likely_contrasts
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
-from skdpsynth.models._marginal_model import MarginalModel
+from skdpsynth.models._marginal_model import MarginalModel, is_ordered
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._tied import TiedColumns
 from skdpsynth.models._wide_training import Common
@@ -96,7 +97,9 @@ class Counted:
 
     def model(self, n_factors: int) -> MarginalModel:
         """Fit a model to the tables."""
-        codes, tables = self.codes, (self.one_way, self.two_way)
+        codes, names = self.codes, [name for name in self.schema if name != self.stratum]
+        ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
+        tables = likely_contrasts(self.one_way, self.two_way, self.totals, ordered)
         return MarginalModel.of(
             self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common
         )

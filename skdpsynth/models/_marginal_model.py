@@ -73,9 +73,9 @@ class MarginalModel:
         groups = [groups_of(tied, names, block, stratum, len(totals)) for block in blocks]
         if common is not None:
             sizes = [one_way.tables[i,].shape[1] for i in range(len(names))]
-            is_ordered = [_is_ordered(schema[name], size) for name, size in zip(names, sizes, strict=True)]
+            ordered = [is_ordered(schema[name], size) for name, size in zip(names, sizes, strict=True)]
             rows, deviations = np.maximum(totals, _LEAST_ROWS), deviations_beside(one_way, two_way)
-            factors = wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, is_ordered)
+            factors = wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, ordered)
         else:
             of_blocks = _tables_of(blocks, one_way, two_way, totals)
             factors = tuple(LatentFactors.of(*tables, n_factors, own) for tables, own in zip(of_blocks, groups, strict=True))
@@ -153,7 +153,7 @@ def _weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[TiedColumns])
     return shares
 
 
-def _is_ordered(kind: Any, size: int) -> np.ndarray:
+def is_ordered(kind: Any, size: int) -> np.ndarray:
     """Return which codes of a column have an order: all but a missing cell, unless levels are nominal."""
     return (np.arange(size) < size - kind.nullable) & (not isinstance(kind, Nominal))
 

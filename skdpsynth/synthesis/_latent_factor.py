@@ -108,8 +108,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         missing (of two levels, the count of the first, where the number of rows is public).
     marginals_consistent_ : dict of tuple of columns to ndarray
         What all noisy counts say together, by least squares: unbiased estimates of the counts, which may be negative. Margins of pairs
-        are the counts of their columns, and tables sum to the number of rows. The model is fitted to them. Not with strategy
-        "scores".
+        are the counts of their columns, and tables sum to the number of rows. The model is fitted to them (with `stratify`, once classes
+        differ by no more than can be expected). Not with strategy "scores".
     marginals_errors_ : dict of tuple of columns to float
         The standard error of every cell of a table in `marginals_consistent_`: the standard deviation of what noise adds to it. The
         rows being a sample is not in it. Not with strategy "scores".
@@ -175,8 +175,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     *Cells out of the domain* have a fixed place, because an error would tell of them. Numbers are clipped (whole ones rounded), and
     unknown levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
 
-    *"marginals"* releases three things, with .1, .2 and .7 of the budget (with Gaussian noise the second gets more of what it has together
-    with the third, where that makes pairs more exact):
+    *"marginals"* releases three things, with .1, .2 and .7 of the budget, with `stratify` .05, .4 and .55 (with Gaussian noise the second
+    gets more of what it has together with the third, where that makes pairs more exact):
 
     1. The cells of each continuous column: every second level of a tree of cells. There are about 1000 cells of equal width; whole numbers
        have one each, up to 131,072; the bounds and 0 have cells of their own. The levels are made consistent, and the column is cut at its
@@ -200,7 +200,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the data that
     break a rule are counted as they are. See the guide on rules.
 
-    The rest is post-processing. All tables are joined by least squares. In the model the factors z are normal, and the codes of a column
+    The rest is post-processing. All tables are joined by least squares. With `stratify`, how classes differ in a column becomes what can be
+    expected given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a column
     are drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, whose variance the
     noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes two copies whose noise is
     independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are mixed. Rows are drawn from

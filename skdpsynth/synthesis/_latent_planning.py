@@ -18,6 +18,8 @@ from skdpsynth.synthesis._latent_pairs import Pairs
 
 # Of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
 _SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
+# Who predicts a class needs columns above all: they were .2 too little for it, at the same distance of pairs.
+_SHARES_OF_CLASSES = {"counts of cells": 0.05, "counts of levels": 0.1, "counts of columns": 0.4, "counts of pairs": 0.55}
 _SHARES_OF_BLOCKS = {
     **{"counts of cells": 0.2, "counts of levels": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3},
 }
@@ -94,7 +96,8 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
         "counts of pairs, merged": chooses and has_blocks,
         "counts of pairs": n_columns > 1,
     }
-    weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _SHARES).items() if has_step[name]}
+    usual = _SHARES_OF_BLOCKS if has_blocks else _SHARES if stratum is None else _SHARES_OF_CLASSES
+    weights = {name: weight for name, weight in usual.items() if has_step[name]}
     if block is not None:
         weights |= {name: _OF_CODES * weights[name] for name in ("counts of cells", "counts of levels") if name in weights}
     options = []
@@ -190,7 +193,8 @@ def _with_better_shares(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     if first.rho is None:
         return plan
     sizes, options = _sizes(plan), [dict(plan.shares)]
-    for part in _PARTS_OF_COLUMNS:
+    usual = float(first.rho / (first.rho + second.rho))
+    for part in (part for part in _PARTS_OF_COLUMNS if part > usual):
         of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
         options.append({**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs})
 
