@@ -1,0 +1,263 @@
+"""What a stream does once it has begun: it takes in rows, keeps its account, and gives samples."""
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth._checks import warn
+from skdpsynth._hints import hinted
+from skdpsynth._locks import lock_of
+from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, texts_of, with_units
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Budget
+from skdpsynth.privacy import check_rng, going_on, is_durable, is_overtaken, mark, opened_accountant
+from skdpsynth.statistics import RowCount, total
+from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
+from skdpsynth.synthesis._online_settings import check_horizon, checked_settings, checked_since, counts_ticks, units_of
+
+
+class RunningStream(PrivateSynthesizer):
+    """Base of `OnlineSynthesizer`, which begins the stream: all that happens afterwards.
+
+    See Also
+    --------
+    OnlineSynthesizer : The stream, and what its parameters mean.
+    """
+
+    strategy: str
+    synthesizer: Any
+    window: Any
+    _stream: Any  # Blocks or GrowingTree
+    _rng: Any
+    _said: str  # the last warning
+    _was_saved = False
+    _settings: dict  # parameters as they were when the last rows came
+    _time: int  # rows, or ticks, that were taken in
+    # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.
+    _units: tuple[dict, dict] | None = None
+    _reader: Any = None  # of mixed tables: knows columns, dtypes and schema of the first rows
+    _may_be_empty = False  # whether the first rows may be none
+
+    def _next_rows(self, X: Any) -> Rows:
+        """Open a table whose columns must be those of the first rows; it may have no rows."""
+        return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0)
+
+    def _take(self, X: Any, unit: Any) -> Any:
+        """Take in rows, with the lock held."""
+        if not hasattr(self, "_stream"):
+            self._may_be_empty = True
+            try:
+                return self.fit(X, unit=unit)
+            finally:
+                del self._may_be_empty
+        settings = checked_settings(self)
+        if unit is not None or self._units is not None:
+            return self._take_of_units(X, unit, settings)
+        rows = self._next_rows(X)
+        if counts_ticks(self):
+            check_horizon(self, self._time, 1)
+            return self._extend(rows.collected(), settings)
+        n_samples = total(rows, RowCount.over()).n_samples if rows.n_samples is None else rows.n_samples
+        check_horizon(self, self._time, n_samples)
+        if rows.are_held:
+            return self._extend(rows.collected(), settings)
+        for chunk in rows.chunks():
+            self._extend(chunk, settings)
+
+    def _take_of_units(self, X: Any, unit: Any, settings: dict) -> Any:
+        """Take in the rows of units that may still have some."""
+        if unit is None or self._units is None:
+            was = "none" if self._units is None else "one"
+            raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
+        X, labels = with_units(X, unit, self._rows_per_unit, self._texts)
+        rows = self._next_rows(X)
+        check_held(rows)
+        check_length(labels or [], rows.n_samples)
+        before, latest = self._units
+        before.update(latest)  # the same again, if something broke in after it
+        counting = Counting(self._rows_per_unit, before)
+        rows = rows.only(counting.kept(labels or []))
+        check_horizon(self, self._time, 1 if counts_ticks(self) else rows.n_samples or 0)
+        return self._extend(rows.collected(), settings, (before, counting.latest))
+
+    def _extend(self, X: np.ndarray, settings: dict, units: tuple[dict, dict] | None = None) -> Any:
+        """Take in checked rows: all of them, or none."""
+        budget = self._budget()
+        if self._was_saved and self._stream.stop_of is None and is_durable(self.accountant_):
+            self._mark("goes on after it was saved")
+        with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
+            stream = self._stream.extended(X, self, budget)
+        self._follow(stream, settings, units)
+
+    def _say(self, message: str) -> None:
+        """Warn while rows are taken in; but once, so that they come in after a warning that is an error to the caller."""
+        if message != self._said:
+            self._said = message
+            warn(message, SmallSampleWarning)
+
+    def _follow(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
+        """Make this the state of the stream: all at once and last, so that an interrupt leaves it as it was, or as it is now."""
+        time, n_seen = stream.n_seen, stream.n_all
+        n_open = stream.n_seen - getattr(stream, "begun", stream.n_seen)
+        # Where the number of rows is private, so is how many of them wait.
+        ticks = {"n_ticks_seen_": time, "n_ticks_waiting_": n_open} if stream.in_ticks else {"n_samples_waiting_": n_open}
+        n_samples, error = stream.n_rows(time - min(time, self.window or time))
+        sizes = {"n_samples_seen_": n_seen, "n_samples_": n_samples, "_size_error": error, **ticks}
+        units = self._units if units is None else units
+        self.__dict__.update(_stream=stream, _settings=settings, _units=units, _time=time, **sizes)
+
+    @property
+    def blocks_(self) -> tuple:
+        """The blocks that were released and are kept, by time: (start, stop, fitted synthesizer)."""
+        if not hasattr(getattr(self, "_stream", None), "blocks"):
+            raise AttributeError(f"{type(self).__name__} has no blocks_ before rows came, or with strategy={self.strategy!r}.")
+        return tuple(self._stream.blocks)
+
+    @property
+    def _first(self) -> int:
+        """The row, or tick, with which the window begins."""
+        return self._time - min(self._time, self._settings["window"] or self._time)
+
+    def _budget(self) -> Budget:
+        """Return the open budget; after loading, first open its record again, and a stream of noise."""
+        if self._rng is None:
+            self._go_on(check_rng(self.random_state), is_loaded=True)
+        elif is_overtaken(self.accountant_):
+            self._go_on(self._rng, is_loaded=False)
+        return Budget(self.accountant_, self._rng)
+
+    def _go_on(self, rng: Any, is_loaded: bool) -> None:
+        """Go on where a copy stopped, or beside one: rows that were released may be released again at a second charge only."""
+        stream, charged = self._stream, self.accountant_
+        moved = opened_accountant(self.accountant) if is_durable(charged) else None
+        name = type(self).__name__
+        accountant = going_on(charged, name, stream.group, row=stream.first_row, stop_of=stream.stop_of, at=moved)
+        if stream.stop_of is None or not is_durable(charged):
+            # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
+            words = f"resumed from a copy at {units_of(self)[:-1]} {stream.n_seen}: another that goes on is a release of its own"
+            mark(accountant, words, (stream.epsilon, stream.delta), stream.group)
+        if is_loaded:
+            stream.resume(accountant, rng)
+        self.__dict__.update(_rng=rng, accountant_=accountant, _charged_to=self.accountant)
+
+    def _mark(self, words: str) -> None:
+        stream = self._stream
+        mark(self.accountant_, f"{words} at {units_of(self)[:-1]} {stream.n_seen}", (stream.epsilon, stream.delta), stream.group)
+        self._was_saved = False
+
+    @hinted
+    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None) -> Any:
+        """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            None: as many as there were rows (in the window, or since `since`), as far as is known where their number is private. Where
+            that may be nothing but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of the stream.
+        since : int, default=None
+            Leave out what came before this row of the stream (where the number of rows is private: this tick), counted from 0; whole
+            blocks are weighed by how much of them is left. Strategy "blocks" only.
+        out : str or path-like, default=None
+            A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
+            written there, a batch at a time.
+
+        Returns
+        -------
+        X : array or data frame of shape (n_samples, n_features)
+            In the kind of table that came first, with its columns and dtypes; or `out`, where it was given.
+        """
+        check_is_fitted(self, "_stream")
+        return self._drawing_since(n_samples, random_state, since).to(out)
+
+    @hinted
+    def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None) -> Iterator[Any]:
+        """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
+
+        The batches together are the rows of ``sample(n_samples, random_state, since)``, in the same order. Rows of the stream that come
+        meanwhile change nothing of them.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Of all batches together. None: as many as there were rows (in the window, or since `since`).
+        batch_size : int, default=65536
+            Rows of a batch; the last has what is left.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of the stream.
+        since : int, default=None
+            As in `sample`.
+
+        Returns
+        -------
+        batches : iterator of arrays or data frames
+        """
+        check_is_fitted(self, "_stream")
+        return self._drawing_since(n_samples, random_state, since).batches(batch_size)
+
+    def _drawing_since(self, n_samples: Any, random_state: Any, since: Any) -> Drawing:
+        with lock_of(self):
+            first = self._first if since is None else checked_since(self, since)
+            if n_samples is None:
+                known, error = (self.n_samples_, self._size_error) if since is None else self._stream.n_rows(first)
+                n_samples = usual_number(known, error, self.n_features_in_)
+            number = checked_number(n_samples)
+            stream = self._readable()  # more rows make a new state of blocks
+            return Drawing(
+                self._container,
+                self.n_features_in_,
+                number,
+                checked_generator(random_state),
+                lambda n, rng: self._locked(stream.sample, n, first, rng),
+                lambda n, rng: self._locked(stream.sample_blocks, n, first, rng),
+            )
+
+    def _public_schema(self) -> Schema | None:
+        return super()._public_schema() if self._reader is None else self.schema_
+
+    def _points(self, X: Any) -> Rows:
+        return super()._points(X) if self._reader is None else continue_table(self._reader, X).map(partial(encode, schema=self.schema_))
+
+    def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        rows = self._sample_rows(n_samples, rng)
+        return rows if self._reader is None else encode(list(rows), self.schema_)
+
+    @property
+    def _has_schema(self) -> bool:
+        return self._reader is not None
+
+    @property
+    def _texts(self) -> list[Any]:
+        schema = getattr(self.synthesizer, "schema", None)
+        return [] if schema is None else texts_of(Schema.of(schema))
+
+    def _locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
+        with lock_of(self):
+            return draw(*arguments)
+
+    def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        with lock_of(self):
+            return self._readable().sample(n_samples, self._first, rng)
+
+    def _readable(self) -> Any:
+        if self.strategy != "paper":
+            return self._stream
+        if self._rng is None and is_durable(self.accountant_):
+            # Reading what was saved shows nothing new, since the noise of its time was drawn then: it is no second release.
+            stream = copy.deepcopy(self._stream)
+            stream.resume(self.accountant_.reopened(), check_rng(self.random_state))
+            return stream
+        self._budget()  # reading a counter may draw noise
+        return self._stream
+
+
+def check_held(rows: Rows) -> None:
+    """Refuse a table with units that is read in chunks: whose rows it holds must be known after each of them."""
+    if not rows.are_held:
+        raise TypeError("X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them.")
