@@ -31,6 +31,7 @@ _CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins
 _USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
 MOST_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
+_SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budget went to tables of pairs
 _MOST_COUNTS = 1 << 25  # of pairs of codes, in all classes: a model of so many takes about a minute
 
 
@@ -117,8 +118,17 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
 
 
 def least_rows(plan: MarginalsPlan, relation: str) -> int:
-    """Return how many rows the first block of a stream shall have: a public number."""
-    return math.ceil(_SURE * _widest_deviation(plan, relation))
+    """Return how many rows the first block of a stream shall have: a public number.
+
+    It is measured by the noise that the tables of all pairs of columns would have for the whole budget. So how steps share the budget
+    does not move it, and blocks end where they ended before.
+    """
+    assert plan.schema is not None
+    assert plan.shares is not None
+    n_columns = len(plan.schema) - (plan.stratum is not None)
+    first, *others = plan.shares.values()
+    change = Marginals.change(relation, max(1, math.comb(n_columns, 2)))
+    return math.ceil(_SURE_OF_FIRST * mechanism(change, sum(others, start=first)).deviation)
 
 
 def _budgets(facts: Facts) -> list[PrivacyLoss]:

@@ -13,12 +13,9 @@ from skdpsynth.domain import joined, length_of, part_of, regrouped
 from skdpsynth.fitting import Budget, Facts, fit_part, seed_from
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis._drawing import BATCH, batches_of
+from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length, usual_growth
 from skdpsynth.synthesis._online_rows import rows_of
 
-_FIRST = 16  # rows times epsilon of the first block, and rows at least
-_BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
-_GROWTH = 1.25
-_GROWTH_OF_JOINED = 2.125  # the noise of a block is the same however few rows it has: the model of all needs large ones
 _PARTS = 4  # of a block, by which it weighs in a model of all
 _UNIONS = 2  # models of all blocks that are kept
 _GROUP = "blocks"
@@ -112,16 +109,16 @@ class Blocks:
         X : ndarray of shape (n_samples, n_features), or list of columns
             Where time is counted in ticks: all rows of one.
         stream : OnlineSynthesizer
-            Whose ``growth`` and ``window`` hold from now on, and who tells of rows that are left out.
+            Whose ``growth``, ``window`` and ``horizon`` hold from now on, and who tells of rows that are left out.
         budget : Budget
         """
         if self.in_ticks:
             state = self._with_rows(X, 1)
-            size = self._size_of_open_block(stream.growth, stream.window)
+            size = self._size_of_open_block(stream.growth, stream.window, stream.horizon)
             return state._with_block(budget, stream) if state.n_seen - state.begun >= size else state
         state, start = self, 0
         while start < length_of(X):
-            size = state._size_of_open_block(stream.growth, stream.window)
+            size = state._size_of_open_block(stream.growth, stream.window, stream.horizon)
             stop = min(length_of(X), start + max(size - state.n_open, 0))
             state = state._with_rows(part_of(X, slice(start, stop)), stop - start)
             start = stop
@@ -129,23 +126,19 @@ class Blocks:
                 state = state._with_block(budget, stream)
         return state
 
-    def _size_of_open_block(self, growth: Any, window: int | None) -> int:
+    def _size_of_open_block(self, growth: Any, window: int | None, horizon: int | None) -> int:
         """Length of the open block: a function of public numbers."""
         before = self.begun
         if before < self._upto_charged:
             return self._upto_charged - before
-        if window is not None:
-            before = min(before, window)
-        epsilon = self.epsilon / self.rows_per_unit
-        first = max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0, self.least)
-        if growth is None:
-            growth = _GROWTH_OF_JOINED if self.are_joined else _GROWTH
+        first = 1 if self.in_ticks else first_length(self.epsilon / self.rows_per_unit, self.least)
+        growth = usual_growth(self.are_joined) if growth is None else growth
+        if self.are_joined and growth != "auto" and window is None and horizon is not None:
+            return max(first, ending_length(before, first, growth, horizon))
+        before = before if window is None else min(before, window)
         if growth == "auto":
-            d = self.kept.n_features
-            wanted = int(min(_BALANCE * before ** (d / (d + 1)) * (self._rate * float(epsilon)) ** (-1 / (d + 1)), before / 4))
-        else:
-            wanted = int(min((growth - 1) * before, 2.0**62))
-        return max(1 if self.in_ticks else first, wanted)
+            return max(first, balanced_length(before, self.kept.n_features, self._rate * float(self.epsilon / self.rows_per_unit)))
+        return max(first, grown_length(before, growth))
 
     @property
     def _rate(self) -> float:
