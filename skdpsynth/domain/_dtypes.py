@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skdpsynth._input import way_out
-from skdpsynth.domain._columns import family_of, pandas_dtype, time_of
+from skdpsynth.domain._columns import family_of, numpy_dtype, pandas_dtype, time_of
 from skdpsynth.domain._dates import Date, Times
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._kinds import Continuous, Kind, Nominal, Ordinal, shown_name
@@ -12,10 +12,32 @@ from skdpsynth.domain._left_out import Identifier
 from skdpsynth.domain._schema import Schema
 
 
-def check_dtypes(schema: Schema, dtypes: Sequence[str]) -> None:
-    """Refuse dtypes, which are public, in which nothing of what the schema says would be found."""
+def check_dtypes(schema: Schema, dtypes: Sequence[str], floats_are_missing: bool = False) -> None:
+    """Refuse dtypes, which are public, in which nothing of what the schema says would be found.
+
+    Parameters
+    ----------
+    schema : Schema
+        In the order of the columns.
+    dtypes : sequence of str
+    floats_are_missing : bool, default=False
+        Whether columns of words and of times may come as floats, all of whose cells are missing then. So do libraries write a column that
+        has no cell: in rows that follow others, an error would tell that there is none.
+    """
     for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        check_dtype(name, kind, dtype)
+        if not (floats_are_missing and _is_float(dtype) and _holds_no_floats(kind)):
+            check_dtype(name, kind, dtype)
+
+
+def _is_float(dtype: str) -> bool:
+    return family_of(dtype) == "number" and not dtype.startswith("category") and numpy_dtype(dtype).kind == "f"
+
+
+def _holds_no_floats(kind: Kind) -> bool:
+    """Whether a column has times, or words as its levels."""
+    if isinstance(kind, Times):
+        return True
+    return isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(isinstance(level, str) for level in kind.levels)
 
 
 def texts_of(schema: Schema) -> list[Any]:

@@ -167,8 +167,11 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Mi
     return table, _rows_of(source, raw, table.schema, table.dtypes, n_jobs)
 
 
-def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
-    """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them."""
+def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_are_missing: bool = False) -> Rows:
+    """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them.
+
+    `floats_are_missing`: whether columns of words and times may come as floats; see `check_dtypes`.
+    """
     schema = estimator.schema_
     source = open_source(X, texts=() if estimator.schema is None else texts_of(schema))
     head = X if source is None else source.head
@@ -186,7 +189,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
     if table.backend != "numpy" and table.columns != tuple(schema) and not any(isinstance(name, str) for name in table.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
-    check_dtypes(schema, table.dtypes)
+    check_dtypes(schema, table.dtypes, floats_are_missing)
     _check_rows(raw, ensure_min_samples if source is None else 0)
     return _rows_of(source, raw, schema, table.dtypes, None)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -322,7 +323,7 @@ class PrivateSearchCV(PrivateEstimator):
 
     @available_if(_has("sample"))
     @hinted
-    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None) -> Any:
+    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
         """Draw synthetic rows of the chosen estimator; free of charge.
 
         Parameters
@@ -333,9 +334,18 @@ class PrivateSearchCV(PrivateEstimator):
             May be seeded freely.
         out : str or path-like, default=None
             A file to write them to, ".parquet" or ".csv".
+        conditions : dict, default=None
+            What some cells of each row must be, where the chosen estimator takes that: see `LatentFactorSynthesizer.sample`.
         """
         check_is_fitted(self)
-        return self.best_estimator_.sample(self.n_samples_ if n_samples is None else n_samples, random_state, out=out)
+        best = self.best_estimator_
+        more = {} if conditions is None else {"conditions": conditions}
+        if more and "conditions" not in signature(best.sample).parameters:
+            raise ValueError(
+                f"conditions must be None for {type(best).__name__}, which draws none of its rows on conditions; search over "
+                "LatentFactorSynthesizer, or draw more rows and keep those that you want, which costs no privacy."
+            )
+        return best.sample(self.n_samples_ if n_samples is None else n_samples, random_state, out=out, **more)
 
     @available_if(_has("transform"))
     def transform(self, X: Any) -> Any:

@@ -13,6 +13,7 @@ from skdpsynth.models._merged_pairs import MergedPairs
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._score_model import ScoreModel
 from skdpsynth.models._tied import MOST_TUPLES, cuts_in_cells, most_tuples, tied_columns
+from skdpsynth.models._uniform import uniform_model
 from skdpsynth.models._unions import union_of
 from skdpsynth.models._wide_factors import common_of
 

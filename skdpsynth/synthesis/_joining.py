@@ -34,6 +34,9 @@ class JoinsBlocks(Protocol):
             How many rows the block has, as far as is known.
         """
 
+    def _before_blocks(self, reader: Any) -> Any:
+        """Return a synthesizer that has a model of public facts alone: of samples before the first block of a mixed table is full."""
+
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> Any:
         """Return a fitted synthesizer of the union of blocks, each of which stands for so many rows.
 

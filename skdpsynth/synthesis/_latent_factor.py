@@ -28,7 +28,7 @@ from skdpsynth.domain import (
     unlisted_in,
 )
 from skdpsynth.fitting import Budget, Facts
-from skdpsynth.models import union_of
+from skdpsynth.models import uniform_model, union_of
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
 from skdpsynth.synthesis._closed import close
@@ -342,6 +342,14 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         codes = past[-1]._counted.codes if past and self._can_join else None
         part._block = Block(reader, codes, codes is None or not codes.serve(n_samples))
         return part
+
+    def _before_blocks(self, reader: Any) -> "LatentFactorSynthesizer":
+        public = clone(self)
+        vars(public).update({name: value for name, value in vars(reader).items() if name in ("_container", "schema_")})
+        whole = public.schema_
+        ties = ties_of(whole, whole.rules, dict(zip(whole, public._container.dtypes, strict=True)))
+        public._model = uniform_model(whole.coded, self.stratify, ties, MOST_CODES)
+        return public
 
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
         union: Any = object.__new__(type(self))

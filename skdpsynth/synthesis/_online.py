@@ -187,7 +187,7 @@ class OnlineSynthesizer(RunningStream):
     a tick. The default has fewer, larger blocks: smaller error while the stream is stationary, but a lag of up to a fifth of it for ever.
     In a sample the last block stands in for the rows that wait.
 
-    Before the first block is full, samples are uniform in the bounds, and over the levels.
+    Before the first block is full, samples are uniform in the bounds, and over the levels. Mixed tables with rules keep them also then.
 
     References
     ----------
@@ -331,7 +331,9 @@ class OnlineSynthesizer(RunningStream):
         ----------
         X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
             Finite numbers; values outside `bounds` are clipped. Of mixed tables whatever the schema says. There may be no rows, also at
-            first: an array of shape (0, n_features), or a frame.
+            first: an array of shape (0, n_features), or a frame. Dtypes are checked, but a column of words or times that comes as floats
+            after the first rows has none but missing cells, whatever they are: so do data frames write a column in which none is there,
+            and an error would tell of that. State the dtypes of the first rows where that may happen, as by ``astype("string")``.
         y : None
             Ignored.
         unit : str, int or array-like of shape (n_samples,), default=None

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth.domain import joined, length_of, part_of, regrouped
-from skdpsynth.fitting import Budget, Facts, fit_part, seed_from
+from skdpsynth.domain import joined, length_of, part_of
+from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.persistence import savable
-from skdpsynth.synthesis._drawing import BATCH, batches_of
+from skdpsynth.synthesis._drawing import BATCH
+from skdpsynth.synthesis._online_draws import Conditional, Share
 from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length, usual_growth
 from skdpsynth.synthesis._online_rows import rows_of
 
@@ -267,8 +268,20 @@ class Blocks:
         """Return what may be copied while rows come."""
         return replace(self, charged=[*self.charged])
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether samples come from one model, which can be conditioned: of all blocks, or before these of the schema of a mixed table."""
+        return self.are_joined and bool(self.blocks or getattr(self.kept, "reader", None) is not None)
+
+    def given(self, conditions: Any, first: int) -> "Conditional":
+        """Return what gives rows of the stream from some time on that meet conditions, or refuse those that no row meets."""
+        return Conditional(self.kept, self._model(first)._given(conditions))
+
+    def _model(self, first: int) -> Any:
+        return self._union(first) if self.blocks else self.inner._before_blocks(self.kept.reader)
+
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> Any:
-        """Return rows like those of the stream from some time on; uniform ones if there is no block.
+        """Return rows like those of the stream from some time on; if there is no block, uniform ones that keep the rules of a schema.
 
         Blocks that can be joined have one model. Of others each gives its share. The last block, the nearest in time, stands in for the
         open one.
@@ -283,10 +296,10 @@ class Blocks:
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
         """Return an iterator of the same, a part at a time; what it draws from is fixed now, while the stream is locked."""
+        if self.is_conditional:
+            return map(self.kept.of_columns, self._model(first)._sample_blocks(n_samples, rng))
         if not self.blocks:
             return (self.kept.uniform(min(BATCH, n_samples - start), rng) for start in range(0, n_samples, BATCH))
-        if self.are_joined:
-            return map(self.kept.of_columns, self._union(first)._sample_blocks(n_samples, rng))
         return self._mixed(n_samples, first, rng)
 
     def _mixed(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
@@ -297,7 +310,7 @@ class Blocks:
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
         edges[-1] = n_samples
         counts = np.diff(np.minimum(edges, n_samples), prepend=0)
-        shares = [_Share(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
+        shares = [Share(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
         for part in range(n_parts):
             rows = [rows for share in shares if length_of(rows := share.rows(part))]
             if rows:
@@ -334,48 +347,6 @@ class Blocks:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
-
-
-class _Share:
-    """The rows that a block of the stream gives to a sample, in about equal parts.
-
-    Parameters
-    ----------
-    model : fitted synthesizer
-    count : int
-        In all parts.
-    n_parts : int
-    rng : numpy.random.Generator
-    """
-
-    def __init__(self, model: Any, count: int, n_parts: int, rng: np.random.Generator) -> None:
-        self.count, self.n_parts, self.shift = count, n_parts, rng.random()
-        size = -(-count // n_parts)
-        if hasattr(model, "schema_"):
-            self.batches: Any = regrouped(model._sample_blocks(count, rng), size)
-        else:
-            self.batches = batches_of(model, count, size, lambda: seed_from(rng))
-        self.left: Any = None
-
-    def rows(self, part: int) -> Any:
-        """Return those of a part; parts are asked for one after the other."""
-        wanted = self._upto(part + 1) - self._upto(part)
-        held = [] if self.left is None else [self.left]
-        n_held = sum(map(length_of, held))
-        while not held or n_held < wanted:
-            held.append(_as_rows(next(self.batches)))
-            n_held += length_of(held[-1])
-        rows = joined(held)
-        left = part_of(rows, slice(wanted, None))
-        self.left = [column.copy() for column in left] if isinstance(left, list) else left.copy()
-        return part_of(rows, slice(wanted))
-
-    def _upto(self, part: int) -> int:
-        return self.count if part == self.n_parts else int(part * self.count / self.n_parts + self.shift)
-
-
-def _as_rows(batch: Any) -> Any:
-    return batch if isinstance(batch, list) else np.asarray(batch, dtype=float)
 
 
 def _left_out(times: str) -> str:

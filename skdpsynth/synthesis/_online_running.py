@@ -45,7 +45,7 @@ class RunningStream(PrivateSynthesizer):
 
     def _next_rows(self, X: Any) -> Rows:
         """Open a table whose columns must be those of the first rows; it may have no rows."""
-        return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0)
+        return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, floats_are_missing=True)
 
     def _take(self, X: Any, unit: Any) -> Any:
         """Take in rows, with the lock held."""
@@ -151,7 +151,7 @@ class RunningStream(PrivateSynthesizer):
         self._was_saved = False
 
     @hinted
-    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None) -> Any:
+    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
 
         Parameters
@@ -167,21 +167,37 @@ class RunningStream(PrivateSynthesizer):
         out : str or path-like, default=None
             A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
             written there, a batch at a time.
+        conditions : dict, default=None
+            Of some columns, what each cell must be, as in `LatentFactorSynthesizer.sample`: rows have the law of the model given that.
+            Only of mixed tables, whose blocks are joined.
 
         Returns
         -------
         X : array or data frame of shape (n_samples, n_features)
             In the kind of table that came first, with its columns and dtypes; or `out`, where it was given.
+
+        Raises
+        ------
+        ValueError
+            If `conditions` are given of a stream that has no joined blocks, or no row can meet them. Nothing is drawn then.
         """
         check_is_fitted(self, "_stream")
-        return self._drawing_since(n_samples, random_state, since).to(out)
+        return self._drawing_since(n_samples, random_state, since, conditions).to(out)
 
     @hinted
-    def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None) -> Iterator[Any]:
+    def sample_batches(
+        self,
+        n_samples: Any = None,
+        batch_size: Any = BATCH,
+        random_state: Any = None,
+        since: Any = None,
+        *,
+        conditions: Any = None,
+    ) -> Iterator[Any]:
         """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
 
-        The batches together are the rows of ``sample(n_samples, random_state, since)``, in the same order. Rows of the stream that come
-        meanwhile change nothing of them.
+        Together they are the rows of `sample` with the same `n_samples`, `random_state`, `since` and `conditions`, in the same order.
+        Rows of the stream that come meanwhile change nothing of them.
 
         Parameters
         ----------
@@ -193,15 +209,17 @@ class RunningStream(PrivateSynthesizer):
             May be seeded freely. None: fresh entropy, never the seed of the stream.
         since : int, default=None
             As in `sample`.
+        conditions : dict, default=None
+            As in `sample`.
 
         Returns
         -------
         batches : iterator of arrays or data frames
         """
         check_is_fitted(self, "_stream")
-        return self._drawing_since(n_samples, random_state, since).batches(batch_size)
+        return self._drawing_since(n_samples, random_state, since, conditions).batches(batch_size)
 
-    def _drawing_since(self, n_samples: Any, random_state: Any, since: Any) -> Drawing:
+    def _drawing_since(self, n_samples: Any, random_state: Any, since: Any, conditions: Any) -> Drawing:
         with lock_of(self):
             first = self._first if since is None else checked_since(self, since)
             if n_samples is None:
@@ -209,6 +227,8 @@ class RunningStream(PrivateSynthesizer):
                 n_samples = usual_number(known, error, self.n_features_in_)
             number = checked_number(n_samples)
             stream = self._readable()  # more rows make a new state of blocks
+            if conditions is not None:
+                stream = self._given(stream, conditions, first)
             return Drawing(
                 self._container,
                 self.n_features_in_,
@@ -217,6 +237,14 @@ class RunningStream(PrivateSynthesizer):
                 lambda n, rng: self._locked(stream.sample, n, first, rng),
                 lambda n, rng: self._locked(stream.sample_blocks, n, first, rng),
             )
+
+    def _given(self, stream: Any, conditions: Any, first: int) -> Any:
+        if self._reader is None or not stream.is_conditional:
+            raise ValueError(
+                "conditions need a stream with synthesizer=LatentFactorSynthesizer(schema), whose blocks have one model, got another; "
+                "draw more rows and keep those that you want, which costs no privacy."
+            )
+        return stream.given(conditions, first)
 
     def _public_schema(self) -> Schema | None:
         return super()._public_schema() if self._reader is None else self.schema_
