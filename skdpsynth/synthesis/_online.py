@@ -63,7 +63,7 @@ class OnlineSynthesizer(RunningStream):
         used. All bounds and levels must be public, because they must stand before the first row comes.
     growth : float or "auto", default=None
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
-        waits in the open block. None: 1.25; and 2 where the blocks have one model (`LatentFactorSynthesizer`), whose noise is least if
+        waits in the open block. None: 1.25; and 2.25 where the blocks have one model (`LatentFactorSynthesizer`), whose noise is least if
         they are few and large. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
         Where the number of rows is private: how far the number of ticks grows.
     window : int, default=None
@@ -71,7 +71,8 @@ class OnlineSynthesizer(RunningStream):
     counter : {"kary", "binary", "sparse"}, default="kary"
         What counts in the cells (strategy "paper"); "sparse" is the published choice.
     horizon : int, default=None
-        Most rows (where their number is private: ticks) that will ever come; more are refused. None: no end.
+        Most rows (where their number is private: ticks) that will ever come; more are refused. Where blocks have one model and there is no
+        `window`, a block ends with it, so that no row waits in the end: give it if you know how long the stream will be. None: no end.
     epsilon : float, default=1.0
         The whole budget of the stream. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
@@ -142,8 +143,9 @@ class OnlineSynthesizer(RunningStream):
     the budgets of all depths sum to epsilon. `sample` is free. `score` is not private.
 
     *Joined blocks.* Blocks of `LatentFactorSynthesizer` are counted, and a sample is drawn from one model of all their noisy tables: that
-    costs no privacy. The noise of a block is the same however few rows it has, so the first one has at least ten times as many rows as the
-    noise of a count is large, and each later one as many as came before it and an eighth more. Blocks are counted in the bins and groups
+    costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many rows as the noise
+    of a count is large, and each later one as many as came before it and a quarter more (with a `horizon` somewhat more or less, so that
+    the last one ends there): with a known end no row waits at last, and else up to 56 % do, with the last block in their place. Blocks are counted in the bins and groups
     of levels that those before released, until twice as many rows have come as chose them; then a block chooses others, by its own counts
     and the earlier ones, and older tables are translated. The tables of blocks are added up; but each is drawn to the mean of all as far
     as its distance from it looks like noise, so that where the stream changes, blocks keep what is their own. A model is fitted at the
