@@ -10,10 +10,12 @@ import numpy as np
 from skdpsynth.domain import Nominal, Schema, grids_of
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import deviations_beside
+from skdpsynth.models._finer_bins import FinerBins
 from skdpsynth.models._latent_factors import LatentFactors
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._linked_columns import linked
 from skdpsynth.models._links import Link
+from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._row_law import RowLaw
 from skdpsynth.models._tied import TiedColumns, groups_of, possible_strata
 from skdpsynth.models._wide_factors import wide_factors
@@ -113,18 +115,34 @@ class MarginalModel:
         return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors))
 
     def law(self) -> RowLaw:
-        """Return the law of the rows."""
-        grids = grids_of(self.schema)
+        """Return the law of the rows, in which bins that are few are cut finer."""
+        grids, finer = grids_of(self.schema), self._finer()
+        links = {**self.links, **{name: cut.link for name, cut in finer.items()}}
         return RowLaw(
             self.schema,
             self.stratum,
             self.blocks,
             self.weights,
-            tuple(tuple(factors.mixture(label) for factors in self.factors) for label in range(len(self.weights))),
-            {name: linked(link, self.schema[name], grids.get(name)) for name, link in self.links.items()},
+            tuple(self._mixtures(label, finer) for label in range(len(self.weights))),
+            {name: linked(link, self.schema[name], grids.get(name)) for name, link in links.items()},
             self.tied,
             common=None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights),
         )
+
+    def _finer(self) -> dict[Hashable, FinerBins]:
+        """Return the finer bins of the columns that have few; rules are told in the codes themselves."""
+        tied = {name for each in self.tied for name in each.tie.columns}
+        found = {name: FinerBins.of(link) for name, link in self.links.items() if isinstance(link, Link) and name not in tied}
+        return {name: cut for name, cut in found.items() if cut is not None}
+
+    def _mixtures(self, label: int, finer: Mapping[Hashable, FinerBins]) -> tuple[Mixture, ...]:
+        """Return the law of the codes of each block in a class, with finer bins in place of others."""
+        names, found = [name for name in self.schema if name != self.stratum], []
+        for columns, factors in zip(self.blocks, self.factors, strict=True):
+            mixture = factors.mixture(label)
+            cut = {place: finer[names[column]] for place, column in enumerate(columns) if names[column] in finer}
+            found.append(mixture.recoded({place: bins.probabilities for place, bins in cut.items()}))
+        return tuple(found)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         """Return values of columns, as `skdpsynth.domain.read` gives them, made by so many threads."""

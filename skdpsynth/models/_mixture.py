@@ -1,7 +1,7 @@
 """A mixture of products: what the columns of a block are drawn from, and its exact conditional law."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -131,6 +131,20 @@ class Mixture:
     def n_columns(self) -> int:
         """Number of columns of the block."""
         return sum(len(part.columns) for part in self.parts)
+
+    def recoded(self, tables: Mapping[int, Callable[[np.ndarray], np.ndarray]]) -> "Mixture":
+        """Return the mixture in which some columns, each a part by itself, have other codes.
+
+        Parameters
+        ----------
+        tables : dict of int to callable
+            Of columns: makes P(other code | node) of P(code | node).
+        """
+        parts = (
+            Part.of_column(part.columns[0], tables[part.columns[0]](part.probabilities)) if part.columns[0] in tables else part
+            for part in self.parts
+        )
+        return replace(self, parts=tuple(parts))
 
     def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Mixture", float]:
         """Condition on what some columns may be, exactly.

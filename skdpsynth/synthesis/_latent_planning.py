@@ -26,8 +26,9 @@ _SHARES_OF_BLOCKS = {
 _OF_CODES = 2  # times the share of what chooses codes, in a block of a stream: later rows are counted in them, too
 ONE_BLOCK = 40  # columns up to which every pair is counted
 _PARTS_OF_COLUMNS = (0.25, 0.3, 0.4, 0.5, 0.6)  # of what columns and pairs have together, where more than usual is better
-_BINS, _MOST_BINS = 16, 24  # of a continuous column
-_CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins
+_FOR_CELLS = 0.2  # of what pairs have, which cells get in a table of numbers alone: its bins are few, so cells tell more
+_LEAST_BINS, _BINS, _MOST_BINS = 3, 16, 24  # of a continuous column
+_CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins, and of a cell of a pair, for as many
 _USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
 MOST_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
@@ -97,8 +98,7 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
         "counts of pairs, merged": chooses and has_blocks,
         "counts of pairs": n_columns > 1,
     }
-    usual = _SHARES_OF_BLOCKS if has_blocks else _SHARES if stratum is None else _SHARES_OF_CLASSES
-    weights = {name: weight for name, weight in usual.items() if has_step[name]}
+    weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _shares(schema, stratum)).items() if has_step[name]}
     if block is not None:
         weights |= {name: _OF_CODES * weights[name] for name in ("counts of cells", "counts of levels") if name in weights}
     options = []
@@ -145,13 +145,47 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
     return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
 
 
+def _numbers_alone(schema: Schema, stratum: Hashable) -> float:
+    """Return how much a table is one of numbers: 0 where half of its columns are or fewer, 1 where all are; a public fact."""
+    kinds = [kind for name, kind in schema.items() if name != stratum]
+    return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
+
+
+def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
+    usual, more = _SHARES if stratum is None else _SHARES_OF_CLASSES, _FOR_CELLS * _numbers_alone(schema, stratum)
+    return {**usual, "counts of cells": usual["counts of cells"] + more, "counts of pairs": usual["counts of pairs"] - more}
+
+
 def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
-    """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small."""
+    """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small.
+
+    In a table of numbers there are fewer than usual where the noise of pairs is large. Of columns of K bins each, the noise on a correlation
+    is in proportion to K - 1, as a row moves the table of a pair by as much however many cells it has, while few bins lose little of what
+    is smooth. (`FinerBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the geometric mean
+    over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
+    """
+    assert plan.schema is not None
     assert plan.shares is not None
     if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
         return _BINS
     noise = _planned_pairs(plan, plan.shares, _sizes(plan), relation)[0].deviation
-    return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS)) if noise else _MOST_BINS
+    if not noise:
+        return _MOST_BINS
+    few = _numbers_alone(plan.schema, plan.stratum) if plan.block is None else 0.0
+    if (found := _BINS ** (1 - few) * _bins_above_noise(plan, noise, n_rows) ** few) < _BINS:
+        return max(round(found), _LEAST_BINS)
+    return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS))
+
+
+def _bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:
+    """Return K so that a cell of a column of K bins with another has `_CLEAR` times the noise, in the geometric mean over those."""
+    assert plan.schema is not None
+    kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
+    sizes = [size for size, kind in zip(_sizes(plan), kinds, strict=True) if not isinstance(kind, Continuous)]
+    # Classes share what tables tell of factors, so their noise adds up.
+    n_classes, n_others = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes, len(kinds) - 1
+    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(n_classes))) - float(np.log(sizes).sum())
+    return math.exp(logarithm / (2 * n_others - len(sizes)))
 
 
 def of_many_levels(schema: Schema) -> list[Hashable]:
