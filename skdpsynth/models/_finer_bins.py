@@ -54,7 +54,7 @@ class FinerBins:
         """
         if not 1 < link.n_bins < FINE:
             return None
-        finer = link.recut(FINE, link.edges)
+        finer = Link(link.mass, _with_mass(link.recut(FINE, link.edges), link.edges))
         if finer.n_bins == link.n_bins:
             return None
         coarse = link.bins_of(finer.edges[:-1])
@@ -92,6 +92,16 @@ class FinerBins:
                 break
             factors *= np.divide(self.parts, found, out=np.ones_like(found), where=found > 0)
         return joint
+
+
+def _with_mass(finer: Link, edges: np.ndarray) -> np.ndarray:
+    """Return edges of finer bins of which none is without mass in a bin that has some: a row whose cell has none is known by its bin."""
+    is_edge = np.isin(finer.edges, edges)
+    # An empty bin joins the one before; the first of a bin, if it is empty still, the one behind.
+    kept = is_edge | np.append(_masses(finer) > 0, True)
+    finer, is_edge = Link(finer.mass, finer.edges[kept]), is_edge[kept]
+    after_empty = np.append(False, (_masses(finer) == 0) & is_edge[:-1])
+    return finer.edges[is_edge | ~after_empty]
 
 
 def _masses(link: Link) -> np.ndarray:

@@ -9,6 +9,7 @@ from scipy import stats
 from skdpsynth.domain import Continuous, Nominal, Schema, Wanted
 from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
 from skdpsynth.models._filling import filled
+from skdpsynth.models._finer_bins import FinerBins
 from skdpsynth.models._latent_factors import quasi_normal
 
 SCHEMA = Schema(
@@ -47,13 +48,15 @@ def parts_of(link, n_bins):
 
 def law(model):
     """P(group, age or missing, job, town) of each row, shape (3, 11, 3, 6), by enumeration."""
-    out = np.zeros((3, 11, 3, 6))
-    (age_bins, in_age), (town_bins, in_town) = (parts_of(link, n) for link, n in ((model.links["age"], 4), (model.links["town"].link, 2)))
+    out, finer = np.zeros((3, 11, 3, 6)), FinerBins.of(model.links["age"])
+    n_bins = finer.link.n_bins
+    (age_bins, in_age), (town_bins, in_town) = (parts_of(link, n) for link, n in ((finer.link, n_bins), (model.links["town"].link, 2)))
     for group, weight in enumerate(model.weights):
         P = np.split(model.factors[0].probabilities(group), [5, 8])
+        P[0] = finer.probabilities(P[0])
         joint = np.einsum("ik,jk,lk->ijl", *P) / P[0].shape[1]
         for age, job, cell in product(range(11), range(3), range(6)):
-            code, inside = (4, 1.0) if age == 10 else (age_bins[age], in_age[age])
+            code, inside = (n_bins, 1.0) if age == 10 else (age_bins[age], in_age[age])
             out[group, age, job, ORDER[cell]] += weight * joint[code, job, town_bins[cell]] * inside * in_town[cell]
     return out
 
