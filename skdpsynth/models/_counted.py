@@ -11,6 +11,7 @@ from skdpsynth.models._contrasts import likely_contrasts
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
+from skdpsynth.models._near import Near
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._tied import TiedColumns
 from skdpsynth.models._wide_training import Common
@@ -42,6 +43,8 @@ class Codes:
         Columns that rules tie.
     common : Common, default=None
         What very many columns have in common.
+    near : tuple of Near, default=()
+        Columns of numbers near each other.
     """
 
     links: Mapping[Hashable, Link | LevelGroups]
@@ -52,6 +55,7 @@ class Codes:
     n_since: float = 0.0
     tied: tuple[TiedColumns, ...] = ()
     common: Common | None = None
+    near: tuple[Near, ...] = ()
 
     def serve(self, n_more: float) -> bool:
         """Whether so many rows more shall be counted in these codes, too.
@@ -101,5 +105,5 @@ class Counted:
         ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
         tables = likely_contrasts(self.one_way, self.two_way, self.totals, ordered)
         return MarginalModel.of(
-            self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common
+            self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common, codes.near
         )

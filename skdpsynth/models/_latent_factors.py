@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._blas import one_blas_thread
 from skdpsynth.models._factor_draw import FactorDraw
-from skdpsynth.models._groups import Group, TiedLaw, TiedState
+from skdpsynth.models._groups import Group, TiedLaw
 from skdpsynth.models._mixture import Mixture, Part, Within
+from skdpsynth.models._near_law import NearLaw, NearPair
 from skdpsynth.models._training import (
     Targets,
     Trained,
@@ -50,8 +52,8 @@ class LatentFactors:
         a: of all columns, one after the other.
     loadings : ndarray of shape (n_fits, n_classes, n_codes, n_factors)
         B.
-    groups : tuple of Group, default=()
-        Columns that rules tie: there the product over columns is taken on the tuples that are allowed.
+    groups : tuple of Group or NearPair, default=()
+        Columns that rules tie, where the product over columns is taken on the tuples that are allowed, or that are near each other.
     variance : float, default=0.2
         Of the prior of the loadings.
 
@@ -65,7 +67,7 @@ class LatentFactors:
     nodes: np.ndarray
     intercepts: np.ndarray
     loadings: np.ndarray
-    groups: tuple[Group, ...] = ()
+    groups: tuple[Group | NearPair, ...] = ()
     variance: float = 0.2
 
     def __repr__(self) -> str:
@@ -80,7 +82,7 @@ class LatentFactors:
         totals: Sequence[float] | np.ndarray,
         deviations: tuple[float, float],
         n_factors: int,
-        groups: tuple[Group, ...] = (),
+        groups: tuple[Group | NearPair, ...] = (),
     ) -> "LatentFactors":
         """Fit to noisy counts by weighted least squares, with a normal prior on the loadings.
 
@@ -203,7 +205,7 @@ def _targets(
     two_way: Mapping[tuple[int, int], np.ndarray],
     totals: Sequence[float] | np.ndarray,
     deviations: tuple[float, float],
-    groups: tuple[Group, ...],
+    groups: tuple[Group | NearPair, ...],
 ) -> list[Targets]:
     """Return what each class is fitted to."""
     return [
@@ -212,8 +214,10 @@ def _targets(
     ]
 
 
-def _part_of(law: TiedLaw, state: TiedState) -> Part:
+def _part_of(law: TiedLaw | NearLaw, state: Any) -> Part:
     """Return the part of a mixture that a group is; of columns whose codes are classes of their own, with codes in place of these."""
+    if isinstance(law, NearLaw):
+        return law.part(state)
     codes = np.array(law.tuples)
     for place, (classes, is_plain) in enumerate(zip(law.classes, law.is_plain, strict=True)):
         codes[:, place] = np.argsort(classes)[codes[:, place]] if is_plain else codes[:, place]

@@ -97,6 +97,8 @@ class MarginalDraw:
                 self.linked[name].write(codes_of[name], block, rng, out)
             else:
                 out[:] = next(codes)
+        for near in self.law.near:
+            near.place(written, codes_of, rng)
         for settling in self.settling:
             settling.settle(written, codes_of, rng)
 

@@ -16,6 +16,7 @@ from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._linked_columns import linked
 from skdpsynth.models._links import Link
 from skdpsynth.models._mixture import Mixture
+from skdpsynth.models._near import Near, NearDraw, pairs_near
 from skdpsynth.models._row_law import RowLaw
 from skdpsynth.models._tied import TiedColumns, groups_of, possible_strata
 from skdpsynth.models._wide_factors import wide_factors
@@ -45,6 +46,8 @@ class MarginalModel:
         Columns that rules tie.
     n_common : int, default=1
         Number of nodes that all blocks share: those of each block are equally many for each, one after the other.
+    near : tuple of Near, default=()
+        Columns of numbers near each other.
     """
 
     schema: Schema
@@ -55,6 +58,7 @@ class MarginalModel:
     links: Mapping[Hashable, Link | LevelGroups]
     tied: tuple[TiedColumns, ...] = ()
     n_common: int = 1
+    near: tuple[Near, ...] = ()
 
     @classmethod
     def of(
@@ -69,10 +73,13 @@ class MarginalModel:
         n_factors: int,
         tied: Sequence[TiedColumns] = (),
         common: Common | None = None,
+        near: Sequence[Near] = (),
     ) -> "MarginalModel":
         """Fit the factors of each block to the tables within it; `totals` are the numbers of rows of the strata."""
         names = [name for name in schema if name != stratum]
-        groups = [groups_of(tied, names, block, stratum, len(totals)) for block in blocks]
+        groups = [
+            (*groups_of(tied, names, block, stratum, len(totals)), *pairs_near(near, schema, links, names, block)) for block in blocks
+        ]
         if common is not None:
             sizes = [one_way.tables[i,].shape[1] for i in range(len(names))]
             ordered = [is_ordered(schema[name], size) for name, size in zip(names, sizes, strict=True)]
@@ -82,7 +89,7 @@ class MarginalModel:
             of_blocks = _tables_of(blocks, one_way, two_way, totals)
             factors = tuple(LatentFactors.of(*tables, n_factors, own) for tables, own in zip(of_blocks, groups, strict=True))
         n_common = 1 if common is None else len(common.nodes)
-        return cls(schema, stratum, _weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common)
+        return cls(schema, stratum, _weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common, tuple(near))
 
     def again(
         self,
@@ -118,20 +125,22 @@ class MarginalModel:
         """Return the law of the rows, in which bins that are few are cut finer."""
         grids, finer = grids_of(self.schema), self._finer()
         links = {**self.links, **{name: cut.link for name, cut in finer.items()}}
+        columns = {name: linked(link, self.schema[name], grids.get(name)) for name, link in links.items()}
         return RowLaw(
             self.schema,
             self.stratum,
             self.blocks,
             self.weights,
             tuple(self._mixtures(label, finer) for label in range(len(self.weights))),
-            {name: linked(link, self.schema[name], grids.get(name)) for name, link in links.items()},
+            columns,
             self.tied,
             common=None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights),
+            near=tuple(NearDraw.of(each, columns) for each in self.near),
         )
 
     def _finer(self) -> dict[Hashable, FinerBins]:
-        """Return the finer bins of the columns that have few; rules are told in the codes themselves."""
-        tied = {name for each in self.tied for name in each.tie.columns}
+        """Return the finer bins of the columns that have few; rules, and columns near each other, are told in the codes themselves."""
+        tied = {name for each in self.tied for name in each.tie.columns} | {name for each in self.near for name in each.columns}
         found = {name: FinerBins.of(link) for name, link in self.links.items() if isinstance(link, Link) and name not in tied}
         return {name: cut for name, cut in found.items() if cut is not None}
 

@@ -178,3 +178,33 @@ class Mixture:
         if not total:
             return self, 0.0
         return replace(self, weights=weights / total, parts=tuple(parts)), total * math.exp(largest)
+
+    def reweighed(self, columns: tuple[int, int], factors: np.ndarray) -> tuple["Mixture", float]:
+        """Condition on what has a probability given the codes of two columns of one part: the factors of some of their codes.
+
+        Parameters
+        ----------
+        columns : (int, int)
+        factors : ndarray of shape (n_codes, n_codes)
+            Of codes beyond these, such as of a missing cell, 1.
+
+        Returns
+        -------
+        mixture : Mixture
+            This one, where the probability is 0.
+        probability : float
+            The mean of the factors, which is a probability together with that of `given`.
+        """
+        number, part = next((n, part) for n, part in enumerate(self.parts) if columns[0] in part.columns)
+        first, second = (part.codes[:, part.columns.index(column)] for column in columns)
+        inside = (first < factors.shape[0]) & (second < factors.shape[1])
+        own = np.ones(len(part.codes))
+        own[inside] = factors[first[inside], second[inside]]
+        joint = part.probabilities * own[:, None]
+        whole = joint.sum(axis=0)
+        weights = self.weights * whole
+        if not (total := float(weights.sum())):
+            return self, 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = replace(part, probabilities=np.where(whole > 0, joint / whole, 1 / len(joint)))
+        return Mixture(weights / total, (*self.parts[:number], part, *self.parts[number + 1 :])), total

@@ -12,6 +12,7 @@ from skdpsynth.models._blocks import Block
 from skdpsynth.models._linked_columns import LinkedColumn
 from skdpsynth.models._marginal_draw import MarginalDraw
 from skdpsynth.models._mixture import Mixture
+from skdpsynth.models._near import NearDraw
 from skdpsynth.models._tied import TiedColumns
 
 
@@ -40,6 +41,8 @@ class RowLaw:
         Of each stratum, the weights of nodes that blocks share. Each block has equally many nodes for each of them, one after the other;
         given it, blocks are independent, and the weights of a mixture tell of the nodes for one common node among each other. None:
         blocks are independent given the stratum.
+    near : tuple of NearDraw, default=()
+        Columns of numbers near each other.
     """
 
     schema: Schema
@@ -51,6 +54,7 @@ class RowLaw:
     tied: tuple[TiedColumns, ...] = ()
     wanted: Mapping[Hashable, Wanted] = field(default_factory=dict)
     common: tuple[np.ndarray | None, ...] | None = None
+    near: tuple[NearDraw, ...] = ()
 
     @property
     def names(self) -> list[Hashable]:
@@ -86,13 +90,15 @@ class RowLaw:
         shares, linked = {}, dict(self.linked)
         for name, want in wanted.items():
             shares[name], linked = self._shares(name, want, linked)
+        near = [(each, each.on(linked)) for each in self.near]
         of_strata = shares.get(self.stratum, np.ones(len(self.weights)))
         allowed = {place: shares[name] for place, name in enumerate(self.names) if name in shares}
         possible = [each for each in self.tied if each.tie.orders.columns and set(each.tie.columns) & set(wanted)]
+        corrections = self._corrections(near, allowed)
         laws: list[_Stratum] = []
         logs = np.full(len(self.weights), -math.inf)
         for stratum, weight in enumerate(self.weights * of_strata):
-            found, log = self._mixtures(stratum, allowed, possible, linked) if weight > 0 else (_Stratum(None), -math.inf)
+            found, log = self._mixtures(stratum, allowed, possible, linked, corrections) if weight > 0 else (_Stratum(None), -math.inf)
             laws.append(found)
             logs[stratum] = math.log(weight) + log if weight > 0 else -math.inf
         if logs.max() == -math.inf:
@@ -103,6 +109,7 @@ class RowLaw:
             weights=weights / weights.sum(),
             mixtures=tuple(each.mixtures for each in laws),
             linked=linked,
+            near=tuple(each for _, each in near),
             wanted={**self.wanted, **wanted},
             common=None if self.common is None else tuple(each.common for each in laws),
         )
@@ -120,8 +127,24 @@ class RowLaw:
             shares = np.isin(np.arange(len(kind.levels)), wanted.chosen).astype(float)
         return np.append(shares, float(wanted.missing)) if kind.nullable else shares, linked
 
+    def _corrections(
+        self, near: Sequence[tuple[NearDraw, NearDraw]], allowed: Mapping[int, np.ndarray]
+    ) -> dict[tuple[int, int], np.ndarray]:
+        """Return, of pairs of columns near each other that a condition names, how much more likely it is than by each of their codes."""
+        out = {}
+        for before, after in near:
+            pair = (self.names.index(before.names[0]), self.names.index(before.names[1]))
+            if allowed.keys() & set(pair):
+                out[pair] = after.correction(before, allowed.get(pair[1]))
+        return out
+
     def _mixtures(
-        self, stratum: int, allowed: Mapping[int, np.ndarray], tied: Sequence[TiedColumns], linked: Mapping[Hashable, LinkedColumn]
+        self,
+        stratum: int,
+        allowed: Mapping[int, np.ndarray],
+        tied: Sequence[TiedColumns],
+        linked: Mapping[Hashable, LinkedColumn],
+        corrections: Mapping[tuple[int, int], np.ndarray],
     ) -> tuple["_Stratum", float]:
         """Return (the law of a stratum on a condition, the logarithm of its probability there)."""
         found, log = [], 0.0
@@ -130,6 +153,10 @@ class RowLaw:
         for block, mixture in zip(self.blocks, self.mixtures[stratum] or (), strict=True):
             here = {place: allowed[column] for place, column in enumerate(block) if column in allowed}
             conditional, probability = mixture.given(here) if here else (mixture, 1.0)
+            for pair, factors in corrections.items() if probability else ():
+                if pair[0] in block:
+                    conditional, share = conditional.reweighed((block.index(pair[0]), block.index(pair[1])), factors)
+                    probability *= share
             for each in tied if probability else ():
                 conditional, share = self._still_possible(conditional, block, each, linked)
                 probability *= share

@@ -3,6 +3,7 @@
 from skdpsynth._change import Change, Query
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._codes import CellsOf, Coding, LeavesOf, Merging
+from skdpsynth.statistics._differences import DifferencesOf
 from skdpsynth.statistics._discovery import Occurrences
 from skdpsynth.statistics._gram import Gram
 from skdpsynth.statistics._histogram import Histogram

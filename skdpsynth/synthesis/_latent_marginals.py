@@ -29,6 +29,7 @@ from skdpsynth.models import (
 )
 from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
+from skdpsynth.synthesis._latent_near import near_columns
 from skdpsynth.synthesis._latent_pairs import Pairs
 from skdpsynth.synthesis._latent_planning import MOST_CODES, ONE_BLOCK, MarginalsPlan, noise_is_all, of_many_levels, wanted_bins
 
@@ -53,6 +54,9 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     codes = _links_of(located, places, grids, plan, budget) if known is None or chooses else known
     coded = _coded(located, places, schema, stratum, codes.links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
+    if chooses:
+        near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_told(one_way))
+        codes = replace(codes, near=near)
     if not codes.blocks:
         codes = replace(codes, **_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
     pairs = pairs_within(codes.blocks)
@@ -122,6 +126,11 @@ def _links(
     return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
 
 
+def _rows_told(one_way: NoisyTables) -> float:
+    """How many rows noisy tables of columns tell of: at least 1."""
+    return max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
+
+
 def _rows_in(counts: np.ndarray) -> float:
     """How many rows noisy counts hold: at least 1."""
     return max(1.0, float(counts.sum()))
@@ -171,7 +180,7 @@ def _blocks(
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
     merged = _Coded(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
     released = _pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
-    n = plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
+    n = plan.n_samples or _rows_told(one_way)
     tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
     one = [table.sum(axis=0) for table in one_way.tables.values()]
     common, blocks = common_of(MergedPairs.of(released, groups, n), one, n, plan.n_factors, tied)

@@ -1,0 +1,159 @@
+"""Columns of numbers near each other: found by noisy counts of coarse differences, and told by noisy trees of fine ones."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from skdpsynth.domain import Grid, Rows, Schema, comparable, edges_of_differences, grids_of, keys_of
+from skdpsynth.fitting import Budget
+from skdpsynth.models import Codes, Link, Near, directed
+from skdpsynth.privacy import PrivacyLoss, mechanism
+from skdpsynth.statistics import DifferencesOf, Marginals, Trees, total
+from skdpsynth.synthesis._latent_planning import MarginalsPlan
+
+_TO_LOOK, _TO_TELL = 0.01, 0.05  # of what pairs have: for the coarse differences, and for the fine ones
+_MOST = 8  # pairs whose fine differences are counted
+_CELLS = 32  # of coarse differences
+_POINTS = 128  # of each column, to tell the differences of independent columns
+_HELD, _WITHIN = 0.8, 0.25  # so much of the rows, in cells that would hold so much of them if the columns were independent
+_NOISE = 0.05  # of the rows: more noise on what is held could not tell
+_SURE = 2  # deviations of that noise
+
+Pair = tuple[Hashable, Hashable]
+
+
+def near_columns(rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, n_rows: float) -> tuple[tuple[Near, ...], MarginalsPlan]:
+    """Return which columns are near each other, with the laws of their differences, and the plan with what that leaves for pairs.
+
+    Parameters
+    ----------
+    rows : Rows
+        Numbers, as they are read.
+    codes : Codes
+        With the links of the columns.
+    plan : MarginalsPlan
+    budget : Budget
+    n_rows : float
+        As far as is known.
+    """
+    assert plan.schema is not None
+    assert plan.shares is not None
+    schema = plan.schema
+    pairs = candidates(plan)
+    if not pairs or not can_tell(len(pairs), plan.shares["counts of pairs"], budget.relation, n_rows):
+        return (), plan
+    to_look, rest = plan.shares["counts of pairs"].split([_TO_LOOK, 1 - _TO_LOOK])
+    found = _found(rows, pairs, codes.links, schema, to_look, budget, n_rows)
+    near: tuple[Near, ...] = ()
+    if found:
+        to_tell, rest = rest.split([_TO_TELL, 1 - _TO_TELL])
+        near = _told(rows, found, codes.links, schema, to_tell, budget)
+    return near, replace(plan, shares={**plan.shares, "counts of pairs": rest})
+
+
+def candidates(plan: MarginalsPlan) -> list[Pair]:
+    """Return the pairs of columns that may be near each other, by public facts: on one scale, and not named by a rule."""
+    assert plan.schema is not None
+    schema = plan.schema
+    if plan.shares is None or "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+        return []
+    ruled = {name for tie in plan.ties for name in tie.columns} | {name for names in keys_of(schema.rules, schema.whole) for name in names}
+    return comparable(schema, ruled)
+
+
+def can_tell(n_pairs: int, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
+    """Whether the noise lets differences tell of columns that are near, by public numbers (or noisy ones, where none is public)."""
+    to_look, rest = share.split([_TO_LOOK, 1 - _TO_LOOK])
+    to_tell = rest.split([_TO_TELL, 1 - _TO_TELL])[0]
+    window = mechanism(Marginals.change(relation, n_pairs), to_look).deviation * math.sqrt(_CELLS * _WITHIN)
+    half = mechanism(Trees.change(relation, [13]), to_tell).deviation
+    return max(window, half) <= _NOISE * n_rows
+
+
+def _found(
+    rows: Rows, pairs: Sequence[Pair], links: Mapping, schema: Schema, share: PrivacyLoss, budget: Budget, n_rows: float
+) -> list[Pair]:
+    """Count coarse differences, between quantiles of what independent columns have; return the pairs with most of them in few cells."""
+    places, grids = {name: place for place, name in enumerate(schema)}, grids_of(schema)
+    apart = [_apart(*((links[name], grids[name]) for name in pair)) for pair in pairs]
+    edges = [_quantiles(each) for each in apart]
+    cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=True))
+    exact = total(cells, Marginals.over([len(own) for own in edges], [(i,) for i in range(len(pairs))]))
+    query = exact.query(budget.relation)
+    noise = mechanism(query.change, share, n_values=len(query.values))
+    tables = exact.tables(budget.answer(query, noise, "counts of differences, coarse"))
+    spreads = {}
+    for pair, table, own, independent in zip(pairs, tables, edges, apart, strict=True):
+        expected = np.histogram(independent, own)[0] / len(independent)
+        if (spread := spread_of(table[:-1], expected, noise.deviation)) <= _WITHIN:
+            spreads[pair] = spread
+    return _matched(sorted(spreads, key=lambda pair: spreads[pair]))
+
+
+def spread_of(noisy: np.ndarray, expected: np.ndarray, deviation: float) -> float:
+    """Return the least share that independent columns would have in neighbouring cells which hold most rows, beyond their noise.
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (n_cells,)
+        Noisy counts.
+    expected : ndarray of shape (n_cells,)
+        The share of each cell if the columns were independent.
+    deviation : float
+        Of the noise of a count.
+    """
+    upto, share = (np.concatenate([[0.0], np.cumsum(each)]) for each in (noisy, expected))
+    first, last = np.array(list(combinations(range(len(upto)), 2))).T
+    held = upto[last] - upto[first] - _SURE * deviation * np.sqrt(last - first)
+    enough = held >= _HELD * max(upto[-1], 1.0)
+    return float((share[last] - share[first])[enough].min()) if enough.any() else 1.0
+
+
+def _apart(first: tuple[Link, Grid], second: tuple[Link, Grid]) -> np.ndarray:
+    """Return differences that stand for those of independent columns."""
+    own, other = (_points(*each) for each in (first, second))
+    return np.sort((other[:, None] - own).ravel())
+
+
+def _points(link: Link, grid: Grid) -> np.ndarray:
+    """Return numbers that are equally far apart in probability."""
+    upto = np.concatenate([[0.0], np.cumsum(link.mass)])
+    points = np.interp((np.arange(_POINTS) + 0.5) / _POINTS * upto[-1], upto, grid.edges)
+    return np.floor(points) if grid.kind.integer else points
+
+
+def _quantiles(apart: np.ndarray) -> np.ndarray:
+    """Return the edges of cells that differences of independent columns share evenly."""
+    inner = np.unique(np.quantile(apart, np.arange(1, _CELLS) / _CELLS))
+    return np.concatenate([[-np.inf], inner, [np.inf]])
+
+
+def _matched(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return pairs without a column in common, the nearest first."""
+    taken: set[Hashable] = set()
+    out = []
+    for pair in pairs:
+        if not taken & set(pair) and len(out) < _MOST:
+            taken |= set(pair)
+            out.append(pair)
+    return out
+
+
+def _told(rows: Rows, pairs: Sequence[Pair], links: Mapping, schema: Schema, share: PrivacyLoss, budget: Budget) -> tuple[Near, ...]:
+    """Count fine differences, in a tree for each pair; return their laws."""
+    places = {name: place for place, name in enumerate(schema)}
+    edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
+    depths = [(len(own) - 1).bit_length() - 1 for own in edges]
+    cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=False))
+    exact = total(cells, Trees.over(depths))
+    query = exact.query(budget.relation)
+    noise = mechanism(query.change, share, n_values=len(query.values))
+    noisy = budget.answer(query, noise, "counts of differences")
+    grids, out = grids_of(schema), []
+    for (a, b), own, depth, levels in zip(pairs, edges, depths, exact.levels(noisy), strict=True):
+        law = Link.of([levels.get(level) for level in range(1, depth + 1)], noise.variance, len(own) - 1, 1)
+        out.append(directed(Near(a, b, own, law.mass, schema[a].integer), links, grids))
+    return tuple(out)
