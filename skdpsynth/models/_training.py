@@ -3,13 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._progress import steps
-from skdpsynth.models._groups import TiedLaw, TiedState
+from skdpsynth.models._groups import TiedLaw
+from skdpsynth.models._near_law import NearLaw
 
+Law = TiedLaw | NearLaw
 _RATE = 0.05
 OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
@@ -44,8 +47,8 @@ class Targets:
         Rows of the class.
     deviation : float
         Of the noise of a pair's count.
-    laws : sequence of TiedLaw, default=()
-        Of columns that rules tie.
+    laws : sequence of TiedLaw or NearLaw, default=()
+        Of columns that rules tie, or that are near each other.
     """
 
     sizes: np.ndarray
@@ -55,7 +58,7 @@ class Targets:
     weight: float
     n: float
     deviation: float
-    laws: Sequence[TiedLaw] = ()
+    laws: Sequence[Law] = ()
 
     @classmethod
     def of(
@@ -64,7 +67,7 @@ class Targets:
         two_way: Mapping[tuple[int, int], np.ndarray],
         n: float,
         deviations: tuple[float, float],
-        laws: Sequence[TiedLaw] = (),
+        laws: Sequence[Law] = (),
     ) -> "Targets":
         """Make frequencies of noisy counts.
 
@@ -75,7 +78,7 @@ class Targets:
         n : float
         deviations : (float, float)
             Of a count of one and of two columns.
-        laws : sequence of TiedLaw, default=()
+        laws : sequence of TiedLaw or NearLaw, default=()
         """
         sizes = np.array([len(counts) for counts in one_way])
         starts, n_codes = starts_of(sizes), int(sizes.sum())
@@ -298,12 +301,12 @@ class Probabilities:
     Attributes
     ----------
     singles : ndarray of shape (n_codes, n_nodes)
-    tied : list of TiedState
-        Of columns that rules tie.
+    tied : list of TiedState or NearState
+        Of these laws.
     """
 
     singles: np.ndarray
-    tied: list[TiedState]
+    tied: list[Any]
 
     @classmethod
     def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
@@ -358,18 +361,18 @@ class Probabilities:
         return slope, value
 
 
-def slices_of(law: TiedLaw, sizes: np.ndarray) -> list[slice]:
+def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
     """Return where the codes of the columns of a group are among those of all columns."""
     starts = starts_of(sizes)
     return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
 
 
-def rows_of(law: TiedLaw, table: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+def rows_of(law: Law, table: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
     """Return copies of the rows of the columns of a group."""
     return [np.array(table[rows]) for rows in slices_of(law, sizes)]
 
 
-def write_singles(law: TiedLaw, state: TiedState, table: np.ndarray, sizes: np.ndarray) -> None:
+def write_singles(law: Law, state: Any, table: np.ndarray, sizes: np.ndarray) -> None:
     """Write the probabilities of single codes of a group among those of all columns."""
     for rows, single in zip(slices_of(law, sizes), state.singles, strict=True):
         table[rows] = single

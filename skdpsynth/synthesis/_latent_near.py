@@ -18,7 +18,7 @@ _TO_LOOK, _TO_TELL = 0.01, 0.05  # of what pairs have: for the coarse difference
 _MOST = 8  # pairs whose fine differences are counted
 _CELLS = 32  # of coarse differences
 _POINTS = 128  # of each column, to tell the differences of independent columns
-_HELD, _WITHIN = 0.8, 0.25  # so much of the rows, in cells that would hold so much of them if the columns were independent
+_HELD, _WITHIN = 0.8, 0.35  # so much of the rows, in cells that would hold so much of them if the columns were independent
 _NOISE = 0.05  # of the rows: more noise on what is held could not tell
 _SURE = 2  # deviations of that noise
 
@@ -134,7 +134,7 @@ def _quantiles(apart: np.ndarray) -> np.ndarray:
 def _matched(pairs: Sequence[Pair]) -> list[Pair]:
     """Return pairs without a column in common, the nearest first."""
     taken: set[Hashable] = set()
-    out = []
+    out: list[Pair] = []
     for pair in pairs:
         if not taken & set(pair) and len(out) < _MOST:
             taken |= set(pair)
