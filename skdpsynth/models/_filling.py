@@ -144,7 +144,20 @@ class _Filling:
             for place in law.blocks:
                 posterior = self._posterior(stratum, place, codes[rows], known[rows])
                 drawn[np.ix_(rows, np.array(place))] = posterior.filled(self.rng, common, n_common)
-        return [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
+        made = [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
+        self._complete_near(dict(zip(names, made, strict=True)), values, to_fill, drawn)
+        return made
+
+    def _complete_near(
+        self, made: Mapping[Any, np.ndarray], values: Sequence[np.ndarray], to_fill: Sequence[np.ndarray], drawn: np.ndarray
+    ) -> None:
+        """Change numbers near others within their bins, in place."""
+        given, free = (dict(zip(self.law.schema, each, strict=True)) for each in (values, to_fill))
+        for near in self.law.near:
+            for name in near.names:
+                np.copyto(made[name], given[name], where=~free[name])
+            codes = {name: drawn[:, self.law.names.index(name)] for name in near.names}
+            near.complete(made, codes, {name: free[name] for name in near.names}, rng=self.rng)
 
     def _codes(self, name: Any, column: np.ndarray) -> np.ndarray:
         return self.law.linked[name].codes_of(column) if name in self.law.linked else column.astype(np.int64)

@@ -181,9 +181,44 @@ class NearDraw:
             values[first][rows] = x
             values[second][rows] = self._beside(x, j[rows], rng)
 
-    def place_second(self, x: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return numbers of the second in given bins beside given numbers of the first."""
-        return self._beside(x, codes, rng)
+    def complete(
+        self,
+        values: Mapping[Hashable, np.ndarray],
+        codes: Mapping[Hashable, np.ndarray],
+        to_fill: Mapping[Hashable, np.ndarray],
+        rng: np.random.Generator,
+    ) -> None:
+        """Change the numbers of cells that are to be filled within their bins, in place: beside given ones, by the difference alone.
+
+        Parameters
+        ----------
+        values : dict of column to ndarray
+            Given ones too.
+        codes : dict of column to ndarray
+            Of cells that are to be filled.
+        to_fill : dict of column to ndarray of bool
+        rng : numpy.random.Generator
+        """
+        first, second = (to_fill[name] for name in self.names)
+        own = [{name: np.array(each[name]) for name in self.names} for each in (values, codes)]
+        self.place(*own, rng)
+        both = first & second
+        for name in self.names:
+            np.copyto(values[name], own[0][name], where=both)
+        other = replace(self, near=self.near.backwards(), first=self.second, second=self.first, free=self.free.T)
+        for law, rows in ((self, second & ~first), (other, first & ~second)):
+            law._place_second(values, codes, np.flatnonzero(rows), rng)
+
+    def _place_second(self, values: Mapping, codes: Mapping, rows: np.ndarray, rng: np.random.Generator) -> None:
+        first, second = self.names
+        known = (codes[second][rows] < self.second.n_bins) & ~np.isnan(values[first][rows])
+        rows = rows[known]
+        x, j = values[first][rows], np.asarray(codes[second][rows], dtype=np.int64)
+        low, high = _left_of_bins(self.second) if not isinstance(self.second, Members) else (None, None)
+        if low is None or high is None or not len(rows):
+            return
+        leads = self.near.below(high[j] - x) - self.near.below(low[j] - x) > _LEAST
+        values[second][rows[leads]] = self._beside(x[leads], j[leads], rng)
 
     def _cells_of_first(self, i: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         inside, out = self.first.inside, np.empty(len(i), dtype=np.int64)
