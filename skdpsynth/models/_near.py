@@ -200,11 +200,11 @@ class NearDraw:
         rng : numpy.random.Generator
         """
         first, second = (to_fill[name] for name in self.names)
-        own = [{name: np.array(each[name]) for name in self.names} for each in (values, codes)]
-        self.place(*own, rng)
-        both = first & second
+        rows = np.flatnonzero(first & second)
+        own = {name: values[name][rows] for name in self.names}
+        self.place(own, {name: codes[name][rows] for name in self.names}, rng)
         for name in self.names:
-            np.copyto(values[name], own[0][name], where=both)
+            values[name][rows] = own[name]
         other = replace(self, near=self.near.backwards(), first=self.second, second=self.first, free=self.free.T)
         for law, rows in ((self, second & ~first), (other, first & ~second)):
             law._place_second(values, codes, np.flatnonzero(rows), rng)

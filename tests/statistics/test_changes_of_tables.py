@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skdpsynth.statistics import Change, Marginals, Thresholds, Trees
+from skdpsynth.statistics import Change, DifferencesOf, Marginals, Thresholds, Trees
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
@@ -149,3 +149,21 @@ def test_trees_and_thresholds_of_parts_of_the_rows_sum_to_those_of_all(n):
     ]:
         np.testing.assert_array_equal((parts[0] + parts[1]).counts, whole.counts)
         assert whole.counts.dtype == np.int64
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("counts_missing", [True, False])
+def test_change_of_differences_is_the_largest_of_all_neighbours(relation, counts_missing):
+    """Of coarse counts and of trees: a pair of columns counts a row once in a table, and once in each level of a tree."""
+    rows = list(product([0.0, 1.0, 3.0], [0.0, 2.0, np.nan], [0.0, 3.0]))
+    edges = [np.arange(-4.0, 5.0), np.arange(-4.0, 5.0)]
+    differences = DifferencesOf.over([(0, 1), (0, 2)], edges, counts_missing)
+    if counts_missing:
+        rule, change = Marginals.over([9, 9], [(0,), (1,)]), Marginals.change(relation, 2)
+    else:
+        rule, change = Trees.over([3, 3]), Trees.change(relation, [3, 3])
+
+    def counts_of(table):
+        return rule.of(differences(list(np.array(table, dtype=float).reshape(-1, 3).T))).counts
+
+    assert largest_change(counts_of, rows, relation) == change

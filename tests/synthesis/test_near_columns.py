@@ -1,0 +1,133 @@
+"""Columns of numbers near each other, of which no rule tells: what is released, and what synthetic rows keep."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import LatentFactorSynthesizer, load
+from skdpsynth.domain import Continuous, Date, Inequality, Schema
+from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.synthesis import _latent_near
+from skdpsynth.synthesis._latent_near import spread_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),
+    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
+]
+DAYS = Date("2020-01-01", "2024-12-31")
+SCHEMA = Schema({"begin": DAYS, "end": DAYS, "pulse": (20.0, 140.0), "again": Continuous(20.0, 140.0, nullable=True), "ward": ["a", "b"]})
+STEPS = ["counts of differences, coarse", "counts of differences"]
+
+
+def stays(n=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    begin = np.datetime64("2020-01-01") + rng.integers(0, 1700, n)
+    pulse = rng.normal(75, 12, n)
+    again = np.where(rng.random(n) < 0.2, np.nan, pulse + rng.normal(0, 1, n))
+    columns = {"begin": begin, "end": begin + rng.geometric(0.2, n).clip(0, 100), "pulse": pulse, "again": again}
+    return pd.DataFrame({**columns, "ward": rng.choice(["a", "b"], n)})
+
+
+def fitted(schema=SCHEMA, table=None, epsilon=5.0, **parameters):
+    model = LatentFactorSynthesizer(schema, epsilon=epsilon, delta=1e-6, random_state=0, n_factors=4, **parameters)
+    return model.fit(stays() if table is None else table)
+
+
+def steps_of(model):
+    return [entry.name for entry in model.accountant_.ledger]
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pytest.warns(InsecureRandomnessWarning):
+        return fitted()
+
+
+def test_hardly_a_row_ends_before_it_begins(model):
+    rows = model.sample(20_000, random_state=0)
+    assert (rows["end"] < rows["begin"]).mean() < 0.02
+    assert (rows["end"] - rows["begin"]).dt.days.median() == pytest.approx(4, abs=1)
+
+
+def test_copies_of_a_measurement_stay_copies(model):
+    rows = model.sample(20_000, random_state=0)
+    assert rows["pulse"].corr(rows["again"]) > 0.97
+    assert (rows["pulse"] - rows["again"]).abs().median() == pytest.approx(0.67, abs=0.2)
+    assert rows["again"].isna().mean() == pytest.approx(0.2, abs=0.02)
+
+
+def test_all_of_the_budget_is_spent_and_no_more(model):
+    assert [name for name in steps_of(model) if "difference" in name] == STEPS
+    assert model.accountant_.spent <= Fraction(5)
+    assert model.accountant_.remaining < Fraction(1, 1000)
+
+
+def test_what_pairs_give_up_is_little(model):
+    losses = {entry.name: entry.loss.rho for entry in model.accountant_.ledger if entry.loss is not None}
+    of_pairs = next(loss for name, loss in losses.items() if name.endswith("of pairs"))
+    whole = of_pairs + sum(losses[step] for step in STEPS)
+    assert of_pairs / whole == Fraction(99, 100) * Fraction(95, 100) or float(of_pairs / whole) == pytest.approx(0.9405)
+
+
+def test_conditions_and_filled_cells_keep_to_the_difference(model):
+    rows = model.sample(2000, random_state=1, conditions={"end": ("2022-03-01", "2022-03-31")})
+    assert rows["end"].between("2022-03-01", "2022-03-31").all()
+    assert (rows["end"] < rows["begin"]).mean() < 0.05
+    given = stays(500, 1)
+    whole = model.impute(given.drop(columns=["end"]), random_state=0)
+    assert (whole["end"] < given["begin"]).mean() < 0.05
+    assert ((whole["end"] - given["begin"]).dt.days <= 60).mean() > 0.9
+
+
+def test_a_saved_model_draws_the_same_rows(model, tmp_path):
+    model.save(tmp_path / "model.zip")
+    pd.testing.assert_frame_equal(load(tmp_path / "model.zip").sample(500, random_state=2), model.sample(500, random_state=2))
+
+
+def test_a_table_in_chunks_has_the_same_model(model, tmp_path):
+    path = tmp_path / "stays.csv"
+    table = stays()
+    table.to_csv(path, index=False)
+    other = fitted(table=path)
+    for name, edges in model.bins_.items():
+        np.testing.assert_array_equal(edges, other.bins_[name])
+    for near, same in zip(model._model.near, other._model.near, strict=True):
+        np.testing.assert_array_equal(near.mass, same.mass)
+
+
+@pytest.mark.parametrize("case", ["other scales", "rules", "much noise", "one number"])
+def test_where_no_columns_can_be_near_nothing_is_bought_and_nothing_changes(case, monkeypatch):
+    table, schema, epsilon = stays(2000), SCHEMA, 3.0
+    if case == "other scales":
+        schema = Schema({**SCHEMA, "end": Date("2010-01-01", "2024-12-31"), "again": Continuous(0.0, 1000.0, nullable=True)})
+    elif case == "rules":
+        schema = Schema(dict(SCHEMA), rules=[Inequality("begin", "end"), Inequality("pulse", "again")])
+    elif case == "much noise":
+        epsilon = 0.05
+    else:
+        table, schema = table[["begin", "ward"]], Schema({name: SCHEMA[name] for name in ("begin", "ward")})
+    one = fitted(schema, table, epsilon)
+    monkeypatch.setattr(_latent_near, "candidates", lambda plan: [])
+    other = fitted(schema, table, epsilon)
+    assert steps_of(one) == steps_of(other)
+    pd.testing.assert_frame_equal(one.sample(300, random_state=0), other.sample(300, random_state=0))
+
+
+def test_columns_that_are_not_near_cost_a_hundredth_of_pairs():
+    rng = np.random.default_rng(0)
+    table = stays(3000).assign(pulse=rng.normal(75, 12, 3000), end=lambda t: rng.permutation(t["end"]))
+    model = fitted(table=table)
+    assert [name for name in steps_of(model) if "difference" in name] == STEPS[:1]
+    assert model._model.near == ()
+
+
+def test_most_rows_in_few_cells_are_found_beyond_noise():
+    """The least share of independent columns that holds four fifths, by hand."""
+    expected = np.full(10, 0.1)
+    counts = np.array([0, 0, 500, 400, 20, 20, 20, 20, 20, 0])
+    assert spread_of(counts, expected, 0.0) == pytest.approx(0.2)
+    assert spread_of(counts, expected, 20.0) == pytest.approx(0.2)
+    assert spread_of(counts, expected, 40.0) == 1.0  # 900 rows less two deviations of two cells are not four fifths
+    assert spread_of(np.zeros(10), expected, 5.0) == 1.0
