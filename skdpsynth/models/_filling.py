@@ -8,10 +8,12 @@ import numpy as np
 from skdpsynth.domain import Tie
 from skdpsynth.models._agreeing import Agreeing
 from skdpsynth.models._marginal_draw import LinkedDraw
+from skdpsynth.models._near_filling import NearFilling
 from skdpsynth.models._posterior import Posterior
 from skdpsynth.models._row_law import RowLaw
 
 _ROWS = 1 << 16  # at once, as many as `LinkedDraw` takes
+_CHOICES = 8  # draws of rows in which a number is given beside one that is not, of which one is taken
 _TRIES = 8  # draws of rows that break a rule, after which numbers move within their bins
 
 
@@ -67,6 +69,7 @@ class _Filling:
         self.ties = [
             Agreeing(tied, tie, law.schema, law.linked) for tied, tie in zip(law.tied, ties or [tied.tie for tied in law.tied], strict=True)
         ]
+        self.near = [NearFilling(near) for near in law.near]
         self.draws = {name: LinkedDraw(column, rng) for name, column in law.linked.items()}
         self.kinds = [law.schema[name] for name in law.names]
         self.nullable = np.array([bool(kind.nullable) for kind in self.kinds])
@@ -95,8 +98,33 @@ class _Filling:
         return out
 
     def _drawn(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+        out = self._drawn_by_codes(values, to_fill, block)
+        if not self.near:
+            return out
+        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
+        rows = np.flatnonzero(np.any([near.alone(free) for near in self.near], axis=0))
+        if len(rows):
+            self._choose(out, [column[rows] for column in values], [mask[rows] for mask in to_fill], rows, block)
+        for near in self.near:
+            near.complete(dict(zip(names, out, strict=True)), free, self.rng)
+        return out
+
+    def _drawn_by_codes(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
         made = self.made(values, to_fill, block)
         return [np.where(mask, new, column) for column, mask, new in zip(values, to_fill, made, strict=True)]
+
+    def _choose(self, out: list[np.ndarray], values: list[np.ndarray], to_fill: list[np.ndarray], rows: np.ndarray, block: int) -> None:
+        """Take one of several draws of some rows, in place, by what a given number tells beyond its bin of one near to it."""
+        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
+        whole = np.zeros(len(rows))
+        for attempt in range(_CHOICES):
+            again = self._drawn_by_codes(values, to_fill, block) if attempt else [column[rows] for column in out]
+            weights = np.prod([near.evidence(dict(zip(names, again, strict=True)), free) for near in self.near], axis=0)
+            whole += weights
+            # Each draw so far is kept in proportion to its weight.
+            taken = self.rng.random(len(rows)) * whole < weights
+            for column, new in zip(out, again, strict=True):
+                column[rows[taken]] = new[taken]
 
     def _broken(self, values: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray]) -> np.ndarray:
         """Return which rows break a rule that they could keep."""
@@ -144,20 +172,7 @@ class _Filling:
             for place in law.blocks:
                 posterior = self._posterior(stratum, place, codes[rows], known[rows])
                 drawn[np.ix_(rows, np.array(place))] = posterior.filled(self.rng, common, n_common)
-        made = [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
-        self._complete_near(dict(zip(names, made, strict=True)), values, to_fill, drawn)
-        return made
-
-    def _complete_near(
-        self, made: Mapping[Any, np.ndarray], values: Sequence[np.ndarray], to_fill: Sequence[np.ndarray], drawn: np.ndarray
-    ) -> None:
-        """Change numbers near others within their bins, in place."""
-        given, free = (dict(zip(self.law.schema, each, strict=True)) for each in (values, to_fill))
-        for near in self.law.near:
-            for name in near.names:
-                np.copyto(made[name], given[name], where=~free[name])
-            codes = {name: drawn[:, self.law.names.index(name)] for name in near.names}
-            near.complete(made, codes, {name: free[name] for name in near.names}, rng=self.rng)
+        return [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
 
     def _codes(self, name: Any, column: np.ndarray) -> np.ndarray:
         return self.law.linked[name].codes_of(column) if name in self.law.linked else column.astype(np.int64)

@@ -15,7 +15,7 @@ from skdpsynth.persistence import savable
 
 _FLOOR = 1e-4  # of the weight of a pair of bins, where 1 is that of independent columns: what differences exclude stays possible
 _NARROW = 1e-6  # a range of real numbers so narrow stands for its middle
-_LEAST = 1e-6  # of the numbers of a bin's mass that differences place in the other bin: below it they tell nothing
+LEAST = 1e-6  # of the numbers of a bin's mass that differences place in the other bin: below it they tell nothing
 
 
 @savable
@@ -43,7 +43,7 @@ class Near:
     def __repr__(self) -> str:
         return f"Near(first={self.first!r}, second={self.second!r})"
 
-    @cached_property
+    @property
     def upto(self) -> np.ndarray:
         """P(difference < edge), shape (n_cells + 1,)."""
         upto = np.concatenate([[0.0], np.cumsum(self.mass)])
@@ -95,7 +95,7 @@ class NearDraw:
     def of(cls, near: Near, linked: Mapping[Hashable, Any]) -> "NearDraw":
         """Return the law of two columns, without a condition."""
         found = cls(near, linked[near.first], linked[near.second], np.zeros((1, 1), dtype=bool))
-        return replace(found, free=found.shares < _LEAST)
+        return replace(found, free=found.shares < LEAST)
 
     @property
     def names(self) -> tuple[Hashable, Hashable]:
@@ -126,7 +126,7 @@ class NearDraw:
         if isinstance(self.second, Members):
             numbers, half = self.second.numbers, 0 if self.near.whole else _NARROW / 2
             return numbers - half, numbers + (half or 1), self.second.inside.bins
-        return *_left_of_bins(self.second), np.arange(self.second.n_bins)
+        return *left_of_bins(self.second), np.arange(self.second.n_bins)
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -179,46 +179,7 @@ class NearDraw:
         if len(rows):
             x = self.first.place(self._cells_of_first(i[rows], j[rows], rng), rng)
             values[first][rows] = x
-            values[second][rows] = self._beside(x, j[rows], rng)
-
-    def complete(
-        self,
-        values: Mapping[Hashable, np.ndarray],
-        codes: Mapping[Hashable, np.ndarray],
-        to_fill: Mapping[Hashable, np.ndarray],
-        rng: np.random.Generator,
-    ) -> None:
-        """Change the numbers of cells that are to be filled within their bins, in place: beside given ones, by the difference alone.
-
-        Parameters
-        ----------
-        values : dict of column to ndarray
-            Given ones too.
-        codes : dict of column to ndarray
-            Of cells that are to be filled.
-        to_fill : dict of column to ndarray of bool
-        rng : numpy.random.Generator
-        """
-        first, second = (to_fill[name] for name in self.names)
-        rows = np.flatnonzero(first & second)
-        own = {name: values[name][rows] for name in self.names}
-        self.place(own, {name: codes[name][rows] for name in self.names}, rng)
-        for name in self.names:
-            values[name][rows] = own[name]
-        other = replace(self, near=self.near.backwards(), first=self.second, second=self.first, free=self.free.T)
-        for law, rows in ((self, second & ~first), (other, first & ~second)):
-            law._place_second(values, codes, np.flatnonzero(rows), rng)
-
-    def _place_second(self, values: Mapping, codes: Mapping, rows: np.ndarray, rng: np.random.Generator) -> None:
-        first, second = self.names
-        known = (codes[second][rows] < self.second.n_bins) & ~np.isnan(values[first][rows])
-        rows = rows[known]
-        x, j = values[first][rows], np.asarray(codes[second][rows], dtype=np.int64)
-        low, high = _left_of_bins(self.second) if not isinstance(self.second, Members) else (None, None)
-        if low is None or high is None or not len(rows):
-            return
-        leads = self.near.below(high[j] - x) - self.near.below(low[j] - x) > _LEAST
-        values[second][rows[leads]] = self._beside(x[leads], j[leads], rng)
+            values[second][rows] = self.beside(x, j[rows], rng)
 
     def _cells_of_first(self, i: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         inside, out = self.first.inside, np.empty(len(i), dtype=np.int64)
@@ -231,7 +192,7 @@ class NearDraw:
             out[rows] = np.clip(cells, first[i[rows]], first[i[rows] + 1] - 1)
         return out
 
-    def _beside(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def beside(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the second number of each row: the first plus a difference that leads to its bin."""
         if isinstance(self.second, Members):
             return self._among(x, j, rng)
@@ -262,7 +223,7 @@ def _middles(column: Any) -> np.ndarray:
     return np.floor((edges[:-1] + edges[1:] - 1) / 2) if column.grid.kind.integer else (edges[:-1] + edges[1:]) / 2
 
 
-def _left_of_bins(column: Any) -> tuple[np.ndarray, np.ndarray]:
+def left_of_bins(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return where what a condition leaves of each bin begins and ends; of nothing, twice 0."""
     starts, stops, bins = column.grid.edges[:-1], column.grid.edges[1:], column.inside.bins
     low, high = np.full(column.n_bins, np.inf), np.full(column.n_bins, -np.inf)

@@ -185,6 +185,13 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     3. The counts of pairs of columns; or, with Gaussian noise and where the errors that are expected are smaller, only what they say beyond
        the counts of the columns: their interactions. A row moves those less (proof: ``statistics/_interactions.py``).
 
+    Columns of numbers on one scale (both whole or both real, bounds with half of their range in common; at most 45 such pairs) may be near
+    each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have
+    counts differences coarsely; of up to 8 pairs of columns that these show to be near, a twentieth counts them finely, in trees. Pairs
+    of their bins then depend on each other in the model as these differences say, and one number is drawn as the other one plus a
+    difference. Nearly all rows have ``start <= end`` then; where it is a fact, a rule makes it all of them. Columns that a rule names,
+    and tables of more than 40 columns, are left alone.
+
     Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
     into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
     given the noisy ones.

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from skdpsynth.domain import Continuous, Schema, Wanted, grids_of
-from skdpsynth.models import LatentFactors, Link, MarginalModel, Near
+from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, _filling
 from skdpsynth.models._filling import filled
 from skdpsynth.models._latent_factors import quasi_normal
 from skdpsynth.models._linked_columns import Numbers
@@ -211,3 +211,20 @@ def test_derivatives_of_a_pair_are_those_of_differences(case):
         moved[0][which][place] += 1e-5
         moved[1][which][place] -= 1e-5
         assert found[which][place] == pytest.approx((value(moved[0]) - value(moved[1])) / 2e-5, rel=1e-5, abs=1e-8)
+
+
+def test_a_filled_bin_knows_where_in_its_bin_the_other_number_lies(monkeypatch):
+    """Frequencies of the end beside a start, against the law: one of several draws is taken, which comes near to it, and a single one not."""
+    model, n = a_model(), 20_000
+    joint = law(model)[6, 0, :12]  # 6 is the last of its bin
+
+    def miss():
+        to_fill = [np.full(n, name == "end") for name in SCHEMA]
+        values = [np.full(n, 6.0), np.zeros(n, dtype=int), np.zeros(n)]
+        out = filled(model.law(), values, to_fill, np.random.default_rng(0))
+        return np.abs(np.bincount(out[2].astype(int), minlength=12) / n - joint / joint.sum()).sum() / 2
+
+    several = miss()
+    monkeypatch.setattr(_filling, "_CHOICES", 1)
+    assert several < 0.05
+    assert several < miss() / 3
