@@ -198,6 +198,8 @@ def _state_of(thing: Any, where: str) -> dict[str, Any]:
         raise TypeError(f"{where}.{hidden[0]} cannot be saved, because {type(thing).__name__} defines that name; use another.")
     if "random_state" in state:
         state["random_state"] = None  # a seed voids the promise of whoever finds it
+    if "prior" in state and isinstance(thing, BaseEstimator):
+        state["prior"] = None  # a table, or where one lies: it is no part of a model
     return state
 
 

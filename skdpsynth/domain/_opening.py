@@ -194,7 +194,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
     return _rows_of(source, raw, schema, table.dtypes, None)
 
 
-def open_columns(X: Any, schema: Schema, name: str = "X") -> Rows:
+def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
     """Open a table by its schema alone; chunks are lists of columns, as `read` gives them, in the order of the schema.
 
     Parameters
@@ -205,11 +205,13 @@ def open_columns(X: Any, schema: Schema, name: str = "X") -> Rows:
         Of all columns of `X`.
     name : str, default="X"
         What the caller calls the table, for messages.
+    buys : bool, default=False
+        Whether bounds and levels of the schema may be private, which are still to be bought.
     """
     source = open_source(X, name, texts_of(schema))
     if source is None:
-        return Rows.held(list(columns_of(X, schema, name).values()))
-    table, _ = matched(source.head, schema, name)
+        return Rows.held(list(columns_of(X, schema, name, buys).values()))
+    table, _ = matched(source.head, schema, name, buys)
     columns = list(table.schema.coded)
     places = tuple(columns.index(column) for column in schema if column in columns)
     return Rows(source, len(places), source.n_samples, (ReadValues(table.schema), Reordered(places)))

@@ -172,7 +172,7 @@ def _as_array(X: Any) -> np.ndarray:
     return array
 
 
-def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
+def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict[Any, np.ndarray]:
     """Return the columns of a table by their names, as `read` gives them, in the order of the schema.
 
     Parameters
@@ -183,6 +183,8 @@ def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
         Of all columns of `X`.
     name : str, default="X"
         What the caller calls the table, for messages.
+    buys : bool, default=False
+        Whether bounds and levels of the schema may be private.
 
     Returns
     -------
@@ -190,18 +192,18 @@ def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
         Of the columns that mechanisms see.
     """
     schema = Schema.of(schema)
-    table, raw = matched(X, schema, name)
+    table, raw = matched(X, schema, name, buys)
     if not len(raw[0]):
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
     values = dict(zip(table.schema.coded, read(raw, table.schema, table.dtypes), strict=True))
     return {column: values[column] for column in schema if column in values}
 
 
-def matched(X: Any, schema: Schema, name: str) -> tuple[MixedTable, list[Any]]:
+def matched(X: Any, schema: Schema, name: str, buys: bool = False) -> tuple[MixedTable, list[Any]]:
     """Return what `read_table` does, with the schema in the order of the columns; messages say which table does not fit."""
     try:
         table, raw = read_table(X)
-        return table.match(schema), raw
+        return table.match(schema, buys), raw
     except (TypeError, ValueError) as error:
         # The messages say X; whoever gave two tables needs to know which.
         raise type(error)(str(error) if name == "X" else f"with {name} as X: {error}") from None

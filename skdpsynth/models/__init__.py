@@ -12,6 +12,7 @@ from skdpsynth.models._marginal_model import MarginalModel, bins_of
 from skdpsynth.models._merged_pairs import MergedPairs
 from skdpsynth.models._near import Near, directed
 from skdpsynth.models._pooling import Pool
+from skdpsynth.models._prior_tables import PriorTables
 from skdpsynth.models._score_model import ScoreModel
 from skdpsynth.models._tied import MOST_TUPLES, cuts_in_cells, most_tuples, tied_columns
 from skdpsynth.models._uniform import uniform_model

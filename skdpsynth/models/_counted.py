@@ -13,6 +13,7 @@ from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
 from skdpsynth.models._near import Near
 from skdpsynth.models._pooling import Pool
+from skdpsynth.models._prior_tables import PriorTables
 from skdpsynth.models._tied import TiedColumns
 from skdpsynth.models._wide_training import Common
 from skdpsynth.persistence import savable
@@ -84,6 +85,8 @@ class Counted:
         By the places of columns, without the stratum.
     n_samples : int or None
         Number of rows, where it is public.
+    beside : PriorTables, default=None
+        Counts of a public table in the same codes, towards which a model pulls the estimates.
     """
 
     schema: Schema
@@ -92,6 +95,7 @@ class Counted:
     one_way: NoisyTables
     two_way: NoisyTables
     n_samples: int | None
+    beside: PriorTables | None = None
 
     @property
     def totals(self) -> np.ndarray:
@@ -101,9 +105,21 @@ class Counted:
 
     def model(self, n_factors: int) -> MarginalModel:
         """Fit a model to the tables."""
-        codes, names = self.codes, [name for name in self.schema if name != self.stratum]
-        ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
-        tables = likely_contrasts(self.one_way, self.two_way, self.totals, ordered)
+        codes, links, tables = self.codes, self.codes.links, (self.one_way, self.two_way)
+        if self.beside is not None:
+            tables = self.beside.pull(*tables, self.totals)
+            links = self.beside.weighed(links, codes.pools, self._rows_in_links(tables[0]))
+        ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
+        tables = likely_contrasts(*tables, self.totals, ordered)
         return MarginalModel.of(
-            self.schema, self.stratum, codes.links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common, codes.near
+            self.schema, self.stratum, links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common, codes.near
         )
+
+    @property
+    def _names(self) -> list[Hashable]:
+        return [name for name in self.schema if name != self.stratum]
+
+    def _rows_in_links(self, one_way: NoisyTables) -> dict[Hashable, float]:
+        """Return how many rows are not missing in each column that has a link."""
+        links = self.codes.links
+        return {name: float(one_way.tables[i,][:, : links[name].n_bins].sum()) for i, name in enumerate(self._names) if name in links}

@@ -169,18 +169,18 @@ def parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block,
     for columns, table in released.tables.items():
         if isinstance(released, NoisyInteractions):
             scale = released.scales[columns]
-            yield columns, _centred(table / scale), released.variance / scale**2
+            yield columns, centred(table / scale), released.variance / scale**2
             continue
         n_cells = table[0].size
         yield (), table.reshape(len(table), -1).sum(axis=1), released.variance * n_cells
         for axis, column in enumerate(columns, start=1):
             others = tuple(other for other in range(1, table.ndim) if other != axis)
-            yield (column,), _centred(table.sum(axis=others)), released.variance * n_cells / table.shape[axis]
+            yield (column,), centred(table.sum(axis=others)), released.variance * n_cells / table.shape[axis]
         if len(columns) == 2:
-            yield columns, _centred(table), released.variance
+            yield columns, centred(table), released.variance
 
 
-def _centred(table: np.ndarray) -> np.ndarray:
+def centred(table: np.ndarray) -> np.ndarray:
     """Return a table less its means along each axis but that of the classes."""
     table = table.astype(float)
     for axis in range(1, table.ndim):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,10 +81,24 @@ def pooled(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequ
 
 def _kept(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Return how much of its distance from the mean each part keeps; `noise` is the variance that each count of it has by noise alone."""
-    n_counts = distances[0].size
     if len(distances) == 1:
         return np.ones(1)
-    squares = (distances.reshape(len(distances), -1) ** 2).sum(axis=1)
-    # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least.
+    return kept((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
+
+
+def kept(squares: Any, n_counts: int, noise: Any) -> Any:
+    """Return how much of their distance from a point so many counts keep, by the rule of James and Stein (positive part).
+
+    Parameters
+    ----------
+    squares : float or ndarray
+        Squared distances.
+    n_counts : int
+        How many counts there are: of a centred table, how many are free.
+    noise : float or ndarray
+        The variance of each.
+    """
+    # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least. (Of 3, which is less than the 2 (k - 2)
+    # up to which nothing is lost.)
     by_noise = max(n_counts - 2, n_counts / 2) * noise
     return np.maximum(1 - by_noise / np.maximum(squares, 1e-300), 0.0)

@@ -10,6 +10,7 @@ from skdpsynth.models._counted import Counted
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
 from skdpsynth.models._pooling import Table, pooled
+from skdpsynth.models._prior_tables import PriorTables
 
 
 def union_of(parts: Sequence[Counted], numbers: Sequence[float]) -> Counted:
@@ -24,7 +25,21 @@ def union_of(parts: Sequence[Counted], numbers: Sequence[float]) -> Counted:
     """
     last = parts[-1]
     steps = [_union_of_step(parts, numbers, step) for step in ("one_way", "two_way")]
-    return replace(last, one_way=steps[0], two_way=steps[1], n_samples=max(1, round(sum(numbers))))
+    return replace(last, one_way=steps[0], two_way=steps[1], n_samples=max(1, round(sum(numbers))), beside=_beside(parts))
+
+
+def _beside(parts: Sequence[Counted]) -> PriorTables | None:
+    """Return the counts of a public table in the codes of the last part; of an earlier one where a stream that was loaded lacks it."""
+    known = [part for part in parts if part.beside is not None]
+    if not known or known[-1] is parts[-1]:
+        return parts[-1].beside
+    part, recodings = known[-1], _recodings(known[-1], parts[-1])
+    assert part.beside is not None
+    steps = {
+        step: {place: _recoded(table, 0.0, [recodings[i] for i in place])[0] for place, table in getattr(part.beside, step).items()}
+        for step in ("one_way", "two_way")
+    }
+    return replace(part.beside, **steps)
 
 
 def _union_of_step(parts: Sequence[Counted], numbers: Sequence[float], step: str) -> NoisyTables:

@@ -32,11 +32,14 @@ class Closed:
         As `read` gives them by that schema.
     facts : Facts
         Of what is left of the budget.
+    closing : Closing
+        What became of the rows, and what shall become of others that were read so.
     """
 
     schema: Schema
     rows: Rows
     facts: Facts
+    closing: Closing
 
 
 def close(schema: Schema, dtypes: tuple[str, ...], rows: Rows, facts: Facts, rho: str | None, budget: Budget) -> Closed:
@@ -70,5 +73,5 @@ def close(schema: Schema, dtypes: tuple[str, ...], rows: Rows, facts: Facts, rho
         bought |= {name: bounded(coded[name], low, high) for name, low, high in zip(columns, box.low, box.high, strict=True)}
         facts = aside.left_of(facts)
     closed = schema.with_kinds({**schema, **bought})
-    rows = rows.map(Closing({place: bought[name] for place, name in enumerate(names) if name in bought})).kept()
-    return Closed(closed, rows, replace(facts, schema=closed.coded, unknown=None, unlisted=()))
+    closing = Closing({place: bought[name] for place, name in enumerate(names) if name in bought})
+    return Closed(closed, rows.map(closing).kept(), replace(facts, schema=closed.coded, unknown=None, unlisted=()), closing)

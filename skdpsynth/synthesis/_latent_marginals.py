@@ -20,6 +20,7 @@ from skdpsynth.models import (
     NoisyInteractions,
     NoisyTables,
     Pool,
+    PriorTables,
     bins_of,
     common_of,
     cuts_in_cells,
@@ -48,7 +49,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     assert schema is not None
     grids, names = grids_of(schema), [name for name in schema if name != stratum]
     places = {name: place for place, name in enumerate(schema)}
-    located = rows.map(CellsOf({places[name]: grid for name, grid in grids.items()})).kept() if grids else rows
+    located = _located(rows, places, grids)
     known = None if plan.block is None else plan.block.codes
     chooses = plan.block is None or plan.block.chooses
     codes = _links_of(located, places, grids, plan, budget) if known is None or chooses else known
@@ -67,7 +68,8 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     if plan.n_samples is None and (message := noise_is_all(plan, budget.relation, totals.sum())):
         budget.warn(message)
     codes = replace(codes, n_rows=n_samples) if chooses else codes.after(n_samples)
-    counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples)
+    beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
+    counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
     return {
         **_released([one_way, of_pairs], estimates, names, stratum),
         "cells_": codes.cells,
@@ -75,7 +77,35 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
         "n_samples_": n_samples,
         "_size_error": math.sqrt(estimates.variance_of_total),
         **(modelled(counted, plan.n_factors) if plan.block is None else {"_counted": counted}),
+        **({} if beside is None or plan.block is not None else {"_without_prior": replace(counted, beside=None)}),
     }
+
+
+def _located(rows: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid]) -> Rows:
+    return rows.map(CellsOf({places[name]: grid for name, grid in grids.items()})).kept() if grids else rows
+
+
+def _counted_beside(
+    located: Rows,
+    places: Mapping[Hashable, int],
+    grids: Mapping[Hashable, Grid],
+    pairs: Sequence[tuple[int, int]],
+    plan: MarginalsPlan,
+    codes: Codes,
+) -> PriorTables:
+    """Count a public table in the codes that were released: exactly, as nothing private is in it."""
+    assert plan.schema is not None
+    coded = _coded(located, places, plan.schema, plan.stratum, codes.links)
+    columns = [(i,) for i in range(len(coded.sizes) - 1)]
+    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(columns), *place) for place in [*columns, *pairs]]))
+    tables = dict(zip([*columns, *pairs], exact.tables(exact.counts), strict=True))
+    trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids])) if grids else None
+    many = [name for name in of_many_levels(plan.schema) if name in codes.links]
+    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in plan.schema.values()]
+    levels = total(located, Marginals.over(sizes, [(places[name],) for name in many])) if many else None
+    cells: dict[Hashable, Any] = {} if trees is None else dict(zip(grids, trees.levels(), strict=True))
+    cells |= {} if levels is None else dict(zip(many, levels.tables(levels.counts), strict=True))
+    return PriorTables({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
 
 
 def modelled(counted: Counted, n_factors: int) -> dict[str, Any]:

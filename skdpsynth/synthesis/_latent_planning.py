@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Nominal, Schema, Tie, cuts_of, listed, ties_of
+from skdpsynth.domain import Continuous, Nominal, Rows, Schema, Tie, cuts_of, listed, ties_of
 from skdpsynth.fitting import Facts, Plan
 from skdpsynth.models import MOST_TUPLES, Codes, most_counts_of_pairs, most_tuples
 from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
@@ -72,6 +72,8 @@ class MarginalsPlan(Plan):
         What rules of the schema say of several columns together.
     block : Block or None
         Where the rows are a block of a stream.
+    prior : Rows or None
+        A public table of the same columns. It has no say in what is released.
     """
 
     schema: Schema | None = None
@@ -81,6 +83,7 @@ class MarginalsPlan(Plan):
     shares: Mapping[str, PrivacyLoss] | None = None
     ties: tuple[Tie, ...] = ()
     block: "Block | None" = None
+    prior: Rows | None = None
 
 
 def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: Block | None = None) -> MarginalsPlan:

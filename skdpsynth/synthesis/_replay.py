@@ -51,7 +51,7 @@ class Replay:
     @classmethod
     def of(cls, synthesizer: Any, n_samples: int) -> "Replay":
         """Read what a fitted synthesizer released of so many rows, and fit a model to it under a weak prior."""
-        model = synthesizer._model
+        model = synthesizer._model_of_counts
         noises = {entry.name: _noise(entry) for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES}
         sizes, names = _sizes(model), [name for name in model.schema if name != model.stratum]
         scales = {tuple(names.index(name) for name in columns[-2:]): c for columns, c in synthesizer.interaction_scales_.items()}

@@ -1,0 +1,190 @@
+"""What a public table says in the codes of noisy tables, and how far these are pulled towards it."""
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.models._blocks import Block, NoisyTables
+from skdpsynth.models._estimates import centred
+from skdpsynth.models._level_groups import LevelGroups
+from skdpsynth.models._links import Link
+from skdpsynth.models._pooling import Pool, kept
+from skdpsynth.persistence import savable
+
+_LEAST = 3  # numbers: of fewer, to be drawn to a point loses where it is far
+
+_Links = Mapping[Hashable, Link | LevelGroups]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class PriorTables:
+    """Counts of a public table in the codes of noisy ones.
+
+    Parts of tables (`Estimates`) are pulled towards those of the public table, scaled to as many rows, by the rule of James and Stein:
+    with y the noisy numbers, p those of the prior, d how many are free and v the variance of noise, ``p + k (y - p)`` with
+    ``k = max(0, 1 - (d - 2) v / |y - p|**2)``. Its expected squared error is never more than that of y, whatever p is and whatever the
+    truth is, where d is at least 3; and about 2 of d where p is the truth. What the prior lacks, also because its rows are a sample, is
+    part of its distance. All effects of columns have one k, and all interactions of pairs: so there are very many numbers, and few of
+    these do not make a difference.
+
+    *Proof.* With ``y = t + noise``, g = (y - p) / |y - p|**2 and a positive, Stein's identity gives for ``y - a g`` the error of y plus
+    ``E(a**2 - 2 a s) / |y - p|**2``, where s is the trace of the covariance less twice its share along y - p: at least d - 2 times v for
+    noise that is alike. So a = (d - 2) v takes away ``a**2 E 1 / |y - p|**2``. To stop at p, and not to go beyond it, can only gain. Where
+    variances differ and v is their mean, s is at least d v less twice the largest: so it holds while that is at most (d + 2) / 4 of v.
+    Noise here is nearly normal; p depends on numbers of classes and of columns alone, whose noise is independent of that of the part.
+
+    A model makes more of noisy tables than that, as it looks for few factors. So two things are asked of a prior before it is used:
+    that its columns are nearer to the noisy ones than columns of equally frequent codes are, and that its pairs are nearer than
+    independent columns are.
+
+    References
+    ----------
+    James, Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the positive part.
+
+    Attributes
+    ----------
+    one_way, two_way : dict of tuple of int to ndarray of shape (n_classes, ...)
+    cells : dict of column to dict of int to ndarray, or to ndarray of shape (n_counts,)
+        Of the columns that have links: by the level of a tree, the coarsest first; or of the levels of a nominal column.
+    """
+
+    one_way: Mapping[Block, np.ndarray]
+    two_way: Mapping[Block, np.ndarray]
+    cells: Mapping[Hashable, Any]
+
+    def pull(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> tuple[NoisyTables, NoisyTables]:
+        """Return tables that are nearer to the prior, with the variance of what is left.
+
+        Parameters
+        ----------
+        one_way, two_way : NoisyTables
+            From `Estimates`.
+        totals : ndarray of shape (n_classes,)
+            Number of rows of each class.
+        """
+        told = {place: centred(_scaled(self.one_way[place], totals)) for place in one_way.tables}
+        columns = _Parts.of(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
+        if not columns.are_near:
+            return one_way, two_way
+        moves = columns.moves
+        own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, columns.variance)
+        told = {place: centred(_scaled(self.two_way[place], totals)) for place in two_way.tables}
+        alone: dict[Block, np.ndarray] = {(i, j): centred(_independent(own.tables[i,], own.tables[j,])) for i, j in two_way.tables}
+        pairs = _Parts.of(two_way, told, alone)
+        are_near = pairs.are_near
+        further = pairs.moves if are_near else dict.fromkeys(two_way.tables, 0.0)
+        tables: dict[Block, np.ndarray] = {}
+        for (i, j), table in two_way.tables.items():
+            of_columns = moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]
+            tables[i, j] = table + of_columns + further[i, j]
+        return own, NoisyTables(tables, pairs.variance if are_near else two_way.variance)
+
+    def weighed(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:
+        """Return the same codes, in which cells have the mass of counts that are nearer to the prior.
+
+        Parameters
+        ----------
+        codes : dict of column to Link or LevelGroups
+        pools : dict of column to Pool
+            What these were made of.
+        rows : dict of column to float
+            How many rows have a number, or a level, in each.
+        """
+        return {name: _weighed(link, pools[name], self.cells[name], rows[name]) for name, link in codes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Effects of columns, or interactions of pairs, which are pulled together.
+
+    Attributes
+    ----------
+    noisy, told : dict of tuple of int to ndarray
+        Of noisy tables, and of the prior.
+    unknown : dict of tuple of int to ndarray
+        What would be expected without a prior.
+    given : float
+        The variance of noise.
+    """
+
+    noisy: Mapping[Block, np.ndarray]
+    told: Mapping[Block, np.ndarray]
+    unknown: Mapping[Block, np.ndarray]
+    given: float
+
+    @classmethod
+    def of(cls, released: NoisyTables, told: Mapping[Block, np.ndarray], unknown: Mapping[Block, np.ndarray]) -> "_Parts":
+        return cls({place: centred(table) for place, table in released.tables.items()}, told, unknown, released.variance)
+
+    @property
+    def are_near(self) -> bool:
+        """Whether the prior is nearer to the noisy numbers than what would be expected without it."""
+        return _square(self.noisy, self.told) < _square(self.noisy, self.unknown)
+
+    @property
+    def kept(self) -> float:
+        return _kept(_square(self.noisy, self.told), self._n_free, self.given)
+
+    @property
+    def _n_free(self) -> int:
+        return sum(len(part) * math.prod(size - 1 for size in part.shape[1:]) for part in self.noisy.values())
+
+    @property
+    def moves(self) -> dict[Block, np.ndarray]:
+        """What to add to each part."""
+        share = 1 - self.kept
+        return {place: share * (self.told[place] - part) for place, part in self.noisy.items()}
+
+    @property
+    def variance(self) -> float:
+        """Of a number, as far as the pull leaves it: its expected squared error is that of 2 numbers of d even if all are drawn to p."""
+        return max(self.kept, min(1.0, 2 / max(self._n_free, 1))) * self.given
+
+
+def _square(parts: Mapping[Block, np.ndarray], others: Mapping[Block, np.ndarray]) -> float:
+    return sum(float(np.sum((part - others[place]) ** 2)) for place, part in parts.items())
+
+
+def _kept(square: float, n_free: int, variance: float) -> float:
+    """Return the share k of the distance from the prior."""
+    return float(kept(square, n_free, variance)) if n_free >= _LEAST and variance else 1.0
+
+
+def _scaled(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Return a table of the prior for so many rows of each class; a class without rows is as all are."""
+    table = table.astype(float)
+    rows = table.reshape(len(table), -1).sum(axis=1)
+    table[rows == 0] = table.sum(axis=0)
+    rows[rows == 0] = rows.sum()
+    return table * (totals / rows).reshape(-1, *[1] * (table.ndim - 1))
+
+
+def _independent(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the table of two columns that are independent in each class."""
+    first, second = np.maximum(first, 0.0), np.maximum(second, 0.0)
+    return first[:, :, None] * second[:, None, :] / np.maximum(first.sum(axis=1), 1.0)[:, None, None]
+
+
+def _weighed(link: Link | LevelGroups, pool: Pool, told: Any, n_rows: float) -> Link | LevelGroups:
+    """Return a link with the mass of counts that are nearer to those of a prior, which have the order of the pool."""
+    if isinstance(link, LevelGroups):
+        n_levels = len(link.order)
+        counts, variance = _pulled(pool.counts[:n_levels], pool.variance, told[:n_levels], told[:n_levels].sum(), n_rows)
+        return link.weighed(counts, math.sqrt(variance))
+    of_levels = list(told.values())
+    counts, variance = _pulled(pool.counts, pool.variance, np.concatenate(of_levels), of_levels[0].sum(), n_rows)
+    levels = dict(zip(told, np.split(counts, np.cumsum([len(level) for level in of_levels])[:-1]), strict=True))
+    return link.weighed([levels.get(j) for j in range(1, max(levels) + 1)], variance)
+
+
+def _pulled(counts: np.ndarray, variance: float, told: np.ndarray, n_told: float, n_rows: float) -> tuple[np.ndarray, float]:
+    """Return counts that are nearer to those of a prior, and the variance that is left; `n_told` is how many rows these are of."""
+    if not n_told:
+        return counts, variance
+    expected = told * (max(n_rows, 1.0) / n_told)
+    share = _kept(float(np.sum((counts - expected) ** 2)), len(counts), variance)
+    return expected + share * (counts - expected), share * variance

@@ -1,0 +1,53 @@
+"""The public table that a mixed synthesizer may be given beside the private one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from skdpsynth._checks import shown
+from skdpsynth.domain import Box, Rows, Schema, open_columns, open_source, read_table, schema_of_box
+from skdpsynth.statistics import RowCount, total
+
+
+def opened_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
+    """Open a public table by what is public about the columns of the private one, or refuse it in a sentence.
+
+    All of it is read once, so that nothing is wrong with it after budget was spent.
+
+    Parameters
+    ----------
+    prior : array-like, data frame or any table that `open_source` knows
+        Its columns are in any order, by their names; columns of an array by their numbers.
+    schema : Schema
+        Of all columns.
+    buys : bool, default=False
+        Whether bounds and levels of the schema may be private.
+
+    Returns
+    -------
+    rows : Rows
+        Chunks are lists of columns, as `read` gives them, in the order of the schema.
+    """
+    _check_table(prior)
+    rows = open_columns(prior, schema, "prior", buys)
+    if not rows.are_held and not total(rows, RowCount.over()).n_samples:
+        raise ValueError("prior must have at least one row, got none; pass a table with rows, or leave prior out.")
+    if rows.are_remote and any(kind.unstated for kind in schema.values()):
+        raise ValueError("prior must be a table that can be read where bounds or levels are private, got one that lies elsewhere; copy it.")
+    return rows
+
+
+def check_prior_of_numbers(prior: Any, box: Box) -> None:
+    """Refuse a public table that cannot be one of numbers within these bounds, whatever its columns are called."""
+    _check_table(prior)
+    source = open_source(prior, "prior")
+    columns: Sequence[Any] = read_table(prior if source is None else source.head)[0].columns
+    if len(columns) != box.n_features:
+        raise ValueError(f"prior must have the {box.n_features} columns of X, got {len(columns)}; select them.")
+    opened_prior(prior, schema_of_box(box, columns))
+
+
+def _check_table(prior: Any) -> None:
+    if isinstance(prior, int | float | complex | dict | set) or callable(getattr(prior, "fit", None)):
+        raise TypeError(
+            f"prior must be None or a public table with the columns of X, got {shown(prior)}; pass a frame, an array or a path."
+        )
