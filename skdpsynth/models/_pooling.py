@@ -86,14 +86,14 @@ def _kept(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return kept((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
 
 
-def kept(squares: Any, n_counts: int, noise: Any) -> Any:
+def kept(squares: Any, n_counts: float, noise: Any) -> Any:
     """Return how much of their distance from a point so many counts keep, by the rule of James and Stein (positive part).
 
     Parameters
     ----------
     squares : float or ndarray
         Squared distances.
-    n_counts : int
+    n_counts : float
         How many counts there are: of a centred table, how many are free.
     noise : float or ndarray
         The variance of each.

@@ -14,7 +14,9 @@ from skdpsynth.models._links import Link
 from skdpsynth.models._pooling import Pool, kept
 from skdpsynth.persistence import savable
 
-_LEAST = 3  # numbers: of fewer, to be drawn to a point loses where it is far
+_LEAST = 3  # free numbers: of fewer, to be drawn to a point loses where it is far
+_OCTAVES = 7  # into which cells are sorted by the rows that are expected in them
+_FEW = 30  # cells, that get no k of their own
 
 _Links = Mapping[Hashable, Link | LevelGroups]
 
@@ -28,14 +30,15 @@ class PriorTables:
     with y the noisy numbers, p those of the prior, d how many are free and v the variance of noise, ``p + k (y - p)`` with
     ``k = max(0, 1 - (d - 2) v / |y - p|**2)``. Its expected squared error is never more than that of y, whatever p is and whatever the
     truth is, where d is at least 3; and about 2 of d where p is the truth. What the prior lacks, also because its rows are a sample, is
-    part of its distance. All effects of columns have one k, and all interactions of pairs: so there are very many numbers, and few of
-    these do not make a difference.
+    part of its distance. All effects of columns have one k. Interactions of pairs have one for all cells in which about as many rows are
+    expected, as what a prior lacks is more in heavy cells.
 
     *Proof.* With ``y = t + noise``, g = (y - p) / |y - p|**2 and a positive, Stein's identity gives for ``y - a g`` the error of y plus
-    ``E(a**2 - 2 a s) / |y - p|**2``, where s is the trace of the covariance less twice its share along y - p: at least d - 2 times v for
-    noise that is alike. So a = (d - 2) v takes away ``a**2 E 1 / |y - p|**2``. To stop at p, and not to go beyond it, can only gain. Where
-    variances differ and v is their mean, s is at least d v less twice the largest: so it holds while that is at most (d + 2) / 4 of v.
-    Noise here is nearly normal; p depends on numbers of classes and of columns alone, whose noise is independent of that of the part.
+    ``E(a**2 - 2 a s) / |y - p|**2``, where s is the trace of the covariance less twice its share along y - p. Numbers of centred tables
+    have the covariance v times a projection, and some of them a part of that: so with d its trace, s is at least (d - 2) v, and
+    a = (d - 2) v takes away at least ``a**2 E 1 / |y - p|**2``. To stop at p, and not to go beyond it, can only gain; so does centring,
+    as the truth is centred. Where variances differ and v is their mean, it holds while none is above (d + 2) / 4 of that. Noise here is
+    nearly normal, and p, and which cells go together, follow from classes and columns, whose noise is independent of that of pairs.
 
     A model makes more of noisy tables than that, as it looks for few factors. So two things are asked of a prior before it is used:
     that its columns are nearer to the noisy ones than columns of equally frequent codes are, and that its pairs are nearer than
@@ -70,18 +73,17 @@ class PriorTables:
         columns = _Parts.of(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
         if not columns.are_near:
             return one_way, two_way
-        moves = columns.moves
-        own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, columns.variance)
+        moves, variance = columns.pulled()
+        own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, variance)
         told = {place: centred(_scaled(self.two_way[place], totals)) for place in two_way.tables}
-        alone: dict[Block, np.ndarray] = {(i, j): centred(_independent(own.tables[i,], own.tables[j,])) for i, j in two_way.tables}
-        pairs = _Parts.of(two_way, told, alone)
-        are_near = pairs.are_near
-        further = pairs.moves if are_near else dict.fromkeys(two_way.tables, 0.0)
+        alone: dict[Block, np.ndarray] = {(i, j): _independent(own.tables[i,], own.tables[j,]) for i, j in two_way.tables}
+        pairs = _Parts.of(two_way, told, {place: centred(table) for place, table in alone.items()}, alone)
+        further, variance = pairs.pulled() if pairs.are_near else (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
         tables: dict[Block, np.ndarray] = {}
         for (i, j), table in two_way.tables.items():
             of_columns = moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]
             tables[i, j] = table + of_columns + further[i, j]
-        return own, NoisyTables(tables, pairs.variance if are_near else two_way.variance)
+        return own, NoisyTables(tables, variance)
 
     def weighed(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:
         """Return the same codes, in which cells have the mass of counts that are nearer to the prior.
@@ -107,6 +109,8 @@ class _Parts:
         Of noisy tables, and of the prior.
     unknown : dict of tuple of int to ndarray
         What would be expected without a prior.
+    blocks : dict of tuple of int to int ndarray
+        Which numbers have one k.
     given : float
         The variance of noise.
     """
@@ -114,42 +118,63 @@ class _Parts:
     noisy: Mapping[Block, np.ndarray]
     told: Mapping[Block, np.ndarray]
     unknown: Mapping[Block, np.ndarray]
+    blocks: Mapping[Block, np.ndarray]
     given: float
 
     @classmethod
-    def of(cls, released: NoisyTables, told: Mapping[Block, np.ndarray], unknown: Mapping[Block, np.ndarray]) -> "_Parts":
-        return cls({place: centred(table) for place, table in released.tables.items()}, told, unknown, released.variance)
+    def of(
+        cls,
+        released: NoisyTables,
+        told: Mapping[Block, np.ndarray],
+        unknown: Mapping[Block, np.ndarray],
+        rows: Mapping[Block, np.ndarray] | None = None,
+    ) -> "_Parts":
+        """Take the parts out of tables; `rows` are those expected in each cell, None: all numbers have one k."""
+        noisy = {place: centred(table) for place, table in released.tables.items()}
+        blocks = {place: np.zeros(part.shape, dtype=int) for place, part in noisy.items()}
+        if rows is not None and released.variance:
+            blocks = {place: _octaves(rows[place] / released.deviation) for place in noisy}
+            sizes = np.bincount(np.concatenate([np.zeros(0, dtype=int), *(block.ravel() for block in blocks.values())]), minlength=1)
+            joined = _joined(sizes)
+            blocks = {place: joined[block] for place, block in blocks.items()}
+        return cls(noisy, told, unknown, blocks, released.variance)
 
     @property
     def are_near(self) -> bool:
         """Whether the prior is nearer to the noisy numbers than what would be expected without it."""
-        return _square(self.noisy, self.told) < _square(self.noisy, self.unknown)
+        return sum(self._sums(self.told)[0]) < sum(self._sums(self.unknown)[0])
 
-    @property
-    def kept(self) -> float:
-        return _kept(_square(self.noisy, self.told), self._n_free, self.given)
+    def _sums(self, others: Mapping[Block, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the squared distance from others, and how many numbers are free, in each block."""
+        squares, free = np.zeros(_OCTAVES), np.zeros(_OCTAVES)
+        for place, part in self.noisy.items():
+            labels = self.blocks[place].ravel()
+            squares += np.bincount(labels, ((part - others[place]) ** 2).ravel(), _OCTAVES)
+            free += np.bincount(labels, minlength=_OCTAVES) * math.prod(1 - 1 / size for size in part.shape[1:])
+        return squares, free
 
-    @property
-    def _n_free(self) -> int:
-        return sum(len(part) * math.prod(size - 1 for size in part.shape[1:]) for part in self.noisy.values())
-
-    @property
-    def moves(self) -> dict[Block, np.ndarray]:
-        """What to add to each part."""
-        share = 1 - self.kept
-        return {place: share * (self.told[place] - part) for place, part in self.noisy.items()}
-
-    @property
-    def variance(self) -> float:
-        """Of a number, as far as the pull leaves it: its expected squared error is that of 2 numbers of d even if all are drawn to p."""
-        return max(self.kept, min(1.0, 2 / max(self._n_free, 1))) * self.given
-
-
-def _square(parts: Mapping[Block, np.ndarray], others: Mapping[Block, np.ndarray]) -> float:
-    return sum(float(np.sum((part - others[place]) ** 2)) for place, part in parts.items())
+    def pulled(self) -> tuple[dict[Block, np.ndarray], float]:
+        """Return what to add to each part, and the variance that is left of a number."""
+        squares, free = self._sums(self.told)
+        shares = np.array([_kept(*each, self.given) for each in zip(squares, free, strict=True)])
+        moves = {place: centred((1 - shares[self.blocks[place]]) * (self.told[place] - part)) for place, part in self.noisy.items()}
+        # Even if all are drawn to p, the error is that of 2 numbers of d.
+        left = max(float(shares @ free), min(2.0, free.sum())) / max(free.sum(), 1.0)
+        return moves, left * self.given
 
 
-def _kept(square: float, n_free: int, variance: float) -> float:
+def _octaves(rows: np.ndarray) -> np.ndarray:
+    """Return a number of each cell, by how many rows are expected in deviations of noise: each has up to four times as many as the last."""
+    return np.clip(np.floor(np.log2(np.maximum(rows, 1e-9)) / 2) + 2, 0, _OCTAVES - 1).astype(int)
+
+
+def _joined(sizes: np.ndarray) -> np.ndarray:
+    """Return the block of each octave: those of few cells are one with the next lower one that has enough, or with the lowest."""
+    starts = [octave for octave, size in enumerate(sizes) if octave == 0 or size >= _FEW]
+    return np.searchsorted(starts, np.arange(len(sizes)), side="right") - 1
+
+
+def _kept(square: float, n_free: float, variance: float) -> float:
     """Return the share k of the distance from the prior."""
     return float(kept(square, n_free, variance)) if n_free >= _LEAST and variance else 1.0
 

@@ -250,10 +250,12 @@ def _parameters(model: Any) -> Iterator[tuple[str, str]]:
     """Yield the model's own parameters: no seed, no path, no array; what the ledger and the schema say better is left to them."""
     for name, value in sorted(model.get_params(deep=False).items()):
         if name not in _OF_THE_PROMISE:
-            yield name, _told(value)
+            yield name, _told(name, value)
 
 
-def _told(value: Any) -> str:
+def _told(name: str, value: Any) -> str:
+    if name == "prior" and value is not None:  # neither its rows nor where they lie
+        return "a public table"
     return f"a {type(value).__name__}" if isinstance(value, BaseEstimator) else shown(value)
 
 

@@ -149,7 +149,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     ------
     ValueError
         If a parameter is out of its domain, `schema` does not fit the columns of `X` or of `prior`, or the levels are so many that a fit
-        would take minutes: all before any budget is spent. With a schema no cell raises; without one, cells that are missing or no numbers do.
+        would take minutes: all before any budget is spent. With a schema no cell raises; without one, cells that are missing or no
+        numbers do.
     TypeError
         If a dtype cannot hold what `schema` says, or `prior` is no table.
     BudgetExceededError

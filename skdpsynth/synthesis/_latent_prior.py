@@ -48,6 +48,4 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
 
 def _check_table(prior: Any) -> None:
     if isinstance(prior, int | float | complex | dict | set) or callable(getattr(prior, "fit", None)):
-        raise TypeError(
-            f"prior must be None or a public table with the columns of X, got {shown(prior)}; pass a frame, an array or a path."
-        )
+        raise TypeError(f"prior must be None or a public table like X, got {shown(prior)}; pass a frame, an array or a path.")
