@@ -16,6 +16,7 @@ from skdpsynth.persistence import savable
 
 _LEAST = 3  # free numbers: of fewer, to be drawn to a point loses where it is far
 _OCTAVES = 7  # into which cells are sorted by the rows that are expected in them
+_DOUBT = 2  # deviations of noise by which a prior must be farther than none before it is left alone
 _FEW = 30  # cells, that get no k of their own
 
 _Links = Mapping[Hashable, Link | LevelGroups]
@@ -40,9 +41,9 @@ class PriorTables:
     as the truth is centred. Where variances differ and v is their mean, it holds while none is above (d + 2) / 4 of that. Noise here is
     nearly normal, and p, and which cells go together, follow from classes and columns, whose noise is independent of that of pairs.
 
-    A model makes more of noisy tables than that, as it looks for few factors. So two things are asked of a prior before it is used:
-    that its columns are nearer to the noisy ones than columns of equally frequent codes are, and that its pairs are nearer than
-    independent columns are.
+    A model makes more of noisy tables than that, as it looks for few factors. So a prior is left alone if its columns are farther from the
+    noisy ones than columns of equally frequent codes are, and its pairs if they are farther than independent columns are: by more than
+    two deviations of what noise alone makes of the difference, as whoever gives a prior says that it is alike.
 
     References
     ----------
@@ -141,8 +142,13 @@ class _Parts:
 
     @property
     def are_near(self) -> bool:
-        """Whether the prior is nearer to the noisy numbers than what would be expected without it."""
-        return sum(self._sums(self.told)[0]) < sum(self._sums(self.unknown)[0])
+        """Whether the prior is nearer to the noisy numbers than what would be expected without it, or not clearly farther.
+
+        The difference of the squared distances is linear in the noise, and so its deviation is known.
+        """
+        apart = math.sqrt(sum(float(np.sum((told - self.unknown[place]) ** 2)) for place, told in self.told.items()))
+        further = sum(self._sums(self.told)[0]) - sum(self._sums(self.unknown)[0])
+        return further <= _DOUBT * 2 * math.sqrt(self.given) * apart
 
     def _sums(self, others: Mapping[Block, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared distance from others, and how many numbers are free, in each block."""
