@@ -2,9 +2,9 @@
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/prior.py [--seeds 3] [--rows 2000 16000] [--epsilons 0.1 1 10] [--priors half ...]
 
-Private are so many rows of a random half of adult's training rows (13 columns, see mixed_data.py); delta 1e-6, replace-one, secure noise, no
-stratify. TV2 is `marginal_total_variation` of order 2 between the private rows and a default sample; in brackets the standard deviation of
-fits. Priors:
+Private are so many rows of a random half of adult's training rows (13 columns, see mixed_data.py); delta 1e-6, replace-one, secure
+noise, no stratify. TV2 is `marginal_total_variation` of order 2 between the private rows and a default sample; in brackets the standard
+deviation of fits. Priors:
 
     half      another random half of the same rows: a prior that is right
     few       500 rows of that half

@@ -222,12 +222,12 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     the mixture, and numbers within their bin by the noisy tree.
 
     *Prior.* All of a public table is counted in the same codes, without noise. The estimates are then pulled towards its counts, scaled to
-    as many rows: all effects of columns together, all interactions of pairs together, and the cells of each column within its bins. How
-    far is the rule of James and Stein (positive part) with the variance of the noise, which is known: the expected squared error is never
-    more than without the prior, whatever that is (proof: ``models/_prior_tables.py``), and nearly gone if it is right. As a model makes
-    more of noisy pairs than that, the prior is left aside if its columns are clearly farther from the noisy ones than equally frequent
-    codes are, and its pairs if they are clearly farther than independent columns. `marginals_consistent_` stay unbiased, and intervals do without it.
-    The sizes of the classes of `stratify` come from the counts alone, as do common factors of more than 40 columns.
+    as many rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far is the rule of James
+    and Stein (positive part) with the variance of the noise, which is known: the expected squared error is never more than without the
+    prior, whatever that is (proof: ``models/_prior_tables.py``), and nearly gone if it is right. As a model makes more of noisy pairs than
+    that, the prior is left aside if its columns are clearly farther from the noisy ones than equally frequent codes are, and its pairs if
+    they are clearly farther than independent columns. `marginals_consistent_` stay unbiased, and intervals do without the prior. The
+    sizes of the classes of `stratify` come from the counts alone, as do common factors of more than 40 columns.
 
     *"scores"* takes thresholds of ordinal columns from noisy counts, draws a latent normal number for each cell by them, releases the
     moments of the latent rows (`PrivatePCA`), keeps as many factors as hold 80 % of their noisy variance, and goes back. Corrected:

@@ -88,7 +88,7 @@ def test_what_is_kept_never_loses_to_the_noisy_numbers(n_counts, distance):
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("deviation", [3.0, 30.0, 300.0])
 def test_a_pull_never_adds_to_the_squared_error(prior, deviation):
-    """100 draws each: ratios have standard errors under .01, so one of 18 passes 1.03 by chance less than once in 50 runs of other seeds."""
+    """100 draws each: ratios have standard errors under .01, so other seeds would break one of 18 less than once in 50 runs."""
     truth = law(1) * ROWS
     after, before = errors(truth, prior_of(PRIORS[prior](truth)), deviation, 100)
     assert (after <= 1.03 * before).all()
