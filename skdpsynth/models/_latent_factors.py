@@ -12,6 +12,7 @@ from skdpsynth.models._factor_draw import FactorDraw
 from skdpsynth.models._groups import Group, TiedLaw
 from skdpsynth.models._mixture import Mixture, Part, Within
 from skdpsynth.models._near_law import NearLaw, NearPair
+from skdpsynth.models._together import pay_together, steps_together, trained_together
 from skdpsynth.models._training import (
     Targets,
     Trained,
@@ -238,6 +239,9 @@ def _fits(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[Trained],
         most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
         fits.append(trained(targets, nodes, variance, len(fits), most_steps))
         work += fits[-1].n_steps * a_step
+    n_steps = steps_together(a_step, len(fits), _WORK / 4)
+    if n_steps and pay_together(targets, nodes, variance):
+        fits = trained_together(targets, nodes, variance, fits, n_steps)
     return fits, variance
 
 

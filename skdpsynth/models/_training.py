@@ -13,7 +13,7 @@ from skdpsynth.models._groups import TiedLaw
 from skdpsynth.models._near_law import NearLaw
 
 Law = TiedLaw | NearLaw
-_RATE = 0.05
+RATE = 0.05
 OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
@@ -23,7 +23,7 @@ _VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count split
 _USUAL = 0.2  # where one choice would take too long, or nothing can be split
 _PILOT_STEPS = 100
 _SPLITS = 2
-_SEED = 11  # public: of what is added to released numbers to split them
+SEED = 11  # public: of what is added to released numbers to split them
 _WORK_OF_TUPLE = 100  # of columns that rules tie, in pairs of codes
 _LEAST_FREQUENCY = 1e-3  # of a code, in the weights of a score
 
@@ -154,7 +154,7 @@ def trained(
         Where it starts instead.
     """
     Z = nodes.astype(np.float32)
-    intercepts, shared, own = _first(targets, Z.shape[1], seed) if start is None else _taken_apart(start)
+    intercepts, shared, own = _first(targets, Z.shape[1], seed) if start is None else taken_apart(start)
     descent = Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [OWN] * len(own))
     pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance)
     of_noise = sum(float(target.mask.sum()) for target in targets) / 4 * targets[0].deviation ** 2 / sum(t.n**2 for t in targets)
@@ -180,7 +180,7 @@ def _first(targets: Sequence[Targets], n_factors: int, seed: int) -> tuple[list[
     return intercepts, shared, [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
 
 
-def _taken_apart(fit: Trained) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+def taken_apart(fit: Trained) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
     """Return what `_first` does, of a fit: of all ways to share loadings, that which the prior likes best."""
     intercepts = [intercept[:, None].astype(np.float32) for intercept in fit.intercepts]
     loadings = fit.loadings.astype(np.float32)
@@ -212,7 +212,7 @@ def chosen_variance(targets: Sequence[Targets], nodes: np.ndarray, most_work: fl
     n_splits = min(_SPLITS, int(most_work / work))
     if not n_splits or not targets[0].deviation:
         return _USUAL, 0.0
-    rng, scores = np.random.default_rng(_SEED), np.zeros(len(_VARIANCES))
+    rng, scores = np.random.default_rng(SEED), np.zeros(len(_VARIANCES))
     for _ in range(n_splits):
         fitted, judged = zip(*(target.split(rng) for target in targets), strict=True)
         for place, variance in enumerate(_VARIANCES):
@@ -225,11 +225,12 @@ def work_of_step(targets: Sequence[Targets]) -> float:
     return sum(float(target.sizes.sum()) ** 2 + _WORK_OF_TUPLE * sum(len(law.tuples) for law in target.laws) for target in targets)
 
 
-def score(targets: Sequence[Targets], nodes: np.ndarray, fit: Trained) -> float:
-    """Return how far a fit is from the tables of pairs: squared errors of counts, over the root of what independence would give."""
+def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: Trained) -> float:
+    """Return how far the mixture of fits is from the tables of pairs: squared errors of counts, over the root of independent ones."""
     found = 0.0
-    for target, intercepts, loadings in zip(targets, fit.intercepts, fit.loadings, strict=True):
-        at = Probabilities.of(target, (intercepts[:, None] + loadings @ nodes.T).astype(np.float32))
+    for label, target in enumerate(targets):
+        logits = np.hstack([fit.intercepts[label][:, None] + fit.loadings[label] @ nodes.T for fit in fits])
+        at = Probabilities.of(target, logits.astype(np.float32))
         error, by_pairs = at.errors(target)
         weight = (np.maximum(target.one_way, _LEAST_FREQUENCY) ** -0.25).astype(np.float32)
         error *= weight[:, None]
@@ -260,7 +261,7 @@ class Flat:
                 self._begin, self._end = self.n_steps, self.n_steps + self.n_steps // 3
             self._before, self._sum = self._sum, 0.0
         cooled = (self.n_steps - self._begin) / (self._end - self._begin)
-        return _RATE * (1 - 0.95 * max(0.0, cooled))
+        return RATE * (1 - 0.95 * max(0.0, cooled))
 
 
 class Adam:
@@ -283,8 +284,7 @@ def _gradients(
     targets: Sequence[Targets], Z: np.ndarray, intercepts: list[np.ndarray], loadings: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return the gradients of each class by its intercepts and loadings, and the error of all, as a share of the squared rows."""
-    weights = np.array([target.n for target in targets]) ** 2
-    weights = (weights / weights.sum()).astype(np.float32)
+    weights = class_weights(targets)
     of_intercepts, of_loadings, error = [], [], 0.0
     for c, target in enumerate(targets):
         slope, square = Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
@@ -292,6 +292,12 @@ def _gradients(
         of_intercepts.append(slope.sum(axis=1, keepdims=True) * (weights[c] / len(Z)))
         of_loadings.append(slope @ Z * (weights[c] / len(Z)))
     return of_intercepts, of_loadings, error
+
+
+def class_weights(targets: Sequence[Targets]) -> np.ndarray:
+    """Return the weight of the errors of each class: its squared rows, as a share of all."""
+    weights = np.array([target.n for target in targets]) ** 2
+    return (weights / weights.sum()).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

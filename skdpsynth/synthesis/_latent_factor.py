@@ -218,8 +218,9 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     expected given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a column
     are drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, whose variance the
     noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes two copies whose noise is
-    independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are mixed. Rows are drawn from
-    the mixture, and numbers within their bin by the noisy tree.
+    independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are mixed. Where a
+    split says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture. Rows are drawn
+    from the mixture, and numbers within their bin by the noisy tree.
 
     *Prior.* All of a public table is counted in the same codes, without noise. The estimates are then pulled towards its counts, scaled to
     as many rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far is the rule of James

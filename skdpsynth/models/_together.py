@@ -1,0 +1,120 @@
+"""Fits of latent factors trained on together: the error is then that of their mixture, and not of each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from skdpsynth._progress import steps
+from skdpsynth.models._training import (
+    OWN,
+    RATE,
+    SEED,
+    Adam,
+    Probabilities,
+    Targets,
+    Trained,
+    class_weights,
+    score,
+    taken_apart,
+    trained,
+)
+
+_STEPS, _LEAST_STEPS = 150, 20
+_SLOWER = 0.4  # times the usual rate: fits begin where each is at its best
+_COOLS = 0.3  # of the steps, after which the rate falls
+_PILOTS, _PILOT_STEPS, _PILOT_STEPS_TOGETHER = 3, 100, 30
+_PAYS = 0.95  # of the score: what is less gained is lost again in tables of three columns, which are not judged
+
+
+def trained_together(
+    targets: Sequence[Targets], nodes: np.ndarray, variance: float, fits: Sequence[Trained], n_steps: int
+) -> list[Trained]:
+    """Go on with several fits at once.
+
+    Minimised is the objective of `trained`, with the frequencies of the mixture of all fits, and the mean of their penalties. So equal
+    fits have the objective of one of them, and one fit is trained as before. A fit then makes up for what the others cannot show: the
+    mixture has as many nodes of its own as all of them have, and comes closer to the tables. To their noise as well, so `pay_together`
+    tells when to do it.
+
+    Parameters
+    ----------
+    targets : sequence of Targets
+        Of each class.
+    nodes : ndarray of shape (n_nodes, n_factors)
+    variance : float
+        Of the prior.
+    fits : sequence of Trained
+        Where it starts.
+    n_steps : int
+    """
+    Z = nodes.astype(np.float32)
+    parts = [taken_apart(fit) for fit in fits]  # (intercepts of classes, shared loadings, own loadings of classes) of each
+    arrays = [array for intercepts, shared, own in parts for array in (*intercepts, shared, *own)]
+    rates = [rate for intercepts, _, own in parts for rate in (*([1.0] * (len(intercepts) + 1)), *([OWN] * len(own)))]
+    descent = Adam(arrays, rates)
+    pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance / len(parts))
+    for step in steps("fit the latent factors together", range(n_steps)):
+        cooled = max(0.0, (step / n_steps - _COOLS) / (1 - _COOLS))
+        descent.step(_gradients(targets, Z, parts, pull), _SLOWER * RATE * (1 - 0.95 * cooled))
+    return [_trained(*part, n_steps) for part in parts]
+
+
+def _loadings(shared: np.ndarray, own: Sequence[np.ndarray], label: int) -> np.ndarray:
+    return shared + own[label] if own else shared
+
+
+def _trained(intercepts: Sequence[np.ndarray], shared: np.ndarray, own: Sequence[np.ndarray], n_steps: int) -> Trained:
+    loadings = [_loadings(shared, own, label) for label in range(len(intercepts))]
+    return Trained(np.array([each[:, 0] for each in intercepts], dtype=float), np.array(loadings, dtype=float), n_steps)
+
+
+def _gradients(targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[tuple], pull: np.float32) -> list[np.ndarray]:
+    """Return the derivatives of the objective by all arrays of all fits, in their order."""
+    by_class = []
+    for label, (target, weight) in enumerate(zip(targets, class_weights(targets), strict=True)):
+        logits = np.hstack([intercepts[label] + _loadings(shared, own, label) @ Z.T for intercepts, shared, own in parts])
+        slope, _ = Probabilities.of(target, logits).slope(target)
+        slope *= weight / np.float32(slope.shape[1])
+        by_class.append(np.split(slope, len(parts), axis=1))
+    found: list[np.ndarray] = []
+    for place, (_, shared, own) in enumerate(parts):
+        slopes = [of_fits[place] for of_fits in by_class]
+        of_loadings = [slope @ Z for slope in slopes]
+        found += [slope.sum(axis=1, keepdims=True) for slope in slopes]
+        found.append(np.sum(of_loadings, axis=0) + pull * shared)
+        found += [by + pull / np.float32(OWN) * part for by, part in zip(of_loadings, own, strict=False)]
+    return found
+
+
+def steps_together(a_step: float, n_fits: int, most_work: float) -> int:
+    """Return for how many steps fits are trained together: 0 where they would be too few to matter.
+
+    Parameters
+    ----------
+    a_step : float
+        From `work_of_step`.
+    n_fits : int
+    most_work : float
+    """
+    n_steps = min(_STEPS, int(most_work / (a_step * n_fits)))
+    return n_steps if n_fits > 1 and n_steps >= _LEAST_STEPS else 0
+
+
+def pay_together(targets: Sequence[Targets], nodes: np.ndarray, variance: float) -> bool:
+    """Whether fits that are trained together come closer to what the tables say beyond their noise.
+
+    By count splitting, as the variance is chosen, on a few short fits. Without noise they do.
+
+    Parameters
+    ----------
+    targets : sequence of Targets
+    nodes : ndarray of shape (n_nodes, n_factors)
+    variance : float
+        Of the prior, as it was chosen.
+    """
+    if not targets[0].deviation:
+        return True
+    fitted, judged = zip(*(target.split(np.random.default_rng(SEED)) for target in targets), strict=True)
+    pilots = [trained(fitted, nodes, variance, seed, _PILOT_STEPS) for seed in range(_PILOTS)]
+    together = trained_together(fitted, nodes, variance, pilots, _PILOT_STEPS_TOGETHER)
+    return bool(score(judged, nodes, *together) < _PAYS * score(judged, nodes, *pilots))

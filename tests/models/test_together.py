@@ -1,0 +1,95 @@
+"""Fits of latent factors that are trained together: their objective, their gain, and when they are."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from skdpsynth.models._latent_factors import quasi_normal
+from skdpsynth.models._together import pay_together, steps_together, trained_together
+from skdpsynth.models._training import OWN, Targets, Trained, score, softmax, starts_of, trained
+
+SIZES = np.array([3, 4, 5])
+NODES = quasi_normal(64, 2)
+
+
+def some_targets(n_classes=1, n=2000.0, deviation=1.0, seed=0):
+    """Tables of a mixture of four products, with noise."""
+    rng, targets = np.random.default_rng(seed), []
+    for _ in range(n_classes):
+        P = [rng.dirichlet(np.full(size, 0.4), 4).T for size in SIZES]
+        one_way = [n * p.mean(axis=1) + rng.normal(0, deviation, len(p)) for p in P]
+        pairs = combinations(range(len(SIZES)), 2)
+        two_way = {(i, j): n * P[i] @ P[j].T / 4 + rng.normal(0, deviation, (SIZES[i], SIZES[j])) for i, j in pairs}
+        targets.append(Targets.of(one_way, two_way, n, (deviation, deviation)))
+    return targets
+
+
+def some_fits(targets, n_fits, n_steps=40):
+    return [trained(targets, NODES, 1.0, seed, n_steps) for seed in range(n_fits)]
+
+
+def objective(targets, fits, variance):
+    """The documented one, in doubles and by loops: of one class, whose loadings are all shared."""
+    (target,) = targets
+    P = np.hstack([softmax(f.intercepts[0][:, None] + f.loadings[0] @ NODES.T, starts_of(SIZES), SIZES) for f in fits])
+    error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
+    columns = P.mean(axis=1) - target.one_way
+    of_tables = target.n**2 * ((error**2).sum() / 2 + target.weight * (columns**2).sum()) / 2
+    return of_tables + target.deviation**2 / (2 * variance) * np.mean([(f.loadings**2).sum() for f in fits])
+
+
+def test_a_step_goes_down_each_slope_of_the_objective():
+    """Adam's first step has the sign of the slope in every number; slopes by central differences, those near 0 left out."""
+    targets = some_targets()
+    fits = some_fits(targets, 2)
+    moved, _ = trained_together(targets, NODES, 0.5, fits, 1)
+    start = np.concatenate([fits[0].intercepts[0], fits[0].loadings[0].ravel()])
+
+    def at(x):
+        n = int(SIZES.sum())
+        return objective(targets, [Trained(x[None, :n], x[n:].reshape(1, n, -1), 0), fits[1]], 0.5)
+
+    slopes = np.array([(at(start + step) - at(start - step)) / 2e-4 for step in 1e-4 * np.eye(len(start))])
+    change = np.concatenate([moved.intercepts[0], moved.loadings[0].ravel()]) - start
+    told = np.abs(slopes) > 1e-2 * np.abs(slopes).max()
+    assert told.sum() > 10
+    assert (np.sign(change[told]) == -np.sign(slopes[told])).all()
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_fits_trained_together_are_closer_to_exact_tables_than_their_mixture_was(n_classes):
+    targets = some_targets(n_classes, deviation=0.0)
+    fits = some_fits(targets, 3, 300)
+    assert score(targets, NODES, *trained_together(targets, NODES, 1.0, fits, 600)) < 0.5 * score(targets, NODES, *fits)
+
+
+def test_equal_fits_stay_equal():
+    targets = some_targets(2)
+    (fit,) = some_fits(targets, 1)
+    one, other = trained_together(targets, NODES, 1.0, [fit, fit], 20)
+    np.testing.assert_allclose(one.loadings, other.loadings, atol=1e-4)
+
+
+def test_what_classes_do_not_share_is_pulled_to_nothing():
+    targets = some_targets(2, deviation=1e4)
+    (fit,) = some_fits(targets, 1)
+    (out,) = trained_together(targets, NODES, 1e-6, [fit], 150)
+    assert np.abs(out.loadings[0] - out.loadings[1]).max() < np.abs(fit.loadings[0] - fit.loadings[1]).max() + OWN
+    assert np.abs(out.loadings).max() < np.abs(fit.loadings).max()
+
+
+def test_noise_decides_whether_fits_are_trained_together():
+    """Of seeds 0 to 4 each: tables with hardly any noise pay, and tables of noise do not."""
+    for seed in range(5):
+        assert pay_together(some_targets(deviation=0.5, seed=seed), NODES, 1.0)
+        assert not pay_together(some_targets(deviation=400.0, seed=seed), NODES, 1.0)
+
+
+def test_without_noise_fits_are_trained_together():
+    assert pay_together(some_targets(deviation=0.0), NODES, 0.2)
+
+
+@pytest.mark.parametrize(("work", "n_fits", "n_steps"), [(1e9, 3, 150), (300.0, 3, 100), (59.0, 3, 0), (1e9, 1, 0)])
+def test_work_limits_the_steps(work, n_fits, n_steps):
+    assert steps_together(1.0, n_fits, work) == n_steps
