@@ -1,6 +1,6 @@
 """Mathematics of tables: models that are fitted to noisy answers and sampled from. It knows no data and no privacy."""
 
-from skdpsynth.models._blocks import NoisyTables, blocks_of, merged_groups, most_counts_of_pairs, pairs_within
+from skdpsynth.models._blocks import NoisyTables, blocks_of, merged_groups, most_counts_of_pairs, pairs_within, shares_of
 from skdpsynth.models._completing import completed
 from skdpsynth.models._counted import Codes, Counted
 from skdpsynth.models._estimates import Estimates, NoisyInteractions, expected_error
@@ -15,6 +15,7 @@ from skdpsynth.models._pooling import Pool
 from skdpsynth.models._prior_tables import PriorTables
 from skdpsynth.models._score_model import ScoreModel
 from skdpsynth.models._tied import MOST_TUPLES, cuts_in_cells, most_tuples, tied_columns
+from skdpsynth.models._triples import candidates, most_dependent, table_of
 from skdpsynth.models._uniform import uniform_model
 from skdpsynth.models._unions import union_of
 from skdpsynth.models._wide_factors import common_of

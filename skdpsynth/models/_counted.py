@@ -105,15 +105,24 @@ class Counted:
 
     def model(self, n_factors: int) -> MarginalModel:
         """Fit a model to the tables."""
-        codes, links, tables = self.codes, self.codes.links, (self.one_way, self.two_way)
-        if self.beside is not None:
-            tables = self.beside.pull(*tables, self.totals)
-            links = self.beside.weighed(links, codes.pools, self._rows_in_links(tables[0]))
-        ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
-        tables = likely_contrasts(*tables, self.totals, ordered)
+        codes, (links, *tables) = self.codes, self._likely()
         return MarginalModel.of(
             self.schema, self.stratum, links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common, codes.near
         )
+
+    def model_with(self, triples: NoisyTables, model: MarginalModel) -> MarginalModel:
+        """Train a model of these tables on, with tables of three columns beside them."""
+        _, *tables = self._likely()
+        return model.with_triples(*tables, self.totals, triples)
+
+    def _likely(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
+        """Return what a model is fitted to: tables nearer to the prior, in which classes differ as is to be expected."""
+        links, tables = self.codes.links, (self.one_way, self.two_way)
+        if self.beside is not None:
+            tables = self.beside.pull(*tables, self.totals)
+            links = self.beside.weighed(links, self.codes.pools, self._rows_in_links(tables[0]))
+        ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
+        return links, *likely_contrasts(*tables, self.totals, ordered)
 
     @property
     def _names(self) -> list[Hashable]:

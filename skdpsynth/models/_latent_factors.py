@@ -12,7 +12,7 @@ from skdpsynth.models._factor_draw import FactorDraw
 from skdpsynth.models._groups import Group, TiedLaw
 from skdpsynth.models._mixture import Mixture, Part, Within
 from skdpsynth.models._near_law import NearLaw, NearPair
-from skdpsynth.models._together import pay_together, steps_together, trained_together
+from skdpsynth.models._together import pay_together, steps_together, steps_with, trained_together
 from skdpsynth.models._training import (
     Targets,
     Trained,
@@ -24,6 +24,7 @@ from skdpsynth.models._training import (
     work_of_step,
     write_singles,
 )
+from skdpsynth.models._triples import Triple, TripleErrors
 from skdpsynth.persistence import savable
 
 _NODES = 256  # quasi-random points of the factors: a power of two
@@ -144,6 +145,41 @@ class LatentFactors:
         fits = [Trained(a, B, 0) for a, B in zip(self.intercepts[:n_fits], self.loadings[:n_fits], strict=True)]
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
             fits = [trained(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in fits]
+        return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
+
+    def with_triples(
+        self,
+        one_way: Sequence[np.ndarray],
+        two_way: Mapping[tuple[int, int], np.ndarray],
+        totals: Sequence[float] | np.ndarray,
+        deviations: tuple[float, float],
+        triples: Mapping[Triple, np.ndarray],
+        deviation: float,
+    ) -> "LatentFactors":
+        """Train all fits on together, with tables of three columns beside those that they were fitted to.
+
+        Parameters
+        ----------
+        one_way : list of ndarray of shape (n_classes, size)
+            Of every column, as for `of`.
+        two_way : dict of (i, j) to ndarray of shape (n_classes, size_i, size_j)
+        totals : sequence of float
+        deviations : (float, float)
+        triples : dict of (i, j, k) to ndarray of shape (n_classes, size_i, size_j, size_k)
+        deviation : float
+            Of the noise of their counts.
+        """
+        targets = _targets(one_way, two_way, totals, deviations, self.groups)
+        # As far as they are exact, a table of three columns weighs no more than one of two.
+        weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
+        errors = [
+            TripleErrors({triple: table[c] / n for triple, table in triples.items()}, self.sizes, weight) for c, n in enumerate(totals)
+        ]
+        n_cells = sum(table.size for table in triples.values())
+        fits = [Trained(a, B, 0) for a, B in zip(self.intercepts, self.loadings, strict=True)]
+        n_steps = steps_with(work_of_step(targets), n_cells, len(fits), _WORK / 2)
+        with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
+            fits = trained_together(targets, self.nodes, self.variance, fits, n_steps, errors)
         return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
 
     def without_loadings(self) -> "LatentFactors":

@@ -117,6 +117,24 @@ class MarginalModel:
         factors = tuple(each.again(*tables, n_fits=n_fits, n_steps=n_steps) for each, tables in zip(self.factors, blocks, strict=True))
         return replace(self, weights=_weights(totals, self.stratum, self.tied), factors=factors, links=links)
 
+    def with_triples(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables) -> "MarginalModel":
+        """Train on with tables of three columns beside those that this model was fitted to; it has one block.
+
+        Parameters
+        ----------
+        one_way, two_way : NoisyTables
+        totals : ndarray of shape (n_strata,)
+        triples : NoisyTables
+        """
+        (tables,) = _tables_of(self.blocks, one_way, two_way, totals)
+        (factors,) = self.factors
+        return replace(self, factors=(factors.with_triples(*tables, triples=triples.tables, deviation=triples.deviation),))
+
+    def probabilities(self, label: int) -> list[np.ndarray]:
+        """Return P(code | node) of each column of the first block, in a class."""
+        factors = self.factors[0]
+        return np.split(factors.probabilities(label), np.cumsum(factors.sizes)[:-1])
+
     def without_factors(self) -> "MarginalModel":
         """Return a model in which the columns of a stratum depend on each other by rules alone."""
         return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors))

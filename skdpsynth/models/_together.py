@@ -13,21 +13,27 @@ from skdpsynth.models._training import (
     Probabilities,
     Targets,
     Trained,
-    class_weights,
     score,
     taken_apart,
     trained,
 )
+from skdpsynth.models._triples import TripleErrors
 
 _STEPS, _LEAST_STEPS = 150, 20
 _SLOWER = 0.4  # times the usual rate: fits begin where each is at its best
 _COOLS = 0.3  # of the steps, after which the rate falls
 _PILOTS, _PILOT_STEPS, _PILOT_STEPS_TOGETHER = 3, 100, 30
-_PAYS = 0.95  # of the score: what is less gained is lost again in tables of three columns, which are not judged
+_PAYS = 0.975  # of the score: where less is gained, as much is lost in tables of three columns, which are not judged
+_OF_CELLS = 2.0  # what a cell of a triple takes, in pairs of codes
 
 
 def trained_together(
-    targets: Sequence[Targets], nodes: np.ndarray, variance: float, fits: Sequence[Trained], n_steps: int
+    targets: Sequence[Targets],
+    nodes: np.ndarray,
+    variance: float,
+    fits: Sequence[Trained],
+    n_steps: int,
+    triples: Sequence[TripleErrors] = (),
 ) -> list[Trained]:
     """Go on with several fits at once.
 
@@ -46,6 +52,8 @@ def trained_together(
     fits : sequence of Trained
         Where it starts.
     n_steps : int
+    triples : sequence of TripleErrors, default=()
+        Of each class, whose errors count beside those of pairs.
     """
     Z = nodes.astype(np.float32)
     parts = [taken_apart(fit) for fit in fits]  # (intercepts of classes, shared loadings, own loadings of classes) of each
@@ -55,7 +63,7 @@ def trained_together(
     pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance / len(parts))
     for step in steps("fit the latent factors together", range(n_steps)):
         cooled = max(0.0, (step / n_steps - _COOLS) / (1 - _COOLS))
-        descent.step(_gradients(targets, Z, parts, pull), _SLOWER * RATE * (1 - 0.95 * cooled))
+        descent.step(_gradients(targets, Z, parts, pull, triples), _SLOWER * RATE * (1 - 0.95 * cooled))
     return [_trained(*part, n_steps) for part in parts]
 
 
@@ -68,12 +76,16 @@ def _trained(intercepts: Sequence[np.ndarray], shared: np.ndarray, own: Sequence
     return Trained(np.array([each[:, 0] for each in intercepts], dtype=float), np.array(loadings, dtype=float), n_steps)
 
 
-def _gradients(targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[tuple], pull: np.float32) -> list[np.ndarray]:
+def _gradients(
+    targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[tuple], pull: np.float32, triples: Sequence[TripleErrors]
+) -> list[np.ndarray]:
     """Return the derivatives of the objective by all arrays of all fits, in their order."""
     by_class = []
-    for label, (target, weight) in enumerate(zip(targets, class_weights(targets), strict=True)):
+    squares = np.array([target.n for target in targets]) ** 2
+    for label, (target, weight) in enumerate(zip(targets, (squares / squares.sum()).astype(np.float32), strict=True)):
         logits = np.hstack([intercepts[label] + _loadings(shared, own, label) @ Z.T for intercepts, shared, own in parts])
-        slope, _ = Probabilities.of(target, logits).slope(target)
+        at = Probabilities.of(target, logits)
+        slope, _ = at.slope(target, triples[label].slope(at.singles) if triples else None)
         slope *= weight / np.float32(slope.shape[1])
         by_class.append(np.split(slope, len(parts), axis=1))
     found: list[np.ndarray] = []
@@ -98,6 +110,21 @@ def steps_together(a_step: float, n_fits: int, most_work: float) -> int:
     """
     n_steps = min(_STEPS, int(most_work / (a_step * n_fits)))
     return n_steps if n_fits > 1 and n_steps >= _LEAST_STEPS else 0
+
+
+def steps_with(a_step: float, n_cells: int, n_fits: int, most_work: float) -> int:
+    """Return for how many steps fits are trained together with triples of so many cells.
+
+    Parameters
+    ----------
+    a_step : float
+        From `work_of_step`.
+    n_cells : int
+        Of all triples in all classes.
+    n_fits : int
+    most_work : float
+    """
+    return int(np.clip(most_work / ((a_step + _OF_CELLS * n_cells) * n_fits), _LEAST_STEPS, _STEPS))
 
 
 def pay_together(targets: Sequence[Targets], nodes: np.ndarray, variance: float) -> bool:

@@ -284,7 +284,8 @@ def _gradients(
     targets: Sequence[Targets], Z: np.ndarray, intercepts: list[np.ndarray], loadings: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return the gradients of each class by its intercepts and loadings, and the error of all, as a share of the squared rows."""
-    weights = class_weights(targets)
+    weights = np.array([target.n for target in targets]) ** 2
+    weights = (weights / weights.sum()).astype(np.float32)
     of_intercepts, of_loadings, error = [], [], 0.0
     for c, target in enumerate(targets):
         slope, square = Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
@@ -292,12 +293,6 @@ def _gradients(
         of_intercepts.append(slope.sum(axis=1, keepdims=True) * (weights[c] / len(Z)))
         of_loadings.append(slope @ Z * (weights[c] / len(Z)))
     return of_intercepts, of_loadings, error
-
-
-def class_weights(targets: Sequence[Targets]) -> np.ndarray:
-    """Return the weight of the errors of each class: its squared rows, as a share of all."""
-    weights = np.array([target.n for target in targets]) ** 2
-    return (weights / weights.sum()).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,8 @@ from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._codes import CellsOf, Coding, LeavesOf, Merging
 from skdpsynth.statistics._differences import DifferencesOf
 from skdpsynth.statistics._discovery import Occurrences
+from skdpsynth.statistics._distances import change as change_of_distances
+from skdpsynth.statistics._distances import distances
 from skdpsynth.statistics._gram import Gram
 from skdpsynth.statistics._histogram import Histogram
 from skdpsynth.statistics._interactions import Interactions

@@ -16,6 +16,7 @@ from skdpsynth.models import (
     Estimates,
     LevelGroups,
     Link,
+    MarginalModel,
     MergedPairs,
     NoisyInteractions,
     NoisyTables,
@@ -33,6 +34,7 @@ from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, tot
 from skdpsynth.synthesis._latent_near import near_columns
 from skdpsynth.synthesis._latent_pairs import Pairs
 from skdpsynth.synthesis._latent_planning import MOST_CODES, ONE_BLOCK, MarginalsPlan, noise_is_all, of_many_levels, wanted_bins
+from skdpsynth.synthesis._latent_triples import TripleRound, has_triples, with_triples
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +58,11 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     coded = _coded(located, places, schema, stratum, codes.links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
     if chooses:
-        near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_told(one_way))
+        near, plan = near_columns(rows, codes, plan, budget, _rows_of(one_way, plan))
         codes = replace(codes, near=near)
     if not codes.blocks:
         codes = replace(codes, **_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
+    plan = with_triples(plan, coded.sizes, _rows_of(one_way, plan), budget.relation, codes.near)
     pairs = pairs_within(codes.blocks)
     of_pairs = _pairs(coded, pairs, one_way, plan, budget)
     estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
@@ -70,13 +73,17 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     codes = replace(codes, n_rows=n_samples) if chooses else codes.after(n_samples)
     beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
     counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
+    modeled: dict[str, Any] = modelled(counted, plan.n_factors) if plan.block is None else {"_counted": counted}
+    triples = TripleRound(coded.rows, coded.sizes, plan, budget, codes.near).released(modeled["_model"], counted.totals) if has_triples(plan) else None
+    if triples is not None:
+        modeled = _of_model(counted.model_with(triples, modeled["_model"]))
     return {
-        **_released([one_way, of_pairs], estimates, names, stratum),
+        **_released([one_way, of_pairs, *([] if triples is None else [triples])], estimates, names, stratum),
         "cells_": codes.cells,
         "bins_": bins_of(schema, codes.links),
         "n_samples_": n_samples,
         "_size_error": math.sqrt(estimates.variance_of_total),
-        **(modelled(counted, plan.n_factors) if plan.block is None else {"_counted": counted}),
+        **modeled,
         **({} if beside is None or plan.block is not None else {"_without_prior": replace(counted, beside=None)}),
     }
 
@@ -110,8 +117,16 @@ def _counted_beside(
 
 def modelled(counted: Counted, n_factors: int) -> dict[str, Any]:
     """Return the fitted attributes that a model of what was counted makes."""
-    model = counted.model(n_factors)
+    return _of_model(counted.model(n_factors))
+
+
+def _of_model(model: MarginalModel) -> dict[str, Any]:
     return {"factors_": model.factors, "_model": model}
+
+
+def _rows_of(one_way: NoisyTables, plan: MarginalsPlan) -> float:
+    """Return how many rows there are, as far as is known."""
+    return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
 def _links_of(located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget) -> Codes:
@@ -154,11 +169,6 @@ def _links(
         tree = [levels.get(j) for j in range(1, grid.depth + 1)]
         links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
     return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
-
-
-def _rows_told(one_way: NoisyTables) -> float:
-    """How many rows noisy tables of columns tell of: at least 1."""
-    return max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
 def _rows_in(counts: np.ndarray) -> float:
@@ -210,7 +220,7 @@ def _blocks(
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
     merged = _Coded(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
     released = _pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
-    n = plan.n_samples or _rows_told(one_way)
+    n = _rows_of(one_way, plan)
     tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
     one = [table.sum(axis=0) for table in one_way.tables.values()]
     common, blocks = common_of(MergedPairs.of(released, groups, n), one, n, plan.n_factors, tied)
@@ -244,7 +254,7 @@ def _released(
 ) -> dict[str, object]:
     """Return the attributes that show the tables of columns and of pairs."""
     counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
-    tables = {place: counts[place] if place in counts else np.rint(table).astype(np.int64) for place, table in estimates.tables.items()}
+    tables = {place: np.rint(table).astype(np.int64) for place, table in estimates.tables.items()} | counts
     interactions: dict[tuple[int, ...], np.ndarray] = {}
     scales: dict[tuple[int, ...], int] = {}
     for each in released:

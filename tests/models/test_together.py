@@ -80,10 +80,10 @@ def test_what_classes_do_not_share_is_pulled_to_nothing():
 
 
 def test_noise_decides_whether_fits_are_trained_together():
-    """Of seeds 0 to 4 each: tables with hardly any noise pay, and tables of noise do not."""
+    """Of seeds 0 to 4 each: tables with hardly any noise pay, and much noise does not."""
     for seed in range(5):
         assert pay_together(some_targets(deviation=0.5, seed=seed), NODES, 1.0)
-        assert not pay_together(some_targets(deviation=400.0, seed=seed), NODES, 1.0)
+        assert not pay_together(some_targets(deviation=100.0, seed=seed), NODES, 0.2)
 
 
 def test_without_noise_fits_are_trained_together():

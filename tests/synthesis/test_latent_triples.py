@@ -1,0 +1,110 @@
+"""The second round of mixed tables: when there is one, what it costs, and what it brings."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
+from skdpsynth.domain import Impossible, Schema
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
+
+N = 40_000
+NAMES = ("counts of columns", "counts of pairs", "interactions of pairs", "distances of triples", "counts of triples")
+
+
+def ticks(n=N, n_columns=5):
+    """Independent ticks, but the last says whether the first two differ: no pair tells of it."""
+    table = np.random.default_rng(0).integers(0, 2, (n, n_columns))
+    table[:, -1] = table[:, 0] ^ table[:, 1]
+    return pd.DataFrame(table, columns=[f"c{i}" for i in range(n_columns)])
+
+
+def model_of(table, rules=(), **parameters):
+    schema = Schema({name: [0, 1] for name in table}, rules=list(rules))
+    return LatentFactorSynthesizer(schema, **{"epsilon": 10.0, "delta": 1e-6, "random_state": 0, **parameters}).fit(table)
+
+
+def triples_of(model, n_columns=3):
+    return [names for names in model.marginals_ if len(names) == n_columns]
+
+
+def share_kept(sample):
+    return (sample["c4"] == (sample["c0"] ^ sample["c1"])).mean()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return model_of(ticks())
+
+
+def test_a_dependence_of_three_columns_is_found(model):
+    """Without it half of the rows keep it."""
+    assert share_kept(model.sample(20_000, random_state=0)) > 0.7
+
+
+def test_all_triples_are_released_where_they_are_few_and_none_is_chosen(model):
+    assert set(triples_of(model)) == set(combinations([f"c{i}" for i in range(5)], 3))
+    assert [entry.name for entry in model.accountant_.ledger if "triples" in entry.name] == ["counts of triples"]
+
+
+def test_released_triples_are_counts_with_noise(model):
+    """Deviations of the noise are below 20: five of them."""
+    exact = np.zeros((2, 2, 2))
+    np.add.at(exact, tuple(ticks()[["c0", "c1", "c4"]].to_numpy().T), 1)
+    assert np.abs(model.marginals_["c0", "c1", "c4"] - exact).max() < 100
+    assert model.marginals_["c0", "c1", "c4"].dtype == np.int64
+
+
+@pytest.mark.parametrize(("n_columns", "neighboring"), [(5, "replace_one"), (7, "replace_one"), (7, "add_or_remove_one")])
+def test_the_steps_together_cost_the_whole_budget(n_columns, neighboring):
+    fitted = model_of(ticks(n_columns=n_columns), neighboring=neighboring)
+    assert set(NAMES) >= {entry.name for entry in fitted.accountant_.ledger} > {"counts of triples"}
+    assert 10 * (1 - 1e-5) < float(fitted.accountant_.spent) <= 10
+
+
+def test_of_many_triples_those_are_released_that_the_model_misses():
+    """Seven columns have 35 triples, of which 20 are released."""
+    fitted = model_of(ticks(n_columns=7))
+    assert len(triples_of(fitted)) == 20
+    assert ("c0", "c1", "c6") in triples_of(fitted)
+    assert [entry.name for entry in fitted.accountant_.ledger][-2:] == ["distances of triples", "counts of triples"]
+
+
+@pytest.mark.parametrize(("n", "parameters"), [(2000, {"epsilon": 1.0}), (N, {"delta": 0.0}), (2000, {"epsilon": math.inf, "delta": 0.0})])
+def test_much_noise_pure_noise_and_no_noise_have_no_second_round(n, parameters):
+    assert not triples_of(model_of(ticks(n), **parameters))
+
+
+def test_each_class_has_tables_of_its_own():
+    fitted = model_of(ticks(), stratify="c2")
+    assert fitted.marginals_["c2", "c0", "c1", "c4"].shape == (2, 2, 2, 2)
+    assert share_kept(fitted.sample(20_000, random_state=0)) > 0.7
+
+
+def test_columns_that_rules_tie_are_left_out():
+    table = ticks().assign(c3=lambda rows: rows["c2"])
+    fitted = model_of(table, rules=[Impossible({"c2": 0, "c3": 1}), Impossible({"c2": 1, "c3": 0})])
+    assert not any({"c2", "c3"} & set(names) for names in triples_of(fitted))
+    sample = fitted.sample(1000, random_state=0)
+    assert (sample["c2"] == sample["c3"]).all()
+
+
+def test_conditions_follow_what_triples_taught(model):
+    sample = model.sample(5000, conditions={"c0": 1, "c1": 0}, random_state=0)
+    assert sample["c4"].mean() > 0.65
+
+
+def test_intervals_hold_the_truth_of_a_pair(model):
+    """They are made of columns and pairs: of one seed, at level .999."""
+    share = model.interval(lambda rows: (rows["c0"] * rows["c1"]).mean(), level=0.999, n_refits=8, random_state=0)
+    assert share.low < (ticks()["c0"] * ticks()["c1"]).mean() < share.high
+
+
+def test_blocks_of_a_stream_have_no_second_round():
+    part = LatentFactorSynthesizer({name: [0, 1] for name in ticks(1)})
+    stream = OnlineSynthesizer(synthesizer=part, epsilon=10.0, delta=1e-6, random_state=0).partial_fit(ticks())
+    assert share_kept(stream.sample(20_000, random_state=0)) < 0.6
