@@ -105,15 +105,15 @@ class Counted:
 
     def model(self, n_factors: int) -> MarginalModel:
         """Fit a model to the tables."""
-        codes, (links, *tables) = self.codes, self._likely()
+        codes, (links, one_way, two_way) = self.codes, self._likely()
         return MarginalModel.of(
-            self.schema, self.stratum, links, codes.blocks, *tables, self.totals, n_factors, codes.tied, codes.common, codes.near
+            self.schema, self.stratum, links, codes.blocks, one_way, two_way, self.totals, n_factors, codes.tied, codes.common, codes.near
         )
 
     def model_with(self, triples: NoisyTables, model: MarginalModel) -> MarginalModel:
         """Train a model of these tables on, with tables of three columns beside them."""
-        _, *tables = self._likely()
-        return model.with_triples(*tables, self.totals, triples)
+        _, one_way, two_way = self._likely()
+        return model.with_triples(one_way, two_way, self.totals, triples)
 
     def _likely(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
         """Return what a model is fitted to: tables nearer to the prior, in which classes differ as is to be expected."""

@@ -158,7 +158,8 @@ class MarginalModel:
 
     def _finer(self) -> dict[Hashable, FinerBins]:
         """Return the finer bins of the columns that have few; rules, and columns near each other, are told in the codes themselves."""
-        tied = {name for each in self.tied for name in each.tie.columns} | {name for each in self.near for name in (each.first, each.second)}
+        tied = {name for each in self.tied for name in each.tie.columns}
+        tied |= {name for each in self.near for name in (each.first, each.second)}
         found = {name: FinerBins.of(link) for name, link in self.links.items() if isinstance(link, Link) and name not in tied}
         return {name: cut for name, cut in found.items() if cut is not None}
 

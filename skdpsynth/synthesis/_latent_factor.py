@@ -200,11 +200,12 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     difference. Nearly all rows have ``start <= end`` then; where it is a fact, a rule makes it all of them. Columns that a rule names,
     and tables of more than 40 columns, are left alone.
 
-    Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about 4), a
-    second round takes a quarter of what pairs have, up to 40 columns. Of up to 60 triples of columns that depend on each other in the model,
-    the distance of their table from it is released with noise (a row moves it by at most 2: ``statistics/_distances.py``), and of the 20
-    farthest, or of all if they are no more, the counts, which are then fitted together with the pairs. Left out are columns that rules tie,
-    tables of more than 4096 counts, and blocks of streams. Intervals are made of columns and pairs alone.
+    Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
+    4), a second round takes a quarter of what pairs have, up to 40 columns. Of up to 60 triples of columns that depend on each other in the
+    model, the distance of their table from it is released with noise (a row moves it by at most 2: ``statistics/_distances.py``), and of
+    the 20 farthest, or of all if they are no more, the counts, which are then fitted together with the pairs. Left out are columns that are
+    drawn together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals are made of columns
+    and pairs alone.
 
     Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
     into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected

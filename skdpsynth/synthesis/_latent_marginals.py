@@ -74,7 +74,11 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
     counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
     modeled: dict[str, Any] = modelled(counted, plan.n_factors) if plan.block is None else {"_counted": counted}
-    triples = TripleRound(coded.rows, coded.sizes, plan, budget, codes.near).released(modeled["_model"], counted.totals) if has_triples(plan) else None
+    triples = (
+        TripleRound(coded.rows, coded.sizes, plan, budget, codes.near).released(modeled["_model"], counted.totals)
+        if has_triples(plan)
+        else None
+    )
     if triples is not None:
         modeled = _of_model(counted.model_with(triples, modeled["_model"]))
     return {

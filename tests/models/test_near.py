@@ -214,7 +214,7 @@ def test_derivatives_of_a_pair_are_those_of_differences(case):
 
 
 def test_a_filled_bin_knows_where_in_its_bin_the_other_number_lies(monkeypatch):
-    """Frequencies of the end beside a start, against the law: one of several draws is taken, which comes near to it, and a single one not."""
+    """Frequencies of the end beside a start, against the law: one of several draws comes near to it, and a single one does not."""
     model, n = a_model(), 20_000
     joint = law(model)[6, 0, :12]  # 6 is the last of its bin
 
