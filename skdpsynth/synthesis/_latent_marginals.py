@@ -73,23 +73,26 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     codes = replace(codes, n_rows=n_samples) if chooses else codes.after(n_samples)
     beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
     counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
-    modeled: dict[str, Any] = modelled(counted, plan.n_factors) if plan.block is None else {"_counted": counted}
-    triples = (
-        TripleRound(coded.rows, coded.sizes, plan, budget, codes.near).released(modeled["_model"], counted.totals)
-        if has_triples(plan)
-        else None
-    )
-    if triples is not None:
-        modeled = _of_model(counted.model_with(triples, modeled["_model"]))
+    attributes, triples = _fitted(counted, coded, plan, budget)
     return {
-        **_released([one_way, of_pairs, *([] if triples is None else [triples])], estimates, names, stratum),
+        **_released([one_way, of_pairs, *triples], estimates, names, stratum),
         "cells_": codes.cells,
         "bins_": bins_of(schema, codes.links),
         "n_samples_": n_samples,
         "_size_error": math.sqrt(estimates.variance_of_total),
-        **modeled,
-        **({} if beside is None or plan.block is not None else {"_without_prior": replace(counted, beside=None)}),
+        **attributes,
     }
+
+
+def _fitted(counted: Counted, coded: _Coded, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
+    """Return the attributes that hold the model, and the tables of three columns, which it asks for where there is a second round."""
+    if plan.block is not None:
+        return {"_counted": counted}, []
+    fitted, triples = modelled(counted, plan.n_factors), []
+    if has_triples(plan):
+        triples = [TripleRound(coded.rows, coded.sizes, plan, budget, counted.codes.near).released(fitted["_model"], counted.totals)]
+        fitted = _of_model(counted.model_with(triples[0], fitted["_model"]))
+    return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
 
 
 def _located(rows: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid]) -> Rows:

@@ -164,8 +164,9 @@ def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
 
     In a table of numbers there are fewer than usual where the noise of pairs is large. Of columns of K bins each, the noise on a
     correlation is in proportion to K - 1, as a row moves the table of a pair by as much however many cells it has, while few bins lose
-    little of what is smooth. (`FinerBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the geometric mean
-    over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
+    little of what is smooth. (`FinerBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the
+    geometric mean over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in
+    their bins.
     """
     assert plan.schema is not None
     assert plan.shares is not None
