@@ -334,7 +334,7 @@ def test_blocks_that_differ_keep_what_is_their_own():
     first, second = levels(4000, 0, flip=0.0), levels(6000, 1, flip=0.0)
     first["a"], second["a"] = 0, 1
     X = pd.concat([first, second], ignore_index=True)
-    model = online(LEVELS, epsilon=4.0).partial_fit(X)
+    model = online(LEVELS, epsilon=4.0, horizon=len(X)).partial_fit(X)  # no row waits
     seen = X["a"].mean()
     assert model.sample(20_000, random_state=0)["a"].mean() == pytest.approx(seen, abs=0.05)
     assert model.sample(5000, random_state=0, since=9000)["a"].mean() > 0.9
