@@ -28,6 +28,7 @@ for script in (
     "audits.py",
     "mixed_tables.py",
     "coded_tables.py",
+    "small_tables.py",
     "pairs.py",
     "conditions.py",
     "intervals.py",

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from skdpsynth.measures import least_squares, mass_from_root
+from skdpsynth.models._splits import mass_of_splits
 from skdpsynth.models._systematic import points_below
 from skdpsynth.persistence import savable
 
@@ -84,9 +85,12 @@ class Link:
 
 def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
     """Make noisy counts of a tree consistent; return the share of each cell."""
-    estimates, _ = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
+    estimates, errors = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
     root = np.maximum(estimates[0], 0.0)[0]
-    mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
+    if variance:
+        mass = mass_of_splits(estimates[1:], errors[1:], root, n_cells)
+    else:
+        mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
     total = mass.sum()
     return mass / total if total > 0 else np.full(n_cells, 1 / n_cells)
 

@@ -162,11 +162,10 @@ def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
 def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small.
 
-    In a table of numbers there are fewer than usual where the noise of pairs is large. Of columns of K bins each, the noise on a
-    correlation is in proportion to K - 1, as a row moves the table of a pair by as much however many cells it has, while few bins lose
-    little of what is smooth. (`FinerBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the
-    geometric mean over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in
-    their bins.
+    In a table of numbers there are fewer than usual where that noise is large. With K bins a column, the noise on a correlation is in
+    proportion to K - 1, as a row moves the table of a pair by as much however many cells it has, while few bins lose little of what is
+    smooth. (`FinerBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the geometric mean
+    over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
     """
     assert plan.schema is not None
     assert plan.shares is not None

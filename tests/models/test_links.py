@@ -30,7 +30,7 @@ LINKS = [noisy_link(seed, n_cells=64 - seed % 20) for seed in range(40)]
 
 
 @pytest.mark.parametrize("every", [1, 2, 3])
-@pytest.mark.parametrize("variance", [0.0, 7.0])
+@pytest.mark.parametrize("variance", [0.0, 1e-4])  # what is stated decides how far counts are believed
 def test_without_noise_mass_is_the_histogram(every, variance):
     leaves = np.random.default_rng(0).integers(0, 50, 64)
     link = Link.of(tree(leaves, every), variance, 64, 16)

@@ -11,6 +11,7 @@ from skdpsynth.domain import Inequality, Schema
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 
 NUMBERS = dict.fromkeys(range(6), (0.0, 1.0))
+MIXED = {**NUMBERS, 3: [0, 1], 4: [0, 1], 5: [0, 1]}
 
 
 def fitted(n, epsilon, schema=NUMBERS, relation="add_or_remove_one", rows=None, **parameters):
@@ -42,7 +43,7 @@ def test_without_noise_there_are_as_many_as_ever():
 def test_where_half_of_the_columns_have_levels_there_are_as_many_as_ever():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random((300, 3)), rng.integers(0, 2, (300, 3))])
-    assert n_bins(fitted(300, 0.5, {**NUMBERS, **{place: [0, 1] for place in range(3, 6)}}, rows=X)) >= 14
+    assert n_bins(fitted(300, 0.5, MIXED, rows=X)) >= 14
     assert n_bins(fitted(300, 0.5, {**NUMBERS, 5: [0, 1]}, rows=X)) < 14
 
 
@@ -50,7 +51,7 @@ def test_cells_get_more_of_the_budget_in_a_table_of_numbers():
     """Three times as much where all columns are numbers; what pairs lack then."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random((300, 3)), rng.integers(0, 2, (300, 3))])
-    mixed = fitted(300, 1.0, {**NUMBERS, **{place: [0, 1] for place in range(3, 6)}}, rows=X)
+    mixed = fitted(300, 1.0, MIXED, rows=X)
     of_cells = [
         {entry.name: float(entry.loss.rho) for entry in model.accountant_.ledger}["counts of cells"] for model in (mixed, fitted(300, 1.0))
     ]

@@ -1,0 +1,233 @@
+"""Small tables of real numbers: the quality score of sdmetrics, and AUC, beside AIM, MST and PrivBayes. Downloads nothing.
+
+python benchmarks/small_tables.py [--seeds 3] [--tables digits diabetes wine]
+    [--measure [--environments FOLDER] [--keep FOLDER] [--limit 900] [--peer-seeds 3]]
+
+Tables of scikit-learn, with public bounds that are stated here and not read from rows. digits: 1,200 of 1,797 images, in 12 parts of 2 x 2
+pixels (all but the corners); diabetes: 332 of 442 patients, 11 columns; wine: 133 of 178 wines, 13 columns. Secure noise,
+epsilon 1, delta 1e-6, add/remove of one row, no column known to be a target.
+
+Score: the mean of the shapes (1 less the Kolmogorov-Smirnov distance of a column, in the mean over columns) and of the trends (1 less half
+of what Pearson correlations differ by, in the mean over pairs whose correlation is above .5 or below -.5 in the training rows), of as many
+synthetic rows. It is what the QualityReport of sdmetrics 0.32 says of numbers; where sdmetrics is installed, the report itself is asked,
+and the two must agree. AUC: the mean of logistic regression and gradient boosting, trained on synthetic rows to tell whether the target is
+above a public cut, and tested on held-out real rows.
+
+Goals: a score, and an AUC, of at least the best peer's on that table: figures in benchmarks/peers/small.json with date, versions and
+command. `--measure` fits the peers again (peers/dpmm.txt in an environment of its own), one process a fit with a limit of seconds of the
+processor, and stores what comes out; rows that lie in `--keep` are not made again.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from coded_tables import PEERS, at_most, environment
+from scipy.stats import ks_2samp
+from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.exceptions import SmallSampleWarning
+
+STORED = PEERS / "small.json"
+EPSILON, DELTA = 1.0, 1e-6
+TOOLS = ("mst", "privbayes", "aim")
+TREND = 0.5  # correlations of the training rows beyond this count, either way
+
+
+def digits():
+    parts = load_digits().images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
+    places = [(i, j) for i in range(4) for j in range(4) if {i, j} - {0, 3}]
+    rows = pd.DataFrame({f"part_{i}{j}": parts[:, i, j] for i, j in places})
+    return *split(rows, 1200), dict.fromkeys(rows, (0.0, 16.0)), "part_12", 8.0
+
+
+def diabetes():
+    rows = load_diabetes(scaled=False, as_frame=True).frame.astype(float)
+    ends = [(18, 90), (1, 2), (12, 50), (40, 160), (50, 400), (0, 300), (0, 120), (1, 12), (2, 8), (40, 200), (0, 400)]
+    return *split(rows, 332), bounds(rows, ends), "target", 140.0
+
+
+def wine():
+    rows = load_wine(as_frame=True).frame.drop(columns="target").astype(float)
+    ends = [(10, 16), (0, 7), (1, 4), (8, 32), (60, 180), (0, 5), (0, 6), (0, 1), (0, 5), (0, 15), (0, 2), (1, 5), (200, 2000)]
+    return *split(rows, 133), bounds(rows, ends), "proline", 700.0
+
+
+TABLES = {"digits": digits, "diabetes": diabetes, "wine": wine}
+
+
+def bounds(rows, ends):
+    return {name: (float(low), float(high)) for name, (low, high) in zip(rows, ends, strict=True)}
+
+
+def split(rows, n_train):
+    """Return the training and the held-out rows."""
+    mixed = rows.iloc[np.random.default_rng(0).permutation(len(rows))].reset_index(drop=True)
+    return mixed[:n_train], mixed[n_train:]
+
+
+def correlations(rows):
+    return np.nan_to_num(np.corrcoef(rows.to_numpy().T))[np.triu_indices(rows.shape[1], 1)]
+
+
+def own_score(rows, synthetic):
+    shapes = np.mean([1 - ks_2samp(rows[name], synthetic[name]).statistic for name in rows])
+    real, made = correlations(rows), correlations(synthetic[list(rows)])
+    counted = np.abs(real) > TREND
+    trends = np.mean(1 - np.abs(real - made)[counted] / 2)
+    return (shapes + trends) / 2, shapes, trends
+
+
+def score(rows, synthetic):
+    """Return the score, the shapes and the trends: of sdmetrics, where that is installed."""
+    own = own_score(rows, synthetic)
+    if find_spec("sdmetrics") is None:
+        return own
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from sdmetrics.reports.single_table import QualityReport
+
+        report = QualityReport()
+        report.generate(rows, synthetic, {"columns": {name: {"sdtype": "numerical"} for name in rows}}, verbose=False)
+    theirs = (report.get_score(), *report.get_properties()["Score"])
+    if not np.allclose(own, theirs, atol=1e-9):
+        raise AssertionError(f"sdmetrics says {theirs}, and we say {own}")
+    return theirs
+
+
+def auc(synthetic, test, target, cut):
+    """Return how well classifiers of synthetic rows tell a high target; one half where all synthetic rows are on one side."""
+    X, X_test = (rows.drop(columns=target).to_numpy() for rows in (synthetic[list(test)], test))
+    y, y_test = ((rows[target] > cut).to_numpy() for rows in (synthetic, test))
+    if y.all() or not y.any():
+        return 0.5
+    models = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), HistGradientBoostingClassifier(max_iter=60, random_state=0)
+    return np.mean([roc_auc_score(y_test, model.fit(X, y).predict_proba(X_test)[:, 1]) for model in models])
+
+
+def figures(name, synthetic):
+    """Return score, shapes, trends and AUC of synthetic rows."""
+    rows, test, _, target, cut = TABLES[name]()
+    return [*score(rows, synthetic), auc(synthetic, test, target, cut)]
+
+
+def ours(name, seed):
+    rows, _, schema, _, _ = TABLES[name]()
+    model = LatentFactorSynthesizer(schema, epsilon=EPSILON, delta=DELTA, neighboring="add_or_remove_one")
+    start = time.perf_counter()
+    model.fit(rows)
+    seconds = time.perf_counter() - start
+    return [*figures(name, pd.DataFrame(model.sample(len(rows), random_state=seed), columns=list(rows))), seconds]
+
+
+def line(name, who, found, goal=""):
+    cells = [f"{np.mean(each):.3f}" + (f" ({np.std(each, ddof=1):.3f})" if len(found) > 1 else "") for each in np.transpose(found)[:4]]
+    print(f"| {name} | {who} | {len(found)} | {' | '.join(cells)} | {np.mean(found, axis=0)[4]:.1f} | {goal} |", flush=True)
+
+
+def compare(seeds, names):
+    """Print the table; return whether all goals were met."""
+    stored, all_met = json.loads(STORED.read_text()), True
+    print("| table | tool | fits | score (sd) | shapes | trends | AUC | seconds a fit | goal |\n" + "|---" * 9 + "|")
+    for name in names:
+        found = [ours(name, seed) for seed in range(seeds)]
+        theirs = {tool: stored["fits"].get(f"{name} {tool}") for tool in TOOLS}
+        means = [np.mean(each, axis=0) for each in theirs.values() if each]
+        goal = "no figures of peers: nothing compared"
+        if means:
+            most = np.max(means, axis=0)[[0, 3]]
+            met = bool((np.mean(found, axis=0)[[0, 3]] >= most).all())
+            goal, all_met = f"best of peers: {most[0]:.3f}, AUC {most[1]:.3f}: {'met' if met else 'MISSED'}", all_met and met
+        line(name, "skdpsynth", found, goal)
+        for tool, each in theirs.items():
+            if each:
+                line(name, f"{tool} (dpmm)", each)
+            else:
+                print(f"| {name} | {tool} (dpmm) | {stored['without figures'].get(f'{name} {tool}', 'not installed')} |", flush=True)
+    return all_met
+
+
+def peer(python, tool, name, seed, keep, limit):
+    """Return the figures of one fit of a peer; None if it did not finish in time."""
+    rows, _, schema, _, _ = TABLES[name]()
+    table, facts, out = (keep / f"{name}{end}" for end in (".csv", ".schema.json", f"_{tool}_{seed}.csv"))
+    rows.to_csv(table, index=False)
+    columns = [
+        {"name": column, "kind": "continuous", "bounds": ends, "integer": False, "nullable": False} for column, ends in schema.items()
+    ]
+    facts.write_text(json.dumps({"columns": columns}))
+    report = out.with_suffix(".json")
+    if not report.exists():
+        options = ["--tool", tool, "--table", table, "--schema", facts, "--out", out]
+        options += ["--epsilon", EPSILON, "--delta", DELTA, "--seed", seed]
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+        words = [str(word) for word in (python, PEERS / "fit_peer.py", *options)]
+        done = subprocess.run(words, capture_output=True, text=True, env=clean, check=False, preexec_fn=partial(at_most, limit))
+        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return None
+        done.check_returncode()
+        report.write_text(done.stdout.splitlines()[-1])
+    said = json.loads(report.read_text())
+    return [round(float(value), 5) for value in (*figures(name, pd.read_csv(out)), said["fit_seconds"])]
+
+
+def measure(names, n_fits, environments, keep, limit):
+    """Fit the peers again and store what came out."""
+    keep.mkdir(parents=True, exist_ok=True)
+    stored = json.loads(STORED.read_text()) if STORED.exists() else {"fits": {}, "without figures": {}}
+    python = environment(environments)
+    for cell, name, tool in ((f"{name} {tool}", name, tool) for name in names for tool in TOOLS):
+        found = [peer(python, tool, name, seed, keep, limit) for seed in range(n_fits)]
+        stored["fits"][cell] = [each for each in found if each]
+        stored["without figures"].pop(cell, None)
+        if not stored["fits"][cell]:
+            stored["without figures"][cell] = f"no fit in {limit} seconds of the processor"
+        print(cell, stored["fits"][cell], flush=True)
+        store(stored)
+
+
+def store(stored):
+    """Write the figures of the peers, a line for each cell."""
+    stored["date"] = datetime.date.today().isoformat()
+    stored["figures"] = "score, shapes, trends, AUC, seconds of the fit on the clock; a list for each seed that returned"
+    stored["command"] = "python benchmarks/small_tables.py --measure"
+    stored["of a fit"] = "dpmm 0.1.9, peers/fit_peer.py --epsilon 1 --delta 1e-6 --seed 0, 1, ...; AIM: two rounds a column, 8 MB"
+    fits = ",\n".join(f"    {json.dumps(cell)}: {json.dumps(found)}" for cell, found in stored["fits"].items())
+    rest = "".join(f"  {json.dumps(key)}: {json.dumps(stored[key])},\n" for key in sorted(stored.keys() - {"fits"}))
+    STORED.write_text("{\n" + rest + '  "fits": {\n' + fits + "\n  }\n}\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=TABLES)
+    parser.add_argument("--measure", action="store_true", help="fit the peers again")
+    parser.add_argument("--peer-seeds", type=int, default=3)
+    parser.add_argument("--limit", type=int, default=900, help="seconds of the processor that a fit of a peer may take")
+    parser.add_argument("--environments", type=Path, default=Path(tempfile.gettempdir()) / "skdpsynth-peers")
+    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "skdpsynth-peers" / "small")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", SmallSampleWarning)
+    if arguments.measure:
+        measure(arguments.tables, arguments.peer_seeds, arguments.environments, arguments.keep, arguments.limit)
+    met = compare(arguments.seeds, arguments.tables)
+    print("no goal missed" if met else "goals MISSED")
+    sys.exit(not met)
