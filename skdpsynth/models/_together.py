@@ -22,7 +22,7 @@ from skdpsynth.models._triples import TripleErrors
 _STEPS, _LEAST_STEPS = 150, 20
 _SLOWER = 0.4  # times the usual rate: fits begin where each is at its best
 _COOLS = 0.3  # of the steps, after which the rate falls
-_PILOTS, _PILOT_STEPS, _PILOT_STEPS_TOGETHER = 3, 100, 30
+_PILOTS, _PILOT_STEPS, _PILOT_STEPS_TOGETHER = 2, 100, 30
 _PAYS = 0.975  # of the score: where less is gained, as much is lost in tables of three columns, which are not judged
 _OF_CELLS = 2.0  # what a cell of a triple takes, in pairs of codes
 
