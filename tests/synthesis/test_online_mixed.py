@@ -380,7 +380,7 @@ def test_few_models_are_kept_and_none_is_saved():
 
 def test_numbers_without_a_schema_are_joined_too():
     X = np.random.default_rng(0).beta(2, 5, size=(4000, 2))
-    model = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(), delta=1e-6, bounds=(0, 1)).partial_fit(X)
+    model = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(), delta=1e-6, bounds=(0, 1), random_state=0).partial_fit(X)
     sample = model.sample(2000, random_state=0)
     assert isinstance(sample, np.ndarray)
     assert np.abs(sample.mean(axis=0) - 2 / 7).max() < 0.05
