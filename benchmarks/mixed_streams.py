@@ -4,7 +4,7 @@ SKDPSYNTH_DATA=FOLDER python benchmarks/mixed_streams.py [--seeds 3] [--only end
 
 The training rows of adult in 20 batches of equal size, (1, 1e-6), no class known. TV2: mean total variation of the marginals of two columns
 between the rows so far and as many synthetic ones. `end`: after the last batch, beside one fit to all rows, with the target; also where the
-stream knows its horizon. `path`: after each batch, beside one fit to the rows so far. `growth`: other lengths of blocks, and the same
+stream knows its horizon. `path`: after each batch, beside one fit to the rows so far. `growth`: other lengths of blocks, and the usual
 blocks with a model each, mixed by rows.
 """
 
@@ -99,7 +99,7 @@ def path(train, schema, seeds):
 
 def growth(train, schema, seeds):
     """Print the errors after the last batch by the growth of blocks."""
-    print("| relation | growth | blocks | TV2, one model | TV2, mixed by rows |\n" + "|---" * 5 + "|")
+    print("| relation | growth | blocks | time that waits | TV2, one model | TV2, mixed by rows |\n" + "|---" * 6 + "|")
     for relation in RELATIONS:
         for value in (1.25, 1.5, 2, None, 3):
             found = []
@@ -107,11 +107,13 @@ def growth(train, schema, seeds):
                 model = stream(schema, relation, value)
                 for batch in batches(train):
                     model.partial_fit(batch)
-                found.append(
-                    [error(train, sample, schema) for sample in (model.sample(len(train), random_state=seed), by_rows(model, len(train)))]
-                )
-            one, mixed = np.mean(found, axis=0)
-            print(f"| {relation} | {value or 'default'} | {len(model.blocks_)} | {one:.4f} | {mixed:.4f} |", flush=True)
+                found.append([error(train, model.sample(len(train), random_state=seed), schema)])
+                if value is None:
+                    found[-1].append(error(train, by_rows(model, len(train)), schema))
+            one, *mixed = np.mean(found, axis=0)
+            waiting = 1 - model.blocks_[-1][1] / (len(train) if relation == "replace_one" else N_BATCHES)
+            by_row = f"{mixed[0]:.4f}" if mixed else ""
+            print(f"| {relation} | {value or 'default'} | {len(model.blocks_)} | {waiting:.0%} | {one:.4f} | {by_row} |", flush=True)
     return True
 
 
