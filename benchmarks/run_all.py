@@ -30,6 +30,7 @@ for script in (
     "coded_tables.py",
     "small_tables.py",
     "pairs.py",
+    "prior.py",
     "conditions.py",
     "intervals.py",
     "mixed_streams.py",
