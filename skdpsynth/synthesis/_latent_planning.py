@@ -156,7 +156,8 @@ def _numbers_alone(schema: Schema, stratum: Hashable) -> float:
 
 def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
     usual, more = _SHARES if stratum is None else _SHARES_OF_CLASSES, _FOR_CELLS * _numbers_alone(schema, stratum)
-    return {**usual, "counts of cells": usual["counts of cells"] + more, "counts of pairs": usual["counts of pairs"] - more}
+    moved = {"counts of cells": more, "counts of pairs": -more}
+    return {name: round(weight + moved.get(name, 0), 3) for name, weight in usual.items()}  # decimals: a ledger is read by people
 
 
 def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
