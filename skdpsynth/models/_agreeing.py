@@ -85,8 +85,10 @@ class Agreeing:
         bins = np.minimum(self.linked[name].codes_of(values), self.linked[name].n_bins - 1)
         return ends_of(self.tied.cells_on(name, self.linked), bins)
 
-    def repaired(self, mixture: Mixture, places: Mapping[Hashable, int], row: Columns, free: Sequence, rng: np.random.Generator) -> dict:
-        """Return cells of one row from a tuple of codes that agrees with the given ones; nothing, if there is none.
+    def repaired(
+        self, mixture: Mixture, places: Mapping[Hashable, int], row: Columns, free: Sequence, rng: np.random.Generator
+    ) -> dict | None:
+        """Return cells of one row from a tuple of codes that agrees with the given ones; None, if there is none.
 
         Parameters
         ----------
@@ -95,27 +97,27 @@ class Agreeing:
         places : dict of column to int
             In the block: of all columns of the tie but the stratum.
         row : dict of column to ndarray of shape (1,)
+            With the stratum that is tried.
         free : sequence of columns
-            That are filled.
+            That are filled; the stratum may be among them.
         rng : numpy.random.Generator
         """
-        own = [name for name in self.names if name in places]
-        part = next((part for part in mixture.parts if places[own[0]] in part.columns), None) if own else None
-        free = [name for name in free if name in places]
-        if part is None or not free:
-            return {}
-        columns = [part.columns.index(places[name]) for name in free]
+        drawn = [name for name in free if name in places]
+        if not drawn:
+            return {} if self.holds(row, {name: np.array([name in free]) for name in self.names})[0] else None
+        part = next(part for part in mixture.parts if places[drawn[0]] in part.columns)
+        columns = [part.columns.index(places[name]) for name in drawn]
         tuples, inverse = np.unique(part.codes[:, columns], axis=0, return_inverse=True)
         weights = np.bincount(inverse.ravel(), weights=part.probabilities @ mixture.weights)
-        codes, cells = self._candidates(part, places, tuples, free, row)
+        codes, cells = self._candidates(part, places, tuples, drawn, row)
         can = self.tie.about(free).can_occur(self.names, codes, cells) & (weights > 0)
-        for name in free:  # a value, where there is one
+        for name in drawn:  # a value, where there is one
             fuller = can & ~cells[name].missing[codes[name]]
             can = fuller if fuller.any() else can
         if not can.any():
-            return {}
+            return None
         chosen = int(rng.choice(len(can), p=np.where(can, weights, 0) / weights[can].sum()))
-        return {name: self._value(name, part, places[name], int(tuples[chosen, place]), mixture, rng) for place, name in enumerate(free)}
+        return {name: self._value(name, part, places[name], int(tuples[chosen, place]), mixture, rng) for place, name in enumerate(drawn)}
 
     def _candidates(
         self, part: Part, places: Mapping, tuples: np.ndarray, free: Sequence, row: Columns

@@ -147,17 +147,36 @@ class _Filling:
                 out[name][rows] = column
 
     def _repair(self, tied: Agreeing, out: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray], row: int) -> None:
-        """Give one row codes that agree with its given cells."""
+        """Give one row codes that agree with its given cells, in another stratum if its own is filled and has none."""
         law = self.law
-        stratum = 0 if law.stratum is None else int(out[law.stratum][row])
         block = next((b for b in law.blocks if any(law.names[place] in tied.names for place in b)), None)
-        if block is None or (mixtures := law.mixtures[stratum]) is None:
+        if block is None:
             return
         places = {law.names[column]: place for place, column in enumerate(block)}
         mine = {name: out[name][row : row + 1] for name in tied.names}
         wanted = [name for name in tied.names if free[name][row]]
-        for name, value in tied.repaired(mixtures[law.blocks.index(block)], places, mine, wanted, self.rng).items():
-            out[name][row] = value
+        for stratum in self._strata_to_try(out, wanted, row):
+            if (mixtures := law.mixtures[stratum]) is None:
+                continue
+            if law.stratum in wanted:
+                mine[law.stratum] = np.array([stratum])
+            cells = tied.repaired(mixtures[law.blocks.index(block)], places, mine, wanted, self.rng)
+            if cells is not None:
+                cells |= {law.stratum: stratum} if law.stratum in wanted else {}
+                for name, value in cells.items():
+                    out[name][row] = value
+                return
+
+    def _strata_to_try(self, out: Mapping[Any, np.ndarray], wanted: Sequence[Any], row: int) -> list[int]:
+        """Return the stratum of a row and, if rules tie it and it is filled, all others in a random order, the likely ones first."""
+        law = self.law
+        own = 0 if law.stratum is None else int(out[law.stratum][row])
+        if law.stratum not in wanted:
+            return [own]
+        weights = np.asarray(law.weights[: len(law.schema[law.stratum].levels)])
+        # The least of exponential times of rate w comes first with probability in proportion to w.
+        times = self.rng.exponential(size=len(weights)) / np.maximum(weights, np.finfo(float).tiny)
+        return [own, *(int(stratum) for stratum in np.argsort(times) if stratum != own and weights[stratum] > 0)]
 
     def made(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
         """Return values of which those that are to be filled are drawn, and others need not be those that they were."""

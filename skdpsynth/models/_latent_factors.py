@@ -168,6 +168,11 @@ class LatentFactors:
         triples : dict of (i, j, k) to ndarray of shape (n_classes, size_i, size_j, size_k)
         deviation : float
             Of the noise of their counts.
+
+        Returns
+        -------
+        LatentFactors
+            With the same nodes.
         """
         targets = _targets(one_way, two_way, totals, deviations, self.groups)
         # As far as they are exact, a table of three columns weighs no more than one of two.

@@ -11,6 +11,7 @@ from skdpsynth.models._mixture import Mixture, Part, Within
 _CELLS = 1 << 17  # of rows times nodes at once: what a processor keeps close
 _FEW = 1 << 12  # rows, up to which each finds its tuple by itself
 _MOST_KEPT = 1 << 26  # numbers of patterns in memory
+_CONTRADICTION = 1e6  # taken from the logarithm of the evidence for each: a class without one, if there is any, is always nearer
 _NARROW = 64  # tuples, up to which all are compared with a row's number at once
 
 
@@ -77,6 +78,13 @@ class Pattern:
         """Logarithms of `masses`, float32; 0 in place of a group that no node allows."""
         with np.errstate(divide="ignore"):
             return np.where(self.masses.any(axis=1, keepdims=True), np.log(self.masses), 0.0).astype(np.float32)
+
+    @cached_property
+    def impossible(self) -> np.ndarray:
+        """Which groups the model rules out, shape (n_groups + 1,): the last, of codes that cannot occur together."""
+        out = np.array(~self.masses.any(axis=1))
+        out[-1] = True
+        return out
 
     def groups(self, codes: np.ndarray) -> np.ndarray:
         """Return the group of each row of codes."""
@@ -180,28 +188,32 @@ class Posterior:
         self.mixture, self.n_rows = mixture, len(codes)
         patterns = {} if patterns is None else patterns
         self.parts = [_RowsOfPart(part, sizes, nullable, codes, known, patterns) for part in mixture.parts]
+        self._against = _CONTRADICTION * sum((part.contradicted for part in self.parts), np.zeros(len(codes)))
 
     def evidence(self) -> np.ndarray:
-        """Return the logarithm of the probability of what is known of each row, shape (n_rows,)."""
+        """Return the logarithm of the probability of what is known of each row, shape (n_rows,).
+
+        Codes that the model rules out tell nothing of the nodes, but each such contradiction speaks against the class as a whole.
+        """
         out = np.empty(self.n_rows)
-        for rows, logs in self._chunks():
+        for rows, logs, excluded in self._chunks():
             largest = logs.max(axis=1)
             logs -= largest[:, None]
-            out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest
-        return out
+            out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest - _CONTRADICTION * excluded
+        return out - self._against
 
     def by_common(self, n_common: int) -> np.ndarray:
         """Return the logarithm of the probability of what is known of each row given each common node, shape (n_rows, n_common)."""
         whole = self.mixture.weights.reshape(n_common, -1).sum(axis=1)
         out = np.empty((self.n_rows, n_common))
-        for rows, logs in self._chunks():
+        for rows, logs, excluded in self._chunks():
             inner = logs.reshape(len(logs), n_common, -1)
             largest = np.maximum(inner.max(axis=2, keepdims=True), np.finfo(np.float32).min)  # no difference of infinities
             with np.errstate(divide="ignore"):
-                out[rows] = np.log(np.exp(inner - largest).sum(axis=2, dtype=float)) + largest[:, :, 0]
+                out[rows] = np.log(np.exp(inner - largest).sum(axis=2, dtype=float)) + largest[:, :, 0] - _CONTRADICTION * excluded[:, None]
         with np.errstate(divide="ignore"):
             out -= np.where(whole > 0, np.log(whole), 0.0)
-        return out
+        return out - self._against[:, None]
 
     def filled(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
         """Return the codes with those that are not known drawn, shape (n_rows, n_columns), int64.
@@ -214,7 +226,7 @@ class Posterior:
         n_common : int, default=1
         """
         nodes = np.empty(self.n_rows, dtype=np.int64)
-        for rows, logs in self._chunks():
+        for rows, logs, _ in self._chunks():
             if common is not None:
                 logs = logs.reshape(len(logs), n_common, -1)[np.arange(len(logs)), common[rows]]
                 logs[~np.isfinite(logs).any(axis=1)] = 0  # of a row of contradictions, in which no node is possible
@@ -229,8 +241,8 @@ class Posterior:
             part.fill(out, np.minimum(nodes, len(self.mixture.weights) - 1), rng)
         return out
 
-    def _chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield some rows, and the logarithms of P(node and what is known) up to a factor of each row."""
+    def _chunks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield some rows, the logarithms of P(node and what is known) up to a factor of each row, and which rows no node allows."""
         with np.errstate(divide="ignore"):
             weights = np.log(self.mixture.weights).astype(np.float32)
         size = max(1, _CELLS // len(weights))
@@ -242,7 +254,7 @@ class Posterior:
             # Where parts contradict each other in every node, what is known tells nothing.
             impossible = ~np.isfinite(logs).any(axis=1)
             logs[impossible] = weights
-            yield rows, logs
+            yield rows, logs, impossible
 
 
 def _pattern_of(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray, kept: dict) -> Pattern:
@@ -288,6 +300,8 @@ class _RowsOfPart:
             self.place[rows] = self.group[rows] + before
             tables.append(pattern.logs)
             before += len(tables[-1])
+        impossible = np.concatenate([pattern.impossible for pattern in self.patterns]) if tables else np.zeros(0, dtype=bool)
+        self.contradicted = impossible[self.place]
         self.table = np.concatenate(tables) if tables else np.zeros((0, 1), dtype=np.float32)
 
     def add_to(self, logs: np.ndarray, rows: slice) -> None:

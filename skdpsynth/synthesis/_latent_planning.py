@@ -156,8 +156,8 @@ def _numbers_alone(schema: Schema, stratum: Hashable) -> float:
 
 def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
     usual, more = _SHARES if stratum is None else _SHARES_OF_CLASSES, _FOR_CELLS * _numbers_alone(schema, stratum)
-    moved = {"counts of cells": more, "counts of pairs": -more}
-    return {name: round(weight + moved.get(name, 0), 3) for name, weight in usual.items()}  # decimals: a ledger is read by people
+    moved = {"counts of cells": round(more, 2), "counts of pairs": -round(more, 2)}  # hundredths: a ledger is read by people
+    return {name: round(weight + moved.get(name, 0), 2) for name, weight in usual.items()}
 
 
 def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:

@@ -1,5 +1,7 @@
 """Columns of numbers near each other: probabilities and derivatives by brute force, and the law of rows by enumeration."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -140,9 +142,8 @@ def test_a_filled_number_is_near_the_one_that_is_there(gone):
 def test_codes_keep_their_law_when_numbers_are_drawn_together():
     """Rows of the same seed have the same codes, whether numbers are drawn together or by themselves."""
     model = a_model()
-    apart = MarginalModel(SCHEMA, None, np.ones(1), model.blocks, model.factors, model.links)
-    grids = grids_of(SCHEMA)
-    one, other = (each.sample(3000, np.random.default_rng(5)) for each in (model, apart))
+    together, grids = model.law(), grids_of(SCHEMA)
+    one, other = (law.sample(3000, np.random.default_rng(5)) for law in (together, replace(together, near=())))
     for place, name in ((0, "start"), (2, "end")):
         codes = [np.append(model.links[name].codes, -1)[grids[name].locate(columns[place])] for columns in (one, other)]
         np.testing.assert_array_equal(*codes)

@@ -41,6 +41,13 @@ def test_evidence_is_the_probability_of_what_is_known(known, tied):
     np.testing.assert_allclose(np.exp(found), expected, rtol=1e-5)
 
 
+def test_codes_that_a_class_rules_out_speak_against_it_more_than_any_that_it_allows():
+    mixture = a_mixture(tied=True)
+    everything, joint = [(True,) * 4] * int(np.prod(SIZES)), law(mixture)
+    found = posterior(mixture, list(np.ndindex(SIZES)), everything).evidence()
+    assert found[joint.ravel() == 0].max() < found[joint.ravel() > 0].min() - 1000
+
+
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("known", KNOWN)
 def test_filled_rows_have_the_conditional_law(known, tied):

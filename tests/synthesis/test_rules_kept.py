@@ -418,7 +418,7 @@ def test_conditions_on_computed_columns_are_refused(ward_model, name, inputs):
 
 
 def test_cells_of_rows_with_eleven_rules_are_filled_so_that_they_hold(ward_model):
-    rows = ward_model.sample(25, random_state=4).drop(columns="bmi")  # which tells nothing of what it is computed from
+    rows = ward_model.sample(200, random_state=4).drop(columns="bmi")  # which tells nothing of what it is computed from
     rows = rows.where(np.random.default_rng(0).random(rows.shape) > 0.4)
     filled = ward_model.impute(rows, random_state=0)
     assert broken(filled, TWELVE) == {}
