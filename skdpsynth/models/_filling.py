@@ -174,9 +174,9 @@ class _Filling:
         if law.stratum not in wanted:
             return [own]
         weights = np.asarray(law.weights[: len(law.schema[law.stratum].levels)])
-        # The least of exponential times of rate w comes first with probability in proportion to w.
-        times = self.rng.exponential(size=len(weights)) / np.maximum(weights, np.finfo(float).tiny)
-        return [own, *(int(stratum) for stratum in np.argsort(times) if stratum != own and weights[stratum] > 0)]
+        others = np.flatnonzero(weights > 0)
+        order = self.rng.choice(others, len(others), replace=False, p=weights[others] / weights[others].sum())
+        return [own, *(int(stratum) for stratum in order if stratum != own)]
 
     def made(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
         """Return values of which those that are to be filled are drawn, and others need not be those that they were."""

@@ -183,7 +183,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     *Cells out of the domain* have a fixed place, because an error would tell of them. Numbers are clipped (whole ones rounded), and
     unknown levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
 
-    *"marginals"* releases three things, with .1, .2 and .7 of the budget, with `stratify` .05, .4 and .55 (with Gaussian noise the second
+    *"marginals"* releases three things, with .1, .2 and .7 of the budget, with `stratify` .03, .42 and .55 (with Gaussian noise the second
     gets more of what it has together with the third, where that makes pairs more exact):
 
     1. The cells of each continuous column: every second level of a tree of cells. There are about 1000 cells of equal width; whole numbers

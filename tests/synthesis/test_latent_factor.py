@@ -371,7 +371,7 @@ def test_ledger_lists_the_releases_with_their_shares(params):
     costs = [entry.loss.rho or entry.loss.epsilon for entry in ledger]
     cells, columns, pairs = (cost / sum(costs) for cost in costs)
     # Without the stratum three of five columns are numbers: a fifth of the way from half of them to all.
-    expected, of_columns = (Fraction(9, 100), Fraction(2, 5)) if "stratify" in params else (Fraction(1, 10), Fraction(1, 5))
+    expected, of_columns = (Fraction(7, 100), Fraction(21, 50)) if "stratify" in params else (Fraction(1, 10), Fraction(1, 5))
     assert (cells, columns + pairs) == (expected, 1 - expected)
     assert columns >= of_columns if "delta" in params else columns == of_columns
     assert {entry.noise.split("(")[0] for entry in ledger} == {"DiscreteGaussian" if "delta" in params else "DiscreteLaplace"}
