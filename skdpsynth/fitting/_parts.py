@@ -1,13 +1,15 @@
 """Estimators inside estimators."""
 
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import shown, warn
 from skdpsynth.domain import Rows
+from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.fitting._budget import Budget
 from skdpsynth.fitting._callbacks import with_callbacks_of_whole
 from skdpsynth.fitting._facts import Facts
@@ -45,7 +47,16 @@ def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool
     if hasattr(synthesizer, "partial_fit"):
         # The rows of its open block would lie in what is fitted, and be published with it.
         raise ValueError(f"synthesizer must be no stream, because {owner} publishes it as it is; {type(synthesizer).__name__} keeps rows.")
+    given = {name: shown(synthesizer.get_params()[name]) for name in ("epsilon", "delta", "neighboring")}
+    if unused := [name for name, value in given.items() if value != shown(_usual(synthesizer, name))]:
+        values = ", ".join(f"{name}={given[name]}" for name in unused)
+        warn(f"synthesizer spends the budget of {owner}, so its own {values} is not used; give that to {owner}.", BudgetWarning)
     return clone(synthesizer)
+
+
+def _usual(synthesizer: Any, name: str) -> Any:
+    parameter = signature(type(synthesizer)).parameters.get(name)
+    return None if parameter is None else parameter.default
 
 
 def check_part(part: Any, facts: Facts) -> Any:

@@ -11,6 +11,7 @@ from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 
 _FINEST = -1  # power of 4 of the smallest variance but 0 of a component, in those of noise
 _ROUNDS = 300
+_EXACT = 1e-20  # times the square of the number of rows: a variance of which nothing can be seen
 _LEAST_ORDERED = 3  # codes
 
 
@@ -39,7 +40,7 @@ def likely_contrasts(
         Which codes of each column have an order: the first ones.
     """
     n_classes = len(totals)
-    if n_classes == 1 or not one_way.variance:
+    if n_classes == 1 or one_way.variance <= _EXACT * np.sum(totals) ** 2:
         return one_way, two_way
     shares = shares_of(totals)
     unit = shares / np.linalg.norm(shares)
@@ -92,10 +93,10 @@ def expected(values: np.ndarray) -> tuple[np.ndarray, float]:
         given = likelihoods * weights
         given /= given.sum(axis=1, keepdims=True)
         weights = given.mean(axis=0)
-    kept = variances / (1 + variances)
-    share = given @ kept
-    spread = (given @ kept**2 - share**2) * squares[:, 0] / len(values)
-    return values * share, float(np.mean(share + spread))
+    lost = 1 / (1 + variances)  # of what is kept, 1 - lost, tiny differences would be rounded away
+    share = given @ lost
+    spread = (given * (lost - share[:, None]) ** 2).sum(axis=1) * squares[:, 0] / len(values)
+    return values * (1 - share), min(float(np.mean(1 - share + spread)), 1.0)
 
 
 def _free(is_ordered: np.ndarray) -> np.ndarray:

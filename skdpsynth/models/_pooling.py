@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsynth.persistence import savable
 
+_EXACT = 1e-30  # variance of a frequency that is exact as far as a float goes
 Table = tuple[np.ndarray, float]  # noisy counts, and the variance of each
 
 
@@ -67,6 +68,7 @@ def pooled(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequ
     shares = np.array([entry[0] for entry in found if entry is not None], dtype=float)
     shares /= rows.reshape(-1, *[1] * (shares.ndim - 1))
     variances = np.array([entry[1] for entry in found if entry is not None]) / rows**2
+    variances[variances < _EXACT] = 0.0
     others = float(sum(numbers)) - wanted.sum()
     if not variances.all():  # without noise
         mean = np.tensordot(rows / rows.sum(), shares, 1)

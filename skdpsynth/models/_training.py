@@ -17,6 +17,7 @@ RATE = 0.05
 OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
+_MOST_NOISE = 1e4  # deviation of a frequency of a pair: beyond, all is noise, and squares of it would leave the range of a float
 WINDOW = 25  # steps, of which the mean objective is compared with the one before
 FLAT = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
 _VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
@@ -82,13 +83,14 @@ class Targets:
         """
         sizes = np.array([len(counts) for counts in one_way])
         starts, n_codes = starts_of(sizes), int(sizes.sum())
+        first, second = deviations
+        n = max(n, second / _MOST_NOISE)
         matrix, mask = (np.zeros((n_codes, n_codes), dtype=np.float32) for _ in range(2))
         for (i, j), counts in two_way.items():
             rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
             matrix[rows, columns], matrix[columns, rows] = counts / n, counts.T / n
             mask[rows, columns] = mask[columns, rows] = 1
         one = np.concatenate([nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
-        first, second = deviations
         weight = min((second / first) ** 2, _MOST_WEIGHT) if first > 0 else _MOST_WEIGHT
         return cls(sizes, one, matrix, mask, weight, n, second, laws)
 

@@ -89,6 +89,8 @@ def usual_number(n_samples: int, error: float, n_features: int) -> int:
         Its expected absolute error; 0 where it is public.
     n_features : int
     """
+    if n_samples < 1:
+        raise ValueError("n_samples must be given where no row has come yet, got None; say how many rows you want.")
     return n_samples if n_samples >= _SURE * error else min(n_samples, max(1, _UNSURE_CELLS // n_features))
 
 

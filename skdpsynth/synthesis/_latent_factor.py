@@ -33,8 +33,9 @@ from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
 from skdpsynth.synthesis._closed import close
 from skdpsynth.synthesis._intervals import IntervalSynthesizer
+from skdpsynth.synthesis._latent_near import words_of_loose_times
 from skdpsynth.synthesis._latent_planning import MOST_CODES, Block
-from skdpsynth.synthesis._latent_prior import check_prior_of_numbers, opened_prior
+from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, opened_prior
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
 _MOST_STRATA = 10
@@ -75,8 +76,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     prior : array-like, data frame or any table that `fit` takes, default=None
         A **public** table with the columns of `X`, in any order by their names: last year's published rows, or another region. The model
         leans on it as far as the noisy counts do not speak against it, which helps where epsilon is small or rows are few. It is never
-        protected, so it must hold no row that is private. It changes nothing that is released, only what is made of it. Not in saved
-        files. Strategy "marginals" only.
+        protected, so it must hold no row that is private. It changes nothing that is released, only what is made of it. The
+        table is not in saved files (a stream keeps its counts). Strategy "marginals" only.
     synthesizer : {None, "pmm", "psmm"}, default=None
         Only for strategy "scores": how the factors of rows are synthesized. None: from a normal distribution with the released moments,
         at no cost. "pmm", "psmm": by `LowDimSynthesizer`.
@@ -314,6 +315,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
             self._open_prior(reader.schema_)
             return X, {"schema": reader.schema_.coded}
+        check_prior_is_another(self.prior, X)
         self._container, rows = start_table(self, X, self._least_rows)
         self._open_prior(self._container.schema)
         schema, dtypes = self._container.schema, self._container.dtypes
@@ -366,6 +368,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             plan = replace(plan, ties=ties_of(self.schema_, self.schema_.rules, dtypes))
         for name, value in _STRATEGIES[self.strategy].fitted_attributes(rows, plan, budget).items():
             setattr(self, name, value)
+        if self.strategy == "marginals":
+            near = self._counted.codes.near if "_counted" in vars(self) else self._model.near
+            if message := words_of_loose_times(self.schema_, near):
+                budget.warn(message)
         for name in ("_block", "_prior"):
             self.__dict__.pop(name, None)
 

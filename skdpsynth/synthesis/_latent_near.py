@@ -7,7 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from skdpsynth.domain import Grid, Rows, Schema, comparable, edges_of_differences, grids_of, keys_of
+from skdpsynth._checks import shown
+from skdpsynth.domain import Grid, Rows, Schema, Times, comparable, edges_of_differences, grids_of, keys_of
 from skdpsynth.fitting import Budget
 from skdpsynth.models import Codes, Link, Near, directed
 from skdpsynth.privacy import PrivacyLoss, mechanism
@@ -62,6 +63,29 @@ def candidates(plan: MarginalsPlan) -> list[Pair]:
         return []
     ruled = {name for tie in plan.ties for name in tie.columns} | {name for names in keys_of(schema.rules, schema.whole) for name in names}
     return comparable(schema, ruled)
+
+
+def words_of_loose_times(schema: Schema, near: Sequence[Near]) -> str | None:
+    """Return what a caller should know of dates or times on one scale that nothing keeps in order, by public facts and what was released.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the caller's columns.
+    near : sequence of Near
+        Columns whose differences were released.
+    """
+    told = {frozenset((each.first, each.second)) for each in near}
+    ruled = {name for rule in schema.rules for name in rule.columns_named}
+    for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)} | ruled):
+        if frozenset(pair) not in told:
+            first, second = (shown(name) for name in pair)
+            return (
+                f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
+                "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
+                "the other, put how long it took in its place, or state an Inequality in the schema."
+            )
+    return None
 
 
 def can_tell(n_pairs: int, share: PrivacyLoss, relation: str, n_rows: float) -> bool:

@@ -1,5 +1,6 @@
 """The public table that a mixed synthesizer may be given beside the private one."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,17 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
     if len(columns) != box.n_features:
         raise ValueError(f"prior must have the {box.n_features} columns of X, got {len(columns)}; select them.")
     opened_prior(prior, schema_of_box(box, columns))
+
+
+def check_prior_is_another(prior: Any, X: Any) -> None:
+    """Refuse the table that is to be protected as the public one, where that can be seen without a look at its rows."""
+    is_one_file = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike) and _is_same_file(prior, X)
+    if prior is not None and (prior is X or is_one_file):
+        raise ValueError(f"prior must be public rows, got the table that fit shall protect ({shown(prior)}); leave prior out.")
+
+
+def _is_same_file(first: Any, second: Any) -> bool:
+    return bool(os.path.realpath(first) == os.path.realpath(second))
 
 
 def _check_table(prior: Any) -> None:

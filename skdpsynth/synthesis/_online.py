@@ -67,7 +67,8 @@ class OnlineSynthesizer(RunningStream):
         they are few and large. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
         Where the number of rows is private: how far the number of ticks grows.
     window : int, default=None
-        Synthesize the last `window` rows only (where their number is private: ticks). None: all.
+        Synthesize the last `window` rows only (where their number is private: ticks), by whole blocks: up to a block of older rows is
+        among them, and up to a block of the newest still waits. None: all.
     counter : {"kary", "binary", "sparse"}, default="kary"
         What counts in the cells (strategy "paper"); "sparse" is the published choice.
     horizon : int, default=None

@@ -8,8 +8,8 @@ import pytest
 from parts import Foreign, ForeignStream, greedy
 from sklearn.base import clone
 
-from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, SignedMeasureMechanism
-from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, SignedMeasureMechanism
+from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
@@ -136,3 +136,11 @@ def test_a_fit_leaves_the_synthesizer_that_was_given_as_it_was():
     LowDimSynthesizer(2, synthesizer=part).fit(rows())
     assert vars(part) == before
     assert vars(clone(part)) == before
+
+
+@pytest.mark.parametrize("given", [{"epsilon": 3.0}, {"delta": 1e-6}, {"neighboring": "add_or_remove_one"}])
+def test_a_budget_that_a_part_was_given_is_said_to_be_unused(given):
+    name, value = next(iter(given.items()))
+    with pytest.warns(BudgetWarning, match=f"its own {name}={value!r} is not used; give that to OnlineSynthesizer"):
+        model = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(**given)).fit(rows())
+    assert model.accountant_.spent == 1

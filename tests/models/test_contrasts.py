@@ -136,3 +136,10 @@ def test_numbers_beyond_all_noise_stay():
     means, left = expected(np.array([[1e6, -3e5, 1e9]]))
     np.testing.assert_allclose(means, [[1e6, -3e5, 1e9]], rtol=1e-3)
     assert left == pytest.approx(1, abs=1e-3)
+
+
+def test_of_numbers_far_beyond_the_noise_nothing_is_lost():
+    values = np.random.default_rng(0).normal(0, 1e9, (2, 300))
+    means, left = expected(values)
+    np.testing.assert_allclose(means, values, rtol=1e-9)
+    assert left == pytest.approx(1, abs=1e-6)

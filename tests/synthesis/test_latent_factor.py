@@ -1410,3 +1410,9 @@ def test_a_dtype_that_cannot_hold_a_column_is_refused_before_the_charge():
 def test_a_named_schema_for_an_array_is_refused():
     with pytest.raises(ValueError, match="schema names columns, but X is an array"):
         LatentFactorSynthesizer({"a": (0, 1)}).fit(np.zeros((5, 1)))
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_rows_come_even_of_the_least_epsilon_there_is(delta):
+    model = LatentFactorSynthesizer(SCHEMA, epsilon=1e-9, delta=delta).fit(people(3))
+    assert len(model.sample(50)) == 50

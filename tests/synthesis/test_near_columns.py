@@ -1,5 +1,6 @@
 """Columns of numbers near each other, of which no rule tells: what is released, and what synthetic rows keep."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -131,3 +132,16 @@ def test_most_rows_in_few_cells_are_found_beyond_noise():
     assert spread_of(counts, expected, 20.0) == pytest.approx(0.2)
     assert spread_of(counts, expected, 40.0) == 1.0  # 900 rows less two deviations of two cells are not four fifths
     assert spread_of(np.zeros(10), expected, 5.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("n", "rules", "is_told"),
+    [(300, (), True), (4000, (), False), (300, [Inequality("begin", "end")], False)],
+    ids=["few rows", "enough", "a rule"],
+)
+def test_dates_that_nothing_keeps_in_order_are_told_of(n, rules, is_told):
+    schema = Schema({name: SCHEMA[name] for name in ("begin", "end")}, rules=rules)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(schema, stays(n)[["begin", "end"]])
+    assert any("'begin' and 'end' hold dates or times on one scale" in str(each.message) for each in caught) == is_told

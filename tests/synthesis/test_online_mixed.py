@@ -480,3 +480,17 @@ def test_score_and_evaluate_read_mixed_rows():
     model = online().partial_fit(X)
     assert -1 < model.score(X) < 0
     assert model.evaluate(X).broken == {}
+
+
+def test_samples_of_a_stream_without_visible_noise_whose_first_tick_had_no_rows_can_be_drawn():
+    X = visits(30)
+    inner = LatentFactorSynthesizer(SCHEMA, stratify="ok")
+    model = OnlineSynthesizer(synthesizer=inner, epsilon=100.0, neighboring="add_or_remove_one")
+    model.partial_fit(X[:0]).partial_fit(X)
+    assert len(model.sample(7)) == 7
+
+
+def test_how_many_rows_before_any_has_come_must_be_said():
+    model = online().partial_fit(visits(5)[:0])
+    with pytest.raises(ValueError, match="n_samples must be given where no row has come yet"):
+        model.sample()

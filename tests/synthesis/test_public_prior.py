@@ -299,3 +299,12 @@ def test_a_search_may_choose_whether_to_use_a_prior():
     grid = {"prior": [None, people(200, 7)]}
     search = GridSearchCV(synthesizer(epsilon=10.0), grid, cv=2).fit(people(400))
     assert search.best_estimator_.sample(3).shape == (3, 5)
+
+
+def test_the_table_that_is_to_be_protected_is_refused_as_a_prior(tmp_path):
+    budget, private = PrivacyAccountant(1.0, 1e-6), people(50)
+    private.to_csv(tmp_path / "people.csv", index=False)
+    for prior, X in ((private, private), (str(tmp_path / "people.csv"), tmp_path / "people.csv")):
+        with pytest.raises(ValueError, match="prior must be public rows, got the table that fit shall protect"):
+            synthesizer(prior=prior, accountant=budget).fit(X)
+    assert not budget.spent
