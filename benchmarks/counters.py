@@ -126,7 +126,9 @@ def endless(n_steps):
     bounded = Bounded(max(n_steps, 4096))
     found = variances(matrix(4096), float(UnboundedCounter(rho=RHO)._noise().scale))
     ratios = [v / bounded.variance(t, t) for t, v in enumerate(found.tolist(), 1)]
-    check(f"UnboundedCounter, most of all times to 4096 (at {1 + int(np.argmax(ratios))}), over the best with that horizon", max(ratios), 1.6)
+    check(
+        f"UnboundedCounter, most of all times to 4096 (at {1 + int(np.argmax(ratios))}), over the best with that horizon", max(ratios), 1.6
+    )
     rng = np.random.default_rng(0)
     drawn = np.exp(rng.uniform(math.log(4096), math.log(n_steps), 12)).astype(int)
     powers = [2**i + d for i in range(13, 1 + int(math.log2(n_steps))) for d in (-1, 0, 1)]

@@ -14,7 +14,15 @@ import warnings
 import numpy as np
 
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
 from skdpsynth.privacy import check_rng
 
 CELLS = 50
@@ -34,6 +42,7 @@ def counters(n_steps):
     yield "SparseCounter", SparseCounter(n_steps, epsilon=0.1, n_counters=CELLS, sensitivity=2, every=10), n_steps
     short = min(n_steps, 1000)
     yield "SquareRootCounter", SquareRootCounter(short, rho=0.01, n_counters=CELLS, sensitivity=2), short
+    yield "UnboundedCounter", UnboundedCounter(rho=0.01, n_counters=CELLS, sensitivity=2), short
     for kind in ("kary", "binary", "sparse"):
         counter = InhomogeneousCounter(kind, n_counters=CELLS, sensitivity=2, every=10)
         counter.start_level(n_steps, 0.1, PrivacyAccountant(0.1), check_rng(None))

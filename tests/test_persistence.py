@@ -39,7 +39,15 @@ from skdpsynth import (
     load,
     persistence,
 )
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import from_bytes, savable, save, to_bytes
@@ -316,6 +324,7 @@ COUNTERS = {
     "kary": lambda **kw: KaryCounter(60, n_counters=3, sensitivity=2, **kw),
     "honaker": lambda **kw: HonakerCounter(60, n_counters=3, sensitivity=2, **kw),
     "square root": lambda **kw: SquareRootCounter(60, rho=0.5, n_counters=3, sensitivity=2, **kw),
+    "unbounded": lambda **kw: UnboundedCounter(rho=0.5, n_counters=3, sensitivity=2, **kw),
     "sparse": lambda **kw: SparseCounter(60, epsilon=50.0, n_counters=3, sensitivity=2, **kw),
 }
 
@@ -341,8 +350,9 @@ def test_a_loaded_counter_goes_on_as_the_saved_one(make, path):
             values.append(each_one.value)
         assert np.array_equal(*values)
         assert values[0].dtype == values[1].dtype
-    with pytest.raises(ValueError, match="horizon is 60 steps"):
-        again.update_cells([0])
+    if again.horizon == 60:
+        with pytest.raises(ValueError, match="horizon is 60 steps"):
+            again.update_cells([0])
 
 
 @pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])

@@ -18,4 +18,12 @@ from skdpsynth.continual._roots import SquareRootCounter, UnboundedCounter
 from skdpsynth.continual._sparse import SparseCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
 
-__all__ = ["BinaryCounter", "HonakerCounter", "InhomogeneousCounter", "KaryCounter", "SparseCounter", "SquareRootCounter", "UnboundedCounter"]
+__all__ = [
+    "BinaryCounter",
+    "HonakerCounter",
+    "InhomogeneousCounter",
+    "KaryCounter",
+    "SparseCounter",
+    "SquareRootCounter",
+    "UnboundedCounter",
+]

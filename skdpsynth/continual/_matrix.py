@@ -1,6 +1,7 @@
 """Counters that release something at each step, and one of them: Honaker's, kept for comparison."""
 
 from abc import abstractmethod
+
 import numpy as np
 
 from skdpsynth._change import Change

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from skdpsynth import load
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
 from skdpsynth.persistence import save
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SeededBits, check_rng
 
@@ -24,6 +32,10 @@ def plain(kind, **own):
         return counter, lambda again: again.resume()
 
     return make
+
+
+def unbounded():
+    return UnboundedCounter(rho=0.01, n_counters=N_CELLS), lambda again: again.resume()
 
 
 def levels_of(kind):
@@ -43,6 +55,7 @@ COUNTERS = {
     "binary": plain(BinaryCounter),
     "honaker": plain(HonakerCounter),
     "square root": plain(SquareRootCounter),
+    "unbounded": unbounded,
     "sparse": plain(SparseCounter),
     "levels of kary": levels_of("kary"),
     "levels of binary": levels_of("binary"),

@@ -13,12 +13,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
 from skdpsynth.continual._base import ContinualCounter, noise_for
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease
 
-COUNTERS = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, SparseCounter]
+BOUNDED = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, SparseCounter]
+COUNTERS = [*BOUNDED, UnboundedCounter]
+BY_RHO = (SquareRootCounter, UnboundedCounter)
 TREES = [BinaryCounter, KaryCounter]
 HORIZONS = [1, 2, 7, 63, 100]
 
@@ -27,8 +37,9 @@ RO, AR = "replace_one", "add_or_remove_one"
 
 
 def make(kind, horizon, epsilon=1.0, **options):
-    """Return a counter; the square root has its cost in rho."""
-    return kind(horizon, **{"rho" if kind is SquareRootCounter else "epsilon": epsilon}, **options)
+    """Return a counter; square roots have their cost in rho, and one has no horizon."""
+    sizes = () if kind is UnboundedCounter else (horizon,)
+    return kind(*sizes, **{"rho" if kind in BY_RHO else "epsilon": epsilon}, **options)
 
 
 def values_along(counter, stream):
@@ -122,10 +133,10 @@ class Spy(Door):
 def test_without_noise_every_value_is_the_prefix_sum(kind, horizon, n_counters):
     stream = np.random.default_rng(horizon).integers(0, 6, size=(horizon, n_counters))
     values = values_along(make(kind, horizon, math.inf, n_counters=n_counters), stream)
-    np.testing.assert_allclose(values, np.cumsum(stream, axis=0), rtol=1e-9 if kind is SquareRootCounter else 0)
+    np.testing.assert_allclose(values, np.cumsum(stream, axis=0), rtol=1e-9 if kind in BY_RHO else 0)
 
 
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter])
+@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, *BY_RHO])
 def test_without_noise_counts_of_either_sign_are_summed(kind):
     stream = np.random.default_rng(0).integers(-5, 6, size=20)
     np.testing.assert_allclose(values_along(make(kind, 20, math.inf), stream)[:, 0], np.cumsum(stream), atol=1e-6)
@@ -189,7 +200,7 @@ def test_an_array_that_is_used_again_counts_what_it_held():
     assert counter.value == 6
 
 
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, SquareRootCounter, SparseCounter])
+@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, *BY_RHO, SparseCounter])
 def test_other_counters_copy_what_they_count(kind):
     counter, buffer = make(kind, 8, math.inf), np.array([1])
     counter.update(buffer)
@@ -393,7 +404,7 @@ def test_a_counter_under_add_or_remove_one_has_half_the_noise_of_an_event_that_m
     """Of variance, for the square root, whose sensitivity is squared."""
     comes, moves = (make(kind, 40, 0.02, accountant=accountant_of(relation), sensitivity=s) for relation, s in ((AR, 1), (RO, 2)))
     ratio = moves._door.noise.scale / comes._door.noise.scale
-    assert ratio == 2 if kind is not SquareRootCounter else abs(ratio - math.sqrt(2)) < 1e-3
+    assert ratio == 2 if kind not in BY_RHO else abs(ratio - math.sqrt(2)) < 1e-3
     assert comes._door.neighboring == AR
 
 
@@ -442,7 +453,7 @@ def test_moving_an_event_changes_one_comparison_of_sparse_counts_by_exactly_what
 def test_noise_and_loss_of_a_counter_are_made_of_its_change(kind, epsilon, sensitivity):
     counter = make(kind, 40, epsilon, n_counters=2, sensitivity=sensitivity)
     change, noise, loss = counter._change(), counter._door.noise, counter._door.loss
-    if kind is SquareRootCounter:
+    if kind in BY_RHO:
         spent, whole = change.l2_squared / (2 * (noise.scale**2 - Fraction(5, 3))), loss.rho
         assert 0.999 * whole < spent <= whole
     else:
@@ -515,7 +526,7 @@ def test_no_noise_is_drawn_twice_and_what_is_kept_stays_bounded(kind, step):
     assert len(stream.names) == len(set(stream.names))
 
 
-@pytest.mark.parametrize("kind", [HonakerCounter, SquareRootCounter, SparseCounter])
+@pytest.mark.parametrize("kind", [HonakerCounter, *BY_RHO, SparseCounter])
 def test_every_draw_has_a_name_of_its_own(kind):
     stream = RecordingStream()
     counter = make(kind, 200, 50.0, n_counters=3, random_state=stream)
@@ -594,76 +605,6 @@ def test_honakers_blocks_have_the_weights_of_least_squares():
     design = np.vstack(blocks)
     best = np.ones(8) @ np.linalg.pinv(design)
     np.testing.assert_allclose(np.sort(coefficients[:15]), np.sort(best), atol=1e-12)
-
-
-# ---- The square root
-
-
-def square_root(horizon):
-    """Return round(2**20 R), R_ij = binom(2k, k) / 4**k with k = i - j: integers, by exact fractions."""
-    factors = [round(Fraction(2**20 * math.comb(2 * k, k), 4**k)) for k in range(horizon)]
-    return np.array([[factors[i - j] if i >= j else 0 for j in range(horizon)] for i in range(horizon)], dtype=np.int64)
-
-
-def test_the_square_root_counter_solves_the_dense_system():
-    stream = np.random.default_rng(0).integers(-3, 4, size=(63, 2))
-    counter, spy = SquareRootCounter(63, n_counters=2), Spy()
-    counter.resume(spy)
-    values = values_along(counter, stream)
-    root = square_root(63)
-    np.testing.assert_array_equal(np.array(spy.exact), root @ stream)
-    np.testing.assert_allclose(values, np.tri(63) @ np.linalg.solve(root.astype(float), np.array(spy.noisy)), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("sensitivity", [1, 2, 3])
-@pytest.mark.parametrize("rho", [0.001, 0.5, 40])
-@pytest.mark.parametrize("horizon", [1, 2, 63, 1000])
-def test_the_noise_of_the_square_root_follows_from_the_column_norm(horizon, rho, sensitivity):
-    counter = SquareRootCounter(horizon, rho=rho, sensitivity=sensitivity)
-    column = [round(Fraction(2**20 * math.comb(2 * k, k), 4**k)) for k in range(horizon)]
-    needed = Fraction(sensitivity * sum(c * c for c in column)) / (2 * Fraction(str(rho))) + Fraction(5, 3)
-    scale = counter._noise().scale
-    assert needed <= scale**2 <= (math.isqrt(math.ceil(needed)) + 1) ** 2
-    (entry,) = counter._door._accountant.ledger
-    assert entry.loss == PrivacyLoss(rho=Fraction(str(rho)), gaussian=True)
-
-
-def test_moving_an_event_changes_the_square_root_by_at_most_its_sensitivity():
-    # All pairs of streams of 5 steps into 2 cells that differ in one step: rho = change**2 / 2 scale**2.
-    root, scale = square_root(5), SquareRootCounter(5, rho=0.5, sensitivity=2)._noise().scale
-    changes = [np.square(root[:, [t]] @ (one_hot([0], 2) - one_hot([1], 2))).sum() for t in range(5)]
-    assert 0.4999 < max(changes) / (2 * float(scale) ** 2) <= 0.5
-
-
-def test_exact_mean_squared_error_of_the_square_root_is_the_specified_one():
-    root = square_root(1023)
-    scale = float(SquareRootCounter(1023, rho=0.01)._noise().scale)
-    coefficients = np.linalg.solve(root.T.astype(float), np.tri(1023).T).T  # A R'^-1
-    assert 2 * 0.01 * scale**2 * np.square(coefficients).sum(axis=1).mean() == pytest.approx(9.7, rel=0.02)
-
-
-@pytest.mark.statistical
-def test_observed_mean_squared_error_of_the_square_root_is_the_specified_one():
-    # 500 cells at 33 times: the standard deviation, from the covariance of those, is 1.8 %, so 10 % is 5 of them: false alarm 1e-6
-    # under a fresh seed.
-    counter, errors = SquareRootCounter(1023, rho=0.01, n_counters=500, random_state=10), []
-    for t in range(1, 1024):
-        counter.update(1)
-        if t % 31 == 16:
-            errors.append(counter.value - t)
-    assert 0.02 * np.square(errors).mean() == pytest.approx(9.7, rel=0.1)
-
-
-def test_the_square_root_refuses_a_long_horizon():
-    with pytest.raises(ValueError, match="1 to 20000, got 20001; use KaryCounter"):
-        SquareRootCounter(20_001)
-
-
-def test_the_square_root_refuses_an_accountant_without_delta():
-    accountant = PrivacyAccountant(10.0)
-    with pytest.raises(ValueError, match="needs delta > 0"):
-        SquareRootCounter(10, rho=0.01, accountant=accountant)
-    assert not accountant.ledger
 
 
 # ---- Sparse counting, by a dynamic programme of its own
@@ -996,7 +937,7 @@ def test_a_counter_without_an_accountant_spends_all_of_its_own(kind):
     accountant = make(kind, 10, 0.3)._door._accountant
     assert len(accountant.ledger) == 1
     assert accountant.spent <= accountant.epsilon
-    if kind is not SquareRootCounter:
+    if kind not in BY_RHO:
         assert accountant.spent == accountant.epsilon == Fraction(3, 10)
 
 
@@ -1044,7 +985,7 @@ def test_names_keep_counters_of_one_seed_apart():
 # ---- Errors
 
 
-@pytest.mark.parametrize("kind", COUNTERS)
+@pytest.mark.parametrize("kind", BOUNDED)
 def test_steps_beyond_the_horizon_are_refused_and_change_nothing(kind):
     counter = make(kind, 3, n_counters=2, random_state=0)
     counter.update_cells([0, 1])
@@ -1063,7 +1004,7 @@ def test_steps_beyond_the_horizon_are_refused_and_change_nothing(kind):
 
 @pytest.mark.parametrize("parameter", ["horizon", "n_counters", "sensitivity"])
 @pytest.mark.parametrize("number", [0, -1, 1.5, "3", None, True])
-@pytest.mark.parametrize("kind", COUNTERS)
+@pytest.mark.parametrize("kind", BOUNDED)
 def test_sizes_must_be_positive_integers(kind, number, parameter):
     accountant = PrivacyAccountant(1, 1e-6)
     with pytest.raises(ValueError, match=f"{parameter} must be a"):
@@ -1115,10 +1056,11 @@ def test_counts_that_could_overflow_are_refused_and_change_nothing(kind, x):
     assert counter.value == 3
 
 
-@pytest.mark.parametrize("kind", COUNTERS)
+@pytest.mark.parametrize("kind", BOUNDED)
 def test_the_largest_counts_that_are_taken_add_up_exactly(kind):
     counter = make(kind, 10, math.inf)
-    largest = 2**62 // 10 if kind is not SquareRootCounter else 2**62 // int(counter._row.sum())
+    largest = counter._largest()
+    assert largest == 2**62 // 10 or kind is SquareRootCounter
     for t in range(1, 11):
         counter.update(largest)
         assert counter.value == pytest.approx(t * largest, rel=0 if kind not in (SquareRootCounter, HonakerCounter) else 1e-9)
@@ -1137,7 +1079,7 @@ def test_a_level_refuses_counts_that_could_overflow():
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, None])
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_the_budget_must_be_positive(kind, epsilon):
-    with pytest.raises((ValueError, TypeError), match="rho must" if kind is SquareRootCounter else "epsilon must"):
+    with pytest.raises((ValueError, TypeError), match="rho must" if kind in BY_RHO else "epsilon must"):
         make(kind, 5, epsilon)
 
 
@@ -1184,7 +1126,7 @@ def test_a_single_cell_is_one_that_exists(kind, cells):
         counter.update_cells(cells)
 
 
-@pytest.mark.parametrize("kind", [HonakerCounter, SquareRootCounter, SparseCounter])
+@pytest.mark.parametrize("kind", [HonakerCounter, *BY_RHO, SparseCounter])
 def test_a_bad_cell_leaves_the_counter_as_it_was(kind):
     counter = make(kind, 5, math.inf, n_counters=2)
     with pytest.raises((IndexError, ValueError)):
@@ -1198,7 +1140,7 @@ def test_noise_comes_only_from_streams_of_this_package(kind):
         make(kind, 5, random_state=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind", COUNTERS)
+@pytest.mark.parametrize("kind", BOUNDED)
 def test_the_text_of_a_counter_shows_nothing_that_was_counted(kind):
     counters = [make(kind, 7, n_counters=3, random_state=0) for _ in range(2)]
     for counter, count in zip(counters, (0, 123_456), strict=True):
@@ -1239,7 +1181,7 @@ def test_a_loaded_counter_has_no_door_until_it_resumes(kind):
     assert loaded.n_steps == 1
 
 
-@pytest.mark.parametrize("kind", [BinaryCounter, HonakerCounter, SquareRootCounter])
+@pytest.mark.parametrize("kind", [BinaryCounter, HonakerCounter, *BY_RHO])
 def test_a_loaded_counter_of_blocks_that_are_over_goes_on_with_the_noise_it_had_under_one_seed(kind):
     stream = np.random.default_rng(1).integers(0, 3, size=(30, 4))
     straight, saved = (make(kind, 30, 5.0, n_counters=4, random_state=SeededBits(16)) for _ in range(2))

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import skdpsynth
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import PrivacyAccountant, SeededBits
 
@@ -60,6 +68,7 @@ MAKERS = {
     "sparse": plain(SparseCounter),
     "sparse, every 3": plain(SparseCounter, every=3),
     "square root": lambda rho, rng: SquareRootCounter(3000, rho=rho, n_counters=3, random_state=rng),
+    "unbounded": lambda rho, rng: UnboundedCounter(rho=rho, n_counters=3, random_state=rng),
     "levels of kary": levels_of("kary"),
     "levels of binary": levels_of("binary"),
     "levels of sparse": levels_of("sparse"),

@@ -10,7 +10,15 @@ import time
 import numpy as np
 import pytest
 
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
 from skdpsynth.privacy import PrivacyAccountant
 
 N_CELLS = 20
@@ -36,6 +44,7 @@ COUNTERS = {
     "honaker": (plain(HonakerCounter), 3_000),
     "sparse": (plain(SparseCounter), 3_000),
     "square root": (lambda T, rho: SquareRootCounter(T, rho=rho, n_counters=N_CELLS, sensitivity=2, random_state=SEED), 200),
+    "unbounded": (lambda T, rho: UnboundedCounter(rho=rho, n_counters=N_CELLS, sensitivity=2, random_state=SEED), 1000),
     "levels of kary": (levels_of("kary"), 5_000),
     "levels of binary": (levels_of("binary"), 3_000),
     "levels of sparse": (levels_of("sparse"), 3_000),

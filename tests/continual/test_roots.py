@@ -1,0 +1,298 @@
+"""Counters by square roots: their whole numbers by brute force, columns that have one length, and the error at every time."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth.continual import SquareRootCounter, UnboundedCounter
+from skdpsynth.continual._roots import _EARLY, _NEAR
+from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, StandingRelease
+
+BOTH = {"square root": lambda n, **own: SquareRootCounter(n, **own), "unbounded": lambda n, **own: UnboundedCounter(**own)}
+both = pytest.mark.parametrize("make", BOTH.values(), ids=BOTH)
+
+
+class Spy(StandingRelease):
+    """A door that adds known noise, and remembers what was asked of it."""
+
+    def __init__(self):
+        super().__init__(PrivacyAccountant(math.inf), DiscreteLaplace(1), PrivacyLoss(epsilon=math.inf), SecureBits())
+        self.exact, self.noisy, self.bits = [], [], np.random.default_rng(0)
+
+    def part(self, noise, loss, change):
+        return self
+
+    def release(self, values, name):
+        self.exact.append(np.array(values))
+        self.noisy.append(values + self.bits.integers(-(2**40), 2**40, size=values.shape))
+        return self.noisy[-1]
+
+
+def values_along(counter, stream):
+    values = []
+    for x in stream:
+        counter.update(x)
+        values.append(counter.value)
+    return np.array(values)
+
+
+def handed_over(counter, stream):
+    """What a counter hands to its door, a row a step."""
+    spy = Spy()
+    counter.resume(spy)
+    for x in stream:
+        counter.update(x)
+    return np.array(spy.exact)
+
+
+def matrix_of(make, n_steps):
+    """Return Q: cell j gets an event at step j."""
+    return handed_over(make(n_steps, n_counters=n_steps), np.eye(n_steps, dtype=np.int64)).astype(object)
+
+
+def root(horizon):
+    """Return round(2**16 F), F_ij = binom(2k, k) / 4**k with k = i - j: integers, by exact fractions."""
+    factors = [round(Fraction(2**16 * math.comb(2 * k, k), 4**k)) for k in range(horizon)]
+    return np.array([[factors[i - j] if i >= j else 0 for j in range(horizon)] for i in range(horizon)], dtype=object)
+
+
+def inverse_root(n):
+    k = np.arange(1, n)
+    return np.concatenate([[1.0], np.cumprod((2 * k - 3) / (2 * k))])
+
+
+def best(horizon):
+    """2 rho times the variances of the normalised square root of real numbers, at all times of a horizon."""
+    k = np.arange(1, horizon)
+    factors = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    lengths, lags = np.sqrt(np.cumsum(factors**2))[::-1], np.subtract.outer(np.arange(horizon), np.arange(horizon))
+    inverse = np.where(lags >= 0, inverse_root(horizon)[np.maximum(lags, 0)], 0)
+    return np.square(np.cumsum(lengths[:, None] * inverse, axis=0)).sum(axis=1)
+
+
+def variances(make, n_steps, rho=0.01):
+    """2 rho times the variance at all times, by the dense inverse and the scale of the noise."""
+    scale = float(make(n_steps, rho=rho)._noise().scale)
+    coefficients = np.cumsum(np.linalg.inv(matrix_of(make, n_steps).astype(float)), axis=0)
+    return 2 * rho * scale**2 * np.square(coefficients).sum(axis=1)
+
+
+# ---- Both
+
+
+@both
+def test_a_value_solves_the_dense_system(make):
+    stream = np.random.default_rng(0).integers(-3, 4, size=(400, 2))
+    counter, spy = make(400, n_counters=2), Spy()
+    counter.resume(spy)
+    values, Q = values_along(counter, stream), matrix_of(make, 400)
+    np.testing.assert_array_equal(np.array(spy.exact), Q @ stream)
+    np.testing.assert_allclose(values, np.tri(400) @ np.linalg.solve(Q.astype(float), np.array(spy.noisy)), rtol=1e-9, atol=1e-6)
+
+
+@both
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_an_event_that_moves_changes_what_is_released_by_no_more_than_is_said(make, relation):
+    """All streams of 4 steps into 3 cells, and all that differ in one step."""
+    change = make(4, sensitivity=2)._change(relation)
+    answers = {
+        cells: handed_over(make(4, n_counters=3, sensitivity=2), np.eye(3, dtype=np.int64)[list(cells)]).astype(object)
+        for cells in itertools.product(range(3), repeat=4)
+    }
+    pairs = [(a, b) for a in answers for b in answers if sum(x != y for x, y in zip(a, b, strict=True)) == 1]
+    moves = [np.abs(answers[a] - answers[b]) for a, b in pairs]
+    assert max(m.sum() for m in moves) <= change.l1
+    assert max((m * m).sum() for m in moves) <= change.l2_squared
+    assert max(m.max() for m in moves) <= change.sup
+    assert change.relation == relation
+
+
+@both
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+@pytest.mark.parametrize("rho", [0.001, 0.5, 40])
+def test_the_noise_follows_from_the_longest_column(make, rho, sensitivity):
+    counter = make(63, rho=rho, sensitivity=sensitivity)
+    needed = Fraction(counter._change().l2_squared) / (2 * Fraction(str(rho))) + Fraction(5, 3)
+    scale = counter._noise().scale
+    assert needed <= scale**2 <= (math.isqrt(math.ceil(needed)) + 1) ** 2
+    (entry,) = counter._door._accountant.ledger
+    assert entry.loss == PrivacyLoss(rho=Fraction(str(rho)), gaussian=True)
+
+
+@both
+def test_an_accountant_without_delta_is_refused(make):
+    accountant = PrivacyAccountant(10.0)
+    with pytest.raises(ValueError, match="needs delta > 0"):
+        make(10, rho=0.01, accountant=accountant)
+    assert not accountant.ledger
+
+
+@both
+@pytest.mark.statistical
+def test_the_observed_error_is_the_exact_one(make):
+    # 1000 cells at 20 times of 400: the standard deviation of the mean of squares is below 2 %, so 12 % is 6 of them: false alarm 1e-8.
+    counter, errors = make(400, rho=0.01, n_counters=1000, random_state=10), []
+    for t in range(1, 401):
+        counter.update(1)
+        if t % 20 == 10:
+            errors.append(np.square(counter.value - t).mean())
+    assert 0.02 * np.mean(errors) == pytest.approx(variances(make, 400)[9::20].mean(), rel=0.12)
+
+
+# ---- With a horizon
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 5, 63, 300])
+def test_the_columns_of_the_normalised_root_have_the_length_of_the_first(horizon):
+    """None is longer, and none is shorter by a thousandth."""
+    Q, change = matrix_of(BOTH["square root"], horizon), SquareRootCounter(horizon)._change()
+    gains = np.diag(Q) // 2**16
+    np.testing.assert_array_equal(Q, root(horizon) * gains)
+    lengths = (Q * Q).sum(axis=0)
+    assert lengths[0] == lengths.max() == change.l2_squared
+    assert lengths.min() > 0.999 * change.l2_squared
+    assert (Q.sum(axis=0).max(), Q.max()) == (change.l1, change.sup)
+
+
+@pytest.mark.parametrize(("horizon", "expected"), [(63, 4.51), (1023, 8.95)])
+def test_the_exact_mean_squared_error_is_that_of_the_paper(horizon, expected):
+    counter = SquareRootCounter(horizon, rho=0.01)
+    lags = np.subtract.outer(np.arange(horizon), np.arange(horizon))
+    Q = np.where(lags >= 0, counter._row[np.maximum(lags, 0)], 0) * counter._gains.astype(float)
+    coefficients = np.cumsum(np.linalg.inv(Q), axis=0)
+    error = 0.02 * float(counter._noise().scale) ** 2 * np.square(coefficients).sum(axis=1).mean()
+    assert error == pytest.approx(expected, abs=0.006)
+
+
+def test_normalising_lowers_the_error_of_every_horizon():
+    for horizon in range(2, 60):
+        plain = root(horizon).astype(float)
+        before = np.square(np.cumsum(np.linalg.inv(plain), axis=0)).sum(axis=1) * np.square(plain[:, 0]).sum()
+        now = variances(BOTH["square root"], horizon)
+        assert now.mean() < before.mean()
+        assert now.max() < before.max()
+
+
+def test_a_long_horizon_is_refused():
+    with pytest.raises(ValueError, match="1 to 20000, got 20001; use UnboundedCounter"):
+        SquareRootCounter(20_001)
+
+
+# ---- Without
+
+
+def coefficient(t, j):
+    """R[t, j], steps counted from 1; the sum that is 1 / g by its first terms, and the integral of the rest, which is in closed form."""
+    n, A = 4000, j + 2
+    k = np.arange(n)
+    rest = math.log((n - 0.5 + A) / (n - 0.5 + 1 / 3)) / (3 * A - 1)
+    total = (1 / ((k + A) * (1 + 3 * k))).sum() + rest
+    return math.sqrt(1 / (total * (t + 2) * (1 + 3 * (t - j))))
+
+
+def blocks_after(t):
+    """The blocks of the step that follows `t` others: dyadic intervals that are old enough and late enough, and in no larger such."""
+
+    def is_one(start, size):
+        return size == 1 or (start >= _EARLY * size and start + size + _NEAR * size <= t)
+
+    start, found = 0, []
+    while start < t:
+        sizes = [2**i for i in range(20) if start % 2**i == 0 and is_one(start, 2**i)]
+        found.append(start)
+        start += max(sizes)
+    return [*found, t]
+
+
+def test_the_blocks_are_the_largest_that_are_old_and_late_enough():
+    counter = UnboundedCounter(rho=math.inf)
+    for t in range(1500):
+        counter.update(1)
+        assert counter._state[1].tolist() == blocks_after(t)
+
+
+def test_the_counts_of_the_blocks_are_those_of_their_steps():
+    counter, stream = UnboundedCounter(rho=math.inf), np.random.default_rng(0).integers(-9, 10, 700)
+    for t, x in enumerate(stream):
+        counter.update(x)
+        np.testing.assert_array_equal(counter._state[2][:, 0], np.add.reduceat(stream[: t + 1], blocks_after(t)))
+
+
+def test_each_event_counts_with_the_coefficient_of_the_first_of_its_block():
+    n = 420
+    Q = matrix_of(BOTH["unbounded"], n)
+    for t in (0, 1, 2, 50, 299, 419):
+        first = np.repeat(blocks_after(t), np.diff([*blocks_after(t), t + 1]))
+        expected = [2**30 * coefficient(t + 1, j + 1) for j in first]
+        np.testing.assert_allclose(Q[t, : t + 1].astype(float), expected, rtol=1e-6)
+        np.testing.assert_array_less(Q[t, : t + 1].astype(float), [2**30 * coefficient(t + 1, j + 1) * (1 + 1e-8) for j in range(t + 1)])
+        assert not Q[t, t + 1 :].any()
+
+
+def test_an_event_of_an_endless_stream_has_one_length_at_most():
+    """What a column has to the end of these steps, and what it may still get: never more than was charged, and near to it for the first."""
+    n = 420
+    Q = matrix_of(BOTH["unbounded"], n)
+    change = UnboundedCounter()._change()
+    later = np.arange(n + 1, 10**6, dtype=float)
+    for j in (1, 2, 3, 10, 64, 65, 100, 257, 400):
+        so_far = int((Q[:, j - 1] ** 2).sum())
+        unit = coefficient(1, 1) ** 2 * 3 if j == 1 else coefficient(j, j) ** 2 * (j + 2)  # g
+        to_come = unit * ((1 / ((later + 2) * (1 + 3 * (later - j)))).sum() + 1 / (3 * later[-1]))
+        whole = so_far / 2**60 + to_come
+        assert whole <= 1 + 1e-6
+        assert whole > 0.98
+        assert so_far < change.l2_squared == 2**60
+
+
+def test_the_error_is_at_most_8_fifths_of_the_best_for_each_horizon():
+    """Over the mean of the variances of the normalised square root whose horizon is just that time; longer times are in the benchmark."""
+    ours = variances(BOTH["unbounded"], 400)
+    for t in [*range(1, 100), *range(100, 401, 10)]:
+        assert ours[t - 1] <= 1.6 * best(t).mean()
+
+
+def test_memory_grows_with_the_logarithm_of_time():
+    counter = UnboundedCounter(rho=math.inf)
+    for _ in range(80):
+        counter.update_cells([0] * 100)
+        t = counter.n_steps
+        assert len(counter._state[1]) == len(counter._state[2]) == len(counter._state[3]) <= (_NEAR + _EARLY) * math.log2(2 * t)
+
+
+def test_what_may_arrive_at_any_time_keeps_every_sum_below_64_bits():
+    n, caps = 400, []
+    counter = UnboundedCounter(rho=math.inf)
+    for _ in range(n):
+        caps.append(counter._largest())
+        counter.update(0)
+    assert all(2**30 / math.sqrt(t) / 2 <= cap <= 2**30 / math.sqrt(t) for t, cap in enumerate(caps, 1))
+    assert max(matrix_of(BOTH["unbounded"], n) @ np.array(caps, dtype=object)) < 2**62
+
+
+def test_more_than_that_is_refused_and_changes_nothing():
+    counter = UnboundedCounter(rho=math.inf)
+    counter.update(3)
+    with pytest.raises(ValueError, match=f"x must lie within {2**29} of 0"):
+        counter.update(2**29 + 1)
+    assert (counter.n_steps, counter.value) == (1, 3)
+    counter.update(2**29)
+    assert counter.value == 3 + 2**29
+
+
+def test_the_text_of_a_counter_without_horizon_shows_nothing_that_was_counted():
+    counter = UnboundedCounter(n_counters=3, random_state=0)
+    counter.update(123_456)
+    assert repr(counter) == "UnboundedCounter(n_counters=3, n_steps=1)"
+
+
+@pytest.mark.parametrize("parameter", ["n_counters", "sensitivity"])
+@pytest.mark.parametrize("number", [0, -1, 1.5, "3", None, True])
+def test_sizes_must_be_positive_integers_without_horizon_too(number, parameter):
+    accountant = PrivacyAccountant(1, 1e-6)
+    with pytest.raises(ValueError, match=f"{parameter} must be a"):
+        UnboundedCounter(**{parameter: number}, accountant=accountant)
+    assert not accountant.ledger
