@@ -22,6 +22,7 @@ for script in (
     "accuracy_signed.py",
     "online.py",
     "search.py",
+    "counters.py",
     "threads.py",
     "private_facts.py",
     "planning.py",

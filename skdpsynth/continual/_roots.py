@@ -18,7 +18,7 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_epsilon, eps
 _FIXED_POINT = 2**16  # of the square root
 _GAIN = 2**12  # of the first step: a gain is rounded down by at most this part of itself
 _UNIT = 2**30  # of the square root without horizon
-_NEAR, _EARLY = 32, 4  # a block of w steps is at least _NEAR * w steps old, and begins after _EARLY * w steps at least
+_NEAR, _EARLY = 80, 16  # a block of w steps is at least _NEAR * w steps old, and begins after _EARLY * w steps at least
 
 
 class _RootCounter(StepByStep):
@@ -210,8 +210,8 @@ class UnboundedCounter(_RootCounter):
     with j in each row, so Q[t, j] <= 2**30 R[t, j], and the squares of a column of Q sum to at most 2**60. Counts are A times the inverse
     of Q of those. Q is lower triangular, so this holds also when the stream reacts to what was released.
 
-    *Memory.* Two neighbouring blocks of w / 2 steps become one when they are 32 w steps old. What is kept is a count and an estimate for
-    each of some 32 log2(t) blocks, by cell.
+    *Memory.* Two neighbouring blocks of w / 2 steps become one when they are 80 w steps old. What is kept is a count and an estimate for
+    each of fewer than 96 log2(2 t) blocks, by cell.
 
     *Copies.* Each step is released when it has come. So two copies that go on share the noise of the steps before, which both saw
     alike, and no other.

@@ -191,6 +191,7 @@ class KaryCounter(TreeCounter):
     --------
     BinaryCounter : Goes on from a copy without a new tree.
     SquareRootCounter : The least error where delta is above 0.
+    UnboundedCounter : Where nobody knows how long the stream will be.
     SparseCounter : For streams in which little happens.
 
     Notes
