@@ -272,9 +272,7 @@ def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
     if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
         raise ValueError(f"x must hold a whole number for each of {n_counters} counters, got {x.dtype} of shape {x.shape}.")
     if int(x.max()) > largest or int(x.min()) < -largest:
-        raise ValueError(
-            f"x must lie within {largest} of 0 at each time, so that no count overflows; use larger units, or a shorter stream."
-        )
+        raise ValueError(f"x must lie within {largest} of 0 at each time, so that no count overflows; use larger units.")
     return np.broadcast_to(x, (n_counters,)).astype(np.int64)
 
 
