@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import column_names
-from skdpsynth.domain import Continuous, Rows, Schema, encode, length_of, listed, open_source
+from skdpsynth.domain import Rows, Schema, encode, listed
 from skdpsynth.metrics._associations import Pairs, associations_of
 from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, with_target
 from skdpsynth.metrics._marginals import distances_of, read_both
 from skdpsynth.metrics._quality_text import html_of, text_of
-from skdpsynth.metrics._tables import numbers_of
+from skdpsynth.metrics._tables import schema_of_ranges
 from skdpsynth.metrics._wasserstein import wasserstein_distance
 
 _MOST_ROWS = 50_000  # of each table: a share is then within 0.005, and thirty columns take seconds
 _MOST_PAIRS = 1000
 _TRANSPORT_ROWS = 1000
 _MODEL_ROWS = 10_000
-_INSTEAD = "give a schema, which says what its columns hold"
 _BROKEN = {  # what `Schema.check` finds of rows -> how the report names it
     "clipped": "out of bounds",
     "unknown levels": "unknown level",
@@ -183,7 +181,7 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     if random_state is not None and not is_whole(random_state, 0):
         raise ValueError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
     rng, names = np.random.default_rng(random_state), ("X", "X_synthetic")
-    stated = _schema_of_ranges(X, X_synthetic, names) if schema is None else Schema.of(schema)
+    stated = schema_of_ranges(dict(zip(names, (X, X_synthetic), strict=True))) if schema is None else Schema.of(schema)
     kind = None if target is None else kind_of_target(stated, target)
     coded, tables = read_both(X, X_synthetic, stated, names)
     real, synthetic = (_some(rows, rng) for rows in tables)
@@ -270,29 +268,6 @@ def _broken(X: Any, schema: Schema) -> dict[str, float]:
             rule = f"{columns}: {_BROKEN[each.problem]}"
             shares[rule] = shares.get(rule, 0.0) + each.share
     return shares
-
-
-def _schema_of_ranges(X: Any, Y: Any, names: tuple[str, str]) -> Schema:
-    """Return the schema of two tables of numbers, by the range that each column has in both."""
-    ends = [_ends(numbers_of(table, name, _INSTEAD)) for table, name in zip((X, Y), names, strict=True)]
-    if ends[0].shape != ends[1].shape:
-        raise ValueError(f"X and X_synthetic must have the same columns, got {ends[0].shape[1]} and {ends[1].shape[1]}.")
-    low, high = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
-    if not np.isfinite([low, high]).all():
-        raise ValueError("X and X_synthetic must have at least one row each, got a table of none; pass tables with rows.")
-    source = open_source(X)
-    columns = column_names(X if source is None else source.head) or range(len(low))
-    ranges = zip(columns, low.tolist(), np.where(high > low, high, low + np.maximum(1.0, np.abs(low))).tolist(), strict=True)
-    return Schema({column: Continuous(bottom, top) for column, bottom, top in ranges})
-
-
-def _ends(rows: Rows) -> np.ndarray:
-    """Return the least and the largest number of each column: of real rows a private fact, as all that a metric finds."""
-    ends = np.array([np.full(rows.n_features, np.inf), np.full(rows.n_features, -np.inf)])
-    for chunk in rows.chunks():
-        if length_of(chunk):
-            ends = np.array([np.minimum(ends[0], chunk.min(axis=0)), np.maximum(ends[1], chunk.max(axis=0))])
-    return ends
 
 
 def _pairs(n_columns: int, rng: np.random.Generator) -> list[tuple[int, int]]:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import matrix
-from skdpsynth.domain import Chunk, Rows, Schema, open_columns, open_source
+from skdpsynth._input import column_names, matrix
+from skdpsynth.domain import Chunk, Continuous, Rows, Schema, length_of, open_columns, open_source
 from skdpsynth.statistics import RowCount, total
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
+_SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
 MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; of more, chunks are read again and again
 
 
@@ -49,6 +50,36 @@ def columns_in(X: Any, schema: Schema, name: str) -> Rows:
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
     is_small = rows.n_samples * rows.n_features <= MOST_READ
     return Rows.held(rows.collected()) if is_small else rows
+
+
+def schema_of_ranges(tables: dict[str, Any]) -> Schema:
+    """Return the schema of tables of numbers, by the range that each column has in all of them; the keys are what errors call them."""
+    ends = [_ends(numbers_of(table, name, _SCHEMA_INSTEAD)) for name, table in tables.items()]
+    names, widths = _enumerated(tables), {each.shape[1] for each in ends}
+    if len(widths) > 1:
+        raise ValueError(f"{names} must have the same columns, got {_enumerated([each.shape[1] for each in ends])}.")
+    low, high = np.min([each[0] for each in ends], axis=0), np.max([each[1] for each in ends], axis=0)
+    if not np.isfinite(ends).all():
+        raise ValueError(f"{names} must have at least one row each, got a table of none; pass tables with rows.")
+    first = next(iter(tables.values()))
+    source = open_source(first)
+    columns = column_names(first if source is None else source.head) or range(len(low))
+    ranges = zip(columns, low.tolist(), np.where(high > low, high, low + np.maximum(1.0, np.abs(low))).tolist(), strict=True)
+    return Schema({column: Continuous(bottom, top) for column, bottom, top in ranges})
+
+
+def _ends(rows: Rows) -> np.ndarray:
+    """Return the least and the largest number of each column: of real rows a private fact, as all that a metric finds."""
+    ends = np.array([np.full(rows.n_features, np.inf), np.full(rows.n_features, -np.inf)])
+    for chunk in rows.chunks():
+        if length_of(chunk):
+            ends = np.array([np.minimum(ends[0], chunk.min(axis=0)), np.maximum(ends[1], chunk.max(axis=0))])
+    return ends
+
+
+def _enumerated(things: Any) -> str:
+    *most, last = map(str, things)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _counted(rows: Rows) -> Rows:

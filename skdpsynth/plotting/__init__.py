@@ -1,10 +1,11 @@
 """Pictures of what was released, in the convention of scikit-learn's displays: ``from_...`` computes, ``plot`` draws."""
 
 from skdpsynth.plotting._budget import BudgetDisplay
+from skdpsynth.plotting._evidence import EvidenceDisplay
 from skdpsynth.plotting._measure import MeasureDisplay
 from skdpsynth.plotting._pca import PrivatePCADisplay
 from skdpsynth.plotting._plan import PlanDisplay
 from skdpsynth.plotting._stream import StreamDisplay
 from skdpsynth.plotting._synthesis import SynthesisDisplay
 
-__all__ = ["BudgetDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay", "StreamDisplay", "SynthesisDisplay"]
+__all__ = ["BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay", "StreamDisplay", "SynthesisDisplay"]

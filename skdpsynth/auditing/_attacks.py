@@ -1,0 +1,116 @@
+"""Four ways to tell training rows from held-out ones by synthetic rows; each gives every row of both kinds a score."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
+from skdpsynth.auditing._gaps import Gap
+from skdpsynth.domain import Continuous
+
+FALSE_ALARMS = 0.1  # what the membership attack allows itself
+_NEAR = 0.05  # a guess of a number is right so near to the truth, in units of `Space`
+_TREES = 100
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Exact copies, and held-out rows that may be training rows.
+
+    Attributes
+    ----------
+    gap : Gap
+    n_found : int
+        Training rows that are among the synthetic ones.
+    n_overlapping : int
+        Held-out rows that equal a training row.
+    is_overlap : bool
+        Whether those are more than as many as chance explains: of training rows, fewer equal another one.
+    """
+
+    gap: Gap
+    n_found: int
+    n_overlapping: int
+    is_overlap: bool
+
+
+def copies_of(tables: Tables, confidence: float) -> Copies:
+    """Look up every real row among all synthetic ones. In a small domain held-out rows are found there too: they say what to expect."""
+    train, holdout, synthetic = tables.numbered()
+    found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
+    gap = Gap.of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
+    _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
+    overlapping = np.isin(holdout, train)
+    beyond_chance = Gap.of_shares("", overlapping, counts[places] > 1, confidence)
+    return Copies(gap, int(found.sum()), int(overlapping.sum()), beyond_chance.is_found)
+
+
+def closest_record(space: Space, confidence: float) -> Gap:
+    """Measure how far each real row is from the closest synthetic one.
+
+    From real to synthetic rows, and not the other way round: then every real row has a distance of its own, whatever the numbers of
+    training and of held-out rows.
+    """
+    synthetic, n_columns = space.points(SYNTHETIC), len(space.blocks[SYNTHETIC])
+    distances = [_nearest(synthetic, space.points(table))[1] / np.sqrt(n_columns) for table in (TRAIN, HOLDOUT)]
+    return Gap.of_means("closest record: mean distance to the closest synthetic row", *distances, confidence, is_share=False)
+
+
+def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
+    """Call those rows members at which synthetic rows are much denser than rows of the population.
+
+    A random forest tells synthetic rows from one half of the held-out ones, so its votes rise with the ratio of the two densities: the
+    attack of DOMIAS, with a forest in place of two density estimates. The threshold is what a tenth of that half exceeds, by trees that
+    have not seen them; training rows and the other half of the held-out rows are scored by it.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+
+    holdout, synthetic = space.points(HOLDOUT), space.points(SYNTHETIC)
+    reference, others = np.array_split(rng.permutation(len(holdout)), 2)
+    forest = RandomForestClassifier(_TREES, class_weight="balanced", oob_score=True, random_state=int(rng.integers(2**31)))
+    forest.fit(np.vstack([synthetic, holdout[reference]]), np.arange(len(synthetic) + len(reference)) < len(synthetic))
+    threshold = np.nanquantile(forest.oob_decision_function_[len(synthetic) :, 1], 1 - FALSE_ALARMS)
+    train, unseen = (forest.predict_proba(X)[:, 1] > threshold for X in (space.points(TRAIN), holdout[others]))
+    return Gap.of_shares("membership: rows that the attack calls members", train, unseen, confidence)
+
+
+def attributes(tables: Tables, space: Space, places: list[int], confidence: float) -> tuple[Gap | None, dict]:
+    """Guess a cell from all other cells of its row: by what the closest synthetic row has there.
+
+    Returns
+    -------
+    together : Gap or None
+        Of all columns: the mean over rows of the share of their cells that is guessed right. None without columns.
+    alone : dict of column to Gap
+    """
+    if not places:
+        return None, {}
+    right = [_guessed(tables, space, place) for place in places]
+    what = "attributes: cells that are guessed right from the others of their row"
+    together = Gap.of_means(what, *(np.mean(hits, axis=0) for hits in zip(*right, strict=True)), confidence, is_share=True)
+    names = list(tables.schema)
+    alone = {names[place]: Gap.of_shares(f"{what}, {names[place]}", *hits, confidence) for place, hits in zip(places, right, strict=True)}
+    return together, alone
+
+
+def _guessed(tables: Tables, space: Space, secret: int) -> list[np.ndarray]:
+    """Return whether the guess is right, for each training and each held-out row."""
+    synthetic, kind = space.points(SYNTHETIC, secret), list(tables.schema.values())[secret]
+    right = []
+    for table in (TRAIN, HOLDOUT):
+        guesses, _ = _nearest(synthetic, space.points(table, secret))
+        if isinstance(kind, Continuous):
+            apart = np.abs(space.blocks[table][secret] - space.blocks[SYNTHETIC][secret][guesses])
+            right.append((apart[:, 0] <= _NEAR) & (apart[:, 1] == 0))
+        else:
+            right.append(tables.columns[table][secret] == tables.columns[SYNTHETIC][secret][guesses])
+    return right
+
+
+def _nearest(synthetic: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of the closest synthetic row of each row, and its distance."""
+    from sklearn.neighbors import NearestNeighbors
+
+    places = NearestNeighbors(n_neighbors=1).fit(synthetic).kneighbors(rows, return_distance=False)[:, 0]
+    # Measured again: the search finds squares by sums that cancel, so copies would be a little apart.
+    return places, np.linalg.norm(rows - synthetic[places], axis=1)

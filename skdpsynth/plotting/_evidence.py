@@ -1,0 +1,143 @@
+"""The picture of attacks on training rows, beside the same on held-out rows."""
+
+from typing import Any, Self
+
+from skdpsynth.plotting._display import QUIET, REAL, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
+
+_WORDS = {
+    "exact_copies": "among the\nsynthetic rows",
+    "membership": "called\nmembers",
+    "attributes": "cells\nguessed right",
+    "closest_record": "distance to the\nclosest synthetic row",
+}
+_MOST_COLUMNS = 12
+
+
+class EvidenceDisplay(Display):
+    """What attacks found out about training rows and about held-out rows: **not private**, as it was made from real rows.
+
+    Make it by `from_evidence`, or call `plot` of the evidence. Where nothing leaks the two points of a line lie on each other, but for
+    chance; the bar is the interval that chance explains around the held-out point.
+
+    Parameters
+    ----------
+    gaps : dict of str to Gap
+        By name of the measure.
+    by_column : dict of column to Gap
+    confidence : float
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The first panel, or the Axes that was given.
+    axes_ : ndarray of matplotlib Axes
+    figure_ : matplotlib Figure
+
+    See Also
+    --------
+    skdpsynth.auditing.privacy_evidence : Makes what is drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.auditing import privacy_evidence
+    >>> from skdpsynth.plotting import EvidenceDisplay
+    >>> train, holdout, synthetic = np.random.default_rng(0).random((3, 200, 2))
+    >>> display = EvidenceDisplay.from_evidence(privacy_evidence(synthetic, train, holdout))
+    >>> list(display.gaps)
+    ['exact_copies', 'closest_record', 'membership', 'attributes']
+    >>> figure = display.plot().figure_
+    """
+
+    def __init__(self, gaps: Any, by_column: Any, confidence: float) -> None:
+        self.gaps = gaps
+        self.by_column = by_column
+        self.confidence = confidence
+
+    @classmethod
+    def from_evidence(cls, evidence: Any) -> Self:
+        """Read what attacks found.
+
+        Parameters
+        ----------
+        evidence : PrivacyEvidence
+            From `skdpsynth.auditing.privacy_evidence`.
+
+        Returns
+        -------
+        display : EvidenceDisplay
+        """
+        return cls(dict(evidence.gaps), dict(evidence.by_column), evidence.confidence)
+
+    def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
+        """Draw a line for each measure: where training rows are, where held-out rows are, and what chance explains.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, Figure or SubFigure, default=None
+            Where; an Axes is divided into a panel of shares and one of distances. None: a new figure.
+        title : str, default=None
+
+        Returns
+        -------
+        display : EvidenceDisplay
+            Itself.
+        """
+        shares = [(_WORDS[name], self.gaps[name], True) for name in _WORDS if name in self.gaps and self.gaps[name].is_share]
+        shares += [(cut(f"  {name}"), gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
+        far = [(_WORDS[name], gap, True) for name, gap in self.gaps.items() if not gap.is_share]
+        height = 1.9 + 0.42 * (len(shares) + len(far))
+        axes, whole = panels(ax, (2, 1), (6.6, height), height_ratios=[len(shares) + 0.6, len(far) + 0.6])
+        for one, lines in zip(axes.flat, (shares, far), strict=True):
+            _draw(one, lines)
+        _as_shares(axes.flat[0])
+        axes.flat[1].set_xlabel("distance (1: a usual range, or another level, in every column)", fontsize=8)
+        _legend(axes.flat[0], self.confidence)
+        headline(axes, whole, title, private=False)
+        return self._drawn_on(axes, whole)
+
+
+def _draw(ax: Any, lines: list[tuple[str, Any, bool]]) -> None:
+    for place, (_, gap, is_main) in enumerate(lines):
+        # The interval of the difference, moved to where training rows are if nothing leaks.
+        reach = (gap.high - gap.low) / 2
+        ax.plot([gap.holdout - reach, gap.holdout + reach], [place, place], color="0.82", linewidth=9, solid_capstyle="butt", zorder=1)
+        ax.plot([gap.holdout, gap.train], [place, place], color=WARNING if gap.is_found else QUIET, linewidth=1.4, zorder=2)
+        size = 7 if is_main else 5
+        ax.plot(gap.holdout, place, "o", markersize=size, color="white", markeredgecolor=REAL, markeredgewidth=1.5, zorder=3)
+        ax.plot(gap.train, place, "D", markersize=size - 1, color=WARNING if gap.is_found else SYNTHETIC, zorder=4)
+    ax.set_yticks(range(len(lines)), [words for words, _, _ in lines], fontsize=8)
+    for label, (_, _, is_main) in zip(ax.get_yticklabels(), lines, strict=True):
+        label.set_color("0.1" if is_main else QUIET)
+    ax.set_ylim(len(lines) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize=8)
+    ax.set_xlim(*_ends(lines))
+    tidy(ax)
+    ax.grid(axis="x", color="0.93")
+    ax.set_axisbelow(True)
+
+
+def _ends(lines: list[tuple[str, Any, bool]]) -> tuple[float, float]:
+    """Return the ends of an axis from a little below 0, so that points at 0 are seen whole."""
+    most = max(max(gap.train, gap.holdout + (gap.high - gap.low) / 2) for _, gap, _ in lines)
+    return -0.03 * most, 1.06 * most or 1.0
+
+
+def _as_shares(ax: Any) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
+    ax.set_xlabel("share of rows, or of cells", fontsize=8)
+
+
+def _legend(ax: Any, confidence: float) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], marker="D", linestyle="", markersize=6, color=SYNTHETIC, label="training rows"),
+        Line2D([], [], marker="D", linestyle="", markersize=6, color=WARNING, label="training rows that stand out"),
+        Line2D([], [], marker="o", linestyle="", markersize=7, color="white", markeredgecolor=REAL, label="held-out rows"),
+        Line2D([], [], color="0.82", linewidth=7, label=f"what chance explains ({100 * confidence:g} %)"),
+    ]
+    ax.legend(handles=handles, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 1.0), ncols=2)
