@@ -16,15 +16,19 @@ _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep i
 @click.argument("synthetic", type=click.Path())
 @click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns.")
 @click.option("--target", help="The column that a model shall predict; scores of a model trained on synthetic and on real rows.")
+@click.option("--holdout", type=click.Path(), help="Rows not in the fit, where REAL are those of it: attack both, and compare.")
 @click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @speaking
-def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str | None, page: str | None, force: bool) -> None:
+def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str | None, page: str | None, **given: Any) -> None:
     """Compare synthetic rows with real ones. This READS THE REAL ROWS: the result is not private."""
-    if real == synthetic == STREAM:
-        raise Refusal("REAL and SYNTHETIC must not both be '-', because there is one standard input; write one of them to a file")
+    holdout = given["holdout"]
+    if [real, synthetic, holdout].count(STREAM) > 1:
+        names = "REAL and SYNTHETIC" if holdout is None else "REAL, SYNTHETIC and --holdout"
+        raise Refusal(f"{names} must not both be '-', because there is one standard input; write one of them to a file")
     if page is not None:
-        Outputs(force, [real, synthetic, stated]).check("-o", page, (".html", ".htm"))
+        read = [real, synthetic, stated] + [holdout] * (holdout is not None)
+        Outputs(given["force"], read).check("-o", page, (".html", ".htm"))
         from skdpsynth.report import quality_page
     from skdpsynth.domain import Schema
     from skdpsynth.metrics import quality_report
@@ -33,9 +37,21 @@ def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str |
     column = target if target is None else {str(name): name for name in schema}.get(target, target)
     with readable([real]) as rows, readable([synthetic]) as made:
         quality = quality_report(rows, made, schema, target=column)
+        evidence = None if holdout is None else _attacked(made, rows, holdout, schema)
     if page is not None:
-        quality_page(quality).save(page)
-    voice.result({"private": False, "warning": _NOT_PRIVATE, "measures": _lines(quality)}, f"{_NOT_PRIVATE}\n{quality}")
+        quality_page(quality, evidence=evidence).save(page)
+    told = {"private": False, "warning": _NOT_PRIVATE, "measures": _lines(quality)}
+    if evidence is not None:
+        told["evidence"] = {"found": evidence.found, "measures": evidence.to_records(), "words": str(evidence)}
+    voice.result(told, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
+
+
+def _attacked(made: Any, rows: Any, holdout: str, schema: Any) -> Any:
+    """Attack training rows and held-out ones by what is synthetic."""
+    from skdpsynth.auditing import privacy_evidence
+
+    with readable([holdout]) as others:
+        return privacy_evidence(made, rows, others, schema)
 
 
 def _lines(quality: Any) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ class EvidenceDisplay(Display):
             Itself.
         """
         shares = [(_WORDS[name], self.gaps[name], True) for name in _WORDS if name in self.gaps and self.gaps[name].is_share]
-        shares += [(cut(f"  {name}"), gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
+        shares += [(f"guessed: {cut(name)}", gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
         far = [(_WORDS[name], gap, True) for name, gap in self.gaps.items() if not gap.is_share]
         height = 1.9 + 0.42 * (len(shares) + len(far))
         axes, whole = panels(ax, (2, 1), (6.6, height), height_ratios=[len(shares) + 0.6, len(far) + 0.6])
@@ -92,16 +92,14 @@ class EvidenceDisplay(Display):
             _draw(one, lines)
         _as_shares(axes.flat[0])
         axes.flat[1].set_xlabel("distance (1: a usual range, or another level, in every column)", fontsize=8)
-        _legend(axes.flat[0], self.confidence)
+        _legend(axes.flat[0], self.confidence, any(gap.is_found for _, gap, _ in (*shares, *far)))
         headline(axes, whole, title, private=False)
         return self._drawn_on(axes, whole)
 
 
 def _draw(ax: Any, lines: list[tuple[str, Any, bool]]) -> None:
     for place, (_, gap, is_main) in enumerate(lines):
-        # The interval of the difference, moved to where training rows are if nothing leaks.
-        reach = (gap.high - gap.low) / 2
-        ax.plot([gap.holdout - reach, gap.holdout + reach], [place, place], color="0.82", linewidth=9, solid_capstyle="butt", zorder=1)
+        ax.plot(_by_chance(gap), [place, place], color="0.82", linewidth=9, solid_capstyle="butt", zorder=1)
         ax.plot([gap.holdout, gap.train], [place, place], color=WARNING if gap.is_found else QUIET, linewidth=1.4, zorder=2)
         size = 7 if is_main else 5
         ax.plot(gap.holdout, place, "o", markersize=size, color="white", markeredgecolor=REAL, markeredgewidth=1.5, zorder=3)
@@ -118,9 +116,14 @@ def _draw(ax: Any, lines: list[tuple[str, Any, bool]]) -> None:
     ax.set_axisbelow(True)
 
 
+def _by_chance(gap: Any) -> tuple[float, float]:
+    """Return where training rows may be, beside the held-out ones, so that the interval of the difference holds 0."""
+    return max(0.0, gap.holdout - (gap.high - gap.difference)), gap.holdout + (gap.difference - gap.low)
+
+
 def _ends(lines: list[tuple[str, Any, bool]]) -> tuple[float, float]:
     """Return the ends of an axis from a little below 0, so that points at 0 are seen whole."""
-    most = max(max(gap.train, gap.holdout + (gap.high - gap.low) / 2) for _, gap, _ in lines)
+    most = max(max(gap.train, _by_chance(gap)[1]) for _, gap, _ in lines)
     return -0.03 * most, 1.06 * most or 1.0
 
 
@@ -131,13 +134,13 @@ def _as_shares(ax: Any) -> None:
     ax.set_xlabel("share of rows, or of cells", fontsize=8)
 
 
-def _legend(ax: Any, confidence: float) -> None:
+def _legend(ax: Any, confidence: float, has_found: bool) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], marker="D", linestyle="", markersize=6, color=SYNTHETIC, label="training rows"),
-        Line2D([], [], marker="D", linestyle="", markersize=6, color=WARNING, label="training rows that stand out"),
+        *[Line2D([], [], marker="D", linestyle="", markersize=6, color=WARNING, label="training rows that stand out")] * has_found,
         Line2D([], [], marker="o", linestyle="", markersize=7, color="white", markeredgecolor=REAL, label="held-out rows"),
         Line2D([], [], color="0.82", linewidth=7, label=f"what chance explains ({100 * confidence:g} %)"),
     ]
-    ax.legend(handles=handles, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 1.0), ncols=2)
+    ax.legend(handles=handles, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 1.0), ncols=2 if has_found else 3)

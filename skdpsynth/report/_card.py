@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skdpsynth._checks import check_choice, shown
+from skdpsynth.auditing import privacy_evidence
 from skdpsynth.metrics import quality_report
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._checklist import Check, checklist_of
+from skdpsynth.report._evidence import EvidenceSection
 from skdpsynth.report._facts import CardFacts, facts_of
 from skdpsynth.report._layout import values_of
 from skdpsynth.report._page import Page, rendered
@@ -65,7 +67,9 @@ class Card(Page):
         return registry_of(self.facts, known)
 
 
-def card(model: Any, *, audience: str = "public", real: Any = None, title: str | None = None, accountant: Any = None) -> Card:
+def card(
+    model: Any, *, audience: str = "public", real: Any = None, holdout: Any = None, title: str | None = None, accountant: Any = None
+) -> Card:
     """Make a release card: what was released, what it cost, what an attacker gains, and what is not protected, on one page.
 
     A public card is made of public facts, of what the model released, and of synthetic rows. No row of the fit is read, and no budget
@@ -78,7 +82,10 @@ def card(model: Any, *, audience: str = "public", real: Any = None, title: str |
     audience : {"public", "internal"}, default="public"
         "internal": the page also compares `real` with synthetic rows, is **not private**, and says so on every section.
     real : array-like or data frame, default=None
-        The rows to compare with; only for "internal", which needs them.
+        The rows to compare with; only for "internal", which needs them. With `holdout`: those of the fit.
+    holdout : array-like or data frame, default=None
+        Rows of other people, set aside at random before the fit. The page then shows how attacks do on `real` and on these, by
+        `skdpsynth.auditing.privacy_evidence`; only for "internal".
     title : str, default=None
         None: what made the release.
     accountant : PrivacyAccountant, default=None
@@ -96,7 +103,7 @@ def card(model: Any, *, audience: str = "public", real: Any = None, title: str |
     sklearn.exceptions.NotFittedError
         If it is not fitted.
     ValueError
-        If `real` is given for the public, or not for internal use; if `accountant` never charged for `model`; or if `model` is a part of
+        If `real` or `holdout` is given for the public, or `real` not for internal use; if `accountant` never charged for `model`; or if `model` is a part of
         another, such as ``synthesizer_`` or ``best_estimator_``, and no `accountant` says what the whole cost.
     ImportError
         If jinja2 or matplotlib is not installed.
@@ -105,6 +112,7 @@ def card(model: Any, *, audience: str = "public", real: Any = None, title: str |
     --------
     skdpsynth.PrivacyAccountant.risk : What an attacker gains, as numbers.
     skdpsynth.metrics.quality_report : Real against synthetic rows, for internal use.
+    skdpsynth.auditing.privacy_evidence : Attacks on training and on held-out rows, for internal use.
 
     Examples
     --------
@@ -120,20 +128,22 @@ def card(model: Any, *, audience: str = "public", real: Any = None, title: str |
     {'epsilon': 1.0}
     """
     check_choice("audience", audience, ("public", "internal"))
-    _check(model, audience, real, accountant)
+    _check(model, audience, real, holdout, accountant)
     facts = facts_of(model, accountant, title)
     quality = None if real is None else quality_report(real, facts.sample, facts.schema)
+    evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)
     html = rendered(
         "card.html",
         internal=audience == "internal",
         pictures=tuple(pictures_of(model, facts, real, accountant)),
         quality=None if quality is None else quality_tables(quality),
+        evidence=None if evidence is None else EvidenceSection.of(evidence),
         **values_of(facts),
     )
     return Card(title=facts.title, html=html, facts=facts, audience=audience)
 
 
-def _check(model: Any, audience: str, real: Any, accountant: Any) -> None:
+def _check(model: Any, audience: str, real: Any, holdout: Any, accountant: Any) -> None:
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
         raise TypeError(f"accountant must be None or a PrivacyAccountant, got {shown(accountant)}; PrivacyAccountant.at opens a ledger.")
     if accountant is not None and not _charges_of(model) <= _charges_of(accountant):
@@ -148,6 +158,8 @@ def _check(model: Any, audience: str, real: Any, accountant: Any) -> None:
         )
     if audience == "public" and real is not None:
         raise ValueError("real must be None for audience='public', which never reads rows; for a comparison give audience='internal'.")
+    if audience == "public" and holdout is not None:
+        raise ValueError("holdout must be None for audience='public', which never reads rows; for attacks give audience='internal'.")
     if audience == "internal" and real is None:
         raise ValueError("real must be the rows to compare with for audience='internal'; without them give audience='public'.")
     if real is not None and not hasattr(model, "sample"):

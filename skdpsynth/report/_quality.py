@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth.auditing import PrivacyEvidence
 from skdpsynth.metrics import QualityReport
+from skdpsynth.report._evidence import EvidenceSection
 from skdpsynth.report._page import Page, rendered
 
 _MOST_COLUMNS, _MOST_PAIRS = 100, 20
@@ -25,13 +27,17 @@ class QualityTable:
         return ("What", "Synthetic", "Real halves")[: len(self.rows[0])]
 
 
-def quality_page(quality: QualityReport, *, title: str = "Synthetic against real rows") -> Page:
+def quality_page(
+    quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows"
+) -> Page:
     """Lay out a quality report as a page, for internal use: it is **not private**, and says so.
 
     Parameters
     ----------
     quality : QualityReport
         From `skdpsynth.metrics.quality_report`.
+    evidence : PrivacyEvidence, default=None
+        From `skdpsynth.auditing.privacy_evidence`: a section more.
     title : str, default="Synthetic against real rows"
 
     Returns
@@ -41,7 +47,7 @@ def quality_page(quality: QualityReport, *, title: str = "Synthetic against real
     Raises
     ------
     ImportError
-        If jinja2 is not installed.
+        If jinja2 is not installed, or with `evidence` matplotlib.
 
     See Also
     --------
@@ -55,7 +61,8 @@ def quality_page(quality: QualityReport, *, title: str = "Synthetic against real
     >>> rng = np.random.default_rng(0)
     >>> quality_page(quality_report(rng.random((200, 2)), rng.random((200, 2)))).save("quality.html")  # doctest: +SKIP
     """
-    return Page(title, rendered("quality.html", title=title, quality=quality, tables=quality_tables(quality)))
+    section = None if evidence is None else EvidenceSection.of(evidence)
+    return Page(title, rendered("quality.html", title=title, quality=quality, tables=quality_tables(quality), evidence=section))
 
 
 def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
