@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Nominal, Schema, as_nullable, encode, part_of
+from skdpsynth.domain import Nominal, Schema, as_nullable, encode, open_source, part_of
 from skdpsynth.metrics import columns_in, schema_of_ranges
 
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
@@ -39,7 +39,8 @@ class Tables:
         """Read the tables, the synthetic one as it is given, or drawn of a model."""
         if train is holdout:
             raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")
-        stated = getattr(model, "schema_", None) if schema is None else Schema.of(schema)
+        schema = getattr(model, "schema_", None) if schema is None else schema
+        stated = None if schema is None else Schema.of(schema)
         synthetic = model if is_table(model) else _drawn(model, train, stated, seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
         stated = schema_of_ranges(given) if stated is None else stated
@@ -117,8 +118,8 @@ def _numbers_changed(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def is_table(thing: Any) -> bool:
     """Whether rows were given in place of a model; frames, too, have a method `sample`."""
-    is_model = hasattr(thing, "sample") or hasattr(thing, "fit")
-    return hasattr(thing, "columns") or hasattr(thing, "shape") or not is_model
+    is_held = isinstance(thing, list) or any(hasattr(thing, name) for name in ("shape", "columns", "__array__"))
+    return is_held or open_source(thing) is not None
 
 
 def places_of(secret: Any, schema: Schema) -> list[int]:

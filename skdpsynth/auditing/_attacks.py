@@ -52,8 +52,8 @@ def closest_record(space: Space, confidence: float) -> Gap:
     training and of held-out rows.
     """
     synthetic, n_columns = space.points(SYNTHETIC), len(space.blocks[SYNTHETIC])
-    distances = [_nearest(synthetic, space.points(table))[1] / np.sqrt(n_columns) for table in (TRAIN, HOLDOUT)]
-    return Gap.of_means("closest record: mean distance to the closest synthetic row", *distances, confidence, is_share=False)
+    train, holdout = (_nearest(synthetic, space.points(table))[1] / np.sqrt(n_columns) for table in (TRAIN, HOLDOUT))
+    return Gap.of_means("closest record: mean distance to the closest synthetic row", train, holdout, confidence, is_share=False)
 
 
 def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
@@ -87,24 +87,24 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
         return None, {}
     right = [_guessed(tables, space, place) for place in places]
     what = "attributes: cells that are guessed right from the others of their row"
-    together = Gap.of_means(what, *(np.mean(hits, axis=0) for hits in zip(*right, strict=True)), confidence, is_share=True)
-    names = list(tables.schema)
-    alone = {names[place]: Gap.of_shares(f"{what}, {names[place]}", *hits, confidence) for place, hits in zip(places, right, strict=True)}
-    return together, alone
+    train, holdout = (np.mean(hits, axis=0) for hits in zip(*right, strict=True))
+    names = [list(tables.schema)[place] for place in places]
+    alone = {name: Gap.of_shares(f"{what}, {name}", *hits, confidence=confidence) for name, hits in zip(names, right, strict=True)}
+    return Gap.of_means(what, train, holdout, confidence, is_share=True), alone
 
 
-def _guessed(tables: Tables, space: Space, secret: int) -> list[np.ndarray]:
+def _guessed(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:
     """Return whether the guess is right, for each training and each held-out row."""
     synthetic, kind = space.points(SYNTHETIC, secret), list(tables.schema.values())[secret]
-    right = []
-    for table in (TRAIN, HOLDOUT):
+
+    def right(table: int) -> np.ndarray:
         guesses, _ = _nearest(synthetic, space.points(table, secret))
-        if isinstance(kind, Continuous):
-            apart = np.abs(space.blocks[table][secret] - space.blocks[SYNTHETIC][secret][guesses])
-            right.append((apart[:, 0] <= _NEAR) & (apart[:, 1] == 0))
-        else:
-            right.append(tables.columns[table][secret] == tables.columns[SYNTHETIC][secret][guesses])
-    return right
+        if not isinstance(kind, Continuous):
+            return tables.columns[table][secret] == tables.columns[SYNTHETIC][secret][guesses]
+        apart = np.abs(space.blocks[table][secret] - space.blocks[SYNTHETIC][secret][guesses])
+        return (apart[:, 0] <= _NEAR) & (apart[:, 1] == 0)
+
+    return right(TRAIN), right(HOLDOUT)
 
 
 def _nearest(synthetic: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -103,8 +103,8 @@ def card(
     sklearn.exceptions.NotFittedError
         If it is not fitted.
     ValueError
-        If `real` or `holdout` is given for the public, or `real` not for internal use; if `accountant` never charged for `model`; or if `model` is a part of
-        another, such as ``synthesizer_`` or ``best_estimator_``, and no `accountant` says what the whole cost.
+        If `real` or `holdout` is given for the public, or `real` not for internal use; if `accountant` never charged for `model`; or if
+        `model` is a part of another, such as ``synthesizer_`` or ``best_estimator_``, and no `accountant` says what the whole cost.
     ImportError
         If jinja2 or matplotlib is not installed.
 

@@ -27,9 +27,7 @@ class QualityTable:
         return ("What", "Synthetic", "Real halves")[: len(self.rows[0])]
 
 
-def quality_page(
-    quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows"
-) -> Page:
+def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows") -> Page:
     """Lay out a quality report as a page, for internal use: it is **not private**, and says so.
 
     Parameters

@@ -1,0 +1,382 @@
+"""Attacks on training rows beside held-out rows: copies are found out, honest models are not.
+
+All seeds are fixed, so every test repeats; rates are those over seeds.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.auditing import Gap, _attacks, privacy_evidence
+from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
+from skdpsynth.auditing._attacks import attributes, closest_record, copies_of
+from skdpsynth.domain import Continuous, Date, Nominal, Ordinal
+
+MEASURES = ("exact_copies", "closest_record", "membership", "attributes")
+SCHEMA = {0: Continuous(0.0, 100.0, nullable=True), 1: list("abc"), 2: Ordinal(["low", "middle", "high"]), 3: (0.0, 1.0)}
+
+
+def mixed(n_rows, seed):
+    rng = np.random.default_rng(seed)
+    table = np.empty((n_rows, 4), dtype=object)
+    table[:, 0] = np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(50, 10, n_rows))
+    table[:, 1], table[:, 2] = rng.choice(list("abc"), n_rows), rng.choice(["low", "middle", "high"], n_rows)
+    table[:, 3] = rng.beta(2, 5, n_rows)
+    return table
+
+
+def numbers(n_rows, seed):
+    return np.random.default_rng(seed).normal(0.5, 0.1, (n_rows, 3))
+
+
+class Bootstrap:
+    """No synthesizer at all: it draws the rows that it was given."""
+
+    def __init__(self, X):
+        self.X = X
+
+    def sample(self, n_samples, random_state=None):
+        return self.X[np.random.default_rng(random_state).integers(0, len(self.X), n_samples)]
+
+
+# What it finds
+
+
+@pytest.mark.parametrize(("rows", "schema"), [(mixed, SCHEMA), (numbers, None)])
+def test_rows_drawn_from_the_training_rows_are_found_out_by_every_measure(rows, schema):
+    train, holdout = rows(600, 0), rows(600, 1)
+    evidence = privacy_evidence(Bootstrap(train), train, holdout, schema)
+    assert evidence.found == MEASURES
+    assert all(gap.is_found for gap in evidence.by_column.values())
+    assert evidence.closest_record.train < evidence.closest_record.holdout
+    assert 0.6 < evidence.exact_copies.train < 0.66  # 1 - 1/e = 0.632
+    assert "give them away" in str(evidence)
+
+
+def test_copies_with_a_little_noise_are_found_out_by_all_but_exact_copies():
+    train, holdout = numbers(600, 0), numbers(600, 1)
+    rng = np.random.default_rng(2)
+    near = Bootstrap(train).sample(600, 2) + rng.normal(0, 1e-4, (600, 3))
+    assert privacy_evidence(near, train, holdout).found == MEASURES[1:]
+
+
+def test_bounds_that_are_far_too_wide_hide_no_copies():
+    train, holdout = numbers(600, 0), numbers(600, 1)
+    near = Bootstrap(train).sample(600, 2) + np.random.default_rng(2).normal(0, 1e-4, (600, 3))
+    wide = {0: (-1e9, 1e9), 1: (0.0, 1.0), 2: (-1e4, 1e5)}
+    assert privacy_evidence(near, train, holdout, wide).found == MEASURES[1:]
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_private_model_is_not_suspected(seed):
+    """At epsilon 1; false alarms: 2 % of seeds, by any of four measures at 99 %."""
+    train, holdout = numbers(600, 10 + seed)[:, :2], numbers(600, 20 + seed)[:, :2]
+    model = PrivateMeasureMechanism(epsilon=1.0, random_state=seed).fit(train)
+    assert not privacy_evidence(model, train, holdout).is_found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_of_independent_columns_is_not_suspected(seed):
+    """Columns drawn by themselves, numbers from a normal law; false alarms: 2 % of seeds."""
+    train, holdout, rng = mixed(600, 10 + seed), mixed(600, 20 + seed), np.random.default_rng(seed)
+    synthetic = np.array([rng.permutation(column) for column in train.T], dtype=object).T
+    for place in (0, 3):
+        known = train[:, place].astype(float)
+        drawn = rng.normal(np.nanmean(known), np.nanstd(known), len(train))
+        synthetic[:, place] = np.where(np.isnan(rng.permutation(known)), np.nan, drawn)
+    assert not privacy_evidence(synthetic, train, holdout, SCHEMA).is_found
+
+
+def test_copies_in_a_small_domain_are_as_many_as_chance_gives():
+    rng = np.random.default_rng(0)
+    train, holdout, synthetic = (np.where(rng.random((400, 2)) < 0.03, 2, rng.integers(0, 2, (400, 2))) for _ in range(3))
+    evidence = privacy_evidence(synthetic, train, holdout, {0: [0, 1, 2], 1: [0, 1, 2]})
+    assert evidence.exact_copies.train > 0.9
+    assert evidence.copies_expected == pytest.approx(evidence.n_copies, abs=10)
+    assert not evidence.is_found
+
+
+def test_intervals_of_fresh_rows_hold_zero_at_the_stated_rate(monkeypatch):
+    """At 80 %, 24 tables: misses are Binomial(24, 0.2); more than 13 in 1 of 10,000 draws, none in 1 of 200."""
+    monkeypatch.setattr(_attacks, "_TREES", 20)
+    misses = np.zeros(len(MEASURES), dtype=int)
+    for seed in range(24):
+        evidence = privacy_evidence(*(mixed(120, [place, seed]) for place in range(3)), SCHEMA, confidence=0.8, random_state=seed)
+        misses += [not gap.low <= 0 <= gap.high for gap in evidence.gaps.values()]
+    assert (misses <= 13).all()
+    assert (misses[1:] > 0).all()  # of numbers no row is copied by chance, so the first has nothing to miss
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.99])
+@pytest.mark.parametrize(("n", "m", "share"), [(100, 100, 0.3), (1000, 60, 0.02), (60, 1000, 0.02)])
+def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, share):
+    """Of 4000 pairs of samples; misses above 1 - confidence by 4 standard errors and half of it, which normal approximations may take."""
+    rng, runs = np.random.default_rng(5), 4000
+    misses = {"shares": 0, "means": 0}
+    for _ in range(runs):
+        hits = rng.random(n) < share, rng.random(m) < share
+        distances = [rng.exponential(size=size) * rng.random(size) for size in (n, m)]
+        shares, means = Gap.of_shares("", *hits, confidence), Gap.of_means("", *distances, confidence, is_share=False)
+        misses["shares"] += not shares.low <= 0 <= shares.high
+        misses["means"] += not means.low <= 0 <= means.high
+    most = 1.5 * (1 - confidence) + 4 * np.sqrt((1 - confidence) / runs)
+    assert all(count / runs <= most for count in misses.values())
+    assert misses["means"] > 0
+
+
+def test_a_true_difference_lies_in_the_interval():
+    rng, runs, held = np.random.default_rng(6), 1000, 0
+    for _ in range(runs):
+        gap = Gap.of_shares("", rng.random(300) < 0.5, rng.random(200) < 0.2, 0.9)
+        held += gap.low <= 0.3 <= gap.high
+    assert abs(held / runs - 0.9) < 0.04  # 4 standard errors
+
+
+def test_equal_scores_of_few_rows_are_no_finding():
+    """All of 60 training rows have a copy by luck, of 1000 held-out rows 1 % have none."""
+    gap = Gap.of_means("", np.zeros(60), (np.arange(1000) < 10).astype(float), 0.99, is_share=False)
+    assert not gap.is_found
+    assert gap.low < gap.difference < gap.high
+
+
+# What the numbers are
+
+
+def brute(schema, train, holdout, synthetic):
+    """Distances to the closest synthetic row and right guesses, cell by cell."""
+    usual = {}
+    for place in (0, 3):
+        known = synthetic[:, place].astype(float)
+        low, high = np.quantile(known[~np.isnan(known)], [0.05, 0.95])
+        usual[place] = high - low
+
+    def squared(a, b, place):
+        if place == 1:
+            return float(a != b)
+        if place == 2:
+            levels = ["low", "middle", "high"]
+            return ((levels.index(a) - levels.index(b)) / width) ** 2
+        if np.isnan(a) or np.isnan(b):
+            middle = np.nanmedian(synthetic[:, place].astype(float))
+            gone = float(np.isnan(a) != np.isnan(b))
+            a, b = (middle if np.isnan(cell) else cell for cell in (a, b))
+            return gone + ((a - b) / usual[place]) ** 2
+        return ((a - b) / usual[place]) ** 2
+
+    places = np.array([["low", "middle", "high"].index(level) for level in synthetic[:, 2]])
+    low, high = np.quantile(places, [0.05, 0.95])
+    width = high - low
+    far, right = [], []
+    for rows in (train, holdout):
+        table = np.array([[[squared(a[k], b[k], k) for k in range(4)] for b in synthetic] for a in rows])
+        far.append(np.sqrt(table.sum(axis=2).min(axis=1) / 4))
+        guesses = []
+        for k in range(4):
+            closest = np.delete(table, k, axis=2).sum(axis=2).argmin(axis=1)
+            guesses.append(np.sqrt(table[np.arange(len(rows)), closest, k]) <= (0 if k in (1, 2) else 0.05))
+        right.append(np.array(guesses))
+    return far, right
+
+
+def test_distances_and_guesses_are_those_of_a_search_cell_by_cell():
+    train, holdout, synthetic = mixed(40, 0), mixed(30, 1), mixed(50, 2)
+    tables = Tables.read(synthetic, train, holdout, SCHEMA, 0)
+    space = Space.of(tables)
+    far, right = brute(SCHEMA, train, holdout, synthetic)
+    gap = closest_record(space, 0.99)
+    assert gap.train == pytest.approx(far[0].mean(), rel=1e-9)
+    assert gap.holdout == pytest.approx(far[1].mean(), rel=1e-9)
+    together, alone = attributes(tables, space, [0, 1, 2, 3], 0.99)
+    for place, one in alone.items():
+        assert one.train == pytest.approx(right[0][place].mean())
+        assert one.holdout == pytest.approx(right[1][place].mean())
+    assert together.train == pytest.approx(right[0].mean())
+
+
+def test_copies_are_those_of_a_set_of_rows():
+    rng = np.random.default_rng(3)
+    tables = [rng.integers(0, 4, (60, 3)).astype(float) for _ in range(3)]
+    for table in tables:
+        table[rng.random(60) < 0.3, 1] = np.nan
+    read = Tables.read(tables[SYNTHETIC], tables[TRAIN], tables[HOLDOUT], {0: (0, 9), 1: Continuous(0, 9, nullable=True), 2: (0, 9)}, 0)
+    as_words = [[str(row.tolist()) for row in table] for table in tables]
+    copies = copies_of(read, 0.99)
+    assert copies.n_found == sum(row in as_words[SYNTHETIC] for row in as_words[TRAIN])
+    assert copies.gap.holdout == np.mean([row in as_words[SYNTHETIC] for row in as_words[HOLDOUT]])
+    assert copies.n_overlapping == sum(row in as_words[TRAIN] for row in as_words[HOLDOUT])
+    assert not copies.is_overlap
+
+
+@pytest.mark.parametrize("max_samples", [5000, 60])
+def test_the_order_of_rows_changes_nothing(max_samples):
+    tables = [mixed(100, seed) for seed in range(3)]
+    rng = np.random.default_rng(0)
+    again = [rng.permutation(table) for table in tables]
+    first, second = (
+        privacy_evidence(*order, SCHEMA, max_samples=max_samples) for order in ((tables[2], *tables[:2]), (again[2], *again[:2]))
+    )
+    assert first == second
+
+
+def test_a_seed_repeats_the_evidence():
+    train, holdout = numbers(100, 0), numbers(100, 1)
+    assert privacy_evidence(Bootstrap(train), train, holdout, random_state=3) == privacy_evidence(
+        Bootstrap(train), train, holdout, random_state=3
+    )
+
+
+def test_frames_of_all_kinds_and_files_give_the_same(tmp_path):
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+
+    def frame(n_rows):
+        days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 366, n_rows), unit="D")
+        job = rng.choice(["a", "b", None], n_rows)
+        return pd.DataFrame({"age": rng.integers(18, 90, n_rows), "day": days.strftime("%Y-%m-%d"), "job": job.astype(object)})
+
+    schema = {"age": Continuous(18, 99, integer=True), "day": Date("2024-01-01", "2024-12-31"), "job": Nominal(["a", "b"], nullable=True)}
+    tables = synthetic, train, holdout = frame(80), frame(80), frame(80)
+    expected = privacy_evidence(synthetic, train, holdout, schema)
+    paths = [tmp_path / f"{name}.csv" for name in ("synthetic", "train", "holdout")]
+    for path, table in zip(paths, tables, strict=True):
+        table.to_csv(path, index=False)
+    assert privacy_evidence(*map(str, paths), schema) == expected
+    cells = [{name: table[name].astype(object).where(table[name].notna(), None).to_list() for name in table} for table in tables]
+    as_polars = [pl.DataFrame(columns) for columns in cells]
+    assert privacy_evidence(*as_polars, schema) == expected
+    assert privacy_evidence(as_polars[0], train, holdout, schema) == expected
+
+
+def test_a_model_says_its_own_schema():
+    class WithSchema(Bootstrap):
+        schema_ = SCHEMA
+
+    train, holdout = mixed(100, 0), mixed(100, 1)
+    assert list(privacy_evidence(WithSchema(train), train, holdout).by_column) == [0, 1, 2, 3]
+
+
+def test_only_the_secrets_are_guessed():
+    train, holdout, synthetic = (mixed(60, seed) for seed in range(3))
+    assert list(privacy_evidence(synthetic, train, holdout, SCHEMA, secret=[3, 1]).by_column) == [3, 1]
+    assert list(privacy_evidence(synthetic, train, holdout, SCHEMA, secret=1).by_column) == [1]
+
+
+def test_a_table_of_one_column_has_nothing_to_guess_from():
+    train, holdout, synthetic = (numbers(60, seed)[:, :1] for seed in range(3))
+    evidence = privacy_evidence(synthetic, train, holdout)
+    assert evidence.attributes is None
+    assert list(evidence.gaps) == list(MEASURES[:3])
+    assert "guessed" not in str(evidence)
+
+
+# What it says
+
+
+def test_every_text_says_that_it_is_not_private_and_proves_nothing():
+    evidence = privacy_evidence(*(mixed(60, seed) for seed in range(3)), SCHEMA)
+    for text in (str(evidence), evidence._repr_html_()):
+        assert text.count("Not private: made from real rows") == 1
+        assert "proves nothing about privacy" in text
+    assert "\n" not in str(evidence)
+    assert "not private" in repr(evidence)
+
+
+def test_every_number_stands_in_the_frame():
+    pytest.importorskip("pandas")
+    evidence = privacy_evidence(*(mixed(60, seed) for seed in range(3)), SCHEMA)
+    frame = evidence.to_frame()
+    assert list(frame["measure"]) == [*MEASURES, *["attributes"] * 4]
+    assert list(frame["column"]) == [None] * 4 + [0, 1, 2, 3]
+    np.testing.assert_allclose(frame["difference"], frame["train"] - frame["holdout"])
+    assert (frame["low"] <= frame["difference"]).all()
+
+
+def test_held_out_rows_that_are_training_rows_are_told():
+    train = numbers(200, 0)
+    evidence = privacy_evidence(Bootstrap(train), train, Bootstrap(train).sample(150, 1))
+    assert evidence.is_overlap
+    assert "150 held-out rows equal a training row" in str(evidence)
+    assert not privacy_evidence(Bootstrap(train), train, numbers(150, 1)).is_overlap
+
+
+TRAINED = numbers(60, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"holdout": TRAINED}, ValueError, "holdout must be rows that the model was not fitted to"),
+        ({"holdout": numbers(19, 1)}, ValueError, "holdout must have at least 20 rows, got 19"),
+        ({"holdout": numbers(60, 1)[:, :2]}, ValueError, "must have the same columns, got 3, 2 and 3"),
+        ({"model": PrivatePCA()}, TypeError, "model must be a fitted synthesizer"),
+        ({"model": object()}, TypeError, "model must be a fitted synthesizer"),
+        ({"model": 5}, TypeError, "model must be a fitted synthesizer"),
+        ({"secret": "age"}, ValueError, "secret must be columns of schema"),
+        ({"secret": [[0]]}, ValueError, "secret must be columns of schema"),
+        ({"confidence": 1.0}, ValueError, "confidence must be a number in"),
+        ({"confidence": "high"}, ValueError, "confidence must be a number in"),
+        ({"max_samples": 5}, ValueError, "max_samples must be an integer of at least 20"),
+        ({"random_state": -1}, ValueError, "random_state must be a non-negative integer"),
+    ],
+)
+def test_what_cannot_be_attacked_is_refused_in_one_sentence(given, error, words):
+    arguments = {"model": numbers(60, 2), "train": TRAINED, "holdout": numbers(60, 1)} | given
+    with pytest.raises(error, match=re.escape(words)) as caught:
+        privacy_evidence(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+# Where it is shown
+
+
+def test_the_picture_has_a_point_for_each_number_and_a_band_that_says_what_is_found():
+    pytest.importorskip("matplotlib")
+    from matplotlib import pyplot as plt
+
+    train = mixed(300, 0)
+    evidence = privacy_evidence(Bootstrap(train), train, mixed(300, 1), SCHEMA)
+    figure = evidence.plot()
+    shares, far = figure.axes
+    drawn = [line for line in shares.lines if line.get_marker() == "D"]
+    expected = [evidence.exact_copies, evidence.membership, evidence.attributes, *evidence.by_column.values()]
+    assert [line.get_xdata()[0] for line in drawn] == [gap.train for gap in expected]
+    bands = [line.get_xdata() for line in shares.lines if line.get_linewidth() == 9]
+    assert [gap.train > end for (_, end), gap in zip(bands, expected, strict=True)] == [gap.is_found for gap in expected]
+    assert [line.get_xdata()[0] for line in far.lines if line.get_marker() == "D"] == [evidence.closest_record.train]
+    assert "Not private" in figure.get_suptitle()
+    plt.close(figure)
+
+
+def test_an_internal_card_shows_the_evidence_and_a_public_one_refuses_it():
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    from skdpsynth.report import card
+
+    train, holdout = numbers(200, 0)[:, :2], numbers(200, 1)[:, :2]
+    model = PrivateMeasureMechanism(epsilon=1.0).fit(train)
+    html = card(model, audience="internal", real=train, holdout=holdout).html
+    assert "Are people of the fit given away?" in html
+    assert "This proves nothing about privacy" in html
+    assert "held-out rows" not in card(model, audience="internal", real=train).html
+    with pytest.raises(ValueError, match="holdout must be None for audience='public'"):
+        card(model, holdout=holdout)
+    with pytest.raises(ValueError, match="real must be the rows"):
+        card(model, audience="internal", holdout=holdout)
+
+
+def test_a_page_of_quality_shows_the_evidence_too():
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    html5lib = pytest.importorskip("html5lib")
+    from skdpsynth.metrics import quality_report
+    from skdpsynth.report import quality_page
+
+    train, holdout, synthetic = (numbers(100, seed) for seed in range(3))
+    evidence = privacy_evidence(synthetic, train, holdout)
+    html = quality_page(quality_report(train, synthetic), evidence=evidence).to_html()
+    html5lib.HTMLParser(strict=True).parse(html)
+    assert html.count("Not private</p>") == html.count("<section>")
+    assert f"{evidence.membership.train:.4f}" in html
