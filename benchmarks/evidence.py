@@ -5,7 +5,8 @@
 Tables of people are drawn anew in each run: two of numbers, one with missing cells, one of dates, two of levels. *Innocent*: fresh rows of
 the same law (the exact null), a model of independent columns, `LatentFactorSynthesizer` at epsilon 1 (a tenth of the runs: each is a
 fit). Stated at 99 % confidence: each interval holds 0 in 99 % of runs, and each measure suspects in 0.5 %. *Guilty*: rows drawn from the
-training rows with replacement, the same with noise of 1 % of the usual range on every number, and fresh rows of which some are copies.
+training rows with replacement, the same with noise of 1 % of the usual range on every number, fresh rows of which some are copies, and
+independent columns of which one, of days, is drawn from the training rows.
 """
 
 import argparse
@@ -40,18 +41,22 @@ def people(n_rows, rng):
 
 
 def independent(train, rng):
-    """Each column by itself: levels by their frequency, numbers even within twenty parts of equally many."""
-    columns = {}
-    for name, column in train.items():
-        drawn = column.to_numpy()[rng.integers(0, len(column), len(column))]
-        if name in ("age", "income"):
-            known = column.dropna().to_numpy()
-            numbers = np.quantile(known, rng.random(len(column)).round(2))
-            width = (np.quantile(known, 0.95) - np.quantile(known, 0.05)) / 20
-            numbers = np.clip(numbers + width * (rng.random(len(column)) - 0.5), known.min(), known.max())
-            drawn = np.where(np.isnan(drawn), np.nan, numbers) if name == "income" else np.rint(numbers).astype(int)
-        columns[name] = drawn
-    return pd.DataFrame(columns)
+    """Each column by itself, by few numbers: frequencies of levels, mean and deviation of numbers, days even over the year."""
+    n_rows = len(train)
+    age = rng.normal(train["age"].mean(), train["age"].std(), n_rows).round().clip(18, 99).astype(int)
+    logs = np.log(train["income"].dropna())
+    income = np.exp(rng.normal(logs.mean(), logs.std(), n_rows))
+    income[rng.random(n_rows) < train["income"].isna().mean()] = np.nan
+    visit = FIRST + pd.to_timedelta(rng.integers(0, 366, n_rows), unit="D")
+    job, sick = (train[name].to_numpy()[rng.integers(0, n_rows, n_rows)] for name in ("job", "sick"))
+    return pd.DataFrame({"age": age, "income": income, "visit": visit, "job": job, "sick": sick})
+
+
+def days_drawn(train, rng):
+    """The same, but for the days, which are drawn from the training rows: the frequencies of 366 days are learned by heart."""
+    rows = independent(train, rng)
+    rows["visit"] = train["visit"].to_numpy()[rng.integers(0, len(train), len(train))]
+    return rows
 
 
 def jittered(train, rng):
@@ -81,6 +86,7 @@ def private(train, rng):
 
 INNOCENT = {"fresh rows": (partly(0.0), 1), "independent columns": (independent, 1), "epsilon 1": (private, 10)}
 GUILTY = {
+    "days learned by heart": (days_drawn, 1),
     "drawn from the rows": (partly(1.0), 10),
     "with noise of 1 %": (jittered, 10),
     "a tenth copied": (partly(0.1), 10),

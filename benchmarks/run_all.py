@@ -27,6 +27,7 @@ for script in (
     "private_facts.py",
     "planning.py",
     "audits.py",
+    "evidence.py",
     "mixed_tables.py",
     "coded_tables.py",
     "small_tables.py",

@@ -262,6 +262,7 @@ def test_a_warning_is_one_line_without_a_place_in_the_code(folder):
         (("sample", "none.skdp", "-o", "out.csv"), "none.skdp"),
         (("budget", "show", "none.db"), "there is no file"),
         (("evaluate", "-", "-", "--schema", "people.yaml"), "must not both be '-'"),
+        (("evaluate", "-", "out.csv", "--schema", "people.yaml", "--holdout", "-"), "must not both be '-'"),
         ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "nan"), "epsilon must be"),
         ((*SYNTHESIZE, "-o", "out.csv", "--delta", "2"), "delta must be"),
         (("plan", "--schema", "people.yaml", "--rows", "many"), "Invalid value for '--rows'"),
@@ -422,6 +423,19 @@ def test_an_evaluation_says_that_it_is_not_private(folder):
     told = json.loads(done.stdout)
     assert told["private"] is False
     assert {"marginal", "pair", "wasserstein"} <= {line["measure"] for line in told["measures"]}
+
+
+def test_an_evaluation_beside_held_out_rows_attacks_both(folder):
+    """Real rows as synthetic ones are found out; other rows of the table, given for those of the fit, are not."""
+    lines = Path("people.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    head, half = lines[0], len(lines) // 2
+    Path("train.csv").write_text("".join(lines[:half]), encoding="utf-8")
+    Path("others.csv").write_text(head + "".join(lines[half:]), encoding="utf-8")
+    beside = ("--schema", "people.yaml", "--holdout", "others.csv")
+    told = json.loads(fine("evaluate", "train.csv", "train.csv", *beside, "--json").stdout)
+    assert "exact_copies" in told["evidence"]["found"]
+    assert "proves nothing" in told["evidence"]["words"]
+    assert "proves nothing" in fine("evaluate", "train.csv", "train.csv", *beside).stdout
 
 
 @pytest.fixture

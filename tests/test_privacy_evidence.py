@@ -101,7 +101,7 @@ def test_copies_in_a_small_domain_are_as_many_as_chance_gives():
 
 def test_intervals_of_fresh_rows_hold_zero_at_the_stated_rate(monkeypatch):
     """At 80 %, 24 tables: misses are Binomial(24, 0.2); more than 13 in 1 of 10,000 draws, none in 1 of 200."""
-    monkeypatch.setattr(_attacks, "_TREES", 20)
+    monkeypatch.setattr(_attacks, "_TREES", 40)  # faster, and no less exact
     misses = np.zeros(len(MEASURES), dtype=int)
     for seed in range(24):
         evidence = privacy_evidence(*(mixed(120, [place, seed]) for place in range(3)), SCHEMA, confidence=0.8, random_state=seed)

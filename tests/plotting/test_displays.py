@@ -18,10 +18,19 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
+from skdpsynth.auditing import privacy_evidence
 from skdpsynth.domain import Date, DateTime, Ordinal, Schema
 from skdpsynth.model_selection import plan
 from skdpsynth.persistence import from_bytes, to_bytes
-from skdpsynth.plotting import BudgetDisplay, MeasureDisplay, PlanDisplay, PrivatePCADisplay, StreamDisplay, SynthesisDisplay
+from skdpsynth.plotting import (
+    BudgetDisplay,
+    EvidenceDisplay,
+    MeasureDisplay,
+    PlanDisplay,
+    PrivatePCADisplay,
+    StreamDisplay,
+    SynthesisDisplay,
+)
 
 plt = pytest.importorskip("matplotlib.pyplot")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -52,6 +61,7 @@ ATOMS = SignedMeasureMechanism(cells=RNG.random((40, 2)), metric="euclidean", ra
 STREAM = OnlineSynthesizer(random_state=0).partial_fit(X)
 PLAN = plan(PrivateMeasureMechanism(), n_samples=500, n_features=1, epsilons=[0.1, 1], n_repeats=2, random_state=0)
 SAMPLES = SynthesisDisplay.from_samples(table(300), SCHEMA)
+EVIDENCE = privacy_evidence(*np.random.default_rng(9).random((3, 100, 2)))
 BESIDE = SynthesisDisplay.from_samples(table(300), SCHEMA, table(200))
 
 PICTURES = {
@@ -69,6 +79,7 @@ PICTURES = {
     "stream": (StreamDisplay.from_estimator(STREAM, random_state=0), {}),
     "curves": (StreamDisplay.from_curves([1, 10], {"ours": [[1, 0.5], [2, 0.1]], "theirs": [1, 1]}), {"scale": "log", "ylabel": "W1"}),
     "budget": (BudgetDisplay.from_accountant(spent()), {}),
+    "evidence": (EvidenceDisplay.from_evidence(EVIDENCE), {}),
     "plan": (PlanDisplay.from_plan(PLAN), {}),
 }
 every = pytest.mark.parametrize(("display", "options"), PICTURES.values(), ids=PICTURES)
