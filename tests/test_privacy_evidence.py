@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.auditing import Gap, _attacks, privacy_evidence
+from skdpsynth.auditing import _attacks, privacy_evidence
 from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
 from skdpsynth.auditing._attacks import attributes, closest_record, copies_of
+from skdpsynth.auditing._gaps import gap_of_means, gap_of_shares
 from skdpsynth.domain import Continuous, Date, Nominal, Ordinal
 
 MEASURES = ("exact_copies", "closest_record", "membership", "attributes")
@@ -119,7 +120,7 @@ def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, sh
     for _ in range(runs):
         hits = rng.random(n) < share, rng.random(m) < share
         distances = [rng.exponential(size=size) * rng.random(size) for size in (n, m)]
-        shares, means = Gap.of_shares("", *hits, confidence), Gap.of_means("", *distances, confidence, is_share=False)
+        shares, means = gap_of_shares("", *hits, confidence), gap_of_means("", *distances, confidence, is_share=False)
         misses["shares"] += not shares.low <= 0 <= shares.high
         misses["means"] += not means.low <= 0 <= means.high
     most = 1.5 * (1 - confidence) + 4 * np.sqrt((1 - confidence) / runs)
@@ -130,14 +131,14 @@ def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, sh
 def test_a_true_difference_lies_in_the_interval():
     rng, runs, held = np.random.default_rng(6), 1000, 0
     for _ in range(runs):
-        gap = Gap.of_shares("", rng.random(300) < 0.5, rng.random(200) < 0.2, 0.9)
+        gap = gap_of_shares("", rng.random(300) < 0.5, rng.random(200) < 0.2, 0.9)
         held += gap.low <= 0.3 <= gap.high
     assert abs(held / runs - 0.9) < 0.04  # 4 standard errors
 
 
 def test_equal_scores_of_few_rows_are_no_finding():
     """All of 60 training rows have a copy by luck, of 1000 held-out rows 1 % have none."""
-    gap = Gap.of_means("", np.zeros(60), (np.arange(1000) < 10).astype(float), 0.99, is_share=False)
+    gap = gap_of_means("", np.zeros(60), (np.arange(1000) < 10).astype(float), 0.99, is_share=False)
     assert not gap.is_found
     assert gap.low < gap.difference < gap.high
 

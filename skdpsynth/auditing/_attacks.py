@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
-from skdpsynth.auditing._gaps import Gap
+from skdpsynth.auditing._gaps import Gap, gap_of_means, gap_of_shares
 from skdpsynth.domain import Continuous
 
 FALSE_ALARMS = 0.1  # what the membership attack allows itself
@@ -38,10 +38,10 @@ def copies_of(tables: Tables, confidence: float) -> Copies:
     """Look up every real row among all synthetic ones. In a small domain held-out rows are found there too: they say what to expect."""
     train, holdout, synthetic = tables.numbered()
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
-    gap = Gap.of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
+    gap = gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
     _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
     overlapping = np.isin(holdout, train)
-    beyond_chance = Gap.of_shares("", overlapping, counts[places] > 1, confidence)
+    beyond_chance = gap_of_shares("", overlapping, counts[places] > 1, confidence)
     return Copies(gap, int(found.sum()), int(overlapping.sum()), beyond_chance.is_found)
 
 
@@ -53,7 +53,7 @@ def closest_record(space: Space, confidence: float) -> Gap:
     """
     synthetic, n_columns = space.points(SYNTHETIC), len(space.blocks[SYNTHETIC])
     train, holdout = (_nearest(synthetic, space.points(table))[1] / np.sqrt(n_columns) for table in (TRAIN, HOLDOUT))
-    return Gap.of_means("closest record: mean distance to the closest synthetic row", train, holdout, confidence, is_share=False)
+    return gap_of_means("closest record: mean distance to the closest synthetic row", train, holdout, confidence, is_share=False)
 
 
 def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
@@ -71,7 +71,7 @@ def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap
     forest.fit(np.vstack([synthetic, holdout[reference]]), np.arange(len(synthetic) + len(reference)) < len(synthetic))
     threshold = np.nanquantile(forest.oob_decision_function_[len(synthetic) :, 1], 1 - FALSE_ALARMS)
     train, unseen = (forest.predict_proba(X)[:, 1] > threshold for X in (space.points(TRAIN), holdout[others]))
-    return Gap.of_shares("membership: rows that the attack calls members", train, unseen, confidence)
+    return gap_of_shares("membership: rows that the attack calls members", train, unseen, confidence)
 
 
 def attributes(tables: Tables, space: Space, places: list[int], confidence: float) -> tuple[Gap | None, dict]:
@@ -89,8 +89,8 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
     what = "attributes: cells that are guessed right from the others of their row"
     train, holdout = (np.mean(hits, axis=0) for hits in zip(*right, strict=True))
     names = [list(tables.schema)[place] for place in places]
-    alone = {name: Gap.of_shares(f"{what}, {name}", *hits, confidence=confidence) for name, hits in zip(names, right, strict=True)}
-    return Gap.of_means(what, train, holdout, confidence, is_share=True), alone
+    alone = {name: gap_of_shares(f"{what}, {name}", *hits, confidence=confidence) for name, hits in zip(names, right, strict=True)}
+    return gap_of_means(what, train, holdout, confidence, is_share=True), alone
 
 
 def _guessed(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,6 @@ one law, and the synthetic table made without either, the scores of both would c
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -53,29 +52,29 @@ class Gap:
         """Whether training rows are told from held-out ones: the whole interval lies on the side where a copy would move it."""
         return self.low > 0 if self.is_share else self.high < 0
 
-    @classmethod
-    def of_shares(cls, what: str, train: np.ndarray, holdout: np.ndarray, confidence: float) -> Self:
-        """Compare two samples of booleans, by Newcombe's interval [1]_ from Wilson's: it holds for few rows, and where no row is hit.
 
-        References
-        ----------
-        .. [1] Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10.
-        """
-        (p, below_p, above_p), (q, below_q, above_q) = (_wilson(hits, confidence) for hits in (train, holdout))
-        low, high = p - q - math.hypot(p - below_p, above_q - q), p - q + math.hypot(above_p - p, q - below_q)
-        return cls(what, p, q, low, high, len(train), len(holdout))
+def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float) -> Gap:
+    """Compare two samples of booleans, by Newcombe's interval [1]_ from Wilson's: it holds for few rows, and where no row is hit.
 
-    @classmethod
-    def of_means(cls, what: str, train: np.ndarray, holdout: np.ndarray, confidence: float, is_share: bool) -> Self:
-        """Compare two samples of numbers by the t interval of their means."""
-        n, m = len(train), len(holdout)
-        x, y = float(train.mean()), float(holdout.mean())
-        apart = math.sqrt(train.var(ddof=1) / n + holdout.var(ddof=1) / m)
-        # Of few rows all scores may be equal by luck, which would make an interval of no width. If both kinds are alike, the variance of
-        # all rows together is that of each.
-        together = math.sqrt(np.concatenate([train, holdout]).var(ddof=1) * (1 / n + 1 / m))
-        reach = float(stdtrit(min(n, m) - 1, 0.5 + confidence / 2)) * max(apart, together)
-        return cls(what, x, y, x - y - reach, x - y + reach, n, m, is_share)
+    References
+    ----------
+    .. [1] Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10.
+    """
+    (p, below_p, above_p), (q, below_q, above_q) = (_wilson(hits, confidence) for hits in (train, holdout))
+    low, high = p - q - math.hypot(p - below_p, above_q - q), p - q + math.hypot(above_p - p, q - below_q)
+    return Gap(what, p, q, low, high, len(train), len(holdout))
+
+
+def gap_of_means(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float, is_share: bool) -> Gap:
+    """Compare two samples of numbers by the t interval of their means."""
+    n, m = len(train), len(holdout)
+    x, y = float(train.mean()), float(holdout.mean())
+    apart = math.sqrt(train.var(ddof=1) / n + holdout.var(ddof=1) / m)
+    # Of few rows all scores may be equal by luck, which would make an interval of no width. If both kinds are alike, the variance of all
+    # rows together is that of each.
+    together = math.sqrt(np.concatenate([train, holdout]).var(ddof=1) * (1 / n + 1 / m))
+    reach = float(stdtrit(min(n, m) - 1, 0.5 + confidence / 2)) * max(apart, together)
+    return Gap(what, x, y, x - y - reach, x - y + reach, n, m, is_share)
 
 
 def _wilson(hits: np.ndarray, confidence: float) -> tuple[float, float, float]:

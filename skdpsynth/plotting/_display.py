@@ -76,7 +76,7 @@ def pyplot() -> Any:
     return plt
 
 
-def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], **spacing: Any) -> tuple[Any, Any]:
+def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: Any = None, **spacing: Any) -> tuple[Any, Any]:
     """Return (an array of Axes, the Axes that was divided into them or None).
 
     Parameters
@@ -87,15 +87,18 @@ def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], **spacing
         Rows and columns.
     size : tuple of float
         Inches, of a new figure.
+    heights : list of float, default=None
+        Of the rows, relative to each other. None: all alike.
     **spacing : dict
         What ``Figure.subplots`` takes.
     """
+    ratios = {} if heights is None else {"height_ratios": heights}
     if ax is None:
-        return pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **spacing), None
+        return pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **ratios, **spacing), None
     if hasattr(ax, "subplots"):
         if hasattr(ax, "set_size_inches") and not ax.axes:
             ax.set_size_inches(size)
-        return ax.subplots(*shape, squeeze=False, **spacing), None
+        return ax.subplots(*shape, squeeze=False, **ratios, **spacing), None
     if shape == (1, 1):
         return np.array([[ax]], dtype=object), None
     ax.set_axis_off()
@@ -103,9 +106,9 @@ def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], **spacing
     if spec is None:
         place = ax.get_position()
         sides = {"left": place.x0, "right": place.x1, "bottom": place.y0, "top": place.y1}
-        grid = ax.figure.add_gridspec(*shape, **sides, wspace=0.35, hspace=0.6)
+        grid = ax.figure.add_gridspec(*shape, **sides, wspace=0.35, hspace=0.6, **ratios)
     else:
-        grid = spec.subgridspec(*shape)
+        grid = spec.subgridspec(*shape, **ratios)
     return grid.subplots(squeeze=False, **spacing), ax
 
 

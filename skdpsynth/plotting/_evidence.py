@@ -87,7 +87,7 @@ class EvidenceDisplay(Display):
         shares += [(f"guessed: {cut(name)}", gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
         far = [(_WORDS[name], gap, True) for name, gap in self.gaps.items() if not gap.is_share]
         height = 1.9 + 0.42 * (len(shares) + len(far))
-        axes, whole = panels(ax, (2, 1), (6.6, height), height_ratios=[len(shares) + 0.6, len(far) + 0.6])
+        axes, whole = panels(ax, (2, 1), (6.6, height), heights=[len(shares) + 0.6, len(far) + 0.6])
         for one, lines in zip(axes.flat, (shares, far), strict=True):
             _draw(one, lines)
         _as_shares(axes.flat[0])

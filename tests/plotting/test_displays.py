@@ -175,7 +175,8 @@ def test_a_picture_of_real_rows_says_first_that_it_is_not_private(kind):
 @every
 def test_only_pictures_of_real_rows_say_so(display, options):
     told = any("ot private" in text for text in texts(display.plot(**options).figure_))
-    assert told == (display is BESIDE or (isinstance(display, PrivatePCADisplay) and display.captured is not None))
+    is_beside = display is BESIDE or isinstance(display, EvidenceDisplay)
+    assert told == (is_beside or (isinstance(display, PrivatePCADisplay) and display.captured is not None))
 
 
 MODELS = {
