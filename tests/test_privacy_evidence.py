@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.auditing import _attacks, privacy_evidence
+from skdpsynth.auditing import privacy_evidence
 from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
-from skdpsynth.auditing._attacks import attributes, closest_record, copies_of
+from skdpsynth.auditing._attacks import attributes, closest_record, copies_of, membership
 from skdpsynth.auditing._gaps import gap_of_means, gap_of_shares
 from skdpsynth.domain import Continuous, Date, Nominal, Ordinal
 
@@ -100,9 +100,8 @@ def test_copies_in_a_small_domain_are_as_many_as_chance_gives():
     assert not evidence.is_found
 
 
-def test_intervals_of_fresh_rows_hold_zero_at_the_stated_rate(monkeypatch):
+def test_intervals_of_fresh_rows_hold_zero_at_the_stated_rate():
     """At 80 %, 24 tables: misses are Binomial(24, 0.2); more than 13 in 1 of 10,000 draws, none in 1 of 200."""
-    monkeypatch.setattr(_attacks, "_TREES", 40)  # faster, and no less exact
     misses = np.zeros(len(MEASURES), dtype=int)
     for seed in range(24):
         evidence = privacy_evidence(*(mixed(120, [place, seed]) for place in range(3)), SCHEMA, confidence=0.8, random_state=seed)
@@ -195,6 +194,29 @@ def test_distances_and_guesses_are_those_of_a_search_cell_by_cell():
         assert one.train == pytest.approx(right[0][place].mean())
         assert one.holdout == pytest.approx(right[1][place].mean())
     assert together.train == pytest.approx(right[0].mean())
+
+
+def test_members_are_those_whose_ratio_of_distances_exceeds_that_of_a_tenth():
+    train, holdout, synthetic = numbers(50, 0), numbers(60, 1), numbers(70, 2)
+    space = Space.of(Tables.read(synthetic, train, holdout, dict.fromkeys(range(3), (0.0, 1.0)), 0))
+    points, half = [space.points(table) for table in (TRAIN, HOLDOUT, SYNTHETIC)], np.random.default_rng(7).permutation(60)
+    known, others = points[HOLDOUT][half[:30]], points[HOLDOUT][half[30:]]
+
+    def far(a, table):
+        return np.sqrt(((table - a) ** 2).sum(axis=1).min())
+
+    alone = [far(a, np.delete(known, place, axis=0)) / far(a, points[SYNTHETIC]) for place, a in enumerate(known)]
+    threshold = np.quantile(alone, 0.9)
+    gap = membership(space, 0.99, np.random.default_rng(7))
+    assert gap.train == np.mean([far(a, known) / far(a, points[SYNTHETIC]) > threshold for a in points[TRAIN]])
+    assert gap.holdout == np.mean([far(a, known) / far(a, points[SYNTHETIC]) > threshold for a in others])
+
+
+def test_members_are_found_beside_few_held_out_rows():
+    train, holdout = mixed(2000, 0), mixed(100, 1)
+    gap = privacy_evidence(Bootstrap(train), train, holdout, SCHEMA).membership
+    assert gap.is_found
+    assert gap.holdout < 0.25
 
 
 def test_copies_are_those_of_a_set_of_rows():

@@ -10,7 +10,7 @@ from skdpsynth.domain import Continuous
 
 FALSE_ALARMS = 0.1  # what the membership attack allows itself
 _NEAR = 0.05  # a guess of a number is right so near to the truth, in units of `Space`
-_TREES = 100
+_TINY = 1e-9  # so that of rows with a copy those come first that are far from all others
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,19 @@ def closest_record(space: Space, confidence: float) -> Gap:
 def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
     """Call those rows members at which synthetic rows are much denser than rows of the population.
 
-    A random forest tells synthetic rows from one half of the held-out ones, so its votes rise with the ratio of the two densities: the
-    attack of DOMIAS, with a forest in place of two density estimates. The threshold is what a tenth of that half exceeds, by trees that
-    have not seen them; training rows and the other half of the held-out rows are scored by it.
+    The attack of DOMIAS, with densities by the nearest neighbour: their ratio rises with how many times farther the closest row of one half
+    of the held-out rows is than the closest synthetic row. The threshold is what a tenth of that half exceeds, each looked up among the
+    others; training rows and the other half of the held-out rows are judged by it.
     """
-    from sklearn.ensemble import RandomForestClassifier
-
     holdout, synthetic = space.points(HOLDOUT), space.points(SYNTHETIC)
-    reference, others = np.array_split(rng.permutation(len(holdout)), 2)
-    forest = RandomForestClassifier(_TREES, class_weight="balanced", oob_score=True, random_state=int(rng.integers(2**31)))
-    forest.fit(np.vstack([synthetic, holdout[reference]]), np.arange(len(synthetic) + len(reference)) < len(synthetic))
-    threshold = np.nanquantile(forest.oob_decision_function_[len(synthetic) :, 1], 1 - FALSE_ALARMS)
-    train, unseen = (forest.predict_proba(X)[:, 1] > threshold for X in (space.points(TRAIN), holdout[others]))
+    known, others = (holdout[half] for half in np.array_split(rng.permutation(len(holdout)), 2))
+
+    def ratios(rows: np.ndarray, among: int = 1) -> np.ndarray:
+        """Of rows that are known themselves, the closest known one is the second."""
+        return (_nearest(known, rows, among)[1] + _TINY) / (_nearest(synthetic, rows)[1] + _TINY)
+
+    threshold = np.quantile(ratios(known, among=2), 1 - FALSE_ALARMS)
+    train, unseen = ratios(space.points(TRAIN)) > threshold, ratios(others) > threshold
     return gap_of_shares("membership: rows that the attack calls members", train, unseen, confidence)
 
 
@@ -107,10 +108,10 @@ def _guessed(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.
     return right(TRAIN), right(HOLDOUT)
 
 
-def _nearest(synthetic: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of the closest synthetic row of each row, and its distance."""
+def _nearest(table: np.ndarray, rows: np.ndarray, among: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of the closest row of a table, or of the next one, for each of some rows, and its distance."""
     from sklearn.neighbors import NearestNeighbors
 
-    places = NearestNeighbors(n_neighbors=1).fit(synthetic).kneighbors(rows, return_distance=False)[:, 0]
+    places = NearestNeighbors(n_neighbors=among).fit(table).kneighbors(rows, return_distance=False)[:, among - 1]
     # Measured again: the search finds squares by sums that cancel, so copies would be a little apart.
-    return places, np.linalg.norm(rows - synthetic[places], axis=1)
+    return places, np.linalg.norm(rows - table[places], axis=1)

@@ -49,7 +49,7 @@ def privacy_evidence(
         At most so many rows of each table are attacked, drawn at random; exact copies are looked for among all. More show smaller leaks:
         the time grows with the square.
     random_state : int or None, default=0
-        Seed of the synthetic rows, of the rows that are drawn, of the halves and of the forest. None: other ones at each call.
+        Seed of the synthetic rows, of the rows that are drawn and of the halves. None: other ones at each call.
 
     Returns
     -------
@@ -83,8 +83,9 @@ def privacy_evidence(
 
     *Exact copies.* All cells are equal. In small domains many rows are found by chance, whoever they are: as many as of held-out rows.
 
-    *Membership.* As DOMIAS [1]_: rows where synthetic rows are denser than the population are called members. A random forest that tells
-    synthetic rows from one half of the held-out rows stands for the ratio of the densities. It may raise a false alarm at a tenth of rows.
+    *Membership.* As DOMIAS [1]_: rows where synthetic rows are denser than the population are called members. Both densities are those of
+    the nearest neighbour, that of the population in one half of the held-out rows. A tenth of that half sets the threshold, so about a
+    tenth of the rows of strangers raise a false alarm.
 
     *Attributes.* The attacker knows all cells of a row but one, and takes that of the closest synthetic row [2]_. A guess of a number is
     right within a twentieth of the range of the middle nine tenths of the synthetic values, one of levels if it is equal.
