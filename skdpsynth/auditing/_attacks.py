@@ -90,7 +90,10 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
     what = "attributes: cells that are guessed right from the others of their row"
     train, holdout = (np.mean(hits, axis=0) for hits in zip(*right, strict=True))
     names = [list(tables.schema)[place] for place in places]
-    alone = {name: gap_of_shares(f"{what}, {name}", *hits, confidence=confidence) for name, hits in zip(names, right, strict=True)}
+    alone = {
+        name: gap_of_shares(f"attributes: {name}, guessed right", *hits, confidence=confidence)
+        for name, hits in zip(names, right, strict=True)
+    }
     return gap_of_means(what, train, holdout, confidence, is_share=True), alone
 
 

@@ -8,7 +8,7 @@ from skdpsynth.auditing._gaps import Gap
 
 WARNING = "Not private: made from real rows, so keep it as secret as them."
 NO_PROOF = (
-    "This proves nothing about privacy: other attacks may find more. What protects people from all attacks is epsilon, as the ledger "
+    "This proves nothing about privacy: other attacks may find more. What protects people from all attacks is epsilon, as a ledger "
     "states it."
 )
 
@@ -196,7 +196,7 @@ class PrivacyEvidence:
 def _apart(gap: Gap) -> str:
     """Say the difference and its interval."""
     if not gap.is_share:
-        return f"a difference of {gap.difference:+.4g} ({gap.low:+.2g} to {gap.high:+.2g})"
+        return f"a difference of {gap.difference:+.2g} ({gap.low:+.2g} to {gap.high:+.2g})"
     return f"a difference of {100 * gap.difference:+.2g} points ({100 * gap.low:+.2g} to {100 * gap.high:+.2g})"
 
 
