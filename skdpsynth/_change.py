@@ -1,7 +1,8 @@
 """By how much one row moves exact integers, and several of one unit: a sensitivity that answers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ class Change:
         The largest absolute change of one number.
     nuclear : Fraction or None
         Where the numbers are a symmetric matrix, listed whole: the sum of the absolute eigenvalues of its change.
+    statistic : tuple of (str, value) or None
+        What moves: its kind, and the public numbers that its change follows from, so that whoever reads a ledger can derive it again.
+        None: nobody has said.
 
     See Also
     --------
@@ -42,6 +46,7 @@ class Change:
     l2_squared: Any
     sup: Any
     nuclear: Any = None
+    statistic: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2_squared", "sup", *(["nuclear"] if self.nuclear is not None else [])):
@@ -97,11 +102,22 @@ class Query:
         return f"Query({np.size(self.values)} values, {self.change})"  # never the values
 
 
-def units(relation: str, n_tables: Any = 1) -> Change:
+def described(kind: str, **facts: Any) -> tuple[tuple[str, Any], ...]:
+    """Return what a change says of its statistic: words, whole numbers, fractions, and tuples of them."""
+    return (("kind", kind), *((name, _plain(fact)) for name, fact in facts.items()))
+
+
+def _plain(fact: Any) -> Any:
+    """Numbers of numpy are written to no ledger."""
+    return tuple(map(_plain, fact)) if isinstance(fact, tuple) else int(fact) if isinstance(fact, Integral) else fact
+
+
+def units(relation: str, n_tables: Any = 1, statistic: Any = None) -> Change:
     """Return the change of counts of cells, where a row is counted in one cell of each of `n_tables` tables.
 
     Adding or removing a row changes one count of each table by 1. Replacing it takes 1 from a count of each and gives 1 to another. As
     every change is 1, the sum and the sum of squares are both the number of counts that change.
     """
     changed = n_tables * (2 if relation == "replace_one" else 1)
-    return Change(relation, changed, changed, min(1, changed))
+    told = described("tables", tables=n_tables) if statistic is None else statistic
+    return Change(relation, changed, changed, min(1, changed), statistic=told)

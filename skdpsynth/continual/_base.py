@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._change import Change
+from skdpsynth._change import Change, described
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._locks import lock_of
 from skdpsynth.privacy import (
@@ -249,9 +249,9 @@ def noise_for(change: Change, share: PrivacyLoss) -> Any:
     return mechanism(change, share).noise
 
 
-def change_of(relation: str, l1: int, l2_squared: int, sup: int) -> Change:
-    """Return a change of whole numbers."""
-    return Change(relation, Fraction(l1), Fraction(l2_squared), Fraction(sup))
+def change_of(relation: str, l1: int, l2_squared: int, sup: int, kind: str, **facts: Any) -> Change:
+    """Return a change of whole numbers, and what they are, in public numbers."""
+    return Change(relation, Fraction(l1), Fraction(l2_squared), Fraction(sup), statistic=described(kind, **facts))
 
 
 def stream_of(random_state: Any) -> Any:

@@ -1,6 +1,8 @@
 """Counts over levels of time, each with a budget of its own."""
 
 import copy
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -99,7 +101,8 @@ class InhomogeneousCounter:
         share, own = (epsilon / 2, {"every": self.every}) if is_sparse else (epsilon, {})
         present = _KINDS[self.counter]._without_door(horizon, share, self.n_counters, self.sensitivity, self.name, **own)
         with lock_of(self):
-            door = opened(accountant, present._noise(), stream_of(random_state), self.name, PrivacyLoss(epsilon=epsilon), present._change)
+            change = partial(self._change_of_level, present, epsilon)
+            door = opened(accountant, present._noise(), stream_of(random_state), self.name, PrivacyLoss(epsilon=epsilon), change)
             self._level = self._ended(), present._going_on(door), epsilon, door
 
     def end_level(self) -> None:
@@ -118,9 +121,18 @@ class InhomogeneousCounter:
         change = self._change_of_total(door.neighboring)
         return past + door.part(noise_for(change, total), total, change).release(present._exact, f"{self.name}: total")
 
+    def _change_of_level(self, present: ContinualCounter, epsilon: Any, relation: str) -> Change:
+        """Return the change of the counter of a level, which says of "sparse" what noise the total of the level will have."""
+        change = present._change(relation)
+        if not isinstance(present, SparseCounter):
+            return change
+        total = noise_for(self._change_of_total(relation), PrivacyLoss(epsilon=epsilon / 2))
+        return replace(change, statistic=(*change.statistic, ("total_scale", total.scale)))
+
     def _change_of_total(self, relation: str = "replace_one") -> Change:
         """The counts of a level: an event changes those of one time, by `sensitivity` in L1 norm, and is in one level."""
-        return change_of(relation, self.sensitivity, self.sensitivity**2, self.sensitivity)
+        s = self.sensitivity
+        return change_of(relation, s, s**2, s, "total_over_time", sensitivity=s)
 
     def resume(self, accountant: Any, rng: Any) -> None:
         """Go on after loading: take noise from the stream `rng` from now on, under what `accountant` was charged already.

@@ -98,7 +98,7 @@ class HonakerCounter(StepByStep):
         changes by as much as the counts of that time do.
         """
         s, levels = self.sensitivity, self.horizon.bit_length()
-        return change_of(relation, levels * s, levels * s * s, s)
+        return change_of(relation, levels * s, levels * s * s, s, "tree_over_time", base=2, levels=levels, sensitivity=s)
 
     @property
     def n_steps(self) -> int:

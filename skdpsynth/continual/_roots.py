@@ -135,7 +135,9 @@ class SquareRootCounter(_RootCounter):
         s, gains = self.sensitivity, self._gains
         l1 = int((np.cumsum(self._row)[::-1] * gains).max())
         l2_squared = int(gains[0]) ** 2 * int((self._row**2).sum())
-        return change_of(relation, l1 * s, l2_squared * s, int(gains[-1] * self._row[0]) * math.isqrt(s))
+        told = {"steps": self.horizon, "bits": _FIXED_POINT.bit_length() - 1, "gain": _GAIN, "sensitivity": s}
+        sup = int(gains[-1] * self._row[0]) * math.isqrt(s)
+        return change_of(relation, l1 * s, l2_squared * s, sup, "square_root_over_time", **told)
 
     def _largest(self) -> int:
         return LARGEST // int(self._row.sum() * self._gains[-1])
@@ -260,7 +262,8 @@ class UnboundedCounter(_RootCounter):
         their squares, so this bounds the L1 norm too; and no entry of Q exceeds the length of its column.
         """
         s = self.sensitivity
-        return change_of(relation, _UNIT**2 * s, _UNIT**2 * s, _UNIT * math.isqrt(s))
+        told = {"bits": _UNIT.bit_length() - 1, "sensitivity": s}
+        return change_of(relation, _UNIT**2 * s, _UNIT**2 * s, _UNIT * math.isqrt(s), "endless_root_over_time", **told)
 
     def _largest(self) -> int:
         # With x[j] <= C / sqrt(j), C = 2**30, row t of Q x is at most 2**30 C times the sum of R[t, j] / sqrt(j). R[t, j]**2 is at most

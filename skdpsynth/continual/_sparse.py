@@ -118,7 +118,9 @@ class SparseCounter(ContinualCounter):
         An event changes `sensitivity` of them, by one each. The proof above shows that the segments of a cell cost what one comparison
         does, and not what all of them do: so this is all that their noise has to cover.
         """
-        return change_of(relation, self.sensitivity, self.sensitivity, 1)
+        within, s = self._new_segments(0), self.sensitivity
+        told = {"sensitivity": s, "segment_levels": within.n_levels, "segment_scale": within._noise().scale}
+        return change_of(relation, s, s, 1, "sparse_over_time", **told)
 
     def _share(self) -> PrivacyLoss:
         return PrivacyLoss(epsilon=self.epsilon / 2)  # the other half is for the counters of the segments
@@ -173,9 +175,11 @@ class SparseCounter(ContinualCounter):
         """Return the counter of the closed segments of a cell, or one that begins."""
         if counter is not None:
             return counter
+        return self._new_segments(cell)._going_on(self._door)
+
+    def _new_segments(self, cell: int) -> KaryCounter:
         own = self.epsilon / (2 * self.sensitivity)
-        name = f"{self.name}: segments of cell {cell}"
-        return KaryCounter._without_door(-(-self.horizon // self.every), own, name=name)._going_on(self._door)
+        return KaryCounter._without_door(-(-self.horizon // self.every), own, name=f"{self.name}: segments of cell {cell}")
 
     def _fresh_limits(self, size: int, name: str) -> np.ndarray:
         return self.threshold + self._door.release(np.zeros(size, dtype=np.int64), name)

@@ -48,7 +48,7 @@ class TreeCounter(ContinualCounter):
         of its time: by `sensitivity` in L1 norm over the cells, and by no more in one of them.
         """
         s, h = self.sensitivity, self.n_levels
-        return change_of(relation, h * s, h * s * s, s)
+        return change_of(relation, h * s, h * s * s, s, "tree_over_time", base=self.base, levels=h, sensitivity=s)
 
     @property
     def n_steps(self) -> int:

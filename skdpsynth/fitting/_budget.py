@@ -95,7 +95,7 @@ class Budget:
             raise ValueError(f"The noise of {name!r} was made for {chosen.change}, but the query has {query.change}; plan it anew.")
         with task(name, total=0):
             rng = self.rng.child(name)
-            return self.accountant.release(query.values, chosen.noise, rng, name=name, loss=chosen.loss, change=chosen.change)
+            return self.accountant.release(query.values, chosen.noise, rng, name=name, loss=chosen.loss, change=query.change)
 
     def discover(self, tables: Sequence[Mapping[Any, int]], chosen: Discovery, name: str) -> list[list[Any]]:
         """Charge the loss of a discovery, and return which levels enough rows have; their number alone is private before.

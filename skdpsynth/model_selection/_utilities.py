@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._change import Change, Query, described
 from skdpsynth.domain import Box
-from skdpsynth.statistics import Change, Query
 
 N_POINTS = 1 << 14  # that a model draws to be compared
 _DIRECTIONS = 64
@@ -44,7 +44,8 @@ class Utility(ABC):
 
     def change_of(self, n_candidates: int, relation: str) -> Change:
         """Return what a row moves the utilities of so many candidates: each of them by `change` at most, under both relations."""
-        return Change(relation, n_candidates * self.change, n_candidates * self.change**2, self.change)
+        told = described("utilities", candidates=n_candidates, **self.told)
+        return Change(relation, n_candidates * self.change, n_candidates * self.change**2, self.change, statistic=told)
 
     def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
         """Return the utility of a fitted model for held-out rows.
@@ -59,6 +60,11 @@ class Utility(ABC):
         rows = self.counts(self.box.quantize(points))
         drawn = self.counts(self.box.quantize(model._sample_points(N_POINTS, rng)))
         return -int(np.abs(N_POINTS * rows - len(points) * drawn).sum())
+
+    @property
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """What it is, in public numbers from which its change follows."""
 
     @property
     @abstractmethod
@@ -109,6 +115,11 @@ class SlicedDistance(Utility):
         return np.minimum(np.abs(self.directions).sum(axis=1) * largest, np.ceil(2 * _REACH * lengths * largest).astype(np.int64))
 
     @property
+    def told(self) -> dict[str, Any]:
+        """Its numbers of directions, of cells along each, and of points."""
+        return {"scoring": "sliced_wasserstein", "directions": len(self.directions), "cells": _GRID, "points": N_POINTS}
+
+    @property
     def change(self) -> int:
         """Of one row."""
         return len(self.directions) * (_GRID - 1) * N_POINTS
@@ -151,6 +162,11 @@ class MarginalDistance(Utility):
         return [every[i] for i in np.sort(np.random.default_rng(_SEED).choice(len(every), _MOST_PAIRS, replace=False))]
 
     @property
+    def told(self) -> dict[str, Any]:
+        """Its numbers of pairs of columns and of points."""
+        return {"scoring": "marginals", "pairs": len(self.pairs), "points": N_POINTS}
+
+    @property
     def change(self) -> int:
         """Of one row."""
         return 2 * N_POINTS * len(self.pairs)
@@ -175,6 +191,11 @@ class CapturedVariance(Utility):
 
     *Change.* A row adds a number from 0 to S, so the utility moves by at most **S**, added, removed or replaced.
     """
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a row adds at most."""
+        return {"scoring": "captured_variance", "most": N_POINTS}
 
     @property
     def change(self) -> int:

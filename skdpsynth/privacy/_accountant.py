@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change, units
+from skdpsynth._change import Change, described, units
 from skdpsynth._checks import shown
 from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
@@ -273,7 +273,8 @@ class PrivacyAccountant(LedgerKeeper):
         """
         tables = checked_tables(tables)
         chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
-        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, change=units(self.neighboring, len(tables))))
+        told = described("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
+        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, change=units(self.neighboring, len(tables), told)))
         return [chosen.shown_levels(table, rng) for table in tables]
 
     def release_choice(self, utilities: Any, change: Change, rng: RandomBits, *, name: str, loss: Any = None) -> int:

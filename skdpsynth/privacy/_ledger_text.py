@@ -47,6 +47,11 @@ def entry_of(number: int, text: str) -> LedgerEntry:
     return LedgerEntry(id=number, **(facts | {name: _made(facts[name]) for name in _EXACT if name in facts}))
 
 
+def exact_text(number: Any) -> str:
+    """Return a Fraction, or infinity, as text."""
+    return str(_told(number))
+
+
 _EXACT = ("loss", "scale", "change")  # of an entry; all else is words and whole numbers
 
 

@@ -14,6 +14,7 @@ from skdpsynth._notebook import small_table
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._attack import AttackRisk, risk_of
 from skdpsynth.privacy._events import dp_events
+from skdpsynth.privacy._evidence import evidence_of
 from skdpsynth.privacy._imports import take_in
 from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, Refused
 from skdpsynth.privacy._ledger_file import LedgerFile
@@ -118,6 +119,27 @@ class LedgerKeeper(HintedAccountant):
         (epsilon, delta), which is an ``UnsupportedDpEvent``. What a child released stands in its place; of a group, its costliest member.
         """
         return dp_events(self._entries.snapshot(self._account), self._account)
+
+    def evidence(self) -> dict[str, Any]:
+        """Return what was charged as data that others can check: of each release what it was, and all that its loss follows from.
+
+        Those are: the statistic and its public sizes, the neighbouring relation, the unit of privacy, the norm that the noise covers and
+        how far the statistic moves in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". No value is in
+        it, neither of rows nor with noise, and no name of a data set. The names of releases are, and those may quote names of columns.
+
+        Returns
+        -------
+        evidence : dict
+            As ``json.dumps`` takes it; `skdpsynth.testing.check_evidence` checks it.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivateMeasureMechanism
+        >>> model = PrivateMeasureMechanism("optimal", depth=1).fit([[0.2], [0.7], [0.4]])
+        >>> model.accountant_.evidence()["releases"][0]["statistic"]
+        {'kind': 'tables', 'tables': 1}
+        """
+        return evidence_of(self, self._entries.snapshot(self._account), self._account)
 
     @property
     def remaining(self) -> Amount:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skdpsynth._change import Change, Query
+from skdpsynth._change import Change, Query, described
 from skdpsynth.statistics._marginals import Marginals
 
 
@@ -30,4 +30,5 @@ def change(relation: str, n_tables: int) -> Change:
     one that has too many. All tables may do so at once.
     """
     most = 2 if relation == "replace_one" else 1
-    return Change(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables))
+    told = described("distances", tables=n_tables)
+    return Change(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables), statistic=told)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._change import Change
+from skdpsynth._change import Change, described
 from skdpsynth.statistics._moments import Moments
 
 
@@ -56,7 +56,8 @@ class Gram:
         is_pair = relation == "replace_one" and self.n_rows > 1
         squared = (2 if is_pair else 1) * total**2
         l1 = total if self.n_rows == 1 else self.n_rows * (math.isqrt(squared) + 1)
-        return Change(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total)
+        told = described("gram", features=self.n_features, squared_radius=self.squared_radius, coordinate=self.coordinate)
+        return Change(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total, told)
 
     def packed(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 matrix."""

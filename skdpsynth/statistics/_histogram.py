@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, units
+from skdpsynth._change import Change, Query, described, units
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
@@ -86,7 +86,7 @@ class Histogram(Statistic):
     @staticmethod
     def change_of_first(relation: str) -> Change:
         """Return how far one row moves the count of the first cell alone: by 1, in or out, under both relations."""
-        return Change(relation, 1, 1, 1)
+        return Change(relation, 1, 1, 1, statistic=described("first_cell"))
 
     def query_of_first(self, relation: str) -> Query:
         """Return the count of the first cell: of two cells it tells both, where the number of rows is public."""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, groupby, product
+from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change, Query
+from skdpsynth._change import Change, Query, described
 from skdpsynth.statistics._marginals import Marginals
 
 _BITS = 9  # multipliers are rounded, which is at most one part in 2**(_BITS + 1)
@@ -136,13 +137,29 @@ def _change(over: Interactions, relation: str) -> Change:
     tables = [_OneTable(k, over.sizes[i], over.sizes[j]) for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)]
     coming = sum(table.coming for table in tables)
     if relation == "add_or_remove_one":
-        return Change(relation, min(sum(table.l1_coming for table in tables), coming), coming, max(table.sup_coming for table in tables))
+        l1, sup = min(sum(table.l1_coming for table in tables), coming), max(table.sup_coming for table in tables)
+        return Change(relation, l1, coming, sup, statistic=_told(over))
     l2_squared = sum(_most_by_difference(over, part) for part in _connected(over.pairs))
     l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
     if over.n_classes > 1:
         l2_squared = max(l2_squared, 2 * coming)
         l1 = sum(max(table.l1_replaced, 2 * table.l1_coming) for table in tables)
-    return Change(relation, min(l1, l2_squared), l2_squared, sup)
+    return Change(relation, min(l1, l2_squared), l2_squared, sup, statistic=_told(over))
+
+
+def _told(over: Interactions) -> Any:
+    """Say which tables these are; multipliers by how many cells a table has, and no pairs where each of the columns meets each."""
+    columns = sorted({column for pair in over.pairs for column in pair})
+    number = {column: place for place, column in enumerate(columns)}
+    pairs = sorted(tuple(sorted((number[i], number[j]))) for i, j in over.pairs)
+    cells = {over.sizes[i] * over.sizes[j]: k for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)}
+    return described(
+        "interactions",
+        sizes=tuple(int(over.sizes[column]) for column in columns),
+        pairs=() if pairs == list(combinations(range(len(columns)), 2)) else tuple(pairs),
+        classes=over.n_classes,
+        multipliers=tuple(sorted(cells.items())),
+    )
 
 
 @dataclass(frozen=True)

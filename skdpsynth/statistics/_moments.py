@@ -1,12 +1,13 @@
 """Exact first and second moments of rows."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._change import Change, Query
+from skdpsynth._change import Change, Query, described
 from skdpsynth.domain import Ball
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
@@ -69,7 +70,9 @@ class Moments(Statistic):
         wherever the centre. Both are attained at corners, all coordinates together.
         """
         sides = [2 * int(side) for side in ball.most - ball.least] if relation == "replace_one" else [int(side) for side in ball.largest]
-        return Change(relation, sum(sides), sum(side**2 for side in sides), max(sides))
+        ends = zip((2 * ball.least - ball.origin).tolist(), (2 * ball.most - ball.origin).tolist(), strict=True)
+        told = described("sum", ranges=tuple((*each, count) for each, count in sorted(Counter(ends).items())))
+        return Change(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=told)
 
     def query_of_sum(self, relation: str, ball: Ball) -> Query:
         """Return the sum of the rows, none of them shrunk, and how far one row moves it."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from skdpsynth._change import Change, Query
+from skdpsynth._change import Change, Query, described
 from skdpsynth.domain import Chunk, length_of
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
@@ -34,7 +34,7 @@ class RowCount(Statistic):
     def change(relation: str) -> Change:
         """Return how far one row moves the number: by 1 if it is added or removed, not at all if it is replaced."""
         moved = int(relation == "add_or_remove_one")
-        return Change(relation, moved, moved, moved)
+        return Change(relation, moved, moved, moved, statistic=described("row_count"))
 
     def query(self, relation: str) -> Query:
         """Return the number, and how far one row moves it."""

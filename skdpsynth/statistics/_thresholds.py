@@ -1,12 +1,13 @@
 """Exact counts of the levels of ordinal columns, from which thresholds follow."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from skdpsynth._change import Change, Query
+from skdpsynth._change import Change, Query, described
 from skdpsynth.statistics._statistic import Statistic
 
 
@@ -52,7 +53,8 @@ class Thresholds(Statistic):
         row that differs in all columns attains it, and so does any row that is added.
         """
         changed = Fraction(sum(min(2, _kept(size, relation)) if relation == "replace_one" else 1 for size in sizes))
-        return Change(relation, changed, changed, min(Fraction(1), changed))
+        told = described("thresholds", sizes=tuple(sorted(Counter(map(int, sizes)).items())))
+        return Change(relation, changed, changed, min(Fraction(1), changed), statistic=told)
 
     def query(self, relation: str) -> Query:
         """Return the counts with their change, under the relation that they were counted for."""

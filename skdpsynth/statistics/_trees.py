@@ -1,11 +1,12 @@
 """Exact counts along the trees of continuous columns."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, units
+from skdpsynth._change import Change, Query, described, units
 from skdpsynth._checks import shown
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
@@ -57,7 +58,8 @@ class Trees(Statistic):
         as many tables as there are levels in all trees, and what `units` says of those holds: one count of each changes by 1 if a row
         comes or goes, and two if it is replaced. It is attained where no number is missing and every level tells the rows apart.
         """
-        return units(relation, sum(len(levels_of(depth)) for depth in depths))
+        told = described("trees", depths=tuple(sorted(Counter(map(int, depths)).items())))
+        return units(relation, sum(len(levels_of(depth)) for depth in depths), told)
 
     def query(self, relation: str) -> Query:
         """Return the counts with their change."""
