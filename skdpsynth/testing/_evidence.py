@@ -1,0 +1,246 @@
+"""Check the evidence of a ledger: every change, every loss, and their sum, derived again from what the document says."""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from skdpsynth.testing._evidence_kinds import RELATIONS, derived
+from skdpsynth.testing._evidence_losses import NORM_OF, added_up, cost, covers, holds_at, is_least, is_tight, number, optimal_holds
+
+_LARGEST = 1 << 26  # bytes of a file
+
+
+@dataclass
+class EvidenceCheck:
+    """What a check of evidence found, in sentences that each name a line.
+
+    Attributes
+    ----------
+    wrong : list of str
+        What is not as it should be: the promise is not shown.
+    loose : list of str
+        What is safe, but not the figure that follows: more noise, or more charged, than is needed.
+    unchecked : list of str
+        What says too little to be derived: the caller answers for it.
+    n_releases : int
+        How many lines were read.
+
+    See Also
+    --------
+    skdpsynth.testing.check_evidence : Makes it.
+    """
+
+    wrong: list[str] = field(default_factory=list)
+    loose: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    n_releases: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.wrong
+
+    def __str__(self) -> str:
+        told = [f"wrong: {line}" for line in self.wrong]
+        told += [f"loose: {line}" for line in self.loose] + [f"not checked: {line}" for line in self.unchecked]
+        return "\n".join(["ok" if self.ok else "NOT OK", *told])
+
+
+def check_evidence(evidence: Any) -> EvidenceCheck:
+    """Derive everything in the evidence of a ledger again, and compare.
+
+    By how much rows move each statistic follows from its kind and its sizes: a definition of a few lines, brute force over all
+    neighbours of small tables, and a formula that brute force agrees with. What the noise loses follows from that and from its scales,
+    and what all releases lose together from a composition of its own. It shares no code with the mechanisms, the noise or the accountant.
+
+    Parameters
+    ----------
+    evidence : dict, str or path-like
+        From `PrivacyAccountant.evidence`, or the path of a JSON file that holds it.
+
+    Returns
+    -------
+    check : EvidenceCheck
+        Its text is "ok", or names each line that is wrong.
+
+    Raises
+    ------
+    ValueError
+        If it is no evidence, or of a later version.
+
+    See Also
+    --------
+    PrivacyAccountant : Writes the evidence.
+    skdpsynth.auditing.audit_epsilon : Attacks a mechanism by running it.
+
+    Notes
+    -----
+    It shows that what the ledger says of the releases adds up to the promise. That the program released what the ledger says, and nothing
+    else, it cannot show: the laws of `check_synthesizer` and audits are for that.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.testing import check_evidence
+    >>> model = PrivateMeasureMechanism(epsilon=0.5).fit([[0.2], [0.7], [0.4]])
+    >>> print(check_evidence(model.accountant_.evidence()))
+    ok
+    """
+    document = _read(evidence)
+    try:
+        check = EvidenceCheck(n_releases=len(document["releases"]))
+        _check_numbers(document, check)
+        for release in document["releases"]:
+            _check_release(release, document["promise"], check)
+        _check_sums(document, check)
+    except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
+        raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but something in it is not: {error!r}.") from None
+    return check
+
+
+def _read(evidence: Any) -> dict[str, Any]:
+    if isinstance(evidence, str | os.PathLike):
+        path = Path(evidence)
+        if path.stat().st_size > _LARGEST:
+            raise ValueError(f"evidence must be a file of at most {_LARGEST >> 20} MiB, got one that is larger.")
+        try:
+            evidence = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            raise ValueError("evidence must be a file of JSON, got one that is not; write json.dumps(accountant.evidence()).") from None
+    if not isinstance(evidence, dict) or evidence.get("format") != "skdpsynth evidence" or evidence.get("version") != 1:
+        raise ValueError("evidence must be a document of the format 'skdpsynth evidence', version 1; ask PrivacyAccountant.evidence.")
+    return evidence
+
+
+def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
+    """All lines are there, each once: those of an open stream that were folded into one line are not in the list of numbers."""
+    there = [release["number"] for release in document["releases"]]
+    for first, last in document["numbers"]:
+        if last - first > len(there):
+            check.wrong.append(f"releases {first} to {last} are said to be here, and only {len(there)} are")
+            continue
+        check.wrong += [f"release {n} is missing" for n in range(first, last + 1) if n not in there]
+    known = {n for first, last in document["numbers"] for n in range(first, min(last, first + len(there)) + 1)}
+    check.wrong += [f"release {n} is one too many" for n in there if n not in known or there.count(n) > 1]
+
+
+def _line(release: dict[str, Any]) -> str:
+    return f"release {release['number']} ({release['name']!r})"
+
+
+def _check_release(release: dict[str, Any], promise: dict[str, Any], check: EvidenceCheck) -> None:
+    line = _line(release)
+    if release["relation"] != promise["relation"] or release["relation"] not in RELATIONS:
+        check.wrong.append(f"{line} is stated under {release['relation']!r}, but the promise is under {promise['relation']!r}")
+    if promise["unit"] is not None and (release["unit"], release["rows_per_unit"]) != (promise["unit"], promise["rows_per_unit"]):
+        check.wrong.append(f"{line} protects {release['unit'] or 'a row'}, but the promise is for {promise['unit']}")
+    if "noise" not in release:
+        return
+    scales = [number(scale) for scale in release["scales"]]
+    if release["randomness"] == "seeded":
+        check.loose.append(f"{line} has noise of a seed, which protects nobody who knows it")
+    if release["loss"].get("epsilon", release["loss"].get("rho")) == "inf":
+        return
+    if not scales or min(scales) <= 0:
+        check.wrong.append(f"{line} has noise of scale 0, whose loss is infinite") if scales else None
+        return
+    change = _checked_change(release, check)
+    if change is None:
+        return
+    needed = cost(release, change, min(scales)) if change else (Fraction(0), Fraction(0))
+    if not covers(release["loss"], needed):
+        check.wrong.append(f"{line} loses {_told(needed)}, more than what is charged, {_told_loss(release['loss'])}")
+    elif not is_least(release, change, min(scales)):
+        check.loose.append(f"{line} loses {_told(needed)}, less than what is charged, {_told_loss(release['loss'])}")
+
+
+def _checked_change(release: dict[str, Any], check: EvidenceCheck) -> Fraction | None:
+    """Return how far the rows of a unit move what was released, in the norm of its noise: derived, and compared with what is said."""
+    line, norm, statistic = _line(release), NORM_OF.get(release["noise"]), release["statistic"]
+    if norm is None or statistic is None or release["change"] is None:
+        check.unchecked.append(f"{line} does not say what was released; whoever charged it answers for its loss")
+        return None
+    found = derived(statistic, release["relation"], norm, release["rows_per_unit"])
+    if found is None:
+        check.unchecked.append(f"{line} is of the kind {statistic['kind']!r}, which is not known here")
+        return None
+    said = Fraction(release["change"])
+    other = derived(statistic, next(r for r in RELATIONS if r != release["relation"]), norm, release["rows_per_unit"])
+    if release["norm"] != norm:
+        check.wrong.append(f"{line} states its change in {release['norm']}, but its noise covers {norm}")
+    if said < found or (said != found and said == other):
+        check.wrong.append(f"{line} moves by {_short(found)} ({norm}) under {release['relation']!r}, but states {_short(said)}")
+    elif said > found:
+        check.loose.append(f"{line} moves by {_short(found)} ({norm}), less than the {_short(said)} that it states")
+    return found
+
+
+def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
+    """Parts cost no more than what was charged for them; all that was charged is what is said to be spent, and that is within the promise."""
+    promise, spent = document["promise"], document["spent"]
+    by_account: dict[Any, list[dict[str, Any]]] = {}
+    for release in document["releases"]:
+        by_account.setdefault(release["part_of"], []).append(release)
+    lines = {release["number"]: release for release in document["releases"]}
+    for account, parts in by_account.items():
+        if account is None:
+            continue
+        if account not in lines:
+            check.wrong += [f"{_line(part)} is part of release {account}, which is not here" for part in parts]
+        elif problem := _over(parts, lines[account]["loss"]):
+            check.wrong.append(f"{_line(lines[account])} charged {_told_loss(lines[account]['loss'])}, {problem}")
+    check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in lines.values() if _is_bare(one, by_account)]
+    epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
+    total = added_up(by_account.get(None, []))
+    charged = document["charged"] or {}
+    if "rho" in charged and total.epsilon:  # an account of zCDP counts all of it in rho
+        total = type(total)(delta=total.delta, rho=total.rho + total.in_rho, gaussian=False)
+    if not holds_at(epsilon, delta, total):
+        check.wrong.append(f"all releases together lose more than the epsilon {_short(epsilon)} and delta {_short(delta)} that are said")
+    elif not is_tight(epsilon, delta, total):
+        check.wrong.append(f"all releases that are here lose less than the epsilon {_short(epsilon)} that is said to be spent")
+    if epsilon > number(promise["epsilon"]) or delta > number(promise["delta"]):
+        check.wrong.append(f"epsilon {_short(epsilon)} and delta {_short(delta)} were spent, more than was promised")
+
+
+def _over(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str | None:
+    """Say what is wrong with parts of one charge; None if they are within it."""
+    total = added_up(parts)
+    if "rho" in charge:
+        within = total.rho + total.in_rho <= number(charge["rho"]) and not total.delta
+        return None if within and (total.gaussian and not total.epsilon or not charge["gaussian"]) else "and its parts need more"
+    epsilon, delta = number(charge["epsilon"]), number(charge["delta"])
+    if holds_at(epsilon, delta, total):
+        return None
+    losses = [part["loss"] for part in parts]
+    plain = all("rho" not in loss and loss["epsilon"] != "inf" for loss in losses) and all(part["group"] is None for part in parts)
+    return None if plain and delta and optimal_holds(losses, epsilon, delta) else "and its parts need more"
+
+
+def _is_bare(release: dict[str, Any], by_account: dict[Any, list[dict[str, Any]]]) -> bool:
+    return "noise" not in release and release["number"] not in by_account
+
+
+def _told(needed: Any) -> str:
+    return " and ".join(_words(("epsilon", "delta") if isinstance(needed, tuple) else ("rho",), needed))
+
+
+def _words(names: tuple[str, ...], numbers: Any) -> Iterator[str]:
+    for name, value in zip(names, numbers if isinstance(numbers, tuple) else (numbers,), strict=True):
+        if value or name != "delta":
+            yield f"{name} {_short(value)}"
+
+
+def _told_loss(loss: dict[str, Any]) -> str:
+    return _told(number(loss["rho"]) if "rho" in loss else (number(loss["epsilon"]), number(loss["delta"])))
+
+
+def _short(value: Any) -> str:
+    """Return a number as people read it: exactly, where that is short."""
+    exact = str(value)
+    return exact if len(exact) <= 20 else "inf" if value == math.inf else f"{float(value):.12g}"

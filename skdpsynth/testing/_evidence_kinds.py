@@ -1,0 +1,396 @@
+"""What the statistics of an evidence are, in few lines each, and by how much rows move them: derived here, from no code of the mechanisms.
+
+Each kind of statistic is written down twice: as what it counts, of tables so small that all neighbours can be tried, and as a formula
+for any size. `derived` uses the formula only after brute force has agreed with it, in every norm, under both relations, for units of one
+row and of two.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.testing._evidence_pairs import change_of_interactions
+
+Facts = dict[str, Any]
+Norms = dict[str, Any]
+REPLACED = "replace_one"
+RELATIONS = (REPLACED, "add_or_remove_one")
+NORMS = ("l1", "l2_squared", "sup", "nuclear")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of statistic.
+
+    Attributes
+    ----------
+    formula : callable
+        ``formula(facts, relation)``: how far one row moves it, at most, by norm.
+    small : tuple of dict
+        Facts of which all neighbours are tried.
+    rows : callable
+        ``rows(facts)``: all rows that there can be.
+    values : callable
+        ``values(rows, facts, relation)``: yields the numbers of a table, once for each public world that it may be in.
+    exact : tuple of str
+        Norms in which the formula is attained by small tables; in others it is an upper bound.
+    """
+
+    formula: Callable[[Facts, str], Norms]
+    small: tuple[Facts, ...]
+    rows: Callable[[Facts], list]
+    values: Callable[[Sequence, Facts, str], Iterator[list[int]]]
+    exact: tuple[str, ...] = ("l1", "l2_squared", "sup")
+
+
+def derived(statistic: Facts, relation: str, norm: str, n_rows: int) -> Fraction | None:
+    """Return how far `n_rows` rows move a statistic in a norm; None of a kind that is not known.
+
+    The rows are replaced, come or go one after the other, and norms obey the triangle inequality: so norms grow by `n_rows`, and a
+    squared norm by its square.
+    """
+    kind = KINDS.get(statistic["kind"])
+    if kind is None:
+        return None
+    _prove(statistic["kind"])
+    return Fraction(kind.formula(statistic, relation)[norm]) * n_rows ** (2 if norm == "l2_squared" else 1)
+
+
+@lru_cache(maxsize=64)
+def _prove(name: str) -> None:
+    """Raise AssertionError unless brute force agrees with the formula of a kind."""
+    kind = KINDS[name]
+    for facts in kind.small:
+        for relation in RELATIONS:
+            formula = kind.formula(facts, relation)
+            for n_rows in (1, 2):
+                found = by_brute_force(name, facts, relation, n_rows)
+                for norm in formula:
+                    most = formula[norm] * n_rows ** (2 if norm == "l2_squared" else 1)
+                    exact = n_rows == 1 and norm in kind.exact
+                    agree = abs(found[norm] - most) <= 1e-9 * most if exact else found[norm] <= most * (1 + 1e-9)
+                    if not agree:
+                        told = f"{n_rows} rows move {norm} by {found[norm]}, the formula says {most}"
+                        raise AssertionError(f"{name} of {facts} under {relation}: {told}")
+
+
+def by_brute_force(name: str, facts: Facts, relation: str, n_rows: int) -> Norms:
+    """Return how far `n_rows` rows move a small statistic: all tables of these and one row more are tried, and all their neighbours.
+
+    Rows that two neighbours share, and which matter to statistics that are no sums of rows, are one or none.
+    """
+    kind = KINDS[name]
+    rows = kind.rows(facts)
+    most = dict.fromkeys(NORMS, Fraction(0))
+    crowd = len(rows) ** (2 * n_rows + 1)
+    for shared in [(), *((row,) for row in rows if crowd < 20_000)]:
+        tables = [tuple(kind.values((*shared, *own), facts, relation)) for own in product(rows, repeat=n_rows)]
+        bare = tuple(kind.values(shared, facts, relation))
+        is_replaced = relation == REPLACED and not name.endswith("_over_time")  # of a stream, all that an event does is its change
+        pairs = combinations(tables, 2) if is_replaced else ((bare, table) for table in tables)
+        for first, second in pairs:
+            for a, b in zip(first, second, strict=True):
+                _take_up(most, [x - y for x, y in zip(a, b, strict=True)], "nuclear" in kind.exact)
+    return most
+
+
+def _take_up(most: Norms, moved: list[int], is_matrix: bool) -> None:
+    sizes = [abs(x) for x in moved]
+    found = {"l1": sum(sizes), "l2_squared": sum(x * x for x in sizes), "sup": max(sizes, default=0)}
+    if is_matrix:
+        side = math.isqrt(len(moved))
+        found["nuclear"] = float(np.abs(np.linalg.eigvalsh(np.array(moved, dtype=float).reshape(side, side))).sum())
+    for norm, value in found.items():
+        most[norm] = max(most[norm], value)
+
+
+# Kinds: first what they count, then how far a row moves that.
+
+
+def _units(n_tables: Any, relation: str) -> Norms:
+    moved = n_tables * (2 if relation == REPLACED else 1)
+    return {"l1": moved, "l2_squared": moved, "sup": min(1, moved)}
+
+
+def _counts(rows: Sequence, place: int, size: int) -> list[int]:
+    return [sum(row[place] == code for row in rows) for code in range(size)]
+
+
+def _codes(*sizes: int) -> list:
+    return list(product(*map(range, sizes)))
+
+
+def _tables(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    yield [count for place in range(facts["tables"]) for count in _counts(rows, place, 2 if facts["tables"] > 1 else 3)]
+
+
+def _listed(pairs: Sequence) -> list[int]:
+    return [number for number, count in pairs for _ in range(count)]
+
+
+def _thresholds(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    kept = [(place, size) for place, size in enumerate(_listed(facts["sizes"]))]
+    yield [n for place, size in kept for n in _counts(rows, place, size)[: 1 if size == 2 and relation == REPLACED else size]]
+
+
+def _of_thresholds(facts: Facts, relation: str) -> Norms:
+    moved = sum(count * (min(size, 2) - (size == 2) if relation == REPLACED else 1) for size, count in facts["sizes"])
+    return {"l1": moved, "l2_squared": moved, "sup": min(1, moved)}
+
+
+def _trees(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    nodes = [(place, up, depth) for place, depth in enumerate(_listed(facts["depths"])) for up in range(0, depth, 2)]
+    yield [sum(row[i] >> up == node for row in rows) for i, up, depth in nodes for node in range(1 << depth - up)]
+
+
+def _distances(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    n_tables, size = facts["tables"], 3 if facts["tables"] == 1 else 2
+    for expected in product(range(3), repeat=size):
+        yield [sum(abs(n - e) for n, e in zip(_counts(rows, i, size), expected, strict=True)) for i in range(n_tables)]
+
+
+def _of_distances(facts: Facts, relation: str) -> Norms:
+    tables, most = facts["tables"], 2 if relation == REPLACED else 1
+    return {"l1": most * tables, "l2_squared": most**2 * tables, "sup": most if tables else 0}
+
+
+def _utilities(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """One candidate, beside points that it may have drawn."""
+    if facts["scoring"] == "captured_variance":
+        yield [sum(row[0] for row in rows)]
+        return
+    lists, m, n = _lists_of(facts), len(rows), facts["points"]
+    for drawn in product(range(facts.get("cells", 3)), repeat=n):
+        total = 0
+        for place in range(lists):
+            ours, theirs = (_counts(table, where, facts.get("cells", 3)) for table, where in ((rows, place), ([(d,) for d in drawn], 0)))
+            if facts["scoring"] == "sliced_wasserstein":
+                ours, theirs = [sum(ours[: i + 1]) for i in range(len(ours))], [sum(theirs[: i + 1]) for i in range(len(theirs))]
+            total += sum(abs(n * a - m * b) for a, b in zip(ours, theirs, strict=True))
+        yield [-total]
+
+
+def _lists_of(facts: Facts) -> int:
+    return int(facts["directions"] if facts["scoring"] == "sliced_wasserstein" else facts["pairs"])
+
+
+def _rows_of_utilities(facts: Facts) -> list:
+    if facts["scoring"] == "captured_variance":
+        return [(share,) for share in range(facts["most"] + 1)]
+    return _codes(*[facts.get("cells", 3)] * _lists_of(facts))
+
+
+def _of_utilities(facts: Facts, relation: str) -> Norms:
+    if facts["scoring"] == "captured_variance":
+        one = facts["most"]
+    elif facts["scoring"] == "sliced_wasserstein":
+        one = facts["directions"] * (facts["cells"] - 1) * facts["points"]
+    else:
+        one = 2 * facts["points"] * facts["pairs"]
+    return {"l1": facts["candidates"] * one, "l2_squared": facts["candidates"] * one**2, "sup": one}
+
+
+def _sums(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    yield [sum(row[i] for row in rows) for i in range(sum(count for *_, count in facts["ranges"]))]
+
+
+def _rows_of_sums(facts: Facts) -> list:
+    return list(product(*(range(low, high + 1) for low, high, count in facts["ranges"] for _ in range(count))))
+
+
+def _of_sums(facts: Facts, relation: str) -> Norms:
+    sides = [((high - low) if relation == REPLACED else max(abs(low), abs(high)), count) for low, high, count in facts["ranges"]]
+    l1, l2_squared = sum(side * count for side, count in sides), sum(side**2 * count for side, count in sides)
+    return {"l1": l1, "l2_squared": l2_squared, "sup": max(side for side, _ in sides)}
+
+
+def _packed(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    d, weight = facts["features"], facts["mean_weight"]
+    products = [sum(row[i] * row[j] for row in rows) for i in range(d) for j in range(i, d)]
+    yield [weight * sum(row[i] for row in rows) for i in range(d)] + products
+
+
+def _rows_of_sums_within(facts: Facts) -> list:
+    return list(product(range(-facts["largest"], facts["largest"] + 1), repeat=facts["features"]))
+
+
+def _of_packed(facts: Facts, relation: str) -> Norms:
+    """Replaced: with Q = sum of |y - y'| in [0, 2 K d] the sums move by w Q and the products by c (2 K d Q - Q^2), c = (d + 1) / 2d."""
+    d, K, w = facts["features"], facts["largest"], facts["mean_weight"]
+    n_products = d * (d + 1) // 2
+    if relation != REPLACED:
+        return {"l1": d * w * K + n_products * K**2, "l2_squared": d * (w * K) ** 2 + n_products * K**4, "sup": K * max(w, K)}
+    c = Fraction(d + 1, 2 * d)
+    best = min(Fraction(2 * K * d), (w + 2 * K * d * c) / (2 * c))
+    l1 = w * best + c * (2 * K * d * best - best**2)
+    return {"l1": l1, "l2_squared": d * (2 * K * w) ** 2 + (K**2 * d) ** 2, "sup": max(2 * K * w, K**2 * (2 if d > 1 else 1))}
+
+
+def _gram(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    border = [facts["coordinate"]] if facts["coordinate"] else []
+    long = [[*row, *border] for row in rows]
+    side = range(facts["features"] + len(border))
+    yield [sum(row[i] * row[j] for row in long) for i in side for j in side]
+
+
+def _rows_of_gram(facts: Facts) -> list:
+    reach = math.isqrt(facts["squared_radius"])
+    every = product(range(-reach, reach + 1), repeat=facts["features"])
+    return [row for row in every if sum(x * x for x in row) <= facts["squared_radius"]]
+
+
+def _of_gram(facts: Facts, relation: str) -> Norms:
+    """Eigenvalues: z z' has |z|^2, at most T; z z' - y y' has two of different signs, neither beyond T."""
+    side, total = facts["features"] + bool(facts["coordinate"]), facts["squared_radius"] + facts["coordinate"] ** 2
+    both = 2 if relation == REPLACED and side > 1 else 1
+    l2_squared = both * total**2
+    l1 = total if side == 1 else min(side * (math.isqrt(l2_squared) + 1), l2_squared)
+    return {"l1": l1, "l2_squared": l2_squared, "sup": total, "nuclear": both * total}
+
+
+def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """k (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
+    sizes, factor, out = facts["sizes"], dict(map(tuple, facts["multipliers"])), []
+    for i, j in facts["pairs"] or combinations(range(len(sizes)), 2):
+        for group in range(facts["classes"]):
+            ours = [row for row in rows if row[-1] == group]
+            for a, b in product(range(sizes[i]), range(sizes[j])):
+                cells = (((row[i] == a) * sizes[i] - 1) * ((row[j] == b) * sizes[j] - 1) for row in ours)
+                out.append(factor[sizes[i] * sizes[j]] * sum(cells))
+    yield out
+
+
+def _rows_of_pairs(facts: Facts) -> list:
+    return _codes(*facts["sizes"], facts["classes"])
+
+
+def _pair(sizes: tuple[int, ...], classes: int = 1) -> Facts:
+    cells = {a * b: 1 + (a * b < 6) for a, b in combinations(sizes, 2)}
+    return {"sizes": sizes, "pairs": (), "classes": classes, "multipliers": tuple(cells.items())}
+
+
+# Streams: an event is at one time, and what it changes is the column of that time. All its neighbours differ in one event.
+
+
+def _blocks(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """The blocks whose signed sums are the counts of all times, as digits of time spell them out; a row is the time of an event."""
+    base, low = facts["base"], 0 if facts["base"] == 2 else -(facts["base"] // 2)
+    used: set[tuple[int, int]] = set()
+    for t in range(1, _last(facts) + 1):
+        digits, rest = [], t
+        while rest:
+            digits.append((rest - low) % base + low)
+            rest = (rest - digits[-1]) // base
+        start = 0
+        for level in reversed(range(len(digits))):
+            end = start + digits[level] * base**level
+            used |= {(level, first // base**level) for first in range(min(start, end), max(start, end), base**level)}
+            start = end
+        assert start == t
+    yield [facts["sensitivity"] * sum(time // base**level == index for (time,) in rows) for level, index in sorted(used)]
+
+
+def _last(facts: Facts) -> int:
+    return int((facts["base"] ** facts["levels"] - 1) // (1 if facts["base"] == 2 else 2))
+
+
+def _of_blocks(facts: Facts, relation: str) -> Norms:
+    s, h = facts["sensitivity"], facts["levels"]
+    return {"l1": h * s, "l2_squared": h * s * s, "sup": s}
+
+
+def _of_root(facts: Facts, relation: str) -> Norms:
+    """The first column of the square root of the matrix of prefix sums, of entries C(2k, k) / 4^k, in fixed point: it is the longest."""
+    s, entry, entries = facts["sensitivity"], Fraction(1 << facts["bits"]), []
+    if facts["steps"] > 64:  # fractions would grow: 256 bits more than are kept are as good
+        entry = Fraction(1 << facts["bits"] + 256)
+    for k in range(1, facts["steps"] + 1):
+        entries.append(round(entry / (1 if facts["steps"] <= 64 else 1 << 256)))
+        entry = entry * (2 * k - 1) / (2 * k) if facts["steps"] <= 64 else Fraction(entry.numerator * (2 * k - 1) // (2 * k))
+    return {"l1": s * sum(entries), "l2_squared": s * sum(e * e for e in entries), "sup": entries[0] * math.isqrt(s)}
+
+
+def _root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """Rows are (time, step of each of two counters), of squared length within the sensitivity."""
+    column = [round(Fraction((1 << facts["bits"]) * math.comb(2 * k, k), 4**k)) for k in range(facts["steps"])]
+    yield [sum(column[t - time] * d[i] for time, *d in rows if time <= t) for i in range(2) for t in range(facts["steps"])]
+
+
+def _rows_of_root(facts: Facts) -> list:
+    steps = [d for d in product(range(-2, 3), repeat=2) if sum(x * x for x in d) <= facts["sensitivity"]]
+    return [(time, *d) for time in range(facts["steps"]) for d in steps]
+
+
+def _events_of(facts: Facts, largest: int) -> list:
+    """Changes of two cells at one time, of so much in all."""
+    reach = range(-largest, largest + 1)
+    return [d for d in product(reach, repeat=2) if sum(map(abs, d)) <= facts["sensitivity"]]
+
+
+def _at_one_time(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    yield [sum(row[i] for row in rows) for i in range(2)]
+
+
+def _of_total(facts: Facts, relation: str) -> Norms:
+    return {"l1": facts["sensitivity"], "l2_squared": facts["sensitivity"] ** 2, "sup": facts["sensitivity"]}
+
+
+def _of_sparse(facts: Facts, relation: str) -> Norms:
+    """What one comparison sees: `sensitivity` cells, each moved by one."""
+    return {"l1": facts["sensitivity"], "l2_squared": facts["sensitivity"], "sup": 1}
+
+
+def _few(**facts: Any) -> tuple[Facts, ...]:
+    """All combinations of some facts."""
+    return tuple(dict(zip(facts, chosen, strict=True)) for chosen in product(*facts.values()))
+
+
+_UTILITIES = (
+    *_few(scoring=["sliced_wasserstein"], candidates=[1], directions=[1, 2], cells=[3], points=[2]),
+    *_few(scoring=["marginals"], candidates=[1], pairs=[1, 2], points=[2]),
+    *_few(scoring=["captured_variance"], candidates=[1], most=[3]),
+)
+_SIZES = ((2, 2), (2, 3), (3, 3), (2, 2, 2))
+_PAIRS = (*map(_pair, _SIZES), _pair((2, 2), 2), {"sizes": (2, 2, 2), "pairs": ((0, 1), (1, 2)), "classes": 1, "multipliers": ((4, 3),)})
+_BLOCKS = tuple({"base": base, "levels": levels, "sensitivity": s} for base, levels in ((3, 1), (3, 2), (5, 2), (2, 3)) for s in (1, 2))
+
+_PACKED = (*_few(features=[1], largest=[2], mean_weight=[0, 1, 6]), *_few(features=[2], largest=[1], mean_weight=[0, 2, 6]))
+_GRAMS = (*_few(features=[2], squared_radius=[4], coordinate=[0, 2]), {"features": 1, "squared_radius": 4, "coordinate": 0})
+
+KINDS: dict[str, Kind] = {
+    "tables": Kind(
+        lambda f, relation: _units(f["tables"], relation), _few(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _tables
+    ),
+    "row_count": Kind(
+        lambda f, relation: _units(0 if relation == REPLACED else 1, relation), ({},), lambda f: [(0,), (1,)], lambda r, f, _: iter([[len(r)]])
+    ),
+    "first_cell": Kind(
+        lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])
+    ),
+    "thresholds": Kind(_of_thresholds, _few(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_listed(f["sizes"])), _thresholds),
+    "trees": Kind(
+        lambda f, relation: _units(sum(count * -(-depth // 2) for depth, count in f["depths"]), relation),
+        _few(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
+        lambda f: _codes(*(1 << depth for depth in _listed(f["depths"]))),
+        _trees,
+    ),
+    "levels_shown": Kind(lambda f, relation: _units(f["tables"], relation), _few(tables=[1]), lambda f: _codes(3), _tables),
+    "distances": Kind(_of_distances, _few(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _distances),
+    "utilities": Kind(_of_utilities, _UTILITIES, _rows_of_utilities, _utilities, ()),
+    "sum": Kind(_of_sums, _few(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]), _rows_of_sums, _sums),
+    "packed_moments": Kind(_of_packed, _PACKED, _rows_of_sums_within, _packed, ("sup",)),
+    "gram": Kind(_of_gram, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
+    "interactions": Kind(change_of_interactions, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
+    "tree_over_time": Kind(_of_blocks, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
+    "square_root_over_time": Kind(
+        _of_root, _few(steps=[1, 3], bits=[8], sensitivity=[1, 2]), _rows_of_root, _root, ("l1", "l2_squared")
+    ),
+    "total_over_time": Kind(_of_total, _few(sensitivity=[1, 2]), lambda f: _events_of(f, f["sensitivity"]), _at_one_time),
+    "sparse_over_time": Kind(_of_sparse, _few(sensitivity=[1, 2]), lambda f: _events_of(f, 1), _at_one_time),
+}

@@ -1,0 +1,252 @@
+"""What noise loses, and what losses add up to: derived here in fractions and certified decimals, from no code of the mechanisms."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+NORM_OF = {
+    "DiscreteLaplace": "l1",
+    "DiscreteGaussian": "l2_squared",
+    "DiscreteSupNorm": "sup",
+    "DiscreteMatrixLaplace": "nuclear",
+    "PermuteAndFlip": "sup",
+}
+ROUNDED = Fraction(5, 3)  # of the variance: discrete Gaussian noise is the rounding of continuous noise of so much less
+_DIGITS = 60
+_SLACK = Fraction(1, 10**12)  # of an epsilon that is converted, which is rounded up to 15 decimals and has 2e-13 for the rounding above
+_STEP = Fraction(1, 2**20)  # Gaussian scales are rounded up to it
+_LEAST = Fraction(1, 100)  # of all scales
+_MOST_SUMS = 20_000
+
+
+def number(text: Any) -> Any:
+    """Return the exact number of a text such as "1/10", or infinity."""
+    return math.inf if text == "inf" else Fraction(text)
+
+
+def cost(release: dict[str, Any], change: Any, scale: Fraction) -> Any:
+    """Return what a release costs by its noise, as (epsilon, delta) or as rho, from how far its statistic moves in the norm of the noise.
+
+    - Laplace, of values, of their largest or of a symmetric matrix: the exponent of the density moves by at most change / scale.
+    - Permute and flip is the largest of utilities with exponential noise: the winner and the largest of the others both move.
+    - Gaussian: change^2 / (2 scale^2) of zCDP, and over the variance that is left after rounding, half the square of mu.
+    - Levels that enough rows have, and sparse counts: see `_shown` and `_sparse`.
+    """
+    noise, kind, loss = release["noise"], (release["statistic"] or {}).get("kind"), release["loss"]
+    if noise == "DiscreteGaussian":
+        variance = scale**2 - (ROUNDED if loss.get("gaussian") else 0)
+        return math.inf if loss.get("gaussian") and scale < 3 else change / (2 * variance)
+    if kind == "levels_shown":
+        return change / scale, _shown(release, scale)
+    if kind == "sparse_over_time":
+        return _sparse(release["statistic"], change, scale), Fraction(0)
+    return (2 if noise == "PermuteAndFlip" else 1) * change / scale, Fraction(0)
+
+
+def _shown(release: dict[str, Any], scale: Fraction, less: int = 0) -> Fraction:
+    """The chance that a level shows which only the rows of one unit have: all k in one level, or one in each of k, whichever is more.
+
+    A level of a rows shows with P(a + Z > t) = q^(t - a + 1) / (1 + q), q = exp(-1 / scale).
+    """
+    k, threshold = release["rows_per_unit"], release["statistic"]["threshold"] - less
+    if threshold < k:
+        return Fraction(1)
+    with localcontext() as context:
+        context.prec = _DIGITS
+        q = (-1 / _decimal(scale)).exp()
+        chances = [q ** (threshold - a + 1) / (1 + q) for a in (1, k)]
+        return release["statistic"]["tables"] * Fraction(max(k * chances[0], chances[1]))
+
+
+def _sparse(statistic: dict[str, Any], change: Any, scale: Fraction) -> Any:
+    """All comparisons cost what one does, because an event is in one segment; then there are the counts of segments, and the total."""
+    total = statistic.get("total_scale")
+    segments = change * statistic["segment_levels"] / number(statistic["segment_scale"])
+    return change / scale + segments + (change / number(total) if total is not None else 0)
+
+
+def is_least(release: dict[str, Any], change: Any, scale: Fraction) -> bool:
+    """Whether a scale is no larger than the loss needs, but for the rounding of scales: else more was charged than is lost."""
+    loss = release["loss"]
+    if scale == _LEAST or not change:
+        return True
+    if release["noise"] == "DiscreteGaussian":
+        return scale == 3 or covers(loss, cost(release, change, scale)) and not covers(loss, cost(release, change, scale - _STEP))
+    if (release["statistic"] or {}).get("kind") == "levels_shown" and number(loss["delta"]) >= _shown(release, scale, 1) < 1:
+        return False
+    return bool("rho" in loss or cost(release, change, scale)[0] == number(loss["epsilon"]))
+
+
+def covers(loss: dict[str, Any], needed: Any) -> bool:
+    """Whether what was charged is at least what is needed: (epsilon, delta), or rho of the kind that is charged."""
+    is_rho = not isinstance(needed, tuple)
+    if "rho" in loss:
+        return bool(number(loss["rho"]) >= (needed if is_rho else rho_of_pure(needed[0])) and (is_rho or not needed[1]))
+    epsilon, delta = number(loss["epsilon"]), number(loss["delta"])
+    if is_rho:
+        return bool(delta > 0 and holds_at(epsilon, delta, Sums(rho=needed, gaussian=False)))
+    return bool(epsilon >= needed[0] and delta >= needed[1])
+
+
+# What losses add up to
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of losses: epsilon and delta of pure and approximate ones, rho of others, and whether all of those are of Gaussian noise."""
+
+    epsilon: Any = Fraction(0)
+    delta: Fraction = Fraction(0)
+    rho: Any = Fraction(0)
+    gaussian: bool = True
+    in_rho: Any = Fraction(0)  # what those in epsilon are in rho
+
+    @classmethod
+    def of(cls, losses: Iterable[dict[str, Any]]) -> "Sums":
+        """Add losses up."""
+        listed = list(losses)
+        pure, others = [x for x in listed if "rho" not in x], [x for x in listed if "rho" in x]
+        epsilons = [number(x["epsilon"]) for x in pure]
+        delta, rho = sum((number(x["delta"]) for x in pure), Fraction(0)), sum((number(x["rho"]) for x in others), Fraction(0))
+        return cls(sum(epsilons, Fraction(0)), delta, rho, all(x["gaussian"] for x in others), sum(map(rho_of_pure, epsilons), Fraction(0)))
+
+    @classmethod
+    def largest(cls, all_sums: Iterable["Sums"]) -> "Sums":
+        """Return what holds for each of some sums: of members of a group, whose rows are disjoint."""
+        listed = list(all_sums)
+        most = {name: max(getattr(each, name) for each in listed) for name in ("epsilon", "delta", "rho", "in_rho")}
+        return cls(**most, gaussian=all(each.gaussian for each in listed))
+
+    def __add__(self, other: "Sums") -> "Sums":
+        both = {name: getattr(self, name) + getattr(other, name) for name in ("epsilon", "delta", "rho", "in_rho")}
+        return Sums(**both, gaussian=self.gaussian and other.gaussian)
+
+
+def added_up(releases: Iterable[dict[str, Any]]) -> Sums:
+    """Add up the charges of one account; of a group, the largest member counts, where those of one name are one member."""
+    alone, groups = [], {}
+    for release in releases:
+        if release["group"] is None:
+            alone.append(release["loss"])
+        else:
+            groups.setdefault(release["group"], {}).setdefault(release["name"], []).append(release["loss"])
+    total = Sums.of(alone)
+    for members in groups.values():
+        total = total + Sums.largest(map(Sums.of, members.values()))
+    return total
+
+
+def holds_at(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
+    """Whether sums keep (epsilon, delta): what is pure adds up, and rho is converted at what is left of both."""
+    if epsilon == math.inf:
+        return True
+    if sums.epsilon == math.inf or sums.rho == math.inf or sums.epsilon > epsilon or sums.delta > delta:
+        return False
+    if not sums.rho:
+        return True
+    left, chance = epsilon - sums.epsilon + slack, delta - sums.delta
+    return chance > 0 and (_zcdp_holds(sums.rho, left, chance) or sums.gaussian and _gaussian_delta(sums.rho, left) <= chance)
+
+
+def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
+    """Whether sums keep no smaller epsilon, but for the rounding of conversions."""
+    if not sums.rho or epsilon == math.inf:
+        return bool(epsilon == sums.epsilon)
+    return not holds_at(epsilon - _SLACK * max(1, epsilon), delta, sums)
+
+
+def rho_of_pure(epsilon: Any) -> Any:
+    """Return epsilon tanh(epsilon / 2): the rho of randomised response, which is the worst of that epsilon."""
+    if epsilon == math.inf or not epsilon:
+        return epsilon
+    with localcontext() as context:
+        context.prec = _DIGITS
+        grown = _decimal(min(epsilon, Fraction(10**4))).exp()
+        return epsilon * Fraction((grown - 1) / (grown + 1))
+
+
+def _zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether some alpha shows it: ln delta >= (alpha - 1) (alpha rho - epsilon) + alpha ln(1 - 1/alpha) - ln(alpha - 1).
+
+    The right side is convex in alpha: golden sections find its least value, and any value is a proof.
+    """
+    with localcontext() as context:
+        context.prec = _DIGITS
+        r, e, target, one = _decimal(rho), _decimal(epsilon), _decimal(delta).ln(), Decimal(1)
+
+        def log_delta(excess: Decimal) -> Decimal:
+            alpha = one + excess
+            return excess * (alpha * r - e) + alpha * (excess / alpha).ln() - excess.ln()
+
+        low, high, ratio = Decimal(-40), Decimal(40), (Decimal(5).sqrt() - 1) / 2  # of ln(alpha - 1)
+        for _ in range(90):
+            a, b = high - ratio * (high - low), low + ratio * (high - low)
+            low, high = (low, b) if log_delta(a.exp()) < log_delta(b.exp()) else (a, high)
+        return log_delta(low.exp()) <= target
+
+
+def _gaussian_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """The delta of mu-GDP, mu^2 = 2 rho: Q(a) - e^epsilon Q(a + mu), a = epsilon / mu - mu / 2, with what the rounding of noise costs."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        rounding = Decimal("2e-13")
+        e, mu = _decimal(epsilon) - rounding, (2 * _decimal(rho)).sqrt()
+        a = e / mu - mu / 2
+        return Fraction((upper_tail(a) - e.exp() * upper_tail(a + mu)) * (1 + rounding / 2))
+
+
+def upper_tail(x: Decimal) -> Decimal:
+    """Return Q(x), the upper tail of the standard normal law, by the series of phi(t) x^(2k + 1) / (2k + 1)!! with digits to cancel."""
+    with localcontext() as context:
+        context.prec = 2 * _DIGITS + int(abs(x)) ** 2
+        half, term, total, odd = x * x / 2, abs(x), Decimal(0), 1
+        while term > Decimal(10) ** -context.prec:
+            total += term
+            odd += 2
+            term = term * x * x / odd
+        # The sum is sqrt(2 pi) e^(x^2/2) (1/2 - Q): two numbers that agree to many digits where x is large.
+        upper = Decimal("0.5") - total * (-half).exp() / (2 * _pi()).sqrt()
+        return upper if x >= 0 else 1 - upper
+
+
+def _pi() -> Decimal:
+    """Machin: pi = 16 arctan(1/5) - 4 arctan(1/239)."""
+    with localcontext() as context:
+        context.prec += 5
+        total = Decimal(0)
+        for weight, inverse in ((16, 5), (-4, 239)):
+            power, k = Decimal(weight) / inverse, 0
+            while abs(power) > Decimal(10) ** -context.prec:
+                total += power / (2 * k + 1) * (-1) ** k
+                power, k = power / inverse**2, k + 1
+        return total
+
+
+def optimal_holds(parts: list[dict[str, Any]], epsilon: Fraction, delta: Fraction) -> bool | None:
+    """Whether losses in epsilon that are fixed in advance keep (epsilon, delta) by optimal composition; None if they are too many to tell.
+
+    Randomised response is the worst of each: the sum of +-epsilon_i, with weights e^epsilon_i and 1.
+    """
+    kept = math.prod((1 - number(part["delta"]) for part in parts), start=Fraction(1))
+    with localcontext() as context:
+        context.prec = _DIGITS
+        law: Counter[Fraction] = Counter({Fraction(0): Decimal(1)})  # type: ignore[dict-item]
+        for part in parts:
+            one, grown = number(part["epsilon"]), _decimal(number(part["epsilon"])).exp()
+            after: Counter[Fraction] = Counter()
+            for loss, weight in law.items():
+                after[loss + one] += weight * grown / (1 + grown)  # type: ignore[assignment]
+                after[loss - one] += weight / (1 + grown)  # type: ignore[assignment]
+            law = after
+            if len(law) > _MOST_SUMS:
+                return None
+        most = sum((p - _decimal(epsilon).exp() * law[-loss] for loss, p in law.items() if loss > epsilon), Decimal(0))
+        return 1 - kept * (1 - Fraction(most)) <= delta
+
+
+def _decimal(x: Fraction) -> Decimal:
+    return Decimal(x.numerator) / Decimal(x.denominator)
