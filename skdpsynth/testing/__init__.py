@@ -1,4 +1,4 @@
-"""The common laws of private estimators, for authors of new ones: `check_synthesizer` runs them without pytest."""
+"""For those who trust nobody: `check_synthesizer` runs the laws of private estimators, `check_evidence` derives a ledger again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,10 @@ from skdpsynth.testing._door import Lost as Lost
 from skdpsynth.testing._door import kind_of as kind_of
 from skdpsynth.testing._door import pair_loss as pair_loss
 from skdpsynth.testing._door import watched as watched
+from skdpsynth.testing._evidence import EvidenceCheck, check_evidence
 from skdpsynth.testing._law import LAWS
 
-__all__ = ["check_synthesizer"]
+__all__ = ["EvidenceCheck", "check_evidence", "check_synthesizer"]
 
 
 def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tuple[Any, Callable[[Any], None]]] | None:

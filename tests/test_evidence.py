@@ -1,0 +1,349 @@
+"""The evidence of ledgers is found to be right, and every fault in it is found and named."""
+
+import ast
+import copy
+import json
+import math
+import sys
+from fractions import Fraction
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from estimators import variants
+
+import skdpsynth.testing
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.model_selection import PrivateSearchCV
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
+from skdpsynth.statistics import Histogram, Interactions
+from skdpsynth.testing import check_evidence
+from skdpsynth.testing import _evidence_kinds as kinds
+from skdpsynth.testing import _evidence_losses as losses
+
+RNG = np.random.default_rng(0)
+X = RNG.beta(2, 4, (60, 3))
+RELATIONS = ["replace_one", "add_or_remove_one"]
+
+
+def evidence_of(estimator, rows=X, **more):
+    return estimator.fit(rows, **more).accountant_.evidence()
+
+
+def counted(counter):
+    accountant = PrivacyAccountant(5, 1e-6)
+    counter(accountant)
+    return accountant.evidence()
+
+
+def others():
+    """Fits and counters beyond those of test_common: every kind of statistic, of noise and of loss is in some of them."""
+    schema = {**{i: list(range(3)) for i in range(4)}, 4: (0.0, 1.0)}
+    table = np.column_stack([RNG.integers(0, 3, (200, 4)), RNG.random(200)])
+    labels = np.repeat(np.arange(30), 2)
+    search = PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]})
+    return {
+        **{f"table-{r}-{d}": (LatentFactorSynthesizer(schema, neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
+        "table-strata": (LatentFactorSynthesizer(schema, stratify=0, delta=1e-6), table),
+        "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
+        "gaussian": (PrivatePCA(2, noise="gaussian", delta=1e-6, epsilon=0.3), X),
+        "wide": (PrivatePCA(2, noise="laplace", center="private"), np.tile(X, 4)),
+        "units": (PrivateMeasureMechanism(max_rows_per_unit=2), X, labels),
+        "units-gone": (PrivateMeasureMechanism(max_rows_per_unit=3, neighboring="add_or_remove_one"), X, labels),
+        "units-pca": (PrivatePCA(2, max_rows_per_unit=2, delta=1e-6), X, labels),
+        "search": (search, np.repeat(X, 20, axis=0)),
+        "search-pca": (PrivateSearchCV(PrivatePCA(1), {"center": ["public", "private"]}), np.repeat(X, 20, axis=0)),
+        "stream": (OnlineSynthesizer(growth="auto"), np.repeat(X, 20, axis=0)),
+    }
+
+
+FITS = {name: (estimator, X) for name, estimator in variants().items()} | others()
+COUNTERS = {
+    "kary": lambda accountant: KaryCounter(1000, epsilon=1, accountant=accountant),
+    "binary": lambda accountant: BinaryCounter(1000, epsilon=1, sensitivity=2, accountant=accountant),
+    "honaker": lambda accountant: HonakerCounter(77, epsilon=1, accountant=accountant),
+    "sparse": lambda accountant: SparseCounter(1000, epsilon=1, sensitivity=2, every=3, accountant=accountant),
+    "square-root": lambda accountant: SquareRootCounter(500, rho=0.01, sensitivity=2, accountant=accountant),
+    "square-root-short": lambda accountant: SquareRootCounter(5, rho=0.01, accountant=accountant),
+}
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    """All that is checked here, made once, and passed through JSON as a file would be."""
+    made = {name: evidence_of(one, rows, **({"unit": unit[0]} if unit else {})) for name, (one, rows, *unit) in FITS.items()}
+    made |= {name: counted(counter) for name, counter in COUNTERS.items()}
+    return json.loads(json.dumps(made))
+
+
+@pytest.mark.parametrize("name", [*FITS, *COUNTERS])
+def test_every_estimator_and_counter_passes_to_the_last_digit(evidence, name):
+    assert str(check_evidence(evidence[name])) == "ok"
+
+
+def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
+    lines = [line for one in evidence.values() for line in one["releases"] if "noise" in line]
+    never = {"thresholds", "levels_shown", "first_cell", "interactions"}  # some of these follow from settings that are tested below
+    assert {line["statistic"]["kind"] for line in lines} >= set(kinds.KINDS) - never
+    assert {line["noise"] for line in lines} == set(losses.NORM_OF)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sizes", [[3, 5, 4], [2] * 9 + [6] * 4, list(range(2, 32))])
+@pytest.mark.parametrize("classes", [1, 2])
+def test_interactions_of_all_sizes_are_derived(relation, sizes, classes):
+    for pairs in ([(i, j) for i in range(len(sizes)) for j in range(i)], [(i, i + 1) for i in range(len(sizes) - 1)]):
+        change = Interactions.over(sizes, pairs, classes, 1000).change(relation)
+        said = {name: [list(each) if isinstance(each, tuple) else each for each in fact] if isinstance(fact, tuple) else fact for name, fact in change.statistic}
+        for norm in ("l1", "l2_squared", "sup"):
+            assert kinds.derived(said, relation, norm, 1) == getattr(change, norm)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("epsilon", [0.1, 3])
+def test_shown_levels_are_checked_with_their_threshold(relation, epsilon):
+    accountant = PrivacyAccountant(5, 1e-5, neighboring=relation)
+    chosen = discovery(relation, 2, PrivacyLoss(epsilon=epsilon, delta=1e-6))
+    accountant.release_discovered([{"a": 3}, {}], chosen, SecureBits(), name="levels")
+    told = accountant.evidence()
+    assert str(check_evidence(told)) == "ok"
+    told["releases"][0]["statistic"]["threshold"] -= 1
+    assert "release 1 ('levels') loses" in str(check_evidence(told))
+
+
+# Faults: each is found, and its line is named. Nothing else is touched.
+
+
+def lines_with_noise(document):
+    return [i for i, line in enumerate(document["releases"]) if "noise" in line and line["loss"].get("epsilon") != "inf"]
+
+
+def faults(document):
+    """Yield (what, the place of the line, the document with this fault), of every line that can have it."""
+    for place in lines_with_noise(document):
+        line = document["releases"][place]
+        for what, change in {
+            "change halved": lambda line: line.update(change=str(Fraction(line["change"]) / 2)),
+            "scale less": lambda line: line.update(scales=[str(Fraction(scale) * Fraction(99, 100)) for scale in line["scales"]]),
+            "scale more": lambda line: line.update(scales=[str(Fraction(scale) * Fraction(101, 100)) for scale in line["scales"]]),
+            "relation": lambda line: line.update(relation=next(r for r in RELATIONS if r != line["relation"])),
+            "loss less": lambda line: line["loss"].update(
+                {name: str(Fraction(line["loss"][name]) * Fraction(99, 100)) for name in ("epsilon", "rho") if name in line["loss"]}
+            ),
+        }.items():
+            if line["change"] == "0" or (what.startswith("scale") and Fraction(line["scales"][0]) in (Fraction(1, 100), 3)):
+                continue
+            faulty = copy.deepcopy(document)
+            change(faulty["releases"][place])
+            yield what, place, faulty
+    for place in range(len(document["releases"])):
+        faulty = copy.deepcopy(document)
+        del faulty["releases"][place]
+        yield "left out", place, faulty
+
+
+def test_every_fault_in_every_line_is_found_and_named(evidence):
+    found = 0
+    for name, document in evidence.items():
+        for what, place, faulty in faults(document):
+            line, check = document["releases"][place], check_evidence(faulty)
+            told = check.loose if what == "scale more" else check.wrong
+            assert any(each.startswith(f"release {line['number']} ") for each in told), (name, what, line, str(check))
+            assert check.ok == (what == "scale more")
+            found += 1
+    assert found > 500
+
+
+def test_a_release_that_is_left_out_and_covered_up_leaves_a_sum_that_is_too_small(evidence):
+    document = evidence["PrivateMeasureMechanism"]
+    top = [place for place, line in enumerate(document["releases"]) if line["part_of"] is None]
+    for place in top:
+        faulty = copy.deepcopy(document)
+        gone = faulty["releases"].pop(place)["number"]
+        faulty["releases"] = [line for line in faulty["releases"] if line["part_of"] != gone]
+        faulty["numbers"] = [[line["number"]] * 2 for line in faulty["releases"]]
+        assert any(line.startswith("all releases that are here lose less") for line in check_evidence(faulty).wrong)
+
+
+def test_a_whole_document_under_the_wrong_relation_is_found(evidence):
+    """Also where its change under that relation would be smaller: the number of rows was used as public, or not."""
+    for name in ("PMM-optimal", "PMM-add_or_remove_one", "PrivatePCA", "LatentFactor-add_or_remove_one"):
+        faulty = copy.deepcopy(evidence[name])
+        other = next(r for r in RELATIONS if r != faulty["promise"]["relation"])
+        faulty["promise"]["relation"] = other
+        for line in faulty["releases"]:
+            line["relation"] = other
+        assert not check_evidence(faulty).ok, name
+
+
+def test_one_row_of_a_unit_of_several_is_not_enough(evidence):
+    faulty = copy.deepcopy(evidence["units"])
+    assert faulty["promise"]["rows_per_unit"] == 2
+    line = next(line for line in faulty["releases"] if "noise" in line)
+    line["change"] = str(Fraction(line["change"]) / 2)
+    assert any(each.startswith(f"release {line['number']} ") for each in check_evidence(faulty).wrong)
+    for line in faulty["releases"]:
+        line["rows_per_unit"] = 1
+    assert any("protects" in each for each in check_evidence(faulty).wrong)
+
+
+def test_parts_that_need_more_than_their_charge_are_found(evidence):
+    faulty = copy.deepcopy(evidence["Online-paper"])
+    charged = next(line for line in faulty["releases"] if line["part_of"] is None)
+    charged["loss"]["epsilon"] = "1/2"
+    assert f"release {charged['number']} " in "".join(line for line in check_evidence(faulty).wrong if "its parts need more" in line)
+
+
+def test_more_spent_than_promised_is_found(evidence):
+    faulty = copy.deepcopy(evidence["PrivatePCA"])
+    faulty["promise"]["epsilon"] = "1/2"
+    assert "more than was promised" in str(check_evidence(faulty))
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(1, 50), Fraction(3)])
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_conversions_of_rho_agree_with_the_accountant_from_above_and_below(rho, gaussian):
+    delta = Fraction(1, 10**6)
+    epsilon = epsilon_of_rho(rho, delta, gaussian=gaussian)
+    sums = losses.Sums(rho=rho, gaussian=gaussian)
+    assert losses.holds_at(epsilon, delta, sums)
+    assert not losses.holds_at(epsilon - Fraction(1, 10**11), delta, sums)
+
+
+def test_optimal_composition_is_checked_by_every_sum_of_losses():
+    accountant = PrivacyAccountant(3, 1e-6)
+    for child in accountant.children([0.1] * 20, 1e-6, name="questions"):
+        child.spend(0.1, name="one of them")
+    told = accountant.evidence()
+    assert check_evidence(told).wrong == []
+    told["releases"][0]["loss"]["epsilon"] = "1.7"
+    assert any(line.startswith("release 1 ('questions')") and "its parts need more" in line for line in check_evidence(told).wrong)
+
+
+def test_charges_that_say_nothing_are_listed_as_not_checked():
+    accountant = PrivacyAccountant(1)
+    accountant.spend(0.25, name="a plain charge")
+    accountant.release(np.array([3]), DiscreteLaplace(4), SecureBits(), name="no change", loss=0.25)
+    check = check_evidence(accountant.evidence())
+    assert check.ok
+    assert [line.split(" (")[0] for line in check.unchecked] == ["release 2", "release 1"]
+
+
+def test_a_seed_is_told(evidence):
+    assert "seed" in str(check_evidence(evidence_of(PrivatePCA(random_state=0))))
+
+
+# The checker itself
+
+
+@pytest.mark.parametrize("name", list(kinds.KINDS))
+def test_brute_force_agrees_with_the_formula_of_every_kind(name):
+    kinds._prove.__wrapped__(name)
+
+
+@pytest.mark.parametrize("name", list(kinds.KINDS))
+def test_brute_force_refutes_a_formula_that_is_too_small(name, monkeypatch):
+    right = kinds.KINDS[name]
+
+    def halved(facts, relation):
+        return {norm: Fraction(most) / 2 for norm, most in right.formula(facts, relation).items()}
+
+    monkeypatch.setitem(kinds.KINDS, name, kinds.Kind(halved, right.small, right.rows, right.values, right.exact))
+    with pytest.raises(AssertionError, match="the formula says"):
+        kinds._prove.__wrapped__(name)
+
+
+def test_checker_shares_no_code_with_the_mechanisms():
+    folder, allowed = Path(skdpsynth.testing.__file__).parent, set(sys.stdlib_module_names) | {"numpy"}
+    files = sorted(folder.glob("_evidence*.py"))
+    for path in files:
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+        names |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        assert {name for name in names if name.split(".")[0] not in allowed} <= {f"skdpsynth.testing.{each.stem}" for each in files}
+
+
+@pytest.mark.parametrize("junk", [None, 3, {}, {"format": "skdpsynth evidence", "version": 1}, {"format": "skdpsynth evidence", "version": 2}])
+def test_what_is_no_evidence_is_refused_in_a_sentence(junk):
+    with pytest.raises(ValueError, match="evidence must be"):
+        check_evidence(junk)
+
+
+@pytest.mark.parametrize("key", ["releases", "promise", "spent", "numbers", "charged"])
+@pytest.mark.parametrize("value", [None, [None], {"a": 1}, "text", 7])
+def test_a_damaged_document_is_refused_or_found_wrong(evidence, key, value):
+    damaged = copy.deepcopy(evidence["PrivatePCA"]) | {key: value}
+    if key == "charged" and value in (None, {"a": 1}):
+        return
+    try:
+        assert not check_evidence(damaged).ok
+    except ValueError as error:
+        assert "evidence must be" in str(error)
+
+
+def test_evidence_is_read_from_a_file(tmp_path, evidence):
+    path = tmp_path / "evidence.json"
+    path.write_text(json.dumps(evidence["PrivatePCA"]), encoding="utf-8")
+    assert check_evidence(path).ok
+    path.write_text("[" * 10**5, encoding="utf-8")
+    with pytest.raises(ValueError, match="JSON"):
+        check_evidence(path)
+
+
+# Laws of noise, on windows of whole numbers
+
+
+@pytest.mark.parametrize("shift", [1, 2, 5])
+def test_laplace_and_sup_norm_noise_lose_their_norm_of_the_change_over_the_scale(shift):
+    line = range(-9, 10)
+    assert max(abs(abs(z) - abs(z - shift)) for z in line) == shift
+    most = max(abs(max(abs(y), abs(z)) - max(abs(y - a), abs(z - b))) for y in line for z in line for a in (0, shift) for b in (0, shift))
+    assert most == shift
+    release = {"noise": "DiscreteLaplace", "statistic": None, "loss": {}}
+    assert losses.cost(release, Fraction(shift), Fraction(7)) == (Fraction(shift, 7), 0)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(1), Fraction(7, 2)])
+@pytest.mark.parametrize("shift", [1, 2, 3])
+def test_gaussian_noise_has_the_renyi_divergences_of_its_rho(scale, shift):
+    rho = losses.cost({"noise": "DiscreteGaussian", "statistic": None, "loss": {}}, Fraction(shift**2), scale)
+    z = np.arange(-400, 401)
+    for alpha in (1.1, 2, 5, 20):
+        log_weights = -(z**2) / (2 * float(scale) ** 2)
+        terms = alpha * log_weights + (1 - alpha) * (-((z - shift) ** 2) / (2 * float(scale) ** 2))
+        divergence = (np.logaddexp.reduce(terms) - np.logaddexp.reduce(log_weights)) / (alpha - 1)
+        assert divergence <= alpha * float(rho) * (1 + 1e-9) + 1e-9
+        assert alpha * float(rho) * 0.6 <= divergence + 1e-9 or scale < 1
+
+
+@pytest.mark.parametrize("utilities", [(0, 0, 0), (0, 1, 3), (2, 0, 1)])
+def test_permute_and_flip_loses_twice_the_change_over_the_scale(utilities):
+    """By its definition: candidates in random order, each taken with exp((u - max u) / scale)."""
+    scale, change = 2.5, 1
+
+    def law(u):
+        chances = np.zeros(len(u))
+        for order in permutations(range(len(u))):
+            left = 1 / math.factorial(len(u))
+            for c in order:
+                chances[c] += left * math.exp((u[c] - max(u)) / scale)
+                left *= 1 - math.exp((u[c] - max(u)) / scale)
+        return chances
+
+    moved = [law([u + d for u, d in zip(utilities, step, strict=True)]) for step in np.ndindex(3, 3, 3) for step in [[s - change for s in step]]]
+    worst = max(float(np.max(np.abs(np.log(other / law(utilities))))) for other in moved)
+    said = losses.cost({"noise": "PermuteAndFlip", "statistic": None, "loss": {}}, Fraction(change), Fraction(5, 2))[0]
+    assert worst <= said * (1 + 1e-12)
+
+
+def test_gaussian_losses_are_refused_below_the_scale_for_which_they_are_proved():
+    accountant = PrivacyAccountant(50, 1e-6)
+    accountant.release(
+        np.zeros(2, dtype=np.int64), DiscreteGaussian(2), SecureBits(), name="g", loss=PrivacyLoss(rho=0.25), change=Histogram.change("replace_one")
+    )
+    told = accountant.evidence()
+    assert check_evidence(told).ok
+    told["releases"][0]["loss"]["gaussian"] = True
+    assert not check_evidence(told).ok
