@@ -16,12 +16,15 @@ from estimators import variants
 import skdpsynth.testing
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
 from skdpsynth.statistics import Histogram, Interactions
-from skdpsynth.testing import check_evidence
 from skdpsynth.testing import _evidence_kinds as kinds
 from skdpsynth.testing import _evidence_losses as losses
+from skdpsynth.testing import check_evidence
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of small tables
 
 RNG = np.random.default_rng(0)
 X = RNG.beta(2, 4, (60, 3))
@@ -42,12 +45,15 @@ def others():
     """Fits and counters beyond those of test_common: every kind of statistic, of noise and of loss is in some of them."""
     schema = {**{i: list(range(3)) for i in range(4)}, 4: (0.0, 1.0)}
     table = np.column_stack([RNG.integers(0, 3, (200, 4)), RNG.random(200)])
+    ordered = np.column_stack([table, RNG.integers(0, 2, 200), RNG.integers(0, 4, 200)])
     labels = np.repeat(np.arange(30), 2)
     search = PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]})
     return {
         **{f"table-{r}-{d}": (LatentFactorSynthesizer(schema, neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
         "table-strata": (LatentFactorSynthesizer(schema, stratify=0, delta=1e-6), table),
         "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
+        "table-scores": (LatentFactorSynthesizer({**schema, 5: Ordinal(range(2)), 6: Ordinal(range(4))}, strategy="scores"), ordered),
+        "table-triples": (LatentFactorSynthesizer({i: [0, 1] for i in range(7)}, epsilon=10, delta=1e-6), RNG.integers(0, 2, (40_000, 7))),
         "gaussian": (PrivatePCA(2, noise="gaussian", delta=1e-6, epsilon=0.3), X),
         "wide": (PrivatePCA(2, noise="laplace", center="private"), np.tile(X, 4)),
         "units": (PrivateMeasureMechanism(max_rows_per_unit=2), X, labels),
@@ -85,8 +91,7 @@ def test_every_estimator_and_counter_passes_to_the_last_digit(evidence, name):
 
 def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
     lines = [line for one in evidence.values() for line in one["releases"] if "noise" in line]
-    never = {"thresholds", "levels_shown", "first_cell", "interactions"}  # some of these follow from settings that are tested below
-    assert {line["statistic"]["kind"] for line in lines} >= set(kinds.KINDS) - never
+    assert {line["statistic"]["kind"] for line in lines} >= set(kinds.KINDS) - {"levels_shown"}  # which is tested apart
     assert {line["noise"] for line in lines} == set(losses.NORM_OF)
 
 
@@ -96,7 +101,10 @@ def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
 def test_interactions_of_all_sizes_are_derived(relation, sizes, classes):
     for pairs in ([(i, j) for i in range(len(sizes)) for j in range(i)], [(i, i + 1) for i in range(len(sizes) - 1)]):
         change = Interactions.over(sizes, pairs, classes, 1000).change(relation)
-        said = {name: [list(each) if isinstance(each, tuple) else each for each in fact] if isinstance(fact, tuple) else fact for name, fact in change.statistic}
+        said = {
+            name: [list(each) if isinstance(each, tuple) else each for each in fact] if isinstance(fact, tuple) else fact
+            for name, fact in change.statistic
+        }
         for norm in ("l1", "l2_squared", "sup"):
             assert kinds.derived(said, relation, norm, 1) == getattr(change, norm)
 
@@ -120,10 +128,14 @@ def lines_with_noise(document):
     return [i for i, line in enumerate(document["releases"]) if "noise" in line and line["loss"].get("epsilon") != "inf"]
 
 
-def faults(document):
-    """Yield (what, the place of the line, the document with this fault), of every line that can have it."""
+def faults(document, seen):
+    """Yield (what, the place of the line, the document with this fault), of every line that can have it and is unlike those seen."""
     for place in lines_with_noise(document):
         line = document["releases"][place]
+        like = line["statistic"]["kind"], line["noise"], line["relation"], line["rows_per_unit"], line["loss"].get("gaussian")
+        if like in seen:
+            continue
+        seen.add(like)
         for what, change in {
             "change halved": lambda line: line.update(change=str(Fraction(line["change"]) / 2)),
             "scale less": lambda line: line.update(scales=[str(Fraction(scale) * Fraction(99, 100)) for scale in line["scales"]]),
@@ -133,7 +145,7 @@ def faults(document):
                 {name: str(Fraction(line["loss"][name]) * Fraction(99, 100)) for name in ("epsilon", "rho") if name in line["loss"]}
             ),
         }.items():
-            if line["change"] == "0" or (what.startswith("scale") and Fraction(line["scales"][0]) in (Fraction(1, 100), 3)):
+            if line["change"] == "0" or (("less" in what or "more" in what) and Fraction(line["scales"][0]) in (Fraction(1, 100), 3)):
                 continue
             faulty = copy.deepcopy(document)
             change(faulty["releases"][place])
@@ -145,15 +157,15 @@ def faults(document):
 
 
 def test_every_fault_in_every_line_is_found_and_named(evidence):
-    found = 0
+    found, seen = 0, set()
     for name, document in evidence.items():
-        for what, place, faulty in faults(document):
+        for what, place, faulty in faults(document, seen):
             line, check = document["releases"][place], check_evidence(faulty)
             told = check.loose if what == "scale more" else check.wrong
             assert any(each.startswith(f"release {line['number']} ") for each in told), (name, what, line, str(check))
             assert check.ok == (what == "scale more")
             found += 1
-    assert found > 500
+    assert found > 300
 
 
 def test_a_release_that_is_left_out_and_covered_up_leaves_a_sum_that_is_too_small(evidence):
@@ -265,7 +277,9 @@ def test_checker_shares_no_code_with_the_mechanisms():
         assert {name for name in names if name.split(".")[0] not in allowed} <= {f"skdpsynth.testing.{each.stem}" for each in files}
 
 
-@pytest.mark.parametrize("junk", [None, 3, {}, {"format": "skdpsynth evidence", "version": 1}, {"format": "skdpsynth evidence", "version": 2}])
+@pytest.mark.parametrize(
+    "junk", [None, 3, {}, {"format": "skdpsynth evidence", "version": 1}, {"format": "skdpsynth evidence", "version": 2}]
+)
 def test_what_is_no_evidence_is_refused_in_a_sentence(junk):
     with pytest.raises(ValueError, match="evidence must be"):
         check_evidence(junk)
@@ -275,7 +289,7 @@ def test_what_is_no_evidence_is_refused_in_a_sentence(junk):
 @pytest.mark.parametrize("value", [None, [None], {"a": 1}, "text", 7])
 def test_a_damaged_document_is_refused_or_found_wrong(evidence, key, value):
     damaged = copy.deepcopy(evidence["PrivatePCA"]) | {key: value}
-    if key == "charged" and value in (None, {"a": 1}):
+    if key == "charged" and value in (None, {"a": 1}):  # the former is right, the latter says nothing
         return
     try:
         assert not check_evidence(damaged).ok
@@ -332,7 +346,9 @@ def test_permute_and_flip_loses_twice_the_change_over_the_scale(utilities):
                 left *= 1 - math.exp((u[c] - max(u)) / scale)
         return chances
 
-    moved = [law([u + d for u, d in zip(utilities, step, strict=True)]) for step in np.ndindex(3, 3, 3) for step in [[s - change for s in step]]]
+    moved = [
+        law([u + d for u, d in zip(utilities, step, strict=True)]) for step in np.ndindex(3, 3, 3) for step in [[s - change for s in step]]
+    ]
     worst = max(float(np.max(np.abs(np.log(other / law(utilities))))) for other in moved)
     said = losses.cost({"noise": "PermuteAndFlip", "statistic": None, "loss": {}}, Fraction(change), Fraction(5, 2))[0]
     assert worst <= said * (1 + 1e-12)
@@ -341,7 +357,12 @@ def test_permute_and_flip_loses_twice_the_change_over_the_scale(utilities):
 def test_gaussian_losses_are_refused_below_the_scale_for_which_they_are_proved():
     accountant = PrivacyAccountant(50, 1e-6)
     accountant.release(
-        np.zeros(2, dtype=np.int64), DiscreteGaussian(2), SecureBits(), name="g", loss=PrivacyLoss(rho=0.25), change=Histogram.change("replace_one")
+        np.zeros(2, dtype=np.int64),
+        DiscreteGaussian(2),
+        SecureBits(),
+        name="g",
+        loss=PrivacyLoss(rho=0.25),
+        change=Histogram.change("replace_one"),
     )
     told = accountant.evidence()
     assert check_evidence(told).ok

@@ -95,4 +95,3 @@ def _runs(numbers: list[int]) -> Iterator[list[int]]:
     ends = [i for i, (a, b) in enumerate(pairwise(numbers)) if b > a + 1]
     starts = [0, *(i + 1 for i in ends)]
     yield from ([numbers[a], numbers[b]] for a, b in zip(starts, [*ends, len(numbers) - 1], strict=True) if numbers)
-

@@ -98,7 +98,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
         for release in document["releases"]:
             _check_release(release, document["promise"], check)
         _check_sums(document, check)
-    except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but something in it is not: {error!r}.") from None
     return check
 
@@ -197,8 +197,9 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
     check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in lines.values() if _is_bare(one, by_account)]
     epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
     total = added_up(by_account.get(None, []))
-    charged = document["charged"] or {}
-    if "rho" in charged and total.epsilon:  # an account of zCDP counts all of it in rho
+    if (
+        "rho" in ({} if document["charged"] is None else dict(document["charged"])) and total.epsilon
+    ):  # an account of zCDP counts all of it in rho
         total = type(total)(delta=total.delta, rho=total.rho + total.in_rho, gaussian=False)
     if not holds_at(epsilon, delta, total):
         check.wrong.append(f"all releases together lose more than the epsilon {_short(epsilon)} and delta {_short(delta)} that are said")
@@ -213,7 +214,7 @@ def _over(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str | None:
     total = added_up(parts)
     if "rho" in charge:
         within = total.rho + total.in_rho <= number(charge["rho"]) and not total.delta
-        return None if within and (total.gaussian and not total.epsilon or not charge["gaussian"]) else "and its parts need more"
+        return None if within and ((total.gaussian and not total.epsilon) or not charge["gaussian"]) else "and its parts need more"
     epsilon, delta = number(charge["epsilon"]), number(charge["delta"])
     if holds_at(epsilon, delta, total):
         return None

@@ -255,7 +255,7 @@ def _of_gram(facts: Facts, relation: str) -> Norms:
 
 
 def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """k (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
+    """K (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
     sizes, factor, out = facts["sizes"], dict(map(tuple, facts["multipliers"])), []
     for i, j in facts["pairs"] or combinations(range(len(sizes)), 2):
         for group in range(facts["classes"]):
@@ -327,18 +327,13 @@ def _rows_of_root(facts: Facts) -> list:
     return [(time, *d) for time in range(facts["steps"]) for d in steps]
 
 
-def _events_of(facts: Facts, largest: int) -> list:
-    """Changes of two cells at one time, of so much in all."""
-    reach = range(-largest, largest + 1)
-    return [d for d in product(reach, repeat=2) if sum(map(abs, d)) <= facts["sensitivity"]]
+def _rows_of_sparse(facts: Facts) -> list:
+    """Changes of two cells at one time."""
+    return [d for d in product((-1, 0, 1), repeat=2) if sum(map(abs, d)) <= facts["sensitivity"]]
 
 
 def _at_one_time(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [sum(row[i] for row in rows) for i in range(2)]
-
-
-def _of_total(facts: Facts, relation: str) -> Norms:
-    return {"l1": facts["sensitivity"], "l2_squared": facts["sensitivity"] ** 2, "sup": facts["sensitivity"]}
 
 
 def _of_sparse(facts: Facts, relation: str) -> Norms:
@@ -368,7 +363,10 @@ KINDS: dict[str, Kind] = {
         lambda f, relation: _units(f["tables"], relation), _few(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _tables
     ),
     "row_count": Kind(
-        lambda f, relation: _units(0 if relation == REPLACED else 1, relation), ({},), lambda f: [(0,), (1,)], lambda r, f, _: iter([[len(r)]])
+        lambda f, relation: _units(0 if relation == REPLACED else 1, relation),
+        ({},),
+        lambda f: [(0,), (1,)],
+        lambda r, f, _: iter([[len(r)]]),
     ),
     "first_cell": Kind(
         lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])
@@ -388,9 +386,6 @@ KINDS: dict[str, Kind] = {
     "gram": Kind(_of_gram, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
     "interactions": Kind(change_of_interactions, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
     "tree_over_time": Kind(_of_blocks, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
-    "square_root_over_time": Kind(
-        _of_root, _few(steps=[1, 3], bits=[8], sensitivity=[1, 2]), _rows_of_root, _root, ("l1", "l2_squared")
-    ),
-    "total_over_time": Kind(_of_total, _few(sensitivity=[1, 2]), lambda f: _events_of(f, f["sensitivity"]), _at_one_time),
-    "sparse_over_time": Kind(_of_sparse, _few(sensitivity=[1, 2]), lambda f: _events_of(f, 1), _at_one_time),
+    "square_root_over_time": Kind(_of_root, _few(steps=[1, 3], bits=[8], sensitivity=[1, 2]), _rows_of_root, _root, ("l1", "l2_squared")),
+    "sparse_over_time": Kind(_of_sparse, _few(sensitivity=[1, 2]), _rows_of_sparse, _at_one_time),
 }

@@ -75,7 +75,7 @@ def is_least(release: dict[str, Any], change: Any, scale: Fraction) -> bool:
     if scale == _LEAST or not change:
         return True
     if release["noise"] == "DiscreteGaussian":
-        return scale == 3 or covers(loss, cost(release, change, scale)) and not covers(loss, cost(release, change, scale - _STEP))
+        return scale == 3 or (covers(loss, cost(release, change, scale)) and not covers(loss, cost(release, change, scale - _STEP)))
     if (release["statistic"] or {}).get("kind") == "levels_shown" and number(loss["delta"]) >= _shown(release, scale, 1) < 1:
         return False
     return bool("rho" in loss or cost(release, change, scale)[0] == number(loss["epsilon"]))
@@ -149,7 +149,7 @@ def holds_at(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
     if not sums.rho:
         return True
     left, chance = epsilon - sums.epsilon + slack, delta - sums.delta
-    return chance > 0 and (_zcdp_holds(sums.rho, left, chance) or sums.gaussian and _gaussian_delta(sums.rho, left) <= chance)
+    return chance > 0 and (_zcdp_holds(sums.rho, left, chance) or (sums.gaussian and _gaussian_delta(sums.rho, left) <= chance))
 
 
 def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
