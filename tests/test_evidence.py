@@ -54,6 +54,7 @@ def others():
         "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
         "table-scores": (LatentFactorSynthesizer({**schema, 5: Ordinal(range(2)), 6: Ordinal(range(4))}, strategy="scores"), ordered),
         "table-triples": (LatentFactorSynthesizer({i: [0, 1] for i in range(7)}, epsilon=10, delta=1e-6), RNG.integers(0, 2, (40_000, 7))),
+        "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0)),
         "gaussian": (PrivatePCA(2, noise="gaussian", delta=1e-6, epsilon=0.3), X),
         "wide": (PrivatePCA(2, noise="laplace", center="private"), np.tile(X, 4)),
         "units": (PrivateMeasureMechanism(max_rows_per_unit=2), X, labels),
@@ -101,10 +102,7 @@ def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
 def test_interactions_of_all_sizes_are_derived(relation, sizes, classes):
     for pairs in ([(i, j) for i in range(len(sizes)) for j in range(i)], [(i, i + 1) for i in range(len(sizes) - 1)]):
         change = Interactions.over(sizes, pairs, classes, 1000).change(relation)
-        said = {
-            name: [list(each) if isinstance(each, tuple) else each for each in fact] if isinstance(fact, tuple) else fact
-            for name, fact in change.statistic
-        }
+        said = json.loads(json.dumps(dict(change.statistic)))
         for norm in ("l1", "l2_squared", "sup"):
             assert kinds.derived(said, relation, norm, 1) == getattr(change, norm)
 
@@ -292,9 +290,10 @@ def test_a_damaged_document_is_refused_or_found_wrong(evidence, key, value):
     if key == "charged" and value in (None, {"a": 1}):  # the former is right, the latter says nothing
         return
     try:
-        assert not check_evidence(damaged).ok
+        found = str(check_evidence(damaged))
     except ValueError as error:
-        assert "evidence must be" in str(error)
+        found = str(error)
+    assert found.startswith(("evidence must be", "NOT OK"))
 
 
 def test_evidence_is_read_from_a_file(tmp_path, evidence):
@@ -346,9 +345,8 @@ def test_permute_and_flip_loses_twice_the_change_over_the_scale(utilities):
                 left *= 1 - math.exp((u[c] - max(u)) / scale)
         return chances
 
-    moved = [
-        law([u + d for u, d in zip(utilities, step, strict=True)]) for step in np.ndindex(3, 3, 3) for step in [[s - change for s in step]]
-    ]
+    steps = [[s - change for s in step] for step in np.ndindex(3, 3, 3)]
+    moved = [law([u + d for u, d in zip(utilities, step, strict=True)]) for step in steps]
     worst = max(float(np.max(np.abs(np.log(other / law(utilities))))) for other in moved)
     said = losses.cost({"noise": "PermuteAndFlip", "statistic": None, "loss": {}}, Fraction(change), Fraction(5, 2))[0]
     assert worst <= said * (1 + 1e-12)

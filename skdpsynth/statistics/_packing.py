@@ -60,8 +60,8 @@ class Packing:
         n_products = d * (d + 1) // 2
         told = described("packed_moments", features=d, largest=K, mean_weight=a)
         if relation == "add_or_remove_one":
-            l1, l2_squared = d * a * K + n_products * K**2, d * (a * K) ** 2 + n_products * K**4
-            return Change(relation, l1, l2_squared, self.largest_term, statistic=told)
+            most, l2_squared = d * a * K + n_products * K**2, d * (a * K) ** 2 + n_products * K**4
+            return Change(relation, most, l2_squared, self.largest_term, statistic=told)
         c = Fraction(d + 1, 2 * d)
         inside = a <= 2 * K * d * c  # the maximum over Q lies below 2 K d
         l1 = (a + 2 * K * d * c) ** 2 / (4 * c) if inside else Fraction(2 * K * d * a)

@@ -181,7 +181,7 @@ def _checked_change(release: dict[str, Any], check: EvidenceCheck) -> Fraction |
 
 
 def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
-    """Parts cost no more than what was charged for them; all that was charged is what is said to be spent, and that is within the promise."""
+    """Parts cost no more than what was charged for them; all charges add up to what is said to be spent, which is within the promise."""
     promise, spent = document["promise"], document["spent"]
     by_account: dict[Any, list[dict[str, Any]]] = {}
     for release in document["releases"]:
@@ -197,9 +197,8 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
     check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in lines.values() if _is_bare(one, by_account)]
     epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
     total = added_up(by_account.get(None, []))
-    if (
-        "rho" in ({} if document["charged"] is None else dict(document["charged"])) and total.epsilon
-    ):  # an account of zCDP counts all of it in rho
+    charged = {} if document["charged"] is None else dict(document["charged"])
+    if "rho" in charged and total.epsilon:  # an account of zCDP counts all of it in rho
         total = type(total)(delta=total.delta, rho=total.rho + total.in_rho, gaussian=False)
     if not holds_at(epsilon, delta, total):
         check.wrong.append(f"all releases together lose more than the epsilon {_short(epsilon)} and delta {_short(delta)} that are said")

@@ -102,7 +102,7 @@ def by_brute_force(name: str, facts: Facts, relation: str, n_rows: int) -> Norms
 
 def _take_up(most: Norms, moved: list[int], is_matrix: bool) -> None:
     sizes = [abs(x) for x in moved]
-    found = {"l1": sum(sizes), "l2_squared": sum(x * x for x in sizes), "sup": max(sizes, default=0)}
+    found: Norms = {"l1": sum(sizes), "l2_squared": sum(x * x for x in sizes), "sup": max(sizes, default=0)}
     if is_matrix:
         side = math.isqrt(len(moved))
         found["nuclear"] = float(np.abs(np.linalg.eigvalsh(np.array(moved, dtype=float).reshape(side, side))).sum())
@@ -128,6 +128,10 @@ def _codes(*sizes: int) -> list:
 
 def _tables(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [count for place in range(facts["tables"]) for count in _counts(rows, place, 2 if facts["tables"] > 1 else 3)]
+
+
+def _number_of_rows(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    yield [len(rows)]
 
 
 def _listed(pairs: Sequence) -> list[int]:
@@ -255,7 +259,7 @@ def _of_gram(facts: Facts, relation: str) -> Norms:
 
 
 def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """K (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
+    """Return k (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
     sizes, factor, out = facts["sizes"], dict(map(tuple, facts["multipliers"])), []
     for i, j in facts["pairs"] or combinations(range(len(sizes)), 2):
         for group in range(facts["classes"]):
@@ -366,7 +370,7 @@ KINDS: dict[str, Kind] = {
         lambda f, relation: _units(0 if relation == REPLACED else 1, relation),
         ({},),
         lambda f: [(0,), (1,)],
-        lambda r, f, _: iter([[len(r)]]),
+        _number_of_rows,
     ),
     "first_cell": Kind(
         lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])

@@ -1,7 +1,6 @@
 """What noise loses, and what losses add up to: derived here in fractions and certified decimals, from no code of the mechanisms."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -128,7 +127,8 @@ class Sums:
 
 def added_up(releases: Iterable[dict[str, Any]]) -> Sums:
     """Add up the charges of one account; of a group, the largest member counts, where those of one name are one member."""
-    alone, groups = [], {}
+    alone: list[dict[str, Any]] = []
+    groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for release in releases:
         if release["group"] is None:
             alone.append(release["loss"])
@@ -234,13 +234,13 @@ def optimal_holds(parts: list[dict[str, Any]], epsilon: Fraction, delta: Fractio
     kept = math.prod((1 - number(part["delta"]) for part in parts), start=Fraction(1))
     with localcontext() as context:
         context.prec = _DIGITS
-        law: Counter[Fraction] = Counter({Fraction(0): Decimal(1)})  # type: ignore[dict-item]
+        law: dict[Fraction, Decimal] = {Fraction(0): Decimal(1)}
         for part in parts:
             one, grown = number(part["epsilon"]), _decimal(number(part["epsilon"])).exp()
-            after: Counter[Fraction] = Counter()
+            after: dict[Fraction, Decimal] = {}
             for loss, weight in law.items():
-                after[loss + one] += weight * grown / (1 + grown)  # type: ignore[assignment]
-                after[loss - one] += weight / (1 + grown)  # type: ignore[assignment]
+                after[loss + one] = after.get(loss + one, Decimal(0)) + weight * grown / (1 + grown)
+                after[loss - one] = after.get(loss - one, Decimal(0)) + weight / (1 + grown)
             law = after
             if len(law) > _MOST_SUMS:
                 return None

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from math import comb, prod
 from typing import Any
 
@@ -35,7 +35,7 @@ def change_of_interactions(facts: dict[str, Any], relation: str) -> dict[str, An
     return {"l1": min(l1, l2_squared), "l2_squared": l2_squared, "sup": sup}
 
 
-def _squared(table: Table, first: bool, second: bool) -> int:
+def _squared(table: Table, first: Any, second: Any) -> int:
     """Twice the squares, less twice the inner products of rows that differ in the first column, the second, both or none.
 
     Of "none" it is what two rows of different classes move: the inner products are 0.
@@ -98,7 +98,7 @@ def _most(sizes: Sequence[int], tables: dict[tuple[int, int], Table], part: set[
 def _between(own: dict[tuple[int, int], Table], groups: list[list[int]]) -> dict[tuple[int, int], Any]:
     """Return, for each two groups (or one with itself), what their tables move as a function of how many columns of each differ."""
     out: dict[tuple[int, int], Any] = {}
-    for d, e in ((d, e) for d in range(len(groups)) for e in range(d, len(groups))):
+    for d, e in combinations_with_replacement(range(len(groups)), 2):
         first, second = groups[d][0], groups[e][-1]
         table = own.get((min(first, second), max(first, second)))
         if table is None or first == second:
@@ -119,8 +119,8 @@ def _between(own: dict[tuple[int, int], Table], groups: list[list[int]]) -> dict
 def _most_of_equal(a: list[Fraction]) -> Fraction:
     """Of equal factors: the largest sum over pairs of 2 (a a' - b b'), b = a - 1 in the columns that differ, which are those of least a."""
     a, best = sorted(a), Fraction(0)
-    pairs = sum(a) ** 2 - sum(x * x for x in a)
+    pairs: Any = sum(a) ** 2 - sum(x * x for x in a)
     for n_differing in range(len(a) + 1):
-        b = [x - (place < n_differing) for place, x in enumerate(a)]
+        b: Any = [x - (place < n_differing) for place, x in enumerate(a)]
         best = max(best, pairs - sum(b) ** 2 + sum(x * x for x in b))
     return best
