@@ -332,6 +332,22 @@ def test_a_gaussian_run_is_paid_by_a_ledger_that_it_fits_in_only_as_such(folder)
         fine(*SYNTHESIZE, "--ledger", "budget.db", "-o", name)
 
 
+def test_evidence_of_a_ledger_is_written_and_checked(folder):
+    fine("budget", "init", "budget.db", "--epsilon", 2)
+    fine(*SYNTHESIZE[:-2], "--ledger", "budget.db", "-o", "out.csv")
+    fine("budget", "evidence", "budget.db", "-o", "evidence.json")
+    assert fine("budget", "check", "evidence.json").stdout == "ok\n"
+    path = Path("evidence.json")
+    told = json.loads(path.read_text(encoding="utf-8"))
+    told["releases"][-1]["scales"] = ["1"]
+    path.write_text(json.dumps(told), encoding="utf-8")
+    done = run("budget", "check", "evidence.json", "--json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["wrong"][0].startswith(f"release {told['releases'][-1]['number']} ")
+    path.write_text("{}", encoding="utf-8")
+    assert "evidence must be" in refused("budget", "check", "evidence.json")
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_an_exported_ledger_lists_what_was_released_with_its_noise(folder, form):
     fine("budget", "init", "budget.db", "--epsilon", 2)

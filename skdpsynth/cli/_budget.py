@@ -3,11 +3,13 @@
 import csv
 import io
 import os
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from skdpsynth.cli._files import Outputs, write_text
+from skdpsynth.cli._outcomes import FOUND
 from skdpsynth.cli._promise import Promise, promising
 from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
 
@@ -65,6 +67,31 @@ def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: 
         write_text(out, json.dumps({**_summary(ledger, accountant), "entries": lines}, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         write_text(out, _csv_of(lines))
+
+
+@budget.command("evidence", short_help="Write what each figure of a LEDGER follows from, as JSON.")
+@click.argument("ledger", type=click.Path())
+@click.option("-o", "--output", "out", type=click.Path(), help="A file. Without it: standard output.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@speaking
+def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
+    """Write what each release of a LEDGER was, and all that its loss follows from, so that others can check it. No value is in it."""
+    import json
+
+    Outputs(force, [ledger]).check("-o", out)
+    write_text(out, json.dumps(ledger_at(ledger).evidence(), indent=1))
+
+
+@budget.command("check", short_help="Derive every figure of an EVIDENCE again.")
+@click.argument("told", metavar="EVIDENCE", type=click.Path(exists=True, dir_okay=False))
+@speaking
+def check(voice: Voice, told: str) -> int:
+    """Derive every change, every loss and their sum in an EVIDENCE again. Exit code 1 if a line is wrong."""
+    from skdpsynth.testing import check_evidence
+
+    found = check_evidence(told)
+    voice.result({"ok": found.ok, **asdict(found)}, str(found))
+    return 0 if found.ok else FOUND
 
 
 def ledger_at(path: str) -> Any:

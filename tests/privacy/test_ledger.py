@@ -52,7 +52,7 @@ def test_an_entry_holds_what_was_charged_as_data():
     first, second = accountant.ledger
     facts = dataclasses.asdict(first)
     assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None, "gaussian": False, "rows": 1}
-    assert facts.pop("change") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None}
+    assert facts.pop("change") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None, "statistic": None}
     assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     assert facts == {
         "name": "counts",
