@@ -15,7 +15,7 @@ from estimators import variants
 
 import skdpsynth.testing
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
@@ -74,6 +74,8 @@ COUNTERS = {
     "sparse": lambda accountant: SparseCounter(1000, epsilon=1, sensitivity=2, every=3, accountant=accountant),
     "square-root": lambda accountant: SquareRootCounter(500, rho=0.01, sensitivity=2, accountant=accountant),
     "square-root-short": lambda accountant: SquareRootCounter(5, rho=0.01, accountant=accountant),
+    "square-root-long": lambda accountant: SquareRootCounter(3000, rho=0.01, accountant=accountant),
+    "unbounded": lambda accountant: UnboundedCounter(rho=0.01, sensitivity=2, accountant=accountant),
 }
 
 

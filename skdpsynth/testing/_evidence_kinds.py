@@ -22,6 +22,7 @@ Norms = dict[str, Any]
 REPLACED = "replace_one"
 RELATIONS = (REPLACED, "add_or_remove_one")
 NORMS = ("l1", "l2_squared", "sup", "nuclear")
+_FIRST_STEPS = 3  # of a stream without end, which are tried
 
 
 @dataclass(frozen=True)
@@ -309,26 +310,66 @@ def _of_blocks(facts: Facts, relation: str) -> Norms:
     return {"l1": h * s, "l2_squared": h * s * s, "sup": s}
 
 
+def _column_of_root(facts: Facts) -> list[int]:
+    """The first column of the square root of the matrix of prefix sums, of entries C(2k, k) / 4^k, in fixed point."""
+    steps, more = facts["steps"], 256  # bits more than are kept are as good as fractions, which would grow
+    entry, column = 1 << facts["bits"] + more, []
+    for k in range(1, steps + 1):
+        column.append(round(Fraction(entry, 1 << more)))
+        entry = entry * (2 * k - 1) // (2 * k)
+    return column
+
+
+def _gains_of_root(facts: Facts, column: list[int]) -> tuple[list[int], list[int]]:
+    """Whole numbers by which columns are made as long as the first one, or a bit less; and the squared lengths before."""
+    lengths = [sum(e * e for e in column)]
+    for entry in reversed(column[1:]):
+        lengths.append(lengths[-1] - entry * entry)
+    return [math.isqrt(facts["gain"] ** 2 * lengths[0] // length) for length in lengths], lengths
+
+
 def _of_root(facts: Facts, relation: str) -> Norms:
-    """The first column of the square root of the matrix of prefix sums, of entries C(2k, k) / 4^k, in fixed point: it is the longest."""
-    s, entry, entries = facts["sensitivity"], Fraction(1 << facts["bits"]), []
-    if facts["steps"] > 64:  # fractions would grow: 256 bits more than are kept are as good
-        entry = Fraction(1 << facts["bits"] + 256)
-    for k in range(1, facts["steps"] + 1):
-        entries.append(round(entry / (1 if facts["steps"] <= 64 else 1 << 256)))
-        entry = entry * (2 * k - 1) / (2 * k) if facts["steps"] <= 64 else Fraction(entry.numerator * (2 * k - 1) // (2 * k))
-    return {"l1": s * sum(entries), "l2_squared": s * sum(e * e for e in entries), "sup": entries[0] * math.isqrt(s)}
+    """Column j holds the first entries of the first column, times its gain."""
+    s, column = facts["sensitivity"], _column_of_root(facts)
+    gains, lengths = _gains_of_root(facts, column)
+    sums = [sum(column)]
+    for entry in reversed(column[1:]):
+        sums.append(sums[-1] - entry)
+    l1 = max(gain * own for gain, own in zip(gains, sums, strict=True))
+    l2_squared = max(gain * gain * own for gain, own in zip(gains, lengths, strict=True))
+    return {"l1": s * l1, "l2_squared": s * l2_squared, "sup": max(gains) * column[0] * math.isqrt(s)}
 
 
 def _root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     """Rows are (time, step of each of two counters), of squared length within the sensitivity."""
-    column = [round(Fraction((1 << facts["bits"]) * math.comb(2 * k, k), 4**k)) for k in range(facts["steps"])]
-    yield [sum(column[t - time] * d[i] for time, *d in rows if time <= t) for i in range(2) for t in range(facts["steps"])]
+    steps = range(facts["steps"])
+    column = [round(Fraction((1 << facts["bits"]) * math.comb(2 * k, k), 4**k)) for k in steps]
+    lengths = [sum(column[t - j] ** 2 for t in steps if t >= j) for j in steps]
+    gains = [math.isqrt(facts["gain"] ** 2 * lengths[0] // length) for length in lengths]
+    yield [sum(gains[time] * column[t - time] * d[i] for time, *d in rows if time <= t) for i in range(2) for t in steps]
+
+
+def _of_endless_root(facts: Facts, relation: str) -> Norms:
+    """Squares of each column of R sum to 1, however long the stream: whole numbers below 2^bits R have no larger sums."""
+    s, unit = facts["sensitivity"], 1 << facts["bits"]
+    return {"l1": unit**2 * s, "l2_squared": unit**2 * s, "sup": unit * math.isqrt(s)}
+
+
+def _endless_root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """The first steps: R[t, j]^2 is g(j) / ((t + 2)(1 + 3(t - j))), where psi(j + 2) - psi(1/3) is a harmonic number and constants."""
+    constant = math.pi / (2 * math.sqrt(3)) + 1.5 * math.log(3)
+
+    def entry(t: int, j: int) -> int:
+        g = (3 * (j + 2) - 1) / (sum(1 / i for i in range(1, j + 2)) + constant)
+        return math.floor((1 << facts["bits"]) * math.sqrt(g / ((t + 2) * (1 + 3 * (t - j)))) * (1 - 2.0**-40))
+
+    steps = range(_FIRST_STEPS)
+    yield [sum(entry(t + 1, time + 1) * d[i] for time, *d in rows if time <= t) for i in range(2) for t in steps]
 
 
 def _rows_of_root(facts: Facts) -> list:
     steps = [d for d in product(range(-2, 3), repeat=2) if sum(x * x for x in d) <= facts["sensitivity"]]
-    return [(time, *d) for time in range(facts["steps"]) for d in steps]
+    return [(time, *d) for time in range(facts.get("steps", _FIRST_STEPS)) for d in steps]
 
 
 def _rows_of_sparse(facts: Facts) -> list:
@@ -390,6 +431,9 @@ KINDS: dict[str, Kind] = {
     "gram": Kind(_of_gram, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
     "interactions": Kind(change_of_interactions, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
     "tree_over_time": Kind(_of_blocks, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
-    "square_root_over_time": Kind(_of_root, _few(steps=[1, 3], bits=[8], sensitivity=[1, 2]), _rows_of_root, _root, ("l1", "l2_squared")),
+    "square_root_over_time": Kind(
+        _of_root, _few(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]), _rows_of_root, _root, ("l1", "l2_squared", "sup")
+    ),
+    "endless_root_over_time": Kind(_of_endless_root, _few(bits=[8, 30], sensitivity=[1, 2]), _rows_of_root, _endless_root, ()),
     "sparse_over_time": Kind(_of_sparse, _few(sensitivity=[1, 2]), _rows_of_sparse, _at_one_time),
 }
