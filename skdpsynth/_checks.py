@@ -64,6 +64,14 @@ def check_choice(name: str, value: Any, choices: Iterable[str], others: str = ""
     return value
 
 
+def memory() -> float:
+    """Return how many bytes this machine's memory has; infinity where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return math.inf
+
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LAWS = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a user does
 _BETWEEN = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us

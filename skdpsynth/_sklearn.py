@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
 from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
 from skdpsynth._locks import lock_of
-from skdpsynth._workers import do_all
+from skdpsynth._workers import do_all, threads_of
 
 _LARGE = 1 << 25  # bytes, from which on threads pay
 
@@ -104,7 +103,7 @@ def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
 
 def _sum_of(rows: np.ndarray, n_jobs: int | None) -> float:
     """Return the sum of an array; of a large one in threads."""
-    n_parts = effective_n_jobs(n_jobs) if rows.nbytes > _LARGE else 1
+    n_parts = threads_of(n_jobs) if rows.nbytes > _LARGE else 1
     sums = np.empty(n_parts)
 
     def sum_up(place: int, part: np.ndarray) -> None:

@@ -1,12 +1,44 @@
-"""Files that are complete or not there."""
+"""Files that are complete or not there, even after a power cut."""
 
 import os
 import shutil
+import stat
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from skdpsynth._checks import shown
+
+_STALE = 3600.0  # seconds after which nobody is still writing a file that has not grown
+_LONGEST = 180  # characters of a name, to which others are added
+
+
+def place_of(path: Any, name: str = "path", also: str = "a path") -> Path:
+    """Return where a file shall be written: what a link leads to, in a folder that exists, and no device.
+
+    Parameters
+    ----------
+    path : str or path-like
+    name : str, default="path"
+        Of the parameter, for messages.
+    also : str, default="a path"
+        What it takes.
+    """
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"{name} must be {also}, got {shown(path)}.")
+    if not os.fspath(path) or "\0" in os.fspath(path):
+        raise ValueError(f"{name} must be {also}, got {shown(os.fspath(path))}; name a file.")
+    place = Path(os.path.realpath(Path(path).expanduser()))
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{name} must lie in a folder that exists, got {shown(str(place.parent))}; make it first.")
+    if place.is_dir():
+        raise IsADirectoryError(f"{name} must name a file, got the folder {shown(str(place))}; give a file name in it.")
+    if place.exists() and not place.is_file():
+        raise ValueError(f"{name} must name a plain file, got {shown(str(place))}, which is a device or a pipe; name another.")
+    return place
 
 
 @contextmanager
@@ -14,12 +46,13 @@ def whole_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     """Yield a new file beside a place, and move it there when the block is done; if it breaks, an interrupt as well, nothing is changed.
 
     The mode is given as the file is made: to ask for the umask is to set it, for all threads, so a file that another thread makes
-    meanwhile would be open to everybody.
+    meanwhile would be open to everybody. The file is on the disk before it is moved, and the move before this returns. What a process
+    that was killed left beside the same place is removed after an hour.
 
     Parameters
     ----------
     path : Path
-        In a folder that exists. What stands there is replaced.
+        From `place_of`. What stands there is replaced.
     is_private : bool, default=False
         Whether only the owner may read the file. Else it has the mode of the file that it replaces, or that of any new one.
 
@@ -27,14 +60,39 @@ def whole_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     ------
     file : binary file
     """
-    beside = path.parent / f".{uuid.uuid4().hex}.part"
+    stem = f".{path.name[:_LONGEST]}."
+    _remove_stale(path.parent, stem)
+    beside = path.parent / f"{stem}{uuid.uuid4().hex}.part"
     mode = 0o600 if is_private else 0o666
     try:
         with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         if path.exists() and not is_private:
             shutil.copymode(path, beside)
         os.replace(beside, path)
+        _flush_folder(path.parent)
     except BaseException:
         beside.unlink(missing_ok=True)  # gone, if an interrupt came right after the move
         raise
+
+
+def _remove_stale(folder: Path, stem: str) -> None:
+    for name in os.listdir(folder):
+        if name.startswith(stem) and name.endswith(".part"):
+            with suppress(OSError):  # it is gone, or somebody else's
+                found = os.lstat(folder / name)
+                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > _STALE:
+                    os.unlink(folder / name)
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name == "nt":  # which cannot open folders, and writes names through
+        return
+    with suppress(OSError):  # some file systems have nothing to flush
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

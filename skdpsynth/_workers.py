@@ -11,6 +11,13 @@ from joblib import effective_n_jobs
 
 from skdpsynth._progress import in_this_context
 
+_MOST_THREADS = 256  # more would only wait, and systems refuse them at some number
+
+
+def threads_of(n_jobs: Any) -> int:
+    """Return how many threads are meant by `n_jobs`, as everywhere in scikit-learn."""
+    return min(effective_n_jobs(n_jobs), _MOST_THREADS)
+
 
 def do_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None:
     """Call all jobs, `n_jobs` at a time; few of them are taken from the iterable before they are needed.
@@ -21,7 +28,7 @@ def do_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None
     n_jobs : int, default=None
         Threads, as everywhere in scikit-learn. None: 1, or what ``joblib.parallel_config`` says.
     """
-    jobs, n_threads = iter(jobs), effective_n_jobs(n_jobs)
+    jobs, n_threads = iter(jobs), threads_of(n_jobs)
     begun = list(islice(jobs, 2))
     if len(begun) < 2 or n_threads < 2:
         for job in chain(begun, jobs):

@@ -12,14 +12,13 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable
-from skdpsynth._whole_file import whole_file
+from skdpsynth._whole_file import place_of, whole_file
 
 __all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
 
@@ -35,17 +34,20 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator, or a counter, to a file.
 
     The file is complete or not there: it is written beside its place and moved. It holds what a pickle would, but no seed: an
-    estimator of public results may be published, a stream in progress (`OnlineSynthesizer`, counters) is as private as the data.
-    Files of equal objects are equal byte for byte.
+    estimator of public results may be published, a stream in progress (`OnlineSynthesizer`, counters) is as private as the data, so
+    only its owner may read the file. A link stays, and what it leads to is replaced. Files of equal objects are equal byte for byte.
 
     Parameters
     ----------
     thing : estimator or counter
         Of this package, or of a class of your own that is marked with `savable`.
     path : str or path-like
+        Of a plain file in a folder that exists.
 
     Raises
     ------
+    OSError, ValueError
+        If nothing can be written there. What was there before is then still there.
     TypeError
         If its class, or that of a parameter such as a partition of the caller's own, is not marked with `savable`.
 
@@ -54,11 +56,9 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     skdpsynth.load : Read the file.
     skdpsynth.persistence.to_bytes : The same in memory.
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path must lie in a folder that exists, got {shown(str(path.parent))}; make it first.")
+    place = place_of(path)
     members = _members_of(thing)
-    with whole_file(path, is_private=True) as file:
+    with whole_file(place, is_private=getattr(thing, "_state_is_private", True)) as file:
         _write(file, members)
 
 
@@ -135,6 +135,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> again.sample(3).shape
     (3, 1)
     """
+    if not isinstance(path, str | os.PathLike):  # a number would be one of this process's open files
+        raise TypeError(f"path must be a path of a file that was written by save, got {shown(path)}.")
     with open(path, "rb") as file:
         return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
 

@@ -1002,3 +1002,19 @@ def test_no_file_can_name_what_its_classes_are(path):
 def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.zip")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_a_model_may_be_read_as_other_files_and_a_stream_by_its_owner_alone(X, tmp_path):
+    (tmp_path / "any").touch()
+    for thing, is_private in ((PrivateMeasureMechanism().fit(X), False), (OnlineSynthesizer().fit(X), True), (BinaryCounter(9), True)):
+        save(thing, tmp_path / "model.zip")
+        mode = (tmp_path / "model.zip").stat().st_mode & 0o777
+        assert mode == (0o600 if is_private else (tmp_path / "any").stat().st_mode & 0o777)
+        (tmp_path / "model.zip").unlink()
+
+
+@pytest.mark.parametrize("path", [0, 1, None, b"model.zip", True])
+def test_what_is_no_path_is_never_opened(path):
+    with pytest.raises(TypeError, match=r"^path must be a path of a file that was written by save, got "):
+        load(path)

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from skdpsynth._whole_file import whole_file
+from skdpsynth._whole_file import place_of, whole_file
 
 MODES = pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 
@@ -67,3 +67,54 @@ def test_a_long_name_needs_no_longer_one_beside_it(tmp_path):
     with whole_file(place):
         pass
     assert place.exists()
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    with whole_file(place_of(tmp_path / "link")) as file:
+        file.write(b"new")
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "old").read_bytes()) == (True, b"new")
+
+
+@MODES
+def test_a_pipe_and_a_device_are_refused_and_stay(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/null"):
+        with pytest.raises(ValueError, match="path must name a plain file"):
+            place_of(place)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"x", 1.5, [], object()])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(TypeError, match=r"^path must be a path, got "):
+        place_of(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "error"), [("", ValueError), ("a\0b", ValueError), (".", IsADirectoryError), ("nowhere/x", FileNotFoundError)]
+)
+def test_a_path_that_names_no_file_is_refused(path, error, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=r"^path must "):
+        place_of(path)
+
+
+def test_what_a_killed_process_left_is_removed_after_an_hour(tmp_path):
+    old, young, other = (tmp_path / name for name in (".page.1.part", ".page.2.part", ".other.3.part"))
+    for left in (old, young, other):
+        left.touch()
+    for left in (old, other):
+        os.utime(left, (0, 0))
+    with whole_file(tmp_path / "page"):
+        pass
+    assert sorted(os.listdir(tmp_path)) == [".other.3.part", ".page.2.part", "page"]
+
+
+def test_the_file_and_its_folder_are_on_the_disk_before_the_end(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(stat.S_ISDIR(os.fstat(number).st_mode)))
+    with whole_file(tmp_path / "page"):
+        pass
+    assert flushed == ([False] if os.name == "nt" else [False, True])

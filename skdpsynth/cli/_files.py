@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from skdpsynth._whole_file import whole_file
+from skdpsynth._whole_file import place_of, whole_file
 from skdpsynth.cli._saying import Refusal
 
 STREAM = "-"
@@ -71,7 +71,7 @@ def write_text(path: str | None, text: str) -> None:
     if path in (None, STREAM):
         click.echo(text, nl=not text.endswith("\n"))
         return
-    with whole_file(Path(os.path.realpath(str(path)))) as file:
+    with whole_file(place_of(path)) as file:
         file.write((text if text.endswith("\n") else text + "\n").encode())
 
 

@@ -185,7 +185,7 @@ def _public_ball(kind: str, facts: Facts, bits: int, point: np.ndarray | None, m
     ball = Ball.of(facts.box, bits, equal_units)
     if point is not None:
         ball = ball.about(np.rint((point - facts.box.midpoint) / ball.unit))
-    return ball if max_norm is None else ball.within(int(min(max_norm / ball.unit[0], 2.0**40)) ** 2)
+    return ball if max_norm is None else ball.within(int(min(float(min(max_norm, 1e300)) / ball.unit[0], 2.0**40)) ** 2)
 
 
 def _steps(kind: str, facts: Facts, ball: Ball, share: PrivacyLoss, has_mean: bool, locates: bool) -> Steps:

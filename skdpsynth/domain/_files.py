@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._input import is_pandas
-from skdpsynth._whole_file import whole_file
+from skdpsynth._whole_file import place_of, whole_file
 
 _SUFFIXES = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 
@@ -24,16 +24,10 @@ def checked_path(path: Any, name: str = "out") -> Path:
     name : str, default="out"
         Of the parameter, for messages.
     """
-    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise TypeError(f"{name} must be None or a path that ends in {_SUFFIXES}, got {shown(path)}.")
-    place = Path(os.path.realpath(Path(path).expanduser()))  # a link stays, and what it leads to is replaced
+    place = place_of(path, name, f"None or a path that ends in {_SUFFIXES}")
     suffix = written_suffix(path)
     if suffix not in _WRITERS:
         raise ValueError(f"{name} must be None or a path that ends in {_SUFFIXES}, got {shown(os.fspath(path))}.")
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"{name} must lie in a folder that exists, got {shown(str(place.parent))}; make it first.")
-    if place.is_dir():
-        raise IsADirectoryError(f"{name} must name a file, got the folder {shown(str(place))}; give a file name in it.")
     if suffix == ".parquet" and not _has_arrow():
         raise ImportError(f"{name} needs pyarrow for a .parquet file; install it (pip install pyarrow), or write a .csv file.")
     return place

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.sparse import issparse
 
 from skdpsynth._blas import one_blas_thread
+from skdpsynth._workers import threads_of
 from skdpsynth.domain._remote import RemoteTable
 
 _SLICES = 4  # of rows in memory, for each thread
@@ -144,7 +144,7 @@ class Rows:
         """Return these rows with the maps done, where they are in memory anyway; else they are made anew at every reading."""
         if not (self.are_held and self.maps):
             return self
-        if effective_n_jobs(self.n_jobs) == 1:
+        if threads_of(self.n_jobs) == 1:
             return replace(self, origin=Held(self.mapped(self.origin.table)), maps=())
         return self._filled()
 
@@ -224,7 +224,7 @@ class Rows:
         states : list
             Of each thread.
         """
-        n_jobs, taken, lock = effective_n_jobs(self.n_jobs), 0, threading.Lock()
+        n_jobs, taken, lock = threads_of(self.n_jobs), 0, threading.Lock()
         chunks = iter(self.raw_chunks(self._rows_at_once(n_jobs)))
 
         def fold() -> State:

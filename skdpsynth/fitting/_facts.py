@@ -174,10 +174,10 @@ def check_useful(epsilon: Any) -> Any:
 
 def check_useful_rows(epsilon: Any, n_rows: int) -> None:
     """Refuse units of so many rows that the noise for them leaves 64 bits."""
-    if epsilon / n_rows < _SMALLEST_EPSILON:
+    if n_rows * _SMALLEST_EPSILON > epsilon:
         raise ValueError(
-            f"max_rows_per_unit must be at most epsilon * 1e9, got {n_rows} with epsilon={float(epsilon):g}: the noise on each count grows "
-            "with it; use a smaller one."
+            f"max_rows_per_unit must be at most epsilon * 1e9, got {shown(n_rows)} with epsilon={float(epsilon):g}: the noise on each "
+            "count grows with it; use a smaller one."
         )
 
 

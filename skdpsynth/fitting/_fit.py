@@ -96,6 +96,7 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
     _counts_rows = True  # whether a private number of rows is released before the plan is made
     _keeps_budget_open = False  # whether the budget is spent from after fit
     _buys_facts = True  # whether bounds and levels may be bought
+    _state_is_private = False  # whether a file of it is for its owner alone
     _size_error: float  # expected absolute error of n_samples_; 0 where it is public
 
     @abstractmethod
@@ -141,6 +142,7 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
 
     def _fit(self, X: Any, hand: Hand | None = None, unit: Any = None) -> list:
         """Fit, or leave the object as it was; return the warnings that are not issued yet (of a part: all of them)."""
+        check_neighboring(self.neighboring)
         blank = self._blank()
         before = {*vars(blank)}
         # How many rows of a unit there are is private, whatever the relation.
@@ -301,13 +303,13 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
 
     def _check_promise(self) -> PrivacyAccountant | None:
         """Check the parameters that every private estimator has, but for bounds; return the shared accountant."""
-        check_useful(self.epsilon)
+        epsilon = check_useful(self.epsilon)
         check_delta(self.delta)
         check_neighboring(self.neighboring)
         shared = opened_accountant(self.accountant)
-        check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), self.epsilon)
+        check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), epsilon)
         n_jobs = getattr(self, "n_jobs", None)
-        if n_jobs is not None and (n_jobs == 0 or not is_whole(n_jobs, -math.inf)):
+        if n_jobs is not None and (not is_whole(n_jobs, -math.inf) or n_jobs == 0):
             raise ValueError(f"n_jobs must be None or an integer that is not 0, got {shown(n_jobs)}; -1 takes all processors.")
         if shared is not None and shared.neighboring != self.neighboring:
             raise ValueError(

@@ -11,7 +11,7 @@ from skdpsynth.privacy import PrivacyAccountant, Unit
 def check_ignored(y: Any) -> None:
     """Refuse the name of a column as `y`, which nobody reads: it would be a promise to rows that was meant for people."""
     if isinstance(y, str):
-        raise ValueError(f"y is ignored and must not name a column, got {shown(y)}; for whose row each is, say unit={y!r}.")
+        raise ValueError(f"y is ignored and must not name a column, got {shown(y)}; for whose row each is, say unit={shown(y)}.")
 
 
 def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:

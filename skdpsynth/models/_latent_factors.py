@@ -290,5 +290,5 @@ def quasi_normal(n_points: int, n_dimensions: int) -> np.ndarray:
     """Return public quasi-random points of a standard normal distribution."""
     from scipy.stats import qmc  # slow to import
 
-    points = qmc.Sobol(n_dimensions, seed=_SEED).random(n_points)
+    points = qmc.Sobol(int(n_dimensions), seed=_SEED).random(n_points)
     return ndtri(np.clip(points, 1e-4, 1 - 1e-4))

@@ -1,12 +1,10 @@
 """A page: one file of HTML, without scripts, that loads nothing."""
 
-import os
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from skdpsynth._whole_file import whole_file
+from skdpsynth._whole_file import place_of, whole_file
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Page:
         path : str or path-like
             It ends in ".html", as a rule. A file that is there is replaced. Of a page that is not private, only its owner may read it.
         """
-        with whole_file(Path(os.fspath(path)), is_private=not self._is_public) as file:
+        with whole_file(place_of(path), is_private=not self._is_public) as file:
             file.write(self.html.encode())
 
     def _repr_html_(self) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_random_state
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import is_whole, memory, shown
 from skdpsynth.domain import checked_path, length_of, regrouped, write_table, written_suffix
 
 BATCH = 1 << 16  # rows of a batch
 _CELLS = 1 << 23  # of rows times columns in a batch of a file, where rows are wide
 _LEAST_ROWS = 1 << 10
+_MOST_ROWS = 1 << 40  # their places in a sample are still exact floats
 _SURE = 10  # times its expected error: a number of rows that is more than noise
 _UNSURE_CELLS = 1 << 24  # of a sample whose number of rows may be nothing but noise
 
@@ -44,6 +45,7 @@ class Drawing:
     def to(self, out: Any) -> Any:
         """Return a table, or write it to a file and return its path."""
         if out is None:
+            self._check_memory()
             with np.errstate(all="ignore"):  # underflow is expected, and no error to a caller who asks for errors
                 return self.container.fill(self.rows(self.n_samples, self.rng))
         place = checked_path(out)
@@ -52,6 +54,15 @@ class Drawing:
             specimen = self.container.specimen(self.n_features, self.n_samples)
         write_table(place, specimen, self.batches(size), written_suffix(out))
         return out
+
+    def _check_memory(self) -> None:
+        """Refuse a table that this machine cannot hold, rather than fill it."""
+        size = 8 * self.n_samples * self.n_features
+        if size > memory():
+            raise ValueError(
+                f"n_samples={self.n_samples} makes a table of {size / 2**30:.1f} GiB, more than this machine's memory; draw it by "
+                "sample_batches, or into a file by out=."
+            )
 
     def batches(self, size: Any) -> Iterator[Any]:
         """Return an iterator of tables of `size` rows."""
@@ -99,6 +110,8 @@ def checked_number(n_samples: Any) -> int:
     if not is_whole(n_samples, 1):
         way_out = f"; for a file give out={shown(str(n_samples))}" if isinstance(n_samples, str | os.PathLike) else ""
         raise ValueError(f"n_samples must be a positive integer or None, got {shown(n_samples)}{way_out}.")
+    if n_samples > _MOST_ROWS:
+        raise ValueError(f"n_samples must be at most 2**40, got {shown(n_samples)}; draw less at a time.")
     return int(n_samples)
 
 

@@ -69,6 +69,7 @@ def least_rows_of(inner: Any, facts: Facts) -> int:
 def reader_of(stream: Any) -> Any:
     """Return what reads the mixed tables of a stream; None where its rows are numbers."""
     given = stream.synthesizer
+    check_choice("strategy", stream.strategy, ("blocks", "paper"))
     if stream.strategy == "paper" or getattr(given, "schema", None) is None or not hasattr(given, "_next_block"):
         return None
     return clone(given).set_params(bounds=stream.bounds)

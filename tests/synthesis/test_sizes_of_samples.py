@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
 from skdpsynth.synthesis import _drawing
@@ -63,3 +64,16 @@ def test_a_public_number_is_kept_whatever_epsilon_is(model, monkeypatch):
     monkeypatch.setattr(_drawing, "_UNSURE_CELLS", 30)
     fitted = model.set_params(epsilon=1e-5, neighboring="replace_one", random_state=None).fit(np.full((500, 3), 0.5))
     assert len(fitted.sample()) == 500
+
+
+@pytest.mark.parametrize("model", WAYS.values(), ids=WAYS)
+def test_more_rows_than_memory_holds_are_refused_with_a_way_out(model):
+    fitted = clone(model).fit(np.random.default_rng(0).random((300, 2)))
+    for n_samples in (10**11, 2**40):
+        with pytest.raises(ValueError, match=r"makes a table of .* GiB, more than this machine's memory; draw it by sample_batches"):
+            fitted.sample(n_samples)
+    for n_samples in (2**40 + 1, 2**64, 10**400):
+        with pytest.raises(ValueError, match=r"n_samples must be at most 2\*\*40"):
+            fitted.sample(n_samples)
+        with pytest.raises(ValueError, match=r"n_samples must be at most 2\*\*40"):
+            fitted.sample_batches(n_samples)
