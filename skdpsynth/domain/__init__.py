@@ -17,6 +17,7 @@ from skdpsynth.domain._dates import Times as Times
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._differences import comparable as comparable
 from skdpsynth.domain._differences import edges_of_differences as edges_of_differences
+from skdpsynth.domain._differences import ordered_pairs as ordered_pairs
 from skdpsynth.domain._dtypes import check_dtypes as check_dtypes
 from skdpsynth.domain._dtypes import texts_of as texts_of
 from skdpsynth.domain._encoder import MixedTypeEncoder

@@ -28,7 +28,7 @@ class NearPair:
     columns : tuple of int
         Places in the block.
     weights : ndarray of shape (size, size)
-        W: above 0.
+        W: above 0, or 0 where rules exclude a pair.
     """
 
     columns: tuple[int, ...]
@@ -124,8 +124,7 @@ class NearLaw:
         return [first - P * mean, second - Q * mean]
 
     def part(self, state: NearState) -> Part:
-        """Return the pair as a part of a mixture, with all of its tuples."""
-        n_first, n_second = self.weights.shape
-        codes = np.stack(np.meshgrid(np.arange(n_first), np.arange(n_second), indexing="ij"), axis=-1).reshape(-1, 2)
-        probabilities = np.asarray(self.weights[:, :, None] * state.first[:, None] * state.second[None], dtype=float)
-        return Part(self.columns, codes, probabilities.reshape(len(codes), -1))
+        """Return the pair as a part of a mixture, with the tuples that are possible: others are never drawn, however floats round."""
+        first, second = np.nonzero(self.weights)
+        probabilities = self.weights[first, second, None] * state.first[first] * state.second[second]
+        return Part(self.columns, np.column_stack([first, second]), np.asarray(probabilities, dtype=float))
