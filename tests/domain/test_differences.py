@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from skdpsynth.domain import Continuous, Date, Schema, comparable, edges_of_differences
+from skdpsynth.domain import (
+    Continuous,
+    Date,
+    DateTime,
+    Impossible,
+    Inequality,
+    Schema,
+    comparable,
+    edges_of_differences,
+    ordered_pairs,
+    ties_of,
+)
 from skdpsynth.statistics import DifferencesOf
 
 
@@ -47,3 +58,49 @@ def test_a_row_without_a_number_has_no_difference():
     chunk = [np.array([0.0, 1.0, np.nan, 1.0]), np.array([1.0, 0.0, 0.0, np.nan])]
     assert DifferencesOf.over([(0, 1)], [edges], True)(chunk)[0].tolist() == [1, 0, 2, 2]
     assert DifferencesOf.over([(0, 1)], [edges], False)(chunk)[0].tolist() == [1, 0, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((0, 1826), (-30, 1826)), ((0, 1), (0, 1)), ((0, 10**9), (0, 10**9)), ((0.0, 1.0), (-1.0, 0.7))]
+)
+@pytest.mark.parametrize("least", [0, 1, -30])
+def test_cells_from_the_least_difference_hold_all_from_there_on(first, second, least):
+    one, other = Continuous(*first), Continuous(*second)
+    least = least if one.integer else 0.0
+    edges = edges_of_differences(one, other, least)
+    assert np.all(np.diff(edges) > 0)
+    assert ((len(edges) - 1) & (len(edges) - 2)) == 0  # a power of two
+    assert edges[0] == least
+    assert other.high - one.low < edges[-1]
+    if one.integer:
+        assert np.all(edges == np.rint(edges))
+
+
+KINDS = {"a": (0.0, 9.0), "b": (0.0, 8.0), "i": (0, 9), "j": (0, 9), "far": (8.0, 99.0)}
+KINDS |= {"d": Date("2020-01-01", "2020-12-31"), "e": Date("2020-02-01", "2021-01-31"), "old": Date("2010-01-01", "2010-12-31")}
+KINDS |= {"s": DateTime("2020-01-01", "2020-12-31", resolution="second")}
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ([Inequality("a", "b")], {("a", "b"): 0}),
+        ([Inequality("j", "i", strict=True)], {("j", "i"): 1}),
+        ([Inequality("d", "e")], {("d", "e"): -31}),  # numbers of days since the lower bounds
+        ([Inequality("d", "e", strict=True), Inequality("a", "b")], {("a", "b"): 0, ("d", "e"): -30}),
+        ([Inequality("old", "d")], {}),
+        ([Inequality("a", "far")], {}),
+        ([Inequality("d", "s")], {}),
+        ([Inequality("i", "a")], {}),
+        ([Inequality("a", "b"), Inequality("b", "far")], {}),
+        ([Inequality("i", "j"), Impossible({"i": 3})], {}),
+    ],
+)
+def test_pairs_that_one_inequality_alone_orders(rules, found):
+    schema = Schema(KINDS, rules=rules)
+    assert ordered_pairs(schema.coded, ties_of(schema, rules)) == found
+
+
+def test_floats_that_are_rounded_each_in_its_way_have_no_least_difference():
+    schema = Schema(KINDS, rules=[Inequality("a", "b"), Inequality("i", "j")])
+    assert ordered_pairs(schema.coded, ties_of(schema, schema.rules, {"a": "<f4", "b": "<f8", "i": "<f4", "j": "<f8"})) == {("i", "j"): 0}

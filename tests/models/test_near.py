@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsynth.domain import Continuous, Schema, Wanted, grids_of
-from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, _filling
+from skdpsynth.domain import Continuous, Inequality, Schema, Wanted, grids_of, ties_of
+from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, _filling, tied_columns
 from skdpsynth.models._filling import filled
 from skdpsynth.models._latent_factors import quasi_normal
 from skdpsynth.models._linked_columns import Numbers
@@ -17,26 +17,31 @@ from skdpsynth.models._near_law import NearPair
 SCHEMA = Schema({"start": Continuous(0, 9), "job": ["x", "y"], "end": Continuous(0, 11, nullable=True)})
 EDGES = {"start": np.array([0, 3, 7, 10]), "end": np.array([0, 2, 5, 9, 12])}
 NEAR = Near("start", "end", np.arange(-4.0, 5.0), np.array([0, 0, 0, 0.05, 0.3, 0.4, 0.2, 0.05]), True)
+RULED = Schema(dict(SCHEMA), rules=[Inequality("start", "end")])
+ABOVE = Near("start", "end", np.arange(0.0, 5.0), np.array([0.1, 0.4, 0.3, 0.2]), True)
 
 
-def a_model(seed=0):
-    """Whole numbers in three bins and in four, the second 0 to 3 above the first, or one below it."""
+def a_model(seed=0, is_ruled=False):
+    """Whole numbers in three bins and in four, the second 0 to 3 above the first, or one below it but where a rule excludes it."""
     rng = np.random.default_rng(seed)
     links = {name: Link(rng.dirichlet(np.ones(edges[-1])), edges) for name, edges in EDGES.items()}
     sizes = np.array([3, 2, 5])
-    groups = pairs_near([NEAR], SCHEMA, links, list(SCHEMA), (0, 1, 2))
+    schema, near = (RULED, ABOVE) if is_ruled else (SCHEMA, NEAR)
+    tied, _ = tied_columns(ties_of(schema, schema.rules), schema, links)
+    groups = pairs_near([near], schema, links, list(schema), (0, 1, 2), tied)
     a, B = rng.normal(0, 1, (2, 1, 10)), rng.normal(size=(2, 1, 10, 2))
     factors = LatentFactors(sizes, quasi_normal(8, 2), a, B, groups)
-    return MarginalModel(SCHEMA, None, np.ones(1), ((0, 1, 2),), (factors,), links, near=(NEAR,))
+    return MarginalModel(schema, None, np.ones(1), ((0, 1, 2),), (factors,), links, tuple(tied), near=(near,))
 
 
 def within(model):
     """P(start, end | their bins), shape (10, 12), by enumeration; and the bins of each."""
     starts, ends = (np.searchsorted(EDGES[name], np.arange(EDGES[name][-1]), side="right") - 1 for name in EDGES)
-    law = np.zeros((10, 12))
+    law, (near,) = np.zeros((10, 12)), model.near
+    masses = dict(zip(near.edges, near.mass, strict=False))
     for x in range(10):
         for y in range(12):
-            law[x, y] = model.links["start"].mass[x] * (NEAR.mass[y - x + 4] if -4 <= y - x < 4 else 0)
+            law[x, y] = model.links["start"].mass[x] * masses.get(y - x, 0)
     for i in range(3):
         for j in range(4):
             block = np.ix_(starts == i, ends == j)
@@ -94,32 +99,43 @@ def check(found, joint, rows, n):
     assert len(e) == 1 or stats.chi2.sf(((o - e) ** 2 / e).sum(), len(e) - 1) > 1e-4
 
 
-def test_rows_have_the_law_of_enumeration():
-    """Chi squared of the first rows of 4,000 samples. False alarm: 1e-4."""
-    model, rng, found = a_model(), np.random.default_rng(0), np.zeros((10, 2, 13))
+@pytest.mark.parametrize("is_ruled", [False, True])
+def test_rows_have_the_law_of_enumeration(is_ruled):
+    """Chi squared of the first rows of 4,000 samples. False alarms: twice 1e-4."""
+    model, rng, found = a_model(is_ruled=is_ruled), np.random.default_rng(0), np.zeros((10, 2, 13))
     law_ = model.law()
     for _ in range(4000):
         found[codes_of([column[:1] for column in law_.sample(2, rng)])] += 1
     check(found, law(model), [range(10), range(2), range(13)], 4000)
 
 
+@pytest.mark.parametrize("is_ruled", [False, True])
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_probability_of_a_condition_is_that_of_its_rows(name):
-    model = a_model(1)
+def test_probability_of_a_condition_is_that_of_its_rows(name, is_ruled):
+    model = a_model(1, is_ruled)
     wanted, rows = CONDITIONS[name]
     assert model.law().given(wanted)[1] == pytest.approx(law(model)[np.ix_(*rows)].sum(), rel=1e-5)
 
 
+@pytest.mark.parametrize("is_ruled", [False, True])
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_rows_on_a_condition_have_its_law(name):
-    """Chi squared of the first rows of 1,500 samples. False alarms: 6 times 1e-4."""
-    model = a_model(2)
+def test_rows_on_a_condition_have_its_law(name, is_ruled):
+    """Chi squared of the first rows of 1,500 samples. False alarms: 12 times 1e-4."""
+    model = a_model(2, is_ruled)
     wanted, rows = CONDITIONS[name]
     conditional, _ = model.law().given(wanted)
     rng, found = np.random.default_rng(1), np.zeros((10, 2, 13))
     for _ in range(1500):
         found[codes_of([column[:1] for column in conditional.sample(2, rng)])] += 1
     check(found, law(model), rows, 1500)
+
+
+def test_pairs_of_codes_that_a_rule_excludes_are_never_drawn():
+    """By enumeration: no start of the second or third bin goes with an end of the first, and so on; all other pairs can be."""
+    (group,) = a_model(is_ruled=True).factors[0].groups
+    allowed = [[EDGES["start"][i] <= EDGES["end"][j + 1] - 1 for j in range(4)] + [True] for i in range(3)]
+    np.testing.assert_array_equal(group.weights > 0, allowed)
+    assert len(group.law(0).part(group.law(0).forward([np.zeros((3, 1)), np.zeros((5, 1))])).codes) == np.sum(allowed)
 
 
 def test_conditions_can_follow_each_other():
@@ -129,14 +145,16 @@ def test_conditions_can_follow_each_other():
     assert p * q == pytest.approx(law(model)[np.ix_(range(2, 5), range(2), [4, 6])].sum(), rel=1e-5)
 
 
+@pytest.mark.parametrize("is_ruled", [False, True])
 @pytest.mark.parametrize("gone", ["end", "start"])
-def test_a_filled_number_is_near_the_one_that_is_there(gone):
+def test_a_filled_number_is_near_the_one_that_is_there(gone, is_ruled):
     """It keeps to differences that have mass, in a bin that they lead to."""
-    model, n = a_model(), 2000
+    model, n = a_model(is_ruled=is_ruled), 2000
     start, end = np.full(n, 4.0), np.full(n, 6.0)
     to_fill = [np.full(n, name == gone) for name in SCHEMA]
     out = filled(model.law(), [start, np.zeros(n, dtype=int), end], to_fill, np.random.default_rng(0))
     assert np.mean((out[2] - out[0] >= -1) & (out[2] - out[0] <= 3)) > 0.99
+    assert not is_ruled or np.all(out[2] >= out[0])
 
 
 def test_codes_keep_their_law_when_numbers_are_drawn_together():
@@ -176,10 +194,13 @@ def test_real_numbers_keep_the_difference_to_the_last_digit():
     assert np.mean((values["b"] >= values["a"]) & (values["b"] - values["a"] <= 1.1e-6)) > 0.99
 
 
-@pytest.fixture
-def case():
+@pytest.fixture(params=[False, True], ids=["all pairs", "some excluded"])
+def case(request):
     rng = np.random.default_rng(1)
-    return NearPair((0, 1), rng.uniform(0.1, 2, (4, 3))), [rng.normal(size=(size, 6)) for size in (4, 3)]
+    weights = rng.uniform(0.1, 2, (4, 3))
+    if request.param:
+        weights[1:, 0] = weights[3, 1] = 0.0
+    return NearPair((0, 1), weights), [rng.normal(size=(size, 6)) for size in (4, 3)]
 
 
 def brute_force(pair, logits):
@@ -193,7 +214,7 @@ def test_codes_of_a_pair_have_the_weighted_product(case):
     np.testing.assert_allclose(state.singles[0], dense.sum(axis=1), atol=1e-12)
     np.testing.assert_allclose(state.singles[1], dense.sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(law_.joint(state, (0, 1)), dense.mean(axis=2), atol=1e-12)
-    np.testing.assert_allclose(law_.part(state).probabilities, dense.reshape(12, 6), atol=1e-12)
+    np.testing.assert_allclose(law_.part(state).probabilities, dense[case[0].weights > 0], atol=1e-12)
 
 
 def test_derivatives_of_a_pair_are_those_of_differences(case):
