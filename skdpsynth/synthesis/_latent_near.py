@@ -56,8 +56,8 @@ def near_columns(rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, 
     assert plan.schema is not None
     assert plan.shares is not None
     schema = plan.schema
-    pairs = candidates(plan)
-    if not pairs or not can_tell(len(pairs), plan.shares["counts of pairs"], budget.relation, n_rows):
+    pairs = _told_apart(plan, budget.relation, n_rows)
+    if not pairs:
         return (), plan
     to_look, rest = plan.shares["counts of pairs"].split([_TO_LOOK, 1 - _TO_LOOK])
     found = _found(rows, pairs, codes.links, schema, to_look, budget, n_rows)
@@ -106,6 +106,17 @@ def words_of_loose_times(schema: Schema, near: Sequence[Near]) -> str | None:
             f"too large for these rows or they are not near each other; if one comes after the other, {way_out}."
         )
     return None
+
+
+def _told_apart(plan: MarginalsPlan, relation: str, n_rows: float) -> list[Pair]:
+    """Return the candidates, or those that rules order alone, or none: as many as the noise lets differences tell of."""
+    assert plan.schema is not None
+    assert plan.shares is not None
+    pairs, least = candidates(plan), ordered_pairs(plan.schema, plan.ties)
+    for some in (pairs, [pair for pair in pairs if pair in least]):
+        if some and can_tell(len(some), plan.shares["counts of pairs"], relation, n_rows):
+            return some
+    return []
 
 
 def can_tell(n_pairs: int, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
