@@ -200,7 +200,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have
     counts differences coarsely; of up to 8 pairs of columns that these show to be near, a twentieth counts them finely, in trees. Pairs
     of their bins then depend on each other in the model as these differences say, and one number is drawn as the other one plus a
-    difference. Nearly all rows have ``start <= end`` then; where it is a fact, a rule makes it all of them. Columns that a rule names,
+    difference. Nearly all rows have ``start <= end`` then; where it is a fact, an `Inequality` makes it all of them, and there is no
+    difference below the least one that it leaves, nor far beyond all counts that are clear of noise. Columns that other rules name,
     and tables of more than 40 columns, are left alone.
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about

@@ -9,6 +9,7 @@ import pytest
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, load
 from skdpsynth.domain import Continuous, Date, DateTime, Inequality, MissingTogether, Schema
 from skdpsynth.metrics import rule_violations
+from skdpsynth.synthesis import _latent_near
 from skdpsynth.synthesis._latent_near import reach
 
 pytestmark = [
@@ -165,6 +166,17 @@ def test_columns_that_another_rule_names_have_no_counts_of_differences():
     model = LatentFactorSynthesizer(schema, epsilon=5.0, delta=1e-6, random_state=0, n_factors=2).fit(table_of(first, second))
     assert steps_of(model) == []
     assert broken(model.sample(5000, random_state=0), schema) == 0
+
+
+def test_where_noise_leaves_no_more_columns_that_a_rule_orders_are_looked_at_alone(monkeypatch):
+    kinds = {"low": DAYS, "high": DAYS, "pulse": (20.0, 140.0), "again": (20.0, 140.0)}
+    schema, table = Schema(kinds, rules=[Inequality("low", "high")]), table_of(*CASES["dates"][3:5]).assign(pulse=PULSE, again=PULSE)
+    model = LatentFactorSynthesizer(schema, epsilon=5.0, delta=1e-6, random_state=0, n_factors=2)
+    both = model.fit(table[list(kinds)])._model.near
+    monkeypatch.setattr(_latent_near, "can_tell", lambda n_pairs, *_: n_pairs == 1)
+    one = model.fit(table[list(kinds)])._model.near
+    assert {frozenset([near.first, near.second]) for near in both} == {frozenset(["pulse", "again"]), frozenset(["low", "high"])}
+    assert {frozenset([near.first, near.second]) for near in one} == {frozenset(["low", "high"])}
 
 
 def test_differences_beyond_all_that_are_clear_of_noise_are_none():
