@@ -253,6 +253,7 @@ def test_a_seed_repeats_the_evidence():
 
 def test_frames_of_all_kinds_and_files_give_the_same(tmp_path):
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")  # reads files of CSV
     rng = np.random.default_rng(0)
 
     def frame(n_rows):
