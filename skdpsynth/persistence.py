@@ -58,7 +58,9 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """
     place = place_of(path)
     members = _members_of(thing)
-    with whole_file(place, is_private=getattr(thing, "_state_is_private", True)) as file:
+    # A stream keeps the rows of its open block, whoever wrote it.
+    is_private = getattr(thing, "_state_is_private", True) or hasattr(thing, "partial_fit")
+    with whole_file(place, is_private=is_private) as file:
         _write(file, members)
 
 

@@ -51,7 +51,7 @@ def check_prior_is_another(prior: Any, X: Any) -> None:
     """Refuse the table that is to be protected as the public one, where that can be seen without a look at its rows."""
     is_one_file = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike) and _is_same_file(prior, X)
     if prior is not None and (prior is X or is_one_file):
-        raise ValueError(f"prior must be public rows, got the table that fit shall protect ({shown(prior)}); leave prior out.")
+        raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
 
 
 def _is_same_file(first: Any, second: Any) -> bool:

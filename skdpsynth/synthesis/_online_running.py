@@ -36,7 +36,6 @@ class RunningStream(PrivateSynthesizer):
     _rng: Any
     _said: str  # the last warning
     _was_saved = False
-    _state_is_private = True  # the rows that wait
     _settings: dict  # parameters as they were when the last rows came
     _time: int  # rows, or ticks, that were taken in
     # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.

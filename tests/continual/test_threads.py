@@ -195,9 +195,9 @@ def test_a_fork_while_another_thread_reads_does_not_hang_the_counters_of_the_chi
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("kind", [KaryCounter, BinaryCounter, HonakerCounter, SparseCounter])
+@pytest.mark.parametrize("kind", [KaryCounter, BinaryCounter, HonakerCounter, SparseCounter, SquareRootCounter, UnboundedCounter])
 def test_an_update_that_is_refused_in_a_fork_counts_nothing(kind):
-    counter = kind(10)
+    counter = kind() if kind is UnboundedCounter else kind(10)
     counter.update(1)
     pid = os.fork()
     if not pid:
