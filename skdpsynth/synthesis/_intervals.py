@@ -124,7 +124,7 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         """
         level, n_refits = _checked(statistic, level, n_refits)
         world = self._world("interval", n_samples, random_state)
-        truth = _value(statistic, world.table(world.replay.model))
+        truth = _value(statistic, world.population())
         without = _tried(statistic, world.table(world.replay.model.without_factors()), truth.shape)
         found = np.array([_value(statistic, table, truth.shape) for table in world.tables(n_refits)])
         return _interval(truth, found, without, level)
@@ -197,7 +197,18 @@ class _World:
     """
 
     def __init__(self, replay: Replay, container: Any, n_pool: int, n_samples: int, rng: np.random.Generator) -> None:
-        self.replay, self.container, self.n_pool, self.n_samples, self.rng = replay, container, n_pool, n_samples, rng
+        self.replay, self.container, self.n_samples, self.rng = replay, container, n_samples, rng
+        with np.errstate(all="ignore"):
+            self.rows = replay.model.sample(n_pool, rng)
+
+    def population(self) -> Any:
+        """Return the rows that stand for the population, as many as each table has.
+
+        The re-fits are of samples of these very rows, so what chance put into them is in both sides of the bias, and cancels.
+        """
+        if self.n_samples > len(self.rows[0]):
+            return self.table(self.replay.model)
+        return self.container.fill([column[: self.n_samples] for column in self.rows])
 
     def table(self, model: MarginalModel) -> Any:
         """Return rows of a model."""
@@ -210,7 +221,7 @@ class _World:
         # nothing, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
         with np.errstate(all="ignore"):
-            pool = self.replay.pool(self.replay.model.sample(self.n_pool, self.rng))
+            pool = self.replay.pool(self.rows)
         for _ in steps("fit again", range(number)):
             with np.errstate(all="ignore"):
                 model = self.replay.refitted(pool, self.rng, bits)
