@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth._checks import shown
 from skdpsynth._rooms import open_rooms
+from skdpsynth._state import Lacking, Unfit, check_state, check_whole, try_out
 
 DTYPES = "biuf"
 _LONGEST = 4000  # characters of a fraction
@@ -27,6 +28,11 @@ def savable(cls: _Class) -> _Class:
     The marked class itself is meant: a subclass is marked anew, because whether a file may make it is for its author to say. What is
     saved is what a pickle would hold: ``__getstate__`` (a dict) or all attributes. They may be numbers, strings, arrays of numbers,
     tuples, lists, dicts, and objects of marked classes. An attribute ``random_state`` is saved as None: a seed must not travel.
+
+    `load` checks what it makes: of a dataclass that all fields are there and of their types, and ``__post_init__`` again; of other classes
+    the attributes that are annotated in the body. What else must hold is for a method ``_check_loaded``, which raises where it does not. A
+    parameter that a later version of a class has, and files of an earlier one lack, is named in ``_added``, a dict of class level, with
+    the value by which the class does what it did.
 
     In a file a class outside the package has the name of its module and its own. `load` imports nothing, so that module must have been
     imported before.
@@ -108,12 +114,19 @@ def _parameters(cls: type) -> set[str]:
 
 
 def _shadows(cls: type, state: Iterable[str]) -> list[str]:
-    """Return names of a state that would hide a method, a property or what Python itself keeps in an object."""
-    return [name for name in state if name.startswith("__") or hasattr(_defined(cls, name), "__get__")]
+    """Return names of a state that would hide a method, a property, a constant or what Python itself keeps in an object."""
+    return [name for name in state if name.startswith("__") or (_is_defined(cls, name) and not _may_be_set(cls, name))]
 
 
-def _defined(cls: type, name: str) -> Any:
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+def _is_defined(cls: type, name: str) -> bool:
+    return any(name in vars(base) for base in cls.__mro__)
+
+
+def _may_be_set(cls: type, name: str) -> bool:
+    """Whether what a class defines is but the default of an attribute that it declares."""
+    default = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    declared = (vars(base).get("__annotations__", {}).get(name) for base in cls.__mro__)
+    return not hasattr(default, "__get__") and any(form is not None and "ClassVar" not in str(form) for form in declared)
 
 
 # Objects to JSON. A writer gets the object, the arrays that go aside, and where the object stands, for messages.
@@ -133,7 +146,7 @@ def _write_float(thing: float, arrays: dict, where: str) -> Any:
 
 
 def _write_scalar(thing: np.generic, arrays: dict, where: str) -> Any:
-    if isinstance(thing.item(), np.generic):  # a longdouble, which nothing else can hold
+    if thing.dtype.kind not in DTYPES or isinstance(thing.item(), np.generic):  # a longdouble, which nothing else can hold
         raise _unsavable(thing, where)
     return {"scalar": str(thing.dtype), "value": encode(thing.item(), arrays, where)}
 
@@ -233,17 +246,43 @@ def decode(told: Any, array_of: Callable[[str], np.ndarray]) -> Any:
 def _read_object(told: dict, array_of: Callable) -> Any:
     """Return an object of a marked class, with this state."""
     cls, state = _class_of(told["class"]), told["state"]
-    lacking = _parameters(cls) - set(state)
+    added = getattr(cls, "_added", {})
+    lacking = _parameters(cls) - state.keys() - added.keys()
     if lacking:
         raise Refused(f"holds a {cls.__name__} without {', '.join(sorted(lacking))}; it was not written by save.")
     if _shadows(cls, state):
         raise Refused(f"holds a {cls.__name__} that hides what its class defines; it was not written by save.")
+    return _made(cls, {**added, **{key: decode(value, array_of) for key, value in state.items()}})
+
+
+def _made(cls: type, state: dict[str, Any]) -> Any:
+    """Return an object of this class and state, which its class must be able to have."""
     thing: Any = object.__new__(cls)
-    state = {key: decode(value, array_of) for key, value in state.items()}
-    if hasattr(thing, "__setstate__"):
-        thing.__setstate__(state)
-    else:
-        vars(thing).update(state)
+    try:
+        if hasattr(thing, "__setstate__"):
+            thing.__setstate__(state)
+        else:
+            vars(thing).update(state)
+        check_state(cls, vars(thing))
+        check_whole(thing, state)
+    except Unfit as error:
+        raise Refused(f"holds a {cls.__name__} {error}; it was not written by save.") from None
+    except (MemoryError, Refused, Lacking):
+        raise
+    except Exception as error:
+        why = f"holds a {cls.__name__} whose parts do not fit each other ({type(error).__name__}); it was not written by save."
+        raise Refused(why) from None
+    return thing
+
+
+def tried(thing: Any) -> Any:
+    """Return a whole object that was read, which works where its class knows how to try that."""
+    try:
+        try_out(thing)
+    except (MemoryError, Refused, Lacking):
+        raise
+    except Exception as error:
+        raise Refused(f"holds a {type(thing).__name__} that does not work ({type(error).__name__}); it was not written by save.") from None
     return thing
 
 

@@ -1,5 +1,6 @@
 """Jobs in threads. Each brings its own random bits, so that the result is the same in any number of threads."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
+from skdpsynth._checks import is_whole, shown
 from skdpsynth._progress import in_this_context
 
 _MOST_THREADS = 256  # more would only wait, and systems refuse them at some number
@@ -16,6 +18,8 @@ _MOST_THREADS = 256  # more would only wait, and systems refuse them at some num
 
 def threads_of(n_jobs: Any) -> int:
     """Return how many threads are meant by `n_jobs`, as everywhere in scikit-learn."""
+    if not (n_jobs is None or is_whole(n_jobs, -math.inf)) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None or an integer that is not 0, got {shown(n_jobs)}; -1 takes all processors.")
     return min(effective_n_jobs(n_jobs), _MOST_THREADS)
 
 

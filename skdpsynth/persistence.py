@@ -2,7 +2,7 @@
 
 A class says itself that it may be saved (`savable`). A file names classes, and only those that imported modules have marked are made: what
 a file names is never imported. Arrays are read without pickle. So a file from anywhere can be opened safely, though what it says need not
-be true.
+be true. What is made is checked by what its class declares: see `_state`.
 """
 
 import io
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable
+from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable, tried
+from skdpsynth._state import Lacking
 from skdpsynth._whole_file import place_of, whole_file
 
 __all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
@@ -116,6 +117,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ValueError
         If the file was not written by `save`, or by another version of it, or holds a class that no imported module has marked.
+    ImportError
+        If it was fitted to a table of a library that is not installed.
     MemoryError
         If what it holds does not fit into memory.
 
@@ -175,6 +178,8 @@ def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
             return _read(archive, size)
     except Refused as error:
         raise ValueError(f"{name} {error}") from None
+    except Lacking as error:
+        raise ImportError(f"{name} {error}") from None
     except MemoryError:
         raise MemoryError(f"{name} holds more than there is memory for; load it where there is more.") from None
     except Exception as error:  # whatever a damaged file makes a parser say
@@ -211,7 +216,7 @@ def _read(archive: zipfile.ZipFile, size: int) -> Any:
     _check_format(told["format"])
     if "class" not in told["object"]:
         raise Refused("holds no estimator or counter; it was not written by save.")
-    return decode(told["object"], cache(lambda name: _array(archive, name)))  # each is read once, however often named
+    return tried(decode(told["object"], cache(lambda name: _array(archive, name))))  # each is read once, however often named
 
 
 def _is_too_long(text: bytes) -> bool:

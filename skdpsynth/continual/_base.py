@@ -4,13 +4,14 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from skdpsynth._change import Change, described
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._locks import lock_of
+from skdpsynth._state import is_array, require
 from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyLoss,
@@ -38,6 +39,7 @@ class ContinualCounter(ABC):
     epsilon: Any
     name: str
     _state: Any  # what arrived: as secret as the data
+    _moves: ClassVar[tuple[str, ...]] = ("_state",)  # all that does not follow from the parameters
     _attached: StandingRelease | None
 
     def __init__(
@@ -200,6 +202,25 @@ class ContinualCounter(ABC):
     def value(self) -> np.ndarray:
         """Released counts so far, shape (n_counters,)."""
 
+    # Files
+
+    def _check_loaded(self) -> None:
+        """Refuse a state that no counter has; what noise depends on is derived anew, because a file could say less."""
+        require(all(isinstance(vars(self).get(name, 1.0), Fraction | float) for name in ("epsilon", "rho")))
+        require(self._attached is None and is_whole(self.n_counters, 1) and is_whole(self.horizon, 1))
+        self._check_counted()
+        own = {name: getattr(self, name) for name in ("rho", "every") if name in vars(self)}
+        fresh = type(self)._without_door(self.horizon, self.epsilon, self.n_counters, self.sensitivity, self.name, **own)
+        require(vars(fresh).keys() == vars(self).keys())
+        require(all(np.array_equal(vars(self)[name], value) for name, value in vars(fresh).items() if name not in self._moves))
+
+    @abstractmethod
+    def _check_counted(self) -> None:
+        """Raise unless what arrived, and what was released of it, has the shape that it must have."""
+
+    def _are_counts(self, *values: Any) -> bool:
+        return all(is_array(each, "i", self.n_counters) and _are_small(each) for each in values)
+
     # Copies
 
     def settle(self) -> None:
@@ -223,6 +244,10 @@ class ContinualCounter(ABC):
         return (
             f"{type(self).__name__}(horizon={self.horizon}, n_counters={self.n_counters}, n_steps={self.n_steps})"  # never what it counted
         )
+
+
+def _are_small(counts: np.ndarray) -> bool:
+    return bool(np.all((counts <= LARGEST) & (counts >= -LARGEST)))
 
 
 def locked(owner: Any, take: Callable, *arguments: Any) -> None:

@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._change import Change
-from skdpsynth._checks import check_choice
+from skdpsynth._checks import check_choice, is_whole
 from skdpsynth._locks import lock_of
+from skdpsynth._state import fits, require
 from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_size, locked, noise_for, opened, stream_of
 from skdpsynth.continual._sparse import SparseCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
@@ -63,6 +64,12 @@ class InhomogeneousCounter:
     >>> counter.value.shape
     (1,)
     """
+
+    counter: str
+    n_counters: int
+    sensitivity: int
+    every: int
+    name: str
 
     def __init__(
         self,
@@ -183,6 +190,21 @@ class InhomogeneousCounter:
         with lock_of(self):
             past, present, epsilon, _ = self._level
             return {**vars(self), "_level": (past, copy.copy(present), epsilon, None)}
+
+    def _check_loaded(self) -> None:
+        """Refuse a state of a file that no counter has."""
+        require(fits(self._level, tuple[np.ndarray, ContinualCounter | None, Any, None]) and is_whole(self.n_counters, 1))
+        past, present, epsilon, _ = self._level
+        fresh = InhomogeneousCounter(
+            self.counter, n_counters=self.n_counters, sensitivity=self.sensitivity, every=self.every, history=past, name=self.name
+        )
+        require(vars(fresh).keys() == vars(self).keys() and past.dtype == np.int64)
+        if present is None:
+            return
+        share = check_epsilon(epsilon) / (2 if self.counter == "sparse" else 1)
+        same = ("n_counters", "sensitivity", "name", *(["every"] if self.counter == "sparse" else []))
+        require(type(present) is _KINDS[self.counter] and present.epsilon == share)
+        require(all(getattr(present, name) == getattr(self, name) for name in same))
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)

@@ -6,6 +6,7 @@ import numpy as np
 
 from skdpsynth._change import Change
 from skdpsynth._locks import lock_of
+from skdpsynth._state import fits, is_array, require
 from skdpsynth.continual._base import ContinualCounter, change_of, one_hot
 from skdpsynth.persistence import savable
 
@@ -99,6 +100,16 @@ class HonakerCounter(StepByStep):
         """
         s, levels = self.sensitivity, self.horizon.bit_length()
         return change_of(relation, levels * s, levels * s * s, s, "tree_over_time", base=2, levels=levels, sensitivity=s)
+
+    def _check_counted(self) -> None:
+        require(fits(self._state, tuple[int, tuple, tuple]) and 0 <= self.n_steps <= self.horizon)
+        n_steps, exacts, estimates = self._state
+        require(len(exacts) == len(estimates) == int(n_steps).bit_length())
+        for level, (exact, estimate) in enumerate(zip(exacts, estimates, strict=True)):
+            if n_steps >> level & 1:
+                require(self._are_counts(exact) and is_array(estimate, "f", self.n_counters))
+            else:
+                require(exact is None and estimate is None)
 
     @property
     def n_steps(self) -> int:

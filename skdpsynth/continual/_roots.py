@@ -10,6 +10,7 @@ from scipy.special import digamma
 from skdpsynth._change import Change
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._locks import lock_of
+from skdpsynth._state import fits, is_array, require
 from skdpsynth.continual._base import LARGEST, change_of
 from skdpsynth.continual._matrix import StepByStep
 from skdpsynth.persistence import savable
@@ -142,6 +143,11 @@ class SquareRootCounter(_RootCounter):
     def _largest(self) -> int:
         return LARGEST // int(self._row.sum() * self._gains[-1])
 
+    def _check_counted(self) -> None:
+        require(is_whole(self.horizon, 1, 20_000) and fits(self._state, tuple[np.ndarray, np.ndarray]))
+        scaled, estimates = self._state
+        require(is_array(scaled, "i", -1, self.n_counters) and is_array(estimates, "f", *scaled.shape) and len(scaled) <= self.horizon)
+
     @property
     def n_steps(self) -> int:
         """Time steps so far."""
@@ -270,6 +276,13 @@ class UnboundedCounter(_RootCounter):
         # 1 / (1 + 3 k), k = t - j, as R[j, j] <= 1 and t + 2 grows. So the sum is at most 1 + sum over 0 < k < t of 1 / sqrt(3 k (t - k)),
         # where each term is at most the integral of it half a step to both sides, as it is convex: 1 + pi / sqrt(3) < 4 in all.
         return _UNIT >> ((self.n_steps + 1).bit_length() + 1) // 2
+
+    def _check_counted(self) -> None:
+        require(self.horizon == LARGEST and fits(self._state, tuple[int, np.ndarray, np.ndarray, np.ndarray]))
+        n_steps, starts, exact, estimates = self._state
+        require(is_array(starts, "i", -1) and is_whole(n_steps, 0, LARGEST))
+        require(is_array(exact, "i", len(starts), self.n_counters) and is_array(estimates, "f", *exact.shape))
+        require(np.all(np.diff(np.append(starts, n_steps)) > 0) and (starts[0] == 0 if len(starts) else n_steps == 0))
 
     @property
     def n_steps(self) -> int:

@@ -6,7 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._change import Change
+from skdpsynth._checks import is_whole
 from skdpsynth._locks import lock_of
+from skdpsynth._state import fits, is_array, require
 from skdpsynth.continual._base import ContinualCounter, change_of, check_size
 from skdpsynth.continual._tree import KaryCounter, add_one, counts_of
 from skdpsynth.persistence import savable
@@ -81,6 +83,7 @@ class SparseCounter(ContinualCounter):
     """
 
     every: int
+    threshold: float
 
     def __init__(
         self,
@@ -129,6 +132,16 @@ class SparseCounter(ContinualCounter):
         super()._attach(door, before)
         counts, limits, closed = self._state
         self._state = counts, limits, {cell: segments._going_on(door) for cell, segments in closed.items()}
+
+    def _check_counted(self) -> None:
+        require(fits(self._state, tuple[np.ndarray, np.ndarray | None, dict[int, KaryCounter]]) and is_whole(self.every, 1))
+        counts, limits, closed = self._state
+        require(is_array(counts, "i", self.n_counters + 1) and self._are_counts(counts[:-1]) and 0 <= self.n_steps <= self.horizon)
+        require(limits is None or is_array(limits, "if", self.n_counters))
+        alike = self._new_segments(0)
+        for cell, segments in closed.items():
+            require(0 <= cell < self.n_counters and segments.n_counters == segments.sensitivity == 1)
+            require((segments.horizon, segments.epsilon) == (alike.horizon, alike.epsilon))
 
     @property
     def n_steps(self) -> int:

@@ -8,7 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._change import Change
+from skdpsynth._checks import is_whole
 from skdpsynth._locks import lock_of
+from skdpsynth._state import is_array, require
 from skdpsynth.continual._base import ContinualCounter, change_of
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import StandingRelease
@@ -26,11 +28,14 @@ class TreeCounter(ContinualCounter):
 
     base: int
     n_levels: int
+    _kept: dict[tuple[int, int], np.ndarray]
+    _past: tuple
+    _moves = ("_state", "_kept", "_past", "base", "n_levels")
 
     def _prepare(self) -> None:
         self._state = np.zeros(self.n_counters + 1, dtype=np.int64)
-        self._kept: dict[tuple[int, int], np.ndarray] = {}  # noise by (level, index): as secret as the data
-        self._past: tuple = (0, 0, 0)  # steps before this tree began, what they counted, and what was released of it
+        self._kept = {}  # noise by (level, index): as secret as the data
+        self._past = (0, 0, 0)  # steps before this tree began, what they counted, and what was released of it
         self.base, self.n_levels = self._shape(self.horizon)
 
     @abstractmethod
@@ -86,6 +91,14 @@ class TreeCounter(ContinualCounter):
 
     def _ends(self, level: int, index: int) -> int:
         return (index + 1) * self.base**level
+
+    def _check_counted(self) -> None:
+        require(is_array(self._state, "i", self.n_counters + 1) and self._are_counts(self._state[:-1], *self._kept.values()))
+        require(0 <= self.n_steps <= self.horizon and len(self._past) == 3)
+        start, exact, released = self._past
+        require(is_whole(start, 0, self.n_steps) and (self._are_counts(exact, released) if start else self._past == (0, 0, 0)))
+        require((self.base, self.n_levels) == self._shape(max(1, self.horizon - start)))
+        require(all(0 <= level < self.n_levels and 0 <= index <= self.horizon for level, index in self._kept))
 
     def _snapshot(self) -> dict[str, Any]:
         return {**super()._snapshot(), "_state": self._state.copy(), "_kept": dict(self._kept)}

@@ -7,6 +7,7 @@ import numpy as np
 
 from skdpsynth._checks import check_choice, is_inside, is_real, is_whole, shown
 from skdpsynth._hints import hinted
+from skdpsynth._state import fits, is_array, require
 from skdpsynth.decomposition._components import PrincipalComponents, kept_dtype
 from skdpsynth.decomposition._location import shrunken
 from skdpsynth.decomposition._steps import Steps, steps_of
@@ -204,6 +205,16 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if not hasattr(self, "components_"):
+            return
+        k, d = self.n_components_, self.n_features_in_
+        require(is_array(self.components_, "f", k, d) and is_array(self.mean_, "f", d) and is_array(self.covariance_, "f", d, d))
+        for values in (self.explained_variance_, self.explained_variance_ratio_, self.singular_values_):
+            require(is_array(values, "f", k) and values.min(initial=0) >= 0)
+        require(fits(self.noise_variance_, float) and self.noise_variance_ >= 0)
 
     def _plan(self, facts: Facts) -> Steps:
         point = self._check_parameters(facts.box)

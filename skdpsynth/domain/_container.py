@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._input import eager_frame, native
+from skdpsynth._state import check_installed, fits, require
 from skdpsynth.domain._box import BITS, Box
 from skdpsynth.domain._columns import cast, frame_of, holds_some, range_of
 from skdpsynth.domain._private_bounds import Unknown
@@ -35,6 +36,14 @@ class Container:
     backend: Any
     columns: Any
     dtypes: tuple
+
+    def _check_loaded(self) -> None:
+        check_installed(self.backend)
+        require(self.dtypes and all(getattr(_plain(dtype), "kind", "") in "iufb" for dtype in self.dtypes))
+        if self.backend == "numpy":
+            require(self.columns is None and len(self.dtypes) == 1 and isinstance(self.dtypes[0], np.dtype))
+        else:
+            require(fits(self.columns, tuple[str, ...]) and len(set(self.columns)) == len(self.dtypes) == len(self.columns))
 
     @classmethod
     def of(cls, X: Any) -> "Container":

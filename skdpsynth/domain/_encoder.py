@@ -10,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._links import Documented
 from skdpsynth._sklearn import check_names, check_points
+from skdpsynth._state import check_columns, require
 from skdpsynth.domain._kinds import Continuous, Nominal
 from skdpsynth.domain._opening import continue_table, gathered, start_table
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._table import MixedTable
 from skdpsynth.persistence import savable
 
 _MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
@@ -100,6 +102,13 @@ class MixedTypeEncoder(TransformerMixin, Documented, BaseEstimator):
         self._table, _ = start_table(self, X)
         self.schema_ = self._table.schema
         return self
+
+    def _check_loaded(self) -> None:
+        fitted = {"_table", "schema_", "n_features_in_"}
+        require(not fitted & vars(self).keys() or fitted <= vars(self).keys())
+        if hasattr(self, "schema_"):
+            require(isinstance(self._table, MixedTable) and isinstance(self._table.schema, Schema) and self.schema_ == self._table.schema)
+            check_columns(self, self._table.columns)
 
     def transform(self, X: Any) -> np.ndarray:
         """Encode rows.

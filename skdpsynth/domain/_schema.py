@@ -7,6 +7,7 @@ from typing import Any
 
 from skdpsynth._checks import shown
 from skdpsynth._notebook import small_table
+from skdpsynth._state import fits, require
 from skdpsynth.domain._computed import sources_of
 from skdpsynth.domain._forms import kind_of
 from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
@@ -120,6 +121,16 @@ class Schema(Mapping):
             return f"Schema({self._columns!r}{rules})"
         first = ", ".join(f"{name!r}: {self._columns[name]!r}" for name in list(self)[:_MOST_SHOWN])
         return f"Schema({{{first}, ... {len(self)} columns}}{rules})"
+
+    def _check_loaded(self) -> None:
+        require(fits(self._columns, dict[str | int, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole"})
+        rules = self._rules if self._whole is None else ()
+        again = Schema(self._columns, rules)
+        require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
+        require(all(fits(list(rule.columns_named), list[str | int]) and self._columns.keys() >= set(rule.columns_named) for rule in rules))
+        if self._whole is not None:
+            require(isinstance(self._whole, Schema) and self._whole._whole is None and self._whole._rules == self._rules)
+            require(self._columns.keys() <= self._whole._columns.keys())
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth._input import check_table, column_names, eager_frame, is_arrow, is_pandas, native
+from skdpsynth._state import check_installed, fits, require
 from skdpsynth.domain._axes import PER_UNIT
 from skdpsynth.domain._columns import (
     family_of,
@@ -58,6 +59,14 @@ class MixedTable:
     columns: tuple
     dtypes: tuple
     schema: Any = None
+
+    def _check_loaded(self) -> None:
+        check_installed(self.backend)
+        require(fits(self.dtypes, tuple[str, ...]) and len(self.dtypes) == len(self.columns) == len(set(self.columns)) > 0)
+        _ = self.integers
+        if self.schema is not None:
+            require(isinstance(self.schema, Schema) and list(self.schema) == list(self.columns))
+            self.specimen(len(self.columns), 2)
 
     @property
     def integers(self) -> list[Any]:

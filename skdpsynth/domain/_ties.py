@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.domain._axes import Axis
 from skdpsynth.domain._orders import Orders
 from skdpsynth.persistence import savable
@@ -32,6 +33,9 @@ class Cells:
     least: np.ndarray
     most: np.ndarray
     nullable: bool
+
+    def _check_loaded(self) -> None:
+        require(self.n_levels >= 0 and is_array(self.least, "if", -1) and is_array(self.most, "if", len(self.least)) and self.size > 0)
 
     @property
     def size(self) -> int:

@@ -15,9 +15,11 @@ from skdpsynth._hints import HintedEstimator, hinted
 from skdpsynth._links import Documented
 from skdpsynth._locks import lock_of
 from skdpsynth._progress import bar, rows_are_public
+from skdpsynth._state import check_columns, require
 from skdpsynth.domain import (
     Container,
     Counting,
+    MixedTable,
     Rows,
     Schema,
     check_enough,
@@ -97,6 +99,10 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
     _keeps_budget_open = False  # whether the budget is spent from after fit
     _buys_facts = True  # whether bounds and levels may be bought
     _state_is_private = False  # whether a file of it is for its owner alone
+    accountant_: PrivacyAccountant
+    n_features_in_: int
+    n_samples_: int
+    _names_of_fit: tuple[str, ...]
     _size_error: float  # expected absolute error of n_samples_; 0 where it is public
 
     @abstractmethod
@@ -342,6 +348,19 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         path : str or path-like
         """
         save(self, path)
+
+    def _check_loaded(self) -> None:
+        """Refuse what no fit leaves: all that it set is there, or nothing is."""
+        state = vars(self)
+        of_fit = {name for name in state if name.endswith("_")} | {name for name in ("_container", "_size_error") if name in state}
+        names = state.get("_names_of_fit", ())
+        require(of_fit <= set(names) <= state.keys())
+        if names:
+            require({"accountant_", "n_features_in_", "n_samples_", "_size_error"} <= set(names))
+            require(self.n_samples_ >= 0)
+            container = vars(self).get("_container")
+            check_columns(self, getattr(container, "columns", None))
+            require(container is None or isinstance(container, Container | MixedTable))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

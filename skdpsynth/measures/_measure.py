@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._notebook import small_table
+from skdpsynth._state import is_array, require
 from skdpsynth.measures._deal import Deal
 from skdpsynth.persistence import savable
 
+_ROUNDING = 1e-6  # by which weights may miss 1
 _MOST_SHOWN = 5  # cells in a notebook
 
 
@@ -57,6 +59,14 @@ class DiscreteMeasure:
         return (
             f"DiscreteMeasure(partition={type(self.partition).__name__}, n_cells={self.n_cells}, depth={int(self.levels.max(initial=0))})"
         )
+
+    def _check_loaded(self) -> None:
+        n_cells, levels = len(self.cells), self.levels
+        require(is_array(self.cells, "i", n_cells) and is_array(levels, "i", n_cells) and is_array(self.weights, "f", n_cells) and n_cells)
+        require(self.weights.min() >= 0 and abs(self.weights.sum() - 1) < _ROUNDING)
+        n_kept = getattr(self.partition, "n_cells", None)  # of one level, or else the cells of a level are numbered by so many bits
+        require(levels.min() >= 0 and levels.max() <= (self.partition.depth if n_kept is None else 0) and self.cells.min() >= 0)
+        require(np.all(self.cells >> levels.astype(np.int64) == 0) if n_kept is None else self.cells.max() < n_kept)
 
     def _repr_html_(self) -> str:
         heaviest = np.argsort(-self.weights, kind="stable")[:_MOST_SHOWN]

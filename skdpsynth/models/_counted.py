@@ -1,10 +1,12 @@
 """What was counted of some rows, and in which codes: all that a model of them is made of."""
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.domain import Schema
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._contrasts import likely_contrasts
@@ -58,6 +60,11 @@ class Codes:
     common: Common | None = None
     near: tuple[Near, ...] = ()
 
+    def _check_loaded(self) -> None:
+        require(self.cells.keys() == self.pools.keys() and self.links.keys() >= self.cells.keys())
+        require(all(is_array(cells, "i", len(self.pools[name].counts)) for name, cells in self.cells.items()))
+        require(0 <= self.n_rows < math.inf and 0 <= self.n_since < math.inf)
+
     def serve(self, n_more: float) -> bool:
         """Whether so many rows more shall be counted in these codes, too.
 
@@ -96,6 +103,22 @@ class Counted:
     two_way: NoisyTables
     n_samples: int | None
     beside: PriorTables | None = None
+
+    def _check_loaded(self) -> None:
+        require(self.stratum is None or self.stratum in self.schema)
+        n_columns, one_way, two_way = len(self._names), self.one_way.tables, self.two_way.tables
+        require(
+            list(one_way) == [(i,) for i in range(n_columns)]
+            and sorted(i for block in self.codes.blocks for i in block) == list(range(n_columns))
+        )
+        n_classes = len(one_way[0,]) if self.stratum is None else self.schema[self.stratum].n_codes
+        sizes = [table.shape[-1] for table in one_way.values()]
+        require(all(is_array(table, "if", n_classes, -1) and table.shape[1] for table in one_way.values()))
+        for (i, j), table in two_way.items():
+            require(0 <= i < j < n_columns and is_array(table, "if", n_classes, sizes[i], sizes[j]))
+        for name, size in zip(self._names, sizes, strict=True):
+            require(name not in self.codes.links or self.codes.links[name].n_bins <= size)
+        require(self.n_samples is None or self.n_samples >= 0)
 
     @property
     def totals(self) -> np.ndarray:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.persistence import savable
 
 Pair = tuple[int, int]
@@ -47,6 +48,13 @@ class Group:
 
     def __repr__(self) -> str:
         return f"Group(columns={self.columns}, {len(self.tuples)} tuples)"
+
+    def _check_loaded(self) -> None:
+        require(len(self.columns) == len(self.classes) > 0 and is_array(self.tuples, "i", -1, len(self.columns)))
+        require(is_array(self.allowed, "b", -1, len(self.tuples)) and self.allowed.any(axis=1).all())
+        for classes, chosen in zip(self.classes, self.tuples.T, strict=True):
+            require(is_array(classes, "i", -1) and len(classes) and classes.min() >= 0 and chosen.min() >= 0)
+            require(set(chosen.tolist()) <= set(classes.tolist()))
 
     def law(self, label: int) -> "TiedLaw":
         """Return what computes probabilities in a class of rows."""

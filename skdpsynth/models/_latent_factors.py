@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._blas import one_blas_thread
+from skdpsynth._state import is_array, require
 from skdpsynth.models._factor_draw import FactorDraw
 from skdpsynth.models._groups import Group, TiedLaw
 from skdpsynth.models._mixture import Mixture, Part, Within
@@ -34,6 +35,9 @@ _STEPS = 1500
 _LEAST_STEPS = 100
 _WORK = 6e8  # after which no other fit is begun, in the units of `work_of_step`
 _SMALL = 800  # codes
+
+
+_LARGEST = 1e6  # of a number in a model from a file, far above what a fit gives
 
 
 @savable
@@ -75,6 +79,20 @@ class LatentFactors:
     def __repr__(self) -> str:
         n_fits, n_classes, n_codes, n_factors = self.loadings.shape
         return f"LatentFactors({len(self.sizes)} columns, {n_codes} codes, {n_factors} factors, {n_classes} classes, {n_fits} fits)"
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.sizes, "i", -1) and len(self.sizes) and self.sizes.min() >= 1 and self.sizes.max() < _LARGEST)
+        n_codes, n_columns = int(self.sizes.sum()), len(self.sizes)
+        require(is_array(self.intercepts, "f", -1, -1, n_codes) and is_array(self.nodes, "f", -1, -1) and self.intercepts.size)
+        require(is_array(self.loadings, "f", *self.intercepts.shape, self.nodes.shape[1]) and len(self.nodes) and self.variance > 0)
+        require(all(np.abs(each).max(initial=0) < _LARGEST for each in (self.intercepts, self.nodes, self.loadings)))
+        for group in self.groups:
+            require(all(0 <= column < n_columns for column in group.columns))
+            sizes = [int(self.sizes[column]) for column in group.columns]
+            if isinstance(group, Group):
+                require([len(classes) for classes in group.classes] == sizes and len(group.allowed) == self.intercepts.shape[1])
+            else:
+                require(list(group.weights.shape) == sizes)
 
     @classmethod
     def of(

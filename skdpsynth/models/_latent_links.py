@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from skdpsynth._state import is_array, require
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.persistence import savable
 
@@ -39,6 +40,10 @@ class LatentLinks:
 
     schema: Schema
     thresholds: Mapping[Hashable, np.ndarray]
+
+    def _check_loaded(self) -> None:
+        for name, thresholds in self.thresholds.items():
+            require(is_array(thresholds, "f", self.schema[name].n_codes - 1) and np.all(np.diff(thresholds) >= 0))
 
     @classmethod
     def of(cls, schema: Schema, counts: Mapping[Hashable, np.ndarray], n_samples: int | None) -> "LatentLinks":

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.models._links import Link
 from skdpsynth.persistence import savable
 
@@ -29,6 +30,10 @@ class LevelGroups:
 
     order: np.ndarray
     link: Link
+
+    def _check_loaded(self) -> None:
+        n_levels = len(self.link.mass)
+        require(is_array(self.order, "i", n_levels) and np.array_equal(np.sort(self.order), np.arange(n_levels)))
 
     @classmethod
     def of(cls, counts: np.ndarray, deviation: float, groups: np.ndarray, most: int) -> "LevelGroups":

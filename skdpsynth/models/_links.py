@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.measures import least_squares, mass_from_root
 from skdpsynth.models._splits import mass_of_splits
 from skdpsynth.models._systematic import points_below
@@ -37,6 +38,11 @@ class Link:
 
     def __repr__(self) -> str:
         return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.mass, "f", -1) and is_array(self.edges, "i", -1) and len(self.edges) > 1)
+        require(self.mass.min(initial=0) >= 0 and self.mass.sum() > 0)
+        require(self.edges[0] == 0 and self.edges[-1] == len(self.mass) and np.all(np.diff(self.edges) > 0))
 
     @classmethod
     def of(

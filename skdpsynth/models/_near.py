@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.domain import Grid, Schema, grids_of
 from skdpsynth.models._linked_columns import Members, Numbers
 from skdpsynth.models._links import Link
@@ -43,6 +44,10 @@ class Near:
 
     def __repr__(self) -> str:
         return f"Near(first={self.first!r}, second={self.second!r})"
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.mass, "f", -1) and is_array(self.edges, "if", len(self.mass) + 1) and np.all(np.diff(self.edges) > 0))
+        require(self.mass.min(initial=0) >= 0 and self.mass.sum() > 0)
 
     @property
     def upto(self) -> np.ndarray:

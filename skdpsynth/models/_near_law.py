@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.models._mixture import Part
 from skdpsynth.persistence import savable
 
@@ -36,6 +37,10 @@ class NearPair:
 
     def __repr__(self) -> str:
         return f"NearPair(columns={self.columns})"
+
+    def _check_loaded(self) -> None:
+        require(len(self.columns) == 2 and is_array(self.weights, "f", -1, -1))
+        require(self.weights.min(initial=0) >= 0 and self.weights.sum() > 0)
 
     def law(self, label: int) -> "NearLaw":
         """Return what computes probabilities in a class of rows."""

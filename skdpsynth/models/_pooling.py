@@ -1,11 +1,13 @@
 """Noisy counts of disjoint rows as counts of all of them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.persistence import savable
 
 _EXACT = 1e-30  # variance of a frequency that is exact as far as a float goes
@@ -29,6 +31,9 @@ class Pool:
     counts: np.ndarray
     variance: float
     n_rows: float
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.counts, "if", -1) and len(self.counts) and 0 <= self.variance < math.inf and 0 <= self.n_rows < math.inf)
 
     def joined(self, other: "Pool | None") -> "Pool":
         """Return the counts of these and of other rows."""

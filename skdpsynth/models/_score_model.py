@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from skdpsynth._state import is_array, require
 from skdpsynth.domain import joined
 from skdpsynth.models._blocks import shares_of
 from skdpsynth.models._latent_links import LatentLinks
@@ -37,6 +38,12 @@ class ScoreModel:
     loadings: np.ndarray
     residual: np.ndarray
     synthesizer: Any = None
+
+    def _check_loaded(self) -> None:
+        n_latent = sum(self.links.widths) if self.synthesizer is None else 0
+        require(is_array(self.mean, "f", n_latent) and is_array(self.residual, "f", n_latent))
+        require(is_array(self.loadings, "f", n_latent, -1))
+        require(self.residual.min(initial=0) >= 0)
 
     @classmethod
     def of_moments(

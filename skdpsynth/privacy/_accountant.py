@@ -128,7 +128,7 @@ class PrivacyAccountant(LedgerKeeper):
     """
 
     remark: str | None = None
-    _planned = False  # whether the shares of all kinds of losses were fixed before the first
+    _planned: bool = False  # whether the shares of all kinds of losses were fixed before the first
     unit: Unit | None = None  # also of records from before there were units
 
     @hinted

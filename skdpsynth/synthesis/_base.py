@@ -14,6 +14,7 @@ from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distanc
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 
+_TRIED = 64  # rows of a model from a file
 _SCORE_ROWS = 2000
 _SCORE_SEED = 20
 _MOST_EVALUATED = 100_000
@@ -93,6 +94,10 @@ class PrivateSynthesizer(PrivateEstimator):
         """
         check_is_fitted(self)
         return self._drawing(n_samples, random_state).batches(batch_size)
+
+    def _try_loaded(self) -> None:
+        if hasattr(self, "accountant_"):
+            self.sample(_TRIED, random_state=0)
 
     def _drawing(self, n_samples: Any, random_state: Any) -> Drawing:
         if n_samples is None:

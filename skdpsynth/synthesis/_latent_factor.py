@@ -425,6 +425,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             return self._model
         return self._without_prior.model(self._n_factors)
 
+    def _try_loaded(self) -> None:
+        if "_model" in vars(self):  # else it would have to be fitted first
+            super()._try_loaded()
+
     def __getattr__(self, name: str) -> Any:
         # A block of a stream is counted, and gets a model of its own only if somebody asks for it: a sample of the stream is drawn from
         # one model of all its blocks.

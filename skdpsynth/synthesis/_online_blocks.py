@@ -4,18 +4,22 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skdpsynth._state import fits, require
 from skdpsynth.domain import joined, length_of, part_of
 from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.persistence import savable
+from skdpsynth.privacy import check_epsilon
+from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH
 from skdpsynth.synthesis._online_draws import Conditional, Share
 from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length, usual_growth
-from skdpsynth.synthesis._online_rows import rows_of
+from skdpsynth.synthesis._online_rows import Columns, Points, rows_of
 
 _PARTS = 4  # of a block, by which it weighs in a model of all
 _UNIONS = 2  # models of all blocks that are kept
@@ -339,6 +343,18 @@ class Blocks:
                 self.unions.pop(next(iter(self.unions)), None)
             self.unions[key] = union
         return union
+
+    def _check_loaded(self) -> None:
+        require(isinstance(self.kept, Points | Columns) and hasattr(self.inner, "sample") and hasattr(self.inner, "get_params"))
+        require(fits(self.blocks, tuple[tuple[int, int, PrivateSynthesizer], ...]) and fits(self.rates, tuple[float, ...]))
+        require(fits(self.charged, list[tuple[int, int]]) and not self.unions and min(self.rows_per_unit, self.least + 1) >= 1)
+        require(check_epsilon(self.epsilon) and 0 <= self.delta < 1 and len(self.rates) == len(self.blocks))
+        require(all(0 < rate < math.inf for rate in self.rates if not self.in_ticks) and 0 <= self.left < math.inf)
+        require(0 <= self.dropped <= self.begun <= self.n_seen and (self.in_ticks or self.n_open == self.n_seen - self.begun))
+        ends = [0, *(time for start, stop, _ in self.blocks for time in (start, stop)), self.begun]
+        require(all(first <= second for first, second in pairwise(ends)) and all(start < stop for start, stop, _ in self.blocks))
+        require(all(hasattr(model, "accountant_") for *_, model in self.blocks))
+        self.kept.check_waiting(self._buffer, self.n_open)
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows leave memory without their order.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import is_array, require
 from skdpsynth.domain import Box, Continuous, Rows, length_of
 from skdpsynth.persistence import savable
 
@@ -69,6 +70,11 @@ class Points:
         rows = buffer[0][:n_rows]
         return [rows[np.lexsort(rows.T)]]
 
+    def check_waiting(self, buffer: Any, n_rows: int) -> None:
+        """Raise unless a file has just so many rows that wait."""
+        require(isinstance(buffer, list) and len(buffer) == 1 and is_array(buffer[0], "u", n_rows, self.n_features))
+        require(buffer[0].dtype == self.room(1)[0].dtype and buffer[0].max(initial=0) < 2**self.box.bits)
+
     def uniform(self, n_rows: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows that are uniform in the bounds."""
         return self.box.low + self.box.width * rng.random((n_rows, self.n_features))
@@ -123,6 +129,17 @@ class Columns:
         rows = [column[:n_rows] for column in buffer]
         order = np.lexsort(rows)
         return [column[order] for column in rows]
+
+    def check_waiting(self, buffer: Any, n_rows: int) -> None:
+        """Raise unless a file has just so many rows that wait."""
+        require(isinstance(buffer, list) and len(buffer) == self.n_features)
+        for column, empty, kind in zip(buffer, self.room(1), self.kinds, strict=True):
+            require(isinstance(column, np.ndarray) and column.shape == (n_rows,) and column.dtype == empty.dtype)
+            if isinstance(kind, Continuous):
+                missing = np.isnan(column)
+                require((kind.nullable or not missing.any()) and np.all(missing | ((kind.low <= column) & (column <= kind.high))))
+            else:
+                require(column.max(initial=0) < kind.n_codes)
 
     def uniform(self, n_rows: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Return rows of uniform numbers and levels; a missing level counts as one of them, and no number is missing."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._checks import warn
 from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
+from skdpsynth._state import fits, require
 from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, texts_of, with_units
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget
@@ -18,7 +19,9 @@ from skdpsynth.privacy import check_rng, going_on, is_durable, is_overtaken, mar
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
+from skdpsynth.synthesis._online_blocks import Blocks
 from skdpsynth.synthesis._online_settings import check_horizon, checked_settings, checked_since, counts_ticks, units_of
+from skdpsynth.synthesis._online_tree import GrowingTree
 
 
 class RunningStream(PrivateSynthesizer):
@@ -35,13 +38,32 @@ class RunningStream(PrivateSynthesizer):
     _stream: Any  # Blocks or GrowingTree
     _rng: Any
     _said: str  # the last warning
-    _was_saved = False
+    _was_saved: bool = False
     _settings: dict  # parameters as they were when the last rows came
     _time: int  # rows, or ticks, that were taken in
     # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.
     _units: tuple[dict, dict] | None = None
     _reader: Any = None  # of mixed tables: knows columns, dtypes and schema of the first rows
     _may_be_empty = False  # whether the first rows may be none
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if not hasattr(self, "accountant_"):
+            return
+        stream = self._stream
+        require(isinstance(stream, Blocks | GrowingTree) and stream.n_seen == self._time and isinstance(self._settings, dict))
+        told = {"n_ticks_seen_": stream.n_seen} if stream.in_ticks else {"n_samples_seen_": stream.n_seen}
+        require(all(getattr(self, name, None) == number for name, number in told.items()))
+        require(self._units is None or fits(self._units, tuple[dict[str, int], dict[str, int]]))
+        require(self._rng is None and (self._reader is None or isinstance(self._reader, PrivateSynthesizer)))
+
+    def _try_loaded(self) -> None:
+        """Draw some rows where that is free of consequences: counters would take noise, and a model of all blocks takes long to make."""
+        blocks = getattr(self._stream, "blocks", ()) if hasattr(self, "accountant_") else ()
+        if blocks and self._stream.are_joined:
+            blocks[-1][-1]._try_loaded()
+        elif blocks:
+            super()._try_loaded()
 
     def _next_rows(self, X: Any) -> Rows:
         """Open a table whose columns must be those of the first rows; it may have no rows."""

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import require
 from skdpsynth.continual import InhomogeneousCounter
+from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget
 from skdpsynth.measures import BinaryPartition, DiscreteMeasure, pair_sums, uniform_consistency
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import split_exactly
+from skdpsynth.privacy import check_epsilon, split_exactly
 
 _DEEPEST = 22  # levels of the tree: beyond, counts would not fit into memory
 _FINEST = 4  # 2**4 cells for each row that a level of time begins with, at most: more stay empty, whatever epsilon allows
@@ -42,6 +44,17 @@ class GrowingTree:
         Whether time is counted in ticks, and the number of rows is private.
     """
 
+    box: Box
+    epsilon: Any
+    counter: str
+    in_ticks: bool
+    n_seen: int
+    n_begun: int
+    level: int
+    counters: list[InhomogeneousCounter]
+    _partition: BinaryPartition | None
+    _error: float
+
     group, delta, dropped = "levels of time", 0, 0
     first_row, stop_of = 0, None  # what was read of a counter stands in no ledger, so no name tells which rows were released
 
@@ -50,9 +63,20 @@ class GrowingTree:
         self.n_seen = 0  # rows, or ticks
         self.n_begun = 0  # n_seen, and what is being counted
         self.level = -1  # of time
-        self.counters: list[InhomogeneousCounter] = []  # of the cells of one depth after the other
-        self._partition: Any = None
+        self.counters = []  # of the cells of one depth after the other
+        self._partition = None
         self._error = 0.0  # of the number of rows, at most, as expected
+
+    def _check_loaded(self) -> None:
+        require(check_epsilon(self.epsilon) and self.counter in ("kary", "binary", "sparse") and self._error >= 0)
+        require(0 <= self.n_seen <= self.n_begun and self.level >= -1)
+        depths = range(self.first_depth, self.first_depth + len(self.counters))
+        require(all((each.n_counters, each.counter) == (2**depth, self.counter) for depth, each in zip(depths, self.counters, strict=True)))
+        if self._partition is not None:
+            require(self._partition.depth == self.first_depth + len(self.counters) - 1 and self.level >= 0)
+            require(np.array_equal(self._partition.box.low, self.box.low) and np.array_equal(self._partition.box.high, self.box.high))
+        else:
+            require(not self.counters and not self.n_seen)
 
     @property
     def first_depth(self) -> int:

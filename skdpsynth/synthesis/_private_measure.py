@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
 from skdpsynth._hints import hinted
+from skdpsynth._state import require
 from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition
@@ -186,6 +187,13 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         warn_if_small(facts, planned.finest if depth is None and self.partition is None else facts.n_features)
         return _Measured(False, planned, facts.count_error)
 
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.partition is None and hasattr(self, "measure_"):
+            require(isinstance(self.partition_, BinaryPartition) and isinstance(self.measure_.partition, BinaryPartition))
+            require(self.measure_.partition.box.n_features == self.n_features_in_)
+            self.partition_ = self.measure_.partition  # one object, as fit made it
+
     def _release(self, rows: Rows, plan: _Measured, budget: Budget) -> None:
         n = self.n_samples_
         self.measure_, bound = plan.strategy.measure_of(rows, n, budget)
@@ -270,6 +278,7 @@ class _Guarded:
         return {"partition": self.partition}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        require(state.keys() == {"partition"})
         self.partition = partition = state["partition"]
         self.depth, self.diameters, self.sample = int(partition.depth), partition.diameters, partition.sample
 

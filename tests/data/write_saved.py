@@ -1,0 +1,225 @@
+"""Write one small file of everything that can be saved, and what each gave: `python tests/data/write_saved.py`, from the root.
+
+Run it once for each format, by the version that writes it; files of earlier formats stay as they are.
+"""
+
+import json
+import warnings
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.continual import (
+    BinaryCounter,
+    HonakerCounter,
+    InhomogeneousCounter,
+    KaryCounter,
+    SparseCounter,
+    SquareRootCounter,
+    UnboundedCounter,
+)
+from skdpsynth.domain import (
+    Box,
+    Continuous,
+    Date,
+    DateTime,
+    Derived,
+    Determines,
+    Identifier,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    MixedTypeEncoder,
+    Nominal,
+    Ordinal,
+    Schema,
+    Sum,
+    Text,
+    Unique,
+)
+from skdpsynth.measures import nearest_probability_measure
+from skdpsynth.model_selection import PrivateSearchCV
+from skdpsynth.models import _latent_factors
+from skdpsynth.persistence import _FORMAT, save
+
+HERE = Path(__file__).parent / "saved"
+RNG = np.random.default_rng(0)
+N = 300
+X = RNG.random((N, 2))
+FRAME = pd.DataFrame({"a": pd.array(RNG.integers(0, 9, N), dtype="Int8"), "b": X[:, 0].astype(np.float32)})
+BOUNDS = {"a": (0, 8), "b": (0.0, 1.0)}
+SCHEMA = Schema(
+    {
+        "number": Identifier(),
+        "age": (0, 99),
+        "weight": Continuous(0.0, 150.0, nullable=True),
+        "ill": ["no", "yes"],
+        "ward": Nominal([*"abcdef"], groups=[*"xxyyzz"]),
+        "stage": Ordinal(["a", "b", "c"], nullable=True),
+        "visit": Date("2020-01-01", "2021-12-31"),
+        "left": DateTime("2020-01-01", "2021-12-31T23:59:59", resolution="hour"),
+        "part": (0, 50),
+        "rest": (0, 50),
+        "whole": (0, 100),
+    },
+    rules=[
+        Inequality("visit", "left"),
+        Sum(["part", "rest"], "whole"),
+        Impossible({"ill": "no", "ward": ["e", "f"]}),
+        Determines("ward", "stage", {"a": "a", "b": "a", "c": "b", "d": "b", "e": "c", "f": "c"}),
+    ],
+)
+
+
+def patients():
+    age, part, rest = RNG.integers(0, 100, N), RNG.integers(0, 51, N), RNG.integers(0, 51, N)
+    visit = np.datetime64("2020-01-01") + RNG.integers(0, 700, N)
+    ward = RNG.choice([*"abcdef"], N)
+    return pd.DataFrame(
+        {
+            "number": np.arange(N),
+            "age": age,
+            "weight": np.where(RNG.random(N) < 0.1, np.nan, 40 + age / 3),
+            "ill": np.where(np.isin(ward, ["e", "f"]) | (RNG.random(N) < age / 150), "yes", "no"),
+            "ward": ward,
+            "stage": pd.Series(ward).map(dict(zip("abcdef", "aabbcc", strict=True))),
+            "visit": visit,
+            "left": visit.astype("M8[h]") + RNG.integers(0, 200, N),
+            "part": part,
+            "rest": rest,
+            "whole": part + rest,
+        }
+    )
+
+
+NEAR = Schema(
+    {
+        "begin": Date("2010-01-01", "2024-12-31"),
+        "end": Date("2010-01-01", "2024-12-31", nullable=True),
+        "pulse": Continuous(20.0, 140.0, nullable=True),
+        "again": Continuous(20.0, 140.0, nullable=True),
+    },
+    rules=[Inequality("begin", "end"), MissingTogether(["pulse", "again"])],
+)
+
+
+def stays():
+    begin, pulse = np.datetime64("2010-01-01") + RNG.integers(0, 5000, 4 * N), 60 + 20 * RNG.random(4 * N)
+    return pd.DataFrame({"begin": begin, "end": begin + RNG.integers(0, 9, 4 * N), "pulse": pulse, "again": pulse + RNG.random(4 * N)})
+
+
+def estimators():
+    """Name, unfitted estimator, table."""
+    table, numbers = patients(), pl.DataFrame({"a": RNG.integers(0, 9, N), "b": X[:, 0]})
+    yield from (
+        ("pca", PrivatePCA(2), X),
+        ("pca-gaussian", PrivatePCA("auto", center="public", noise="gaussian", delta=1e-6, bounds=BOUNDS), FRAME),
+        ("pmm-adaptive", PrivateMeasureMechanism("adaptive", epsilon=Fraction(1, 3)), X),
+        ("pmm-optimal", PrivateMeasureMechanism("optimal", depth=5, bounds=BOUNDS), FRAME),
+        ("pmm-paper", PrivateMeasureMechanism("paper", depth=4, neighboring="add_or_remove_one"), X),
+        ("pmm-private-bounds", PrivateMeasureMechanism(depth=4, bounds="private"), X),
+        ("pmm-shared", PrivateMeasureMechanism(depth=3, accountant=PrivacyAccountant(3), bounds=BOUNDS), numbers),
+        ("psmm", SignedMeasureMechanism(30), X),
+        ("psmm-cells", SignedMeasureMechanism(cells=RNG.random((9, 2)), metric="euclidean"), X),
+        ("low-dim", LowDimSynthesizer(1), X),
+        ("low-dim-psmm", LowDimSynthesizer(2, synthesizer="psmm", center="private", bounds=BOUNDS), FRAME),
+        ("low-dim-ranges", LowDimSynthesizer(1, epsilon=500, synthesizer=PrivateMeasureMechanism("optimal", depth=4)), X),
+        ("latent", LatentFactorSynthesizer(n_factors=1), X),
+        ("latent-table", LatentFactorSynthesizer(SCHEMA, stratify="ill", n_factors=2, delta=1e-6), table),
+        ("latent-bought", LatentFactorSynthesizer(n_factors=1, bounds="private", delta=1e-6), X),
+        ("latent-near", LatentFactorSynthesizer(NEAR, n_factors=1, epsilon=20, delta=1e-6), stays()),
+        ("latent-scores", LatentFactorSynthesizer(strategy="scores"), X),
+        ("latent-scores-pmm", LatentFactorSynthesizer(strategy="scores", synthesizer="pmm"), X),
+        ("latent-wide", LatentFactorSynthesizer(n_factors=1, epsilon=5), RNG.random((N, 12))),
+        ("online", OnlineSynthesizer(), X),
+        ("online-window", OnlineSynthesizer(growth="auto", window=100, bounds=BOUNDS), FRAME),
+        ("online-low-dim", OnlineSynthesizer(synthesizer=LowDimSynthesizer(1)), X),
+        ("online-latent", OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(n_factors=1)), X),
+        ("online-paper", OnlineSynthesizer("paper"), X),
+        ("online-paper-binary", OnlineSynthesizer("paper", counter="binary"), X),
+        ("online-paper-sparse", OnlineSynthesizer("paper", counter="sparse"), X),
+        ("search", PrivateSearchCV(PrivateMeasureMechanism(), {"depth": [2, 3]}, epsilon=2), X),
+        ("unfitted", LowDimSynthesizer(synthesizer=PrivateMeasureMechanism("optimal")), None),
+    )
+
+
+def counters():
+    yield from (
+        ("counter-binary", BinaryCounter(60, n_counters=2, sensitivity=2)),
+        ("counter-kary", KaryCounter(60, n_counters=2)),
+        ("counter-honaker", HonakerCounter(60)),
+        ("counter-square-root", SquareRootCounter(60, rho=0.5, n_counters=2)),
+        ("counter-unbounded", UnboundedCounter(rho=0.5)),
+        ("counter-sparse", SparseCounter(60, epsilon=50.0, n_counters=2)),
+    )
+
+
+def things():
+    """Name and object of each file."""
+    for name, estimator, table in estimators():
+        yield name, estimator if table is None else estimator.fit(table)
+    for name, counter in counters():
+        for step in range(27):
+            counter.update_cells([step % counter.n_counters]) if counter.n_counters > 1 else counter.update(1)
+            _ = counter.value
+        yield name, counter
+    levels = InhomogeneousCounter("kary", n_counters=3, history=[4, 0, 1])
+    levels.start_level(10, 10.0, PrivacyAccountant(20), None)
+    levels.update_cells(RNG.integers(0, 3, 8))
+    yield "counter-levels", levels
+    accountant = PrivacyAccountant(2, 1e-6)
+    accountant.spend(0.5, name="a number")
+    accountant.child(1, name="a part", group="parts").spend(1, name="within")
+    yield "accountant", accountant.record()
+    yield "risk", accountant.risk(0.01)
+    yield "schema", SCHEMA
+    rules = [Unique(["a", "b"])]
+    yield "schema-derived", Schema({"a": (0, 9), "b": ["x", "y"], "note": Text(), "c": Derived("a * 2", (0, 18))}, rules=rules)
+    yield "encoder", MixedTypeEncoder(NEAR).fit(stays())
+    yield "box", Box([0, 1], [2, 3])
+    yield "measure", nearest_probability_measure(X[:5], np.array([0.5, 0.4, -0.1, 0.1, 0.1]))
+
+
+def given(thing):
+    """What an object gives for a seed, as plain values: rows where it samples or transforms, else what it says."""
+    if getattr(getattr(thing, "_stream", None), "are_joined", False):  # a model of all blocks would be fitted first
+        return str(thing.n_samples_seen_)
+    if hasattr(thing, "sample") and hasattr(thing, "accountant_"):
+        rows = thing.sample(5, random_state=0)
+        return [[str(cell) for cell in row] for row in (rows.rows() if isinstance(rows, pl.DataFrame) else np.asarray(rows).tolist())]
+    if hasattr(thing, "components_"):
+        return [[repr(cell) for cell in row] for row in thing.components_.tolist()]
+    if hasattr(thing, "n_steps"):
+        return [str(thing.n_steps), str(np.asarray(thing._last).tolist()) if hasattr(thing, "_last") else ""]
+    if hasattr(thing, "to_json"):
+        return thing.to_json()
+    return repr(thing)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    _latent_factors._STEPS = 20
+    folder = HERE / f"format_{_FORMAT}"
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {}
+    for name, thing in things():
+        save(thing, folder / f"{name}.zip")
+        (folder / f"{name}.zip").chmod(0o644)
+        told[name] = given(thing)
+    (folder / "given.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Files: those of earlier versions load and give what they gave, and those that were edited are refused or work."""
+
+import importlib.util
+import json
+import random
+import sys
+import zipfile
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+import skdpsynth
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA, load
+from skdpsynth.continual import KaryCounter
+from skdpsynth.persistence import _FORMAT, from_bytes, savable, save, to_bytes
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "tests" / "data" / "saved").glob("format_*/*.zip"))
+each_file = pytest.mark.parametrize("file", FILES, ids=[f"{file.parent.name}-{file.stem}" for file in FILES])
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+X = np.random.default_rng(0).random((200, 2))
+
+
+def fitted():
+    return PrivateMeasureMechanism(depth=3).fit(X)
+
+
+def fitted_pca():
+    return PrivatePCA().fit(X)
+
+
+def module_of(path):
+    """Import a script."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def writer():
+    return module_of(ROOT / "tests" / "data" / "write_saved.py")
+
+
+@pytest.fixture(scope="module")
+def attack():
+    return module_of(ROOT / "benchmarks" / "hostile_files.py")
+
+
+def edited(path, edit):
+    """Return the bytes of a file whose JSON was changed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    told = json.loads(members["object.json"])
+    edit(told["object"]["state"])
+    members["object.json"] = json.dumps(told).encode()
+    out = path.with_suffix(".edited")
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.read_bytes()
+
+
+def assert_alike(now, then):
+    """Compare what a file gives: numbers to the last digits, which may differ between processors; all else exactly."""
+    if isinstance(then, list):
+        assert len(now) == len(then)
+        for one, other in zip(now, then, strict=True):
+            assert_alike(one, other)
+    elif now != then:
+        assert float(now) == pytest.approx(float(then), rel=1e-6)
+
+
+@each_file
+def test_a_file_of_each_version_gives_what_it_gave(file, writer):
+    then = json.loads((file.parent / "given.json").read_text())[file.stem]
+    assert_alike(writer.given(load(file)), then)
+
+
+@each_file
+def test_what_was_loaded_is_saved_as_the_same_object(file):
+    if int(file.parent.name.removeprefix("format_")) == _FORMAT and "online-paper" not in file.stem and "counter" not in file.stem:
+        first = to_bytes(load(file))
+        assert to_bytes(from_bytes(first)) == first
+
+
+def test_there_is_a_file_of_each_format():
+    assert {file.parent.name for file in FILES} == {f"format_{_FORMAT}"}
+
+
+@pytest.mark.parametrize(
+    ("make", "edit"),
+    [
+        (fitted_pca, lambda state: state.update(transform="x")),
+        (fitted_pca, lambda state: state.update(_state_is_private=True)),
+        (fitted_pca, lambda state: state.update(mean_=state["components_"])),
+        (fitted_pca, lambda state: state.pop("covariance_")),
+        (fitted_pca, lambda state: state.update(n_components_=7)),
+        (fitted_pca, lambda state: state.update(n_features_in_="2")),
+        (fitted, lambda state: state["measure_"]["state"].update(cells=state["measure_"]["state"]["weights"])),
+        (fitted, lambda state: state["measure_"]["state"]["partition"]["state"].update(depth=2)),
+        (fitted, lambda state: state["_container"]["state"].update(backend="nothing")),
+        (fitted, lambda state: state["accountant_"]["state"].update(_entries=[1])),
+        (fitted, lambda state: state.pop("accountant_")),
+        (lambda: KaryCounter(9), lambda state: state.update(n_levels=5)),
+        (lambda: KaryCounter(9), lambda state: state.update(n_counters=2)),
+        (lambda: KaryCounter(9), lambda state: state.update(epsilon=-1.0)),
+    ],
+)  # fmt: skip
+def test_a_state_that_its_class_could_not_have_is_refused(make, edit, tmp_path):
+    save(make(), tmp_path / "right.zip")
+    with pytest.raises(ValueError, match=r"^data holds a \w+ .*; it was not written by save\.$"):
+        from_bytes(edited(tmp_path / "right.zip", edit))
+
+
+def test_less_noise_than_a_counter_needs_is_not_read_from_a_file(tmp_path):
+    """Fewer levels would mean less noise under the same charge."""
+    save(KaryCounter(1000, epsilon=1.0), tmp_path / "right.zip")
+    with pytest.raises(ValueError, match="parts do not fit each other"):
+        from_bytes(edited(tmp_path / "right.zip", lambda state: state.update(n_levels=state["n_levels"] - 1)))
+
+
+@pytest.mark.parametrize("n_files", [pytest.param(60), pytest.param(600, marks=pytest.mark.slow)])
+def test_hostile_files_are_refused_or_work(n_files, attack, tmp_path):
+    """Loaded here, and used; the script does the same with limits of memory and time, and 10,000 files."""
+    bases = [attack.Base(path) for path in FILES if path.stat().st_size < 20_000]
+    for number in range(n_files):
+        draw = random.Random(number)
+        base = draw.choice(bases)
+        data, done = base.hostile(draw)
+        word, where = attack.attack(base, data, tmp_path / "model.zip")
+        assert word not in ("foreign at load", "foreign in use", "nonsense"), (base.name, done, where)
+
+
+def test_the_attack_knows_what_is_foreign(attack):
+    def error_of(work):
+        try:
+            work()
+        except Exception as error:
+            return error
+
+    assert attack.is_foreign(error_of(lambda: np.zeros(3).reshape(2)))
+    assert attack.is_foreign(error_of(lambda: skdpsynth.PrivacyAccountant(1).spend(1, name=1, x=2)))
+    assert not attack.is_foreign(error_of(lambda: skdpsynth.PrivacyAccountant(-1)))
+
+
+@savable
+class Grown(BaseEstimator):
+    """A class that has got a parameter since its first files were written."""
+
+    _added: ClassVar[dict] = {"strength": 1}
+
+    def __init__(self, depth=1, strength=2):
+        self.depth = depth
+        self.strength = strength
+
+
+def test_a_parameter_that_came_later_has_the_value_of_before(tmp_path):
+    save(Grown(3), tmp_path / "new.zip")
+    old = edited(tmp_path / "new.zip", lambda state: state.pop("strength"))
+    assert (from_bytes(old).depth, from_bytes(old).strength) == (3, 1)
+    with pytest.raises(ValueError, match="holds a Grown without depth"):
+        from_bytes(edited(tmp_path / "new.zip", lambda state: state.pop("depth")))
+
+
+def test_a_library_of_tables_that_is_not_installed_is_said_to_be_so(tmp_path, monkeypatch):
+    save(PrivateMeasureMechanism(depth=3).fit(pd.DataFrame(X, columns=["a", "b"])), tmp_path / "model.zip")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else find(name))
+    with pytest.raises(
+        ImportError, match=r"model\.zip was fitted to a table of pandas, which is not installed; install it with `pip install"
+    ):
+        load(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize("odd", [np.longdouble(1), np.timedelta64(1), np.array(["a"]), np.datetime64("2020-01-01"), 1j])
+def test_what_load_would_not_take_is_not_saved(odd, tmp_path):
+    with pytest.raises(TypeError, match="cannot be saved"):
+        save(PrivatePCA(bounds=(0, odd)), tmp_path / "model.zip")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_save_takes_load_takes(tmp_path):
+    for value in (np.float16(0.5), np.int8(3), np.bool_(True), np.float64("nan"), 10**300, "\ud800", (), [None], {"a": (1, [2])}, {1: 2.5}):
+        save(PrivatePCA(bounds=value), tmp_path / "model.zip")
+        again = load(tmp_path / "model.zip").bounds
+        assert type(again) is type(value) or isinstance(value, np.float64)
+        assert repr(again) == repr(value) or np.isnan(value)
+    assert "pandas" in sys.modules
