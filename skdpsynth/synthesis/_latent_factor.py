@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_whole, shown
 from skdpsynth._hints import hinted
+from skdpsynth._state import require
 from skdpsynth.domain import (
     Box,
     Continuous,
@@ -424,6 +425,11 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         if "_without_prior" not in vars(self):
             return self._model
         return self._without_prior.model(self._n_factors)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if hasattr(self, "accountant_"):
+            require(list(self.schema_) == list(self._container.schema))
 
     def _try_loaded(self) -> None:
         if "_model" in vars(self):  # else it would have to be fitted first

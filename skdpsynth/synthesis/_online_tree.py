@@ -52,7 +52,7 @@ class GrowingTree:
     n_begun: int
     level: int
     counters: list[InhomogeneousCounter]
-    _partition: BinaryPartition | None
+    _partition: Any
     _error: float
 
     group, delta, dropped = "levels of time", 0, 0
@@ -73,6 +73,7 @@ class GrowingTree:
         depths = range(self.first_depth, self.first_depth + len(self.counters))
         require(all((each.n_counters, each.counter) == (2**depth, self.counter) for depth, each in zip(depths, self.counters, strict=True)))
         if self._partition is not None:
+            require(isinstance(self._partition, BinaryPartition))
             require(self._partition.depth == self.first_depth + len(self.counters) - 1 and self.level >= 0)
             require(np.array_equal(self._partition.box.low, self.box.low) and np.array_equal(self._partition.box.high, self.box.high))
         else:

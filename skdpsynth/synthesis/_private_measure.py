@@ -142,6 +142,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     Fraction(1, 1)
     """
 
+    partition_: Any
+
     @hinted
     def __init__(
         self,
