@@ -86,8 +86,7 @@ def nearest_probability_measure(
         What the weights of a probability measure sum to: 1, or n for noisy counts of n rows.
     solver : {"highs", "ortools"}, default="highs"
         "highs": a linear program through cvxpy. "ortools": the same program as a network flow; the package must be installed. It is many
-        times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed, unless the
-        weights sum to less than `total`.
+        times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed.
 
     Returns
     -------
@@ -152,9 +151,9 @@ def nearest_probability_measure(
 
 def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) -> tuple[np.ndarray, float, float, int]:
     """Return (residual on all positions, cost, lower bound, number of programs), in steps of the space."""
-    if space.places.shape[1] == 1 and surplus >= 0:
+    if space.places.shape[1] == 1:
         order, residual = np.argsort(space.places[:, 0], kind="stable"), np.empty_like(mass)
-        residual[order], cost, bound = transport_on_a_line(space.places[order, 0], mass[order])
+        residual[order], cost, bound = transport_on_a_line(space.places[order, 0], mass[order], max(0.0, -surplus))
         return residual, cost, bound, 0
     n_active = int(np.count_nonzero(mass))
     if n_active > MOST_CELLS[solver]:

@@ -18,6 +18,16 @@ def chain_program(points, mass):
     return linprog(np.tile(gaps, 2), A_ub=-np.hstack([right, -right]), b_ub=mass, method="highs").fun
 
 
+def chain_program_with(points, mass, created):
+    """The same where `created` may appear, anywhere."""
+    n_points = len(points)
+    right = np.eye(n_points)[:, 1:] - np.eye(n_points)[:, :-1]
+    balance = np.hstack([-right, right, -np.eye(n_points)])
+    all_created = np.concatenate([np.zeros(2 * n_points - 2), np.ones(n_points)])
+    cost = np.concatenate([np.tile(np.diff(points), 2), np.zeros(n_points)])
+    return linprog(cost, A_ub=np.vstack([balance, all_created]), b_ub=np.append(mass, created), method="highs").fun
+
+
 def cost_of(points, mass, residual):
     """The one flow on a line that turns `mass` into `residual`."""
     return float(np.diff(points) @ np.abs(np.cumsum(mass - residual)[:-1]))
@@ -73,6 +83,35 @@ def test_whole_masses_leave_whole_ones(points, dtype):
         np.testing.assert_array_equal(residual, np.rint(residual))
         assert residual.min() >= 0
         assert residual.sum() == mass.sum()
+
+
+@each_line
+def test_where_mass_is_created_cost_is_that_of_a_linear_program_and_is_proved(points, masses):
+    rng, n_paid = np.random.default_rng(8), 0
+    for m in rng.integers(2, 30, 40):
+        at, mass = POINTS[points](rng, m), MASSES[masses](rng, m) - rng.choice([0, 1])
+        least, most = max(0.0, -mass.sum()), -np.minimum(mass, 0).sum()
+        if most > least:
+            created = least + rng.choice([0.02, 0.3, 0.5, 0.9]) * (most - least)
+            residual, cost, bound = transport_on_a_line(at, mass, created)
+            assert cost == pytest.approx(chain_program_with(at, mass, created), abs=1e-9)
+            assert bound == pytest.approx(cost, abs=1e-12)
+            assert residual.min() >= 0
+            if cost > 1e-9:  # else less may be enough
+                assert residual.sum() == pytest.approx(mass.sum() + created, abs=1e-12)
+            n_paid += cost > 1e-9
+    assert n_paid > 5
+
+
+def test_whole_amounts_of_created_mass_are_solved_as_well():
+    """Then the fall that is wanted may be met by one sequence, without a mixture."""
+    rng = np.random.default_rng(9)
+    for m in rng.integers(2, 30, 200):
+        at, mass = np.arange(m) / 4, rng.integers(-4, 5, m).astype(float)
+        for created in range(int(max(1, -mass.sum())), int(-np.minimum(mass, 0).sum()) + 1):
+            _, cost, bound = transport_on_a_line(at, mass, float(created))
+            assert bound == pytest.approx(cost, abs=1e-12)
+    assert transport_on_a_line(np.arange(4.0), np.array([1.0, -2, 0, 1]), 1.0)[1] == 1
 
 
 def test_mass_without_holes_stays_where_it_is():

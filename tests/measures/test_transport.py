@@ -372,6 +372,15 @@ def test_positions_that_all_coincide_cost_nothing(d, total, solver):
     assert result.value == 0
 
 
+@pytest.mark.parametrize("total", [1.0, 1e3, 1e5])
+def test_a_line_needs_no_solver_whatever_its_weights_sum_to(total, monkeypatch):
+    monkeypatch.setattr(_transport, "least_cost_flow", None)
+    signed = np.random.default_rng(2).integers(-9, 10, 5000)
+    result = nearest_probability_measure(np.arange(5000.0)[:, None], signed, total=total)
+    assert_probabilities(result.weights)
+    assert (result.status, result.n_iter) == ("optimal", 0)
+
+
 def test_negligible_hole_changes_nothing():
     result = nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], [1.5, -0.5, -1e-12])
     np.testing.assert_allclose(result.weights, [1, 0, 0], atol=1e-9)
