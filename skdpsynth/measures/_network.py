@@ -13,25 +13,39 @@ from typing import Any
 import numpy as np
 
 
+_LEAST_WAIT, _WAIT_AN_ARC = 120.0, 1e-3  # seconds: many times what a child that is alive takes
+
+
 def solve_apart(**problem: Any) -> np.ndarray:
     """Solve in a child process; see `_solve`.
 
     Raises
     ------
     RuntimeError
-        With the solver's status, or the child's last line.
+        With the solver's status, the child's last line, or what is wrong with its answer.
     """
     message = io.BytesIO()
     np.savez(message, **problem)
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # what this process can import
+    n_arcs = len(problem["cost"])
+    wait = _LEAST_WAIT + n_arcs * _WAIT_AN_ARC
+    command = [sys.executable, "-P", __file__]
     try:
-        done = subprocess.run([sys.executable, "-P", __file__], input=message.getbuffer(), capture_output=True, env=paths, check=False)
-        if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            raise RuntimeError(lines[-1] if lines else f"process ended with {done.returncode}")
-        return np.load(io.BytesIO(done.stdout), allow_pickle=False)
-    except (OSError, ValueError, TypeError, EOFError) as error:
+        done = subprocess.run(command, input=message.getbuffer(), capture_output=True, env=paths, check=False, timeout=wait)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"its process gave no answer in {wait:.0f} s") from None
+    except (OSError, ValueError, TypeError) as error:  # of an interpreter that there is not, say
+        raise RuntimeError(f"its process did not start: {type(error).__name__}") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"process ended with {done.returncode}")
+    try:
+        flows = np.lib.format.read_array(io.BytesIO(done.stdout), allow_pickle=False)
+    except (OSError, ValueError, TypeError, EOFError, MemoryError) as error:
         raise RuntimeError(f"its process gave no answer: {type(error).__name__}") from None
+    if flows.shape != (n_arcs,) or flows.dtype.kind != "i" or flows.min(initial=0) < 0:
+        raise RuntimeError("its process gave an answer to something else")
+    return flows
 
 
 def _solve(source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> np.ndarray:

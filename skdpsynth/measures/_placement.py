@@ -59,7 +59,8 @@ class Placement:
             Side lengths of the cells of each level, in steps: powers of two.
         spread : bool
         """
-        levels, shifts = np.asarray(levels, dtype=np.int8), [sum(bits) - upto for upto in accumulate(bits)]
+        n_bits = sum(bits)
+        levels, shifts = np.asarray(levels, dtype=np.int8), [n_bits - upto for upto in accumulate(bits)]
         whole = [
             _whole_axis(box, i, codes >> shifts[i] & (1 << bits[i]) - 1, sides[i], levels, steps[i])
             for i in np.flatnonzero(box.whole).tolist()

@@ -23,6 +23,8 @@ _MOST_ON_A_LINE = 1_000_000
 _MOST_COORDINATES = 1 << 25  # of all cells together: a quarter of a gigabyte
 _SPARSE = 4  # cells for a row times epsilon: with more, solving gets slow
 _FEW_CELLS = 1000
+_MOST_CUT = {"highs": 30_000, "ortools": 100_000}  # cells of a lattice: about ten seconds of solving
+_MOST_OF_NOISE = {"highs": 10_000, "ortools": 30_000}  # ... where nearly all that they count is noise, so that mass moves far
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     ----------
     n_cells : "auto" or int, default="auto"
         At most how many cells the box is cut into, each axis equally often or once more. "auto" follows from the number of rows times
-        epsilon.
+        epsilon. From two features on, what would take minutes to solve is cut into fewer, with a warning: 30,000 ("ortools": 100,000),
+        or 10,000 (30,000) where there are more than 4 cells for each row times epsilon.
     cells : array-like of shape (n_cells, n_features) or Lattice, default=None
         None: cut the box. Or public representatives, all within `bounds`: a row belongs to the nearest (the first of them, in a tie), and
         samples are representatives (rounded, where the rows are whole numbers); a data frame is matched by column. Or a
@@ -61,6 +64,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         units count alike; else it is in the units of the data.
     solver : {"highs", "ortools"}, default="highs"
         "highs": through cvxpy, for up to 150,000 cells. "ortools": a network flow, for up to 1,000,000; the package must be installed.
+        So many are solved if they are given as `cells`.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
@@ -118,7 +122,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     SmallSampleWarning
         If the number of rows times epsilon is at most 100 with two features or more: uniform points may do as well. Also if there are
         more features than the cells can tell apart, so that some come out uniform whatever they hold, or if the cells are so many that
-        solving may take long: hours, at worst, with "highs".
+        solving would take minutes, and there are fewer for it, or `cells` are (hours, at worst, with "highs").
     BudgetWarning
         If epsilon is above 20, or delta above one over the number of rows.
 
@@ -247,14 +251,14 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         """Return the cells that were given, or a lattice; warn if they are too many."""
         partition = given
         if partition is None:
-            n_cells = default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self.n_cells
+            n_cells = default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self._solvable(facts, box.n_features)
             partition = Lattice(box, lattice_shape(n_cells, box))
         # What the caller decided is not warned of.
         warn_if_small(facts, _n_cut(partition.shape, box) if given is None and self.n_cells == "auto" else box.n_features)
-        if box.n_features > 1 and partition.n_cells > max(_SPARSE * facts.size, _FEW_CELLS):
+        if box.n_features > 1 and _is_sparse(partition.n_cells, facts.size):
             facts.warn(
                 f"There are {partition.n_cells} cells for n_samples * epsilon = {facts.size:g}: nearly all that they count is noise, "
-                "which takes long to cancel (minutes, from some thousands of cells on); use fewer cells."
+                "which takes long to cancel (minutes, from some ten thousands of cells on); use fewer cells."
             )
         elif box.n_features > 1 and partition.n_cells > _MOST_AUTO and self.solver == "highs":
             facts.warn(
@@ -262,6 +266,17 @@ class SignedMeasureMechanism(PrivateSynthesizer):
                 "solver='ortools'."
             )
         return partition
+
+    def _solvable(self, facts: Facts, n_features: int) -> int:
+        """Return how many cells the lattice shall have at most: as many as asked for, or what takes seconds to solve, with a warning."""
+        most = (_MOST_OF_NOISE if _is_sparse(self.n_cells, facts.size) else _MOST_CUT)[self.solver]
+        if n_features == 1 or self.n_cells <= most:
+            return int(self.n_cells)
+        facts.warn(
+            f"n_cells={self.n_cells} for n_samples * epsilon = {facts.size:g} and solver={self.solver!r} would take minutes to solve, so "
+            f"the box is cut into at most {most}; give a Lattice as `cells` to have all of them."
+        )
+        return most
 
     def _given_cells(self, box: Box) -> Any:
         """Return `cells` as a partition of the box, or raise."""
@@ -312,6 +327,11 @@ def default_n_cells(size: float, n_features: int) -> int:
     else:
         wanted = (25 if n_features == 3 else 50) * (size / 100) ** 1.3
     return int(min(max(2, wanted), _MOST_AUTO, _MOST_COORDINATES // n_features))
+
+
+def _is_sparse(n_cells: int, size: float) -> bool:
+    """Whether cells are so many that nearly all that they count is noise."""
+    return n_cells > max(_SPARSE * size, _FEW_CELLS)
 
 
 def _n_cut(shape: tuple[int, ...], box: Box) -> int:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import identity, kron
 from scipy.spatial.distance import cdist
 
-from skdpsynth.measures import MOST_CELLS, _transport, nearest_probability_measure
+from skdpsynth.measures import MOST_CELLS, _network, _transport, nearest_probability_measure
 from skdpsynth.measures._flow import least_cost_flow
 
 # OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
@@ -424,6 +425,37 @@ def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(m
 
 
 # Flows
+
+
+def child_that(program, tmp_path):
+    """A file in place of an interpreter."""
+    path = tmp_path / "child"
+    path.write_text(f"#!{sys.executable}\nimport sys, time\nimport numpy as np\n{program}\n")
+    path.chmod(0o700)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("time.sleep(60)", "gave no answer in 1 s"),
+        ("print('no array')", "gave no answer: ValueError"),
+        ("pass", "gave no answer: ValueError|gave no answer: EOFError"),
+        ("sys.stdout.buffer.write(b'PK' + bytes(60))", "gave no answer: ValueError"),
+        ("np.save(sys.stdout.buffer, np.ones(1, dtype=np.int64))", "answer to something else"),
+        ("np.save(sys.stdout.buffer, np.full(2, 0.5))", "answer to something else"),
+        ("np.save(sys.stdout.buffer, np.array([1, -1]))", "answer to something else"),
+        ("sys.exit('not feasible')", "^not feasible$"),
+        (None, "did not start: "),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="runs a script")
+def test_a_child_that_gives_no_answer_or_a_wrong_one_is_told_in_a_few_words(program, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", program and child_that(program, tmp_path))
+    monkeypatch.setattr(_network, "_LEAST_WAIT", 1.0 if program and "sleep" in program else 60.0)
+    one = np.ones(2, dtype=np.int64)
+    with pytest.raises(RuntimeError, match=words):
+        _network.solve_apart(source=0 * one, sink=np.arange(2), cost=one, supply=3 * one[:1], demand=one)
 
 
 @each_solver

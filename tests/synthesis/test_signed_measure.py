@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from skdpsynth import PrivacyAccountant, SignedMeasureMechanism
 from skdpsynth.domain import Box
+from skdpsynth.fitting import Facts
 from skdpsynth.measures import Lattice
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.synthesis._signed_measure import default_n_cells, lattice_shape
@@ -299,6 +300,22 @@ def test_bad_parameters_are_refused_in_one_sentence_before_any_budget_is_spent(p
         SignedMeasureMechanism(accountant=shared, **parameters).fit(rows(50))
     assert shared.spent == 0
     assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize(("n_cells", "n", "most"), [(150_000, 30, 10_000), (150_000, 40_000, 30_000), (40_000, 40_000, 30_000)])
+def test_more_cells_than_seconds_of_solving_are_cut_into_fewer_with_a_warning(n_cells, n, most):
+    facts = Facts(Fraction(1), Fraction(0), "replace_one", n, 3, Box(np.zeros(3), np.ones(3)))
+    planned = SignedMeasureMechanism(n_cells)._plan(facts).partition.n_cells
+    assert 0.8 * most < planned <= most
+    assert any(f"so the box is cut into at most {most};" in said for said, _ in facts.told)
+
+
+def test_cells_that_are_given_and_cells_on_a_line_are_as_many_as_asked_for():
+    box = Box(np.zeros(2), np.ones(2))
+    facts = Facts(Fraction(1), Fraction(0), "replace_one", 30, 2, box)
+    assert SignedMeasureMechanism(cells=Lattice(box, (200, 200)))._plan(facts).partition.n_cells == 40_000
+    line = Facts(Fraction(1), Fraction(0), "replace_one", 30, 1, Box(np.zeros(1), np.ones(1)))
+    assert SignedMeasureMechanism(150_000)._plan(line).partition.n_cells == 150_000
 
 
 def test_a_solver_that_is_not_installed_is_refused_before_any_budget_is_spent(monkeypatch):
