@@ -83,7 +83,7 @@ def _falling(values: np.ndarray, weights: np.ndarray, total: float, created: flo
 
 
 def _at_price(values: np.ndarray, weights: np.ndarray, total: float, price: float) -> np.ndarray:
-    """k from 0 to `total` that minimise the sum of ``weights * abs(values - k)`` and of `price` times what k falls: O(n log n).
+    """K from 0 to `total` that minimise the sum of ``weights * abs(values - k)`` and of `price` times what k falls: O(n log n).
 
     The least cost of what comes before a point is convex in its k, and the next k may rise for nothing and fall at the price, so slopes
     above 0 and below -price are cut off: what is left of the breakpoints is in two heaps, from above and from below.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-
 _LEAST_WAIT, _WAIT_AN_ARC = 120.0, 1e-3  # seconds: many times what a child that is alive takes
 
 

@@ -180,11 +180,21 @@ def parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block,
             yield columns, centred(table), released.variance
 
 
+def interactions_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
+    """Yield the interaction of each table of a pair alone, as `parts_of` does."""
+    if isinstance(released, NoisyInteractions):
+        yield from parts_of(released)
+    else:
+        for columns, table in released.tables.items():
+            if len(columns) == 2:
+                yield columns, centred(table), released.variance
+
+
 def centred(table: np.ndarray) -> np.ndarray:
     """Return a table less its means along each axis but that of the classes."""
     table = table.astype(float)
     for axis in range(1, table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
+        table = table - np.add.reduce(table, axis=axis, keepdims=True) / table.shape[axis]
     return table
 
 

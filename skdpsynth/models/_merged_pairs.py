@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.models._blocks import NoisyTables
-from skdpsynth.models._estimates import NoisyInteractions, parts_of
+from skdpsynth.models._estimates import NoisyInteractions, interactions_of
 from skdpsynth.models._training import starts_of
 from skdpsynth.persistence import savable
 
@@ -40,12 +40,11 @@ class MergedPairs:
         sizes = np.array([int(group.max()) + 1 for group in groups])
         starts = starts_of(sizes).tolist()
         interactions, variances = np.zeros((int(sizes.sum()),) * 2, dtype=np.float32), [0.0]
-        for place, table, variance in parts_of(released):
-            if len(place) == 2:
-                (i, j), values = place, table[0] / n
-                rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
-                interactions[rows, columns], interactions[columns, rows] = values, values.T
-                variances.append(variance)
+        for (i, j), table, variance in interactions_of(released):
+            values = table[0] / n
+            rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
+            interactions[rows, columns], interactions[columns, rows] = values, values.T
+            variances.append(variance)
         return cls(tuple(groups), interactions, float(np.mean(variances[1:] or variances) ** 0.5 / n), float(n))
 
     @property

@@ -33,7 +33,8 @@ _USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where 
 MOST_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
 _SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budget went to tables of pairs
-_MOST_COUNTS = 1 << 25  # of pairs of codes, in all classes: a model of so many takes about a minute
+_MOST_TABLES = 1 << 17  # of pairs of columns, all of which are counted, merged: of 512 columns, which take about 20 s
+_MOST_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many takes about a quarter of a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +317,10 @@ def _check_ties(schema: Schema, ties: Sequence[Tie]) -> None:
 def _check_size(schema: Schema, stratum: Hashable) -> None:
     """Refuse what would take too long or too much memory, by public numbers."""
     sizes = [_most_codes(kind) for name, kind in schema.items() if name != stratum]
+    if math.comb(len(sizes), 2) > _MOST_TABLES:
+        raise ValueError(
+            f"schema has {len(sizes)} columns, whose pairs are more than {_MOST_TABLES} tables and would take minutes; leave columns out."
+        )
     strata = 1 if stratum is None else schema[stratum].n_codes
     if most_counts_of_pairs(sizes, len(sizes) > ONE_BLOCK) * strata > _MOST_COUNTS:
         raise ValueError(

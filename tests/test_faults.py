@@ -1,0 +1,74 @@
+"""Objects, ledgers and files after interrupts, exceptions, kills and full disks: a few of what benchmarks/faults.py tries."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdpsynth import PrivateMeasureMechanism
+from skdpsynth.models import _latent_factors
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
+pytestmark = [
+    pytest.mark.skipif(not SCRIPT.exists(), reason="benchmarks are not here"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("faults", SCRIPT)
+    module = sys.modules["faults"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["faults"]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param("fault in fit", marks=pytest.mark.slow),
+        pytest.param("fault in partial_fit", marks=pytest.mark.slow),
+        "fault in update",
+        pytest.param("fault in sample", marks=pytest.mark.slow),
+        "fault in save",
+        pytest.param("kill in save", marks=pytest.mark.slow),
+        "full disk in save",
+        "fault in spend",
+        pytest.param("kill in spend", marks=pytest.mark.slow),
+        "full disk in spend",
+    ],
+)
+def test_object_ledger_and_files_are_as_documented_after_faults(script, what, tmp_path, monkeypatch):
+    monkeypatch.setattr(_latent_factors, "_STEPS", 5)
+    n_out = 0
+    for number, (name, _, attack) in enumerate(script.attacks()):
+        if name == what:
+            folder = tmp_path / f"{number}"
+            folder.mkdir()
+            n_out += attack(3, np.random.default_rng(7), folder)
+    assert n_out > 0
+
+
+def test_the_laws_of_faults_can_fail(script, monkeypatch):
+    """A fit that sets an attribute before it is done."""
+    real = PrivateMeasureMechanism.fit
+
+    def leaving(self, X, y=None):
+        self.half_done_ = True
+        return real(self, X)
+
+    monkeypatch.setattr(PrivateMeasureMechanism, "fit", leaving)
+    monkeypatch.setattr(script, "points", lambda call, trials, rng: [(20, RuntimeError)] * trials)
+    with pytest.raises(AssertionError):
+        script.fits(PrivateMeasureMechanism(), 1, np.random.default_rng(0))
+
+
+@pytest.mark.slow
+def test_a_short_soak_ends_as_declared(script, tmp_path, capsys):
+    assert script.soak(6000, tmp_path, rounds=10)
+    assert "spent 1," in capsys.readouterr().out
