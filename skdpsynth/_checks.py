@@ -65,11 +65,18 @@ def check_choice(name: str, value: Any, choices: Iterable[str], others: str = ""
 
 
 def memory() -> float:
-    """Return how many bytes this machine's memory has; infinity where it does not say."""
+    """Return how many bytes this machine's memory has, or this process may use, if that is less; infinity where nobody says."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        most = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # not on Windows
-        return math.inf
+        most = math.inf
+    try:
+        import resource
+
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    except (ImportError, OSError, ValueError):
+        return most
+    return most if allowed == resource.RLIM_INFINITY else min(most, float(allowed))
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

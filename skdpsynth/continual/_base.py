@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from skdpsynth._change import Change, described
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import is_whole, memory, shown
 from skdpsynth._locks import lock_of
 from skdpsynth._state import is_array, require
 from skdpsynth.privacy import (
@@ -22,6 +22,7 @@ from skdpsynth.privacy import (
     mechanism,
 )
 
+_HELD = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes
 LARGEST = 2**62  # of a count: twice that, or noise on it, still fits into 64 bits
 
 
@@ -69,6 +70,7 @@ class ContinualCounter(ABC):
     def _set_up(self, horizon: int, epsilon: Any, n_counters: int, sensitivity: int, name: str | None) -> None:
         for what, number in (("horizon", horizon), ("n_counters", n_counters), ("sensitivity", sensitivity)):
             check_size(what, number)
+        check_held(n_counters)
         self.horizon, self.n_counters, self.sensitivity = int(horizon), int(n_counters), int(sensitivity)
         self.epsilon = check_epsilon(epsilon)
         self.name = type(self).__name__ if name is None else name
@@ -282,6 +284,16 @@ def change_of(relation: str, l1: int, l2_squared: int, sup: int, kind: str, **fa
 def stream_of(random_state: Any) -> Any:
     """Return a stream of bits, of a seed or given as such."""
     return random_state if hasattr(random_state, "seeded") else check_rng(random_state)
+
+
+def check_held(n_counters: int, n_numbers: int = _HELD) -> None:
+    """Raise ValueError if so many numbers of each counter do not fit into this machine's memory."""
+    size = 8 * int(n_counters) * n_numbers
+    if size > memory():
+        raise ValueError(
+            f"n_counters must be so few that memory holds them, but {n_counters} counters hold up to {size / 2**30:.3g} GiB; count fewer "
+            "cells, or over a shorter horizon."
+        )
 
 
 def check_size(name: str, number: Any) -> int:

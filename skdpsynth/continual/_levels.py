@@ -11,7 +11,7 @@ from skdpsynth._change import Change
 from skdpsynth._checks import check_choice, is_whole
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
-from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_size, locked, noise_for, opened, stream_of
+from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_held, check_size, locked, noise_for, opened, stream_of
 from skdpsynth.continual._sparse import SparseCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
 from skdpsynth.persistence import savable
@@ -83,6 +83,7 @@ class InhomogeneousCounter:
     ) -> None:
         self.counter = check_choice("counter", counter, tuple(_KINDS))
         self.n_counters, self.sensitivity = check_size("n_counters", n_counters), check_size("sensitivity", sensitivity)
+        check_held(self.n_counters)
         self.every, self.name = check_size("every", every), name
         # What was released of the levels past; of the present one its counter, its epsilon, and its door.
         self._level: _Level = (_as_history(history, self.n_counters), None, None, None)

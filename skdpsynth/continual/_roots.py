@@ -11,7 +11,7 @@ from skdpsynth._change import Change
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, is_array, require
-from skdpsynth.continual._base import LARGEST, change_of
+from skdpsynth.continual._base import LARGEST, change_of, check_held, check_size
 from skdpsynth.continual._matrix import StepByStep
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_epsilon, epsilon_of_rho
@@ -114,6 +114,7 @@ class SquareRootCounter(_RootCounter):
     ) -> None:
         if not is_whole(horizon, 1, 20_000):
             raise ValueError(f"horizon must be an integer from 1 to 20000, got {shown(horizon)}; use UnboundedCounter for more.")
+        check_held(check_size("n_counters", n_counters), 4 * int(horizon))  # a count and an estimate of each step, old and new
         own = {"accountant": accountant, "random_state": random_state, "name": name}
         super().__init__(horizon, rho, n_counters=n_counters, sensitivity=sensitivity, **own)
 

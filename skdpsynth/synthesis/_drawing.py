@@ -64,10 +64,18 @@ class Drawing:
                 "sample_batches, or into a file by out=."
             )
 
+    def _check_batch(self, n_rows: int) -> None:
+        size = 8 * min(n_rows, self.n_samples) * self.n_features
+        if size > memory():
+            raise ValueError(
+                f"batch_size={shown(n_rows)} makes tables of {size / 2**30:.1f} GiB, more than this machine's memory; draw fewer at a time."
+            )
+
     def batches(self, size: Any) -> Iterator[Any]:
         """Return an iterator of tables of `size` rows."""
         if not is_whole(size, 1):
             raise ValueError(f"batch_size must be a positive integer, got {shown(size)}; {BATCH} is the default.")
+        self._check_batch(int(size))
         with np.errstate(all="ignore"):
             blocks = self.blocks(self.n_samples, self.rng)
         return self._filled(regrouped(blocks, int(size)))

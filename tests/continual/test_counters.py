@@ -1265,3 +1265,18 @@ def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensit
     counter.end_level()
     assert drawn["first limits"] == drawn["queries"] == 4 * sensitivity
     assert drawn["total"] == 2 * sensitivity
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: KaryCounter(100, n_counters=10**12),
+        lambda: SparseCounter(100, n_counters=10**12),
+        lambda: UnboundedCounter(n_counters=10**12),
+        lambda: InhomogeneousCounter(n_counters=10**12),
+        lambda: SquareRootCounter(20_000, n_counters=10**9),
+    ],
+)
+def test_more_counters_than_memory_holds_are_refused_before_anything_is_made(make):
+    with pytest.raises(ValueError, match=r"^n_counters must be so few that .*, but 1\d* counters hold up to .* GiB; count fewer"):
+        make()

@@ -77,3 +77,10 @@ def test_more_rows_than_memory_holds_are_refused_with_a_way_out(model):
             fitted.sample(n_samples)
         with pytest.raises(ValueError, match=r"n_samples must be at most 2\*\*40"):
             fitted.sample_batches(n_samples)
+
+
+def test_batches_of_more_rows_than_memory_holds_are_refused():
+    fitted = PrivateMeasureMechanism().fit(np.full((300, 2), 0.5))
+    with pytest.raises(ValueError, match=r"batch_size=1099511627776 makes tables of .* GiB, more than this machine's memory; draw fewer"):
+        fitted.sample_batches(2**40, batch_size=2**40)
+    assert len(next(iter(fitted.sample_batches(50, batch_size=2**40)))) == 50
