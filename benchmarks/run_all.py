@@ -27,6 +27,8 @@ for script in (
     "private_facts.py",
     "planning.py",
     "audits.py",
+    "faults.py",
+    "resources.py",
     "evidence.py",
     "mixed_tables.py",
     "coded_tables.py",

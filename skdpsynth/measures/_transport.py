@@ -26,6 +26,7 @@ _MOST_ROUNDS = 60
 _PATIENCE = 3  # rounds with few new arcs a hole; then more and more, and all of a small problem
 _ALL_ARCS = 300_000
 _MOST_SWEEPS = 5000
+_MOST_FALLING = 300_000  # on a line, where mass is created: about ten seconds
 _TOO_FAR = "positions, signed_weights and total must be of sizes that floats can hold together, but these are too far apart; rescale them."
 
 
@@ -151,11 +152,16 @@ def nearest_probability_measure(
 
 def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) -> tuple[np.ndarray, float, float, int]:
     """Return (residual on all positions, cost, lower bound, number of programs), in steps of the space."""
+    n_active = int(np.count_nonzero(mass))
     if space.places.shape[1] == 1:
+        if surplus < 0 and n_active > _MOST_FALLING:
+            raise ValueError(
+                f"signed_weights must have at most {_MOST_FALLING} that are not zero where they sum to less than total on a line, "
+                f"got {n_active}; use coarser cells."
+            )
         order, residual = np.argsort(space.places[:, 0], kind="stable"), np.empty_like(mass)
         residual[order], cost, bound = transport_on_a_line(space.places[order, 0], mass[order], max(0.0, -surplus))
         return residual, cost, bound, 0
-    n_active = int(np.count_nonzero(mass))
     if n_active > MOST_CELLS[solver]:
         raise ValueError(
             f"signed_weights must have at most {MOST_CELLS[solver]} that are not zero for solver={solver!r}, "

@@ -382,6 +382,14 @@ def test_a_line_needs_no_solver_whatever_its_weights_sum_to(total, monkeypatch):
     assert (result.status, result.n_iter) == ("optimal", 0)
 
 
+def test_a_line_of_too_many_weights_that_sum_to_too_little_is_refused_and_others_are_not(monkeypatch):
+    monkeypatch.setattr(_transport, "_MOST_FALLING", 3)
+    line, signed = np.arange(4.0)[:, None], [2, -1, -1, 1]
+    with pytest.raises(ValueError, match="at most 3 that are not zero where they sum to less than total on a line, got 4"):
+        nearest_probability_measure(line, signed, total=2)
+    assert nearest_probability_measure(line, signed, total=1).status == "optimal"
+
+
 def test_negligible_hole_changes_nothing():
     result = nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], [1.5, -0.5, -1e-12])
     np.testing.assert_allclose(result.weights, [1, 0, 0], atol=1e-9)
