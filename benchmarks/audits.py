@@ -1,15 +1,17 @@
 """How near audits come to what is promised, and which faults they find.
 
-    python benchmarks/audits.py [--trials 40000] [--repeats 20] [--jobs 2]
+    python benchmarks/audits.py [--share 1] [--repeats 20] [--jobs 2] [--only faults tightness one-run] [--cases Counter]
 
 First a count of rows with a fault, audited `repeats` times by 2,000 fits: how often the promise was found broken; and the same count
 without one, which may be accused in 1 % of audits. Then our estimators at their worst pairs: epsilon_lower / epsilon at 99 % confidence
-(for Gaussian noise mu_lower / mu), which must never be above 1.
+(for Gaussian noise mu_lower / mu), which must never be above 1. Each run is a whole fit on fresh noise up to its last release (of a
+counter, all counts); what follows is post-processing. Last audits by one fit, and what they find of faults in a histogram.
 
-The model of a latent factor fit is given few steps, because it is post-processing: releases are what they are.
+Seconds are of processors: of this process, so exact for `--jobs 1`, and of those of joblib that have ended.
 """
 
 import argparse
+import resource
 import time
 import warnings
 
@@ -17,22 +19,43 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
-from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
-from skdpsynth.continual import BinaryCounter
-from skdpsynth.models import _latent_factors
+from skdpsynth.auditing import audit_epsilon, audit_one_run, isolated_canaries, worst_case_neighbors
+from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, check_rng
 
-TARGET = 0.9
+TARGET, TARGET_OF_ONE = 0.9, 0.4
 PAIR = {0: [0, 1], 1: [0, 1]}
-CASES = {
-    "PMM, depth 2": PrivateMeasureMechanism("optimal", depth=2),
-    "PMM, depth 2, adaptive": PrivateMeasureMechanism("adaptive", depth=2),
-    "PSMM, 2 cells": SignedMeasureMechanism(2),
-    "PrivatePCA, d=1, public centre": PrivatePCA(center="public"),
-    "PrivatePCA, d=1, private centre": PrivatePCA(),
-    "PrivatePCA, d=1, Gaussian": PrivatePCA(center="public", noise="gaussian", epsilon=8.0, delta=1e-5),
-    "LatentFactor, one pair": LatentFactorSynthesizer(PAIR),
+SQUARE = ([0, 0], [1, 1])
+DROP = {"neighboring": "add_or_remove_one"}
+CASES = {  # what is audited, by how many runs, and whether it is to reach the target
+    "PMM, depth 2": (PrivateMeasureMechanism("optimal", depth=2), 15_000, True),
+    "PSMM, 2 cells": (SignedMeasureMechanism(2), 10_000, True),
+    "PrivatePCA, d=1": (PrivatePCA(center="public"), 12_000, True),
+    "PrivatePCA, d=1, Gaussian": (PrivatePCA(center="public", noise="gaussian", epsilon=8.0, delta=1e-5), 20_000, True),
+    "PrivatePCA, d=2, add/remove": (PrivatePCA(center="public", bounds=SQUARE, epsilon=2.0, **DROP), 12_000, True),
+    "PrivatePCA, d=2, Gaussian": (PrivatePCA(center="public", bounds=SQUARE, noise="gaussian", epsilon=8.0, delta=1e-5), 20_000, True),
+    "PrivatePCA, d=2, replace": (PrivatePCA(center="public", bounds=SQUARE, epsilon=2.0), 12_000, False),
+    "BinaryCounter, 4 events": (BinaryCounter(4), 30_000, True),
+    "KaryCounter, 4 events": (KaryCounter(4), 12_000, True),
+    "SquareRootCounter, 4 events": (SquareRootCounter(4, rho=0.5), 20_000, True),
+    "LatentFactor, one pair, add/remove": (LatentFactorSynthesizer(PAIR, epsilon=2.0, **DROP), 10_000, True),
+    "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(PAIR, epsilon=2.0, delta=1e-2), 20_000, True),
+    "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 45_000, True),
+    "HonakerCounter, 4 events": (HonakerCounter(4), 30_000, True),
+    "UnboundedCounter, 4 events": (UnboundedCounter(rho=0.5), 4_000, False),
 }
+LEVELS = [f"level {number}" for number in range(64)]
+ONE_RUN = {  # what is audited, by how many canaries, in how many fits
+    "PSMM, 2048 cells": (SignedMeasureMechanism(2048), 1000, 1),
+    "PSMM, 2048 cells, add/remove": (SignedMeasureMechanism(2048, **DROP), 2000, 1),
+    "PMM, one pass, 2048 cells": (PrivateMeasureMechanism("optimal", depth=11, bounds=SQUARE), 1000, 1),
+    "PMM, one pass, 16384 cells": (PrivateMeasureMechanism("optimal", depth=14, bounds=SQUARE), 8000, 1),
+    "LatentFactor, 2 columns": (LatentFactorSynthesizer({0: LEVELS, 1: LEVELS}), 1200, 1),
+    "LatentFactor, 2 columns, 5 fits": (LatentFactorSynthesizer({0: LEVELS, 1: LEVELS}), 1200, 5),
+    "LatentFactor, 2 columns, delta=1e-6": (LatentFactorSynthesizer({0: LEVELS, 1: LEVELS}, delta=1e-6), 1200, 1),
+    "LatentFactor, 3 columns, add/remove": (LatentFactorSynthesizer({0: LEVELS, 1: LEVELS, 2: LEVELS}, **DROP), 1200, 1),
+}
+N_CELLS = 2000
 FAULTS = ("half of the noise", "noise of floats", "reused seed", "forgotten charge", "metadata of rows", "bounds of the rows")
 ZEROS, ONE = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
 
@@ -61,30 +84,70 @@ def has_fine_bits(model):
     return abs(model.count_) < 0.5 and model.count_ * 2.0**53 % 1 != 0
 
 
-def counted(events):
-    """What a counter has released after each of four events."""
-    counter, values = BinaryCounter(len(events)), []
-    for event in events[:, 0].astype(int):
-        counter.update(event)
-        values.append(counter.value.copy())
-    return np.concatenate(values)
+class Cells(BaseEstimator):
+    """Counts rows by cell, with a fault."""
+
+    def __init__(self, fault=None, epsilon=1.0, neighboring="add_or_remove_one"):
+        self.fault, self.epsilon, self.neighboring = fault, epsilon, neighboring
+
+    def fit(self, X, y=None):
+        rng = check_rng(7 if self.fault == "reused seed" else None)
+        counts = np.bincount(X[:, 0].astype(int), minlength=N_CELLS)
+        noise = DiscreteLaplace(0.5 if self.fault == "half of the noise" else 1)
+        self.counts_ = counts + noise.sample(N_CELLS, rng)
+        if self.fault == "noise of floats":
+            self.counts_ = counts + np.random.default_rng().laplace(size=N_CELLS)
+        if self.fault == "forgotten charge":
+            self.counts_ = self.counts_ + counts + noise.sample(N_CELLS, rng)
+        if self.fault == "metadata of rows":
+            self.levels_ = np.unique(X).astype(int)
+        return self
 
 
-def tightness(trials, jobs):
-    print(f"{'':34}{'shown':>8}{'promised':>10}{'ratio':>8}{'guesses right':>18}{'s':>8}")
-    for name, estimator in CASES.items():
-        report(name, estimator, worst_case_neighbors(estimator, 40), trials, jobs)
-    report("BinaryCounter, 4 events", counted, (ZEROS, ONE), trials, jobs, epsilon=1.0)
+def score_of(fault):
+    """What an auditor looks at who suspects this fault."""
+    if fault == "reused seed":
+        return lambda model: model.counts_ - DiscreteLaplace(1).sample(N_CELLS, check_rng(7))
+    if fault == "noise of floats":
+        return lambda model: np.where((abs(model.counts_) < 0.5) & (model.counts_ * 2.0**53 % 1 != 0), -9.0, model.counts_)
+    if fault == "metadata of rows":
+        return lambda model: np.isin(np.arange(N_CELLS), model.levels_)
+    return lambda model: model.counts_
 
 
-def report(name, mechanism, pair, trials, jobs, **promise):
-    start = time.perf_counter()
-    result = audit_epsilon(mechanism, *pair, n_trials=trials, n_jobs=jobs, **promise)
+def tightness(share, jobs, cases):
+    print(f"{'':36}{'shown':>8}{'promised':>10}{'ratio':>8}{'guesses right':>18}{'s':>8}")
+    for name, (audited, trials, is_goal) in CASES.items():
+        if not any(part in name for part in cases):
+            continue
+        start = seconds()
+        pair = worst_case_neighbors(audited, 4 if "events" in name else 20)
+        result = audit_epsilon(audited, *pair, "released", n_trials=max(40, int(trials * share)), n_jobs=jobs)
+        report(name, result, seconds() - start, TARGET if is_goal else 0)
+
+
+def one_run(repeats):
+    print(f"{'by one fit':36}{'shown':>8}{'promised':>10}{'ratio':>8}{'guesses right':>18}{'s':>8}")
+    for name, (audited, n, n_fits) in ONE_RUN.items():
+        start = seconds()
+        result = audit_one_run(audited, None, *isolated_canaries(audited, n), n_fits=n_fits)
+        report(name, result, seconds() - start, TARGET_OF_ONE)
+    rows = np.arange(N_CELLS, dtype=float)[:, None]
+    for fault in (*FAULTS[:-1], None):
+        score = score_of(fault)
+        caught = sum(audit_one_run(Cells(fault), None, rows, score=score).is_broken for _ in range(repeats))
+        say_caught(fault, caught, repeats)
+
+
+def seconds():
+    return time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+
+
+def report(name, result, spent, target):
     shown, promised = (result.epsilon_lower, result.epsilon) if result.mu is None else (result.mu_lower, result.mu)
-    right = f"{result.n_right} of {result.n_guesses}" if result.mu is None else f"{result.n_right_of_all} of {result.n_runs}"
-    missed = "" if TARGET <= shown / promised <= 1 else f"  MISSED {TARGET} to 1"
-    seconds = time.perf_counter() - start
-    print(f"{name:34}{shown:8.3f}{promised:10.3f}{shown / promised:8.3f}{right:>18}{seconds:8.0f}{missed}", flush=True)
+    right = f"{result.n_right} of {result.n_guesses}" if result.mu is None else f"{result.n_right_of_all} of {result.n_asked}"
+    missed = "" if target <= shown / promised <= 1 else f"  MISSED {target} to 1"
+    print(f"{name:36}{shown:8.3f}{promised:10.3f}{shown / promised:8.3f}{right:>18}{spent:8.1f}{missed}", flush=True)
 
 
 def faults(repeats):
@@ -92,17 +155,27 @@ def faults(repeats):
         pair = (ZEROS + 1, 1 - ONE) if fault == "bounds of the rows" else (ZEROS, ONE)
         event = has_fine_bits if fault == "noise of floats" else None
         caught = sum(audit_epsilon(Count(fault), *pair, event, n_trials=2000).is_broken for _ in range(repeats))
-        missed = "" if caught == (repeats if fault else 0) else "  MISSED" if fault else "  accused"
-        print(f"{fault or 'no fault':34}{caught:8} of {repeats}{missed}", flush=True)
+        say_caught(fault, caught, repeats)
+
+
+def say_caught(fault, caught, repeats):
+    missed = "" if caught == (repeats if fault else 0) else "  MISSED" if fault else "  accused"
+    print(f"{fault or 'no fault':36}{caught:8} of {repeats}{missed}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--trials", type=int, default=40_000)
+    parser.add_argument("--share", type=float, default=1.0, help="of the runs")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", nargs="*", default=["faults", "tightness", "one-run"])
+    parser.add_argument("--cases", nargs="*", default=[""], help="those whose name holds one of these")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    _latent_factors._STEPS = 5
-    faults(arguments.repeats)
-    tightness(arguments.trials, arguments.jobs)
+    if "faults" in arguments.only:
+        faults(arguments.repeats)
+    if "tightness" in arguments.only:
+        tightness(arguments.share, arguments.jobs, arguments.cases)
+    if "one-run" in arguments.only:
+        one_run(arguments.repeats)
+    print(f"{seconds():.0f} s of processors in all")

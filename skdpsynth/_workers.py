@@ -23,6 +23,11 @@ def threads_of(n_jobs: Any) -> int:
     return min(effective_n_jobs(n_jobs), _MOST_THREADS)
 
 
+def processes_of(n_jobs: Any) -> int:
+    """Return how many processes are meant: no more than the backend of joblib has workers, each of which takes memory."""
+    return min(threads_of(n_jobs), max(1, effective_n_jobs(-1)))
+
+
 def do_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None:
     """Call all jobs, `n_jobs` at a time; few of them are taken from the iterable before they are needed.
 

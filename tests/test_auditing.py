@@ -7,6 +7,7 @@ Noise is that of users, from bits that follow a seed (`fixed_bits`), so every te
 import math
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from estimators import variants
@@ -23,12 +24,15 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+from skdpsynth.auditing import _audit, audit_epsilon, worst_case_neighbors
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu, lower_share
+from skdpsynth.auditing._counting import Counting
+from skdpsynth.auditing._likelihood import untangled
 from skdpsynth.auditing._neighbors import check_neighbors
-from skdpsynth.continual import BinaryCounter
+from skdpsynth.auditing._observing import run
+from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, check_rng
-from skdpsynth.testing._door import fixed_bits, pair_loss, watched
+from skdpsynth.testing._door import Lost, fixed_bits, pair_loss, watched
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
 
@@ -100,33 +104,118 @@ PROMISES = {
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", PROMISES)
 def test_bounds_come_near_to_the_promise_and_not_above_it(name, hasty):
-    """False alarm 1 % each; the least shares are what 1,000 runs show with room to spare."""
+    """False alarm 1 % each; the least shares are what so many runs show with room to spare."""
     estimator, least = PROMISES[name]
-    result = audited(estimator, 1000)
+    result = audited(estimator, 1600 if name == "PSMM" else 1000)
     assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
     assert not result.is_broken
 
 
 @pytest.mark.statistical
 def test_gaussian_noise_is_compared_in_its_own_terms():
-    result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 1000)
+    result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 1600)
     assert 0.6 * result.mu < result.mu_lower <= result.mu
     assert not result.is_broken
 
 
 @pytest.mark.statistical
-def test_a_counter_is_audited_as_a_function():
-    def released(events):
-        counter = BinaryCounter(4, epsilon=3.0)
-        values = []
-        for event in events[:, 0].astype(int):
-            counter.update(event)
-            values.append(counter.value.copy())
-        return np.concatenate(values)
+@pytest.mark.parametrize("name", ["PMM-adaptive", "PSMM-add_or_remove_one", "LatentFactor"])
+def test_what_was_released_alone_shows_as_much(name, hasty):
+    estimator, least = PROMISES[name]
+    result = audited(estimator, 1000, event="released")
+    assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
 
+
+def test_a_run_that_looks_at_releases_alone_ends_at_the_last_of_them():
+    fitted = []
+
+    class Slow(PrivateMeasureMechanism):
+        def _release(self, rows, plan, budget):
+            super()._release(rows, plan, budget)
+            fitted.append(1)
+
+    pair = worst_case_neighbors(SignedMeasureMechanism(2), 4)
+    audit_epsilon(Slow("optimal", depth=1), *pair, "released", n_trials=40)
+    assert len(fitted) == 2  # a run on each table, to see what is released
+
+
+# Counters
+
+COUNTERS = [BinaryCounter(6, epsilon=3.0), KaryCounter(4, epsilon=3.0), HonakerCounter(4, epsilon=3.0)]
+GAUSSIAN = [SquareRootCounter(4, rho=2.0), UnboundedCounter(rho=2.0)]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("counter", [*COUNTERS, *GAUSSIAN], ids=lambda counter: type(counter).__name__)
+def test_a_counter_is_audited(counter):
     with fixed_bits(0):
-        result = audit_epsilon(released, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), epsilon=3, n_trials=1000, random_state=0)
-    assert 0 < result.epsilon_lower <= 3
+        pair = worst_case_neighbors(counter, 4)
+        result = audit_epsilon(counter, *pair, "released", n_trials=800, random_state=0)
+    if counter in GAUSSIAN:
+        assert result.mu == 2
+        assert 1.4 < result.mu_lower <= 2
+    else:
+        assert 1.5 < result.epsilon_lower <= 3
+    assert not result.is_broken
+    assert counter.n_steps == 0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("event", [None, "released"])
+def test_what_a_sparse_counter_compares_with_its_secret_limits_is_not_looked_at(event):
+    """The noisy counts of all times tell more than epsilon; only which of them were above a limit is published."""
+    counter = SparseCounter(4, epsilon=3.0)
+    with fixed_bits(0):
+        pair = worst_case_neighbors(counter, 4)
+        result = audit_epsilon(counter, *pair, event, n_trials=400, random_state=0)
+    assert result.epsilon_lower < 1
+
+
+@pytest.mark.parametrize("n_counters", [1, 3])
+@pytest.mark.parametrize("counter", [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter])
+@pytest.mark.parametrize("horizon", [4, 13])
+def test_a_worst_stream_loses_all_that_is_promised_by_nodes_that_are_solved_for(counter, horizon, n_counters):
+    """Nodes have noise of their own, where the sums of them that are released share it."""
+    made = counter(horizon, n_counters=n_counters, sensitivity=n_counters)
+    first, other = worst_case_neighbors(made, horizon)
+    _, draws = run(Counting.of(made), first)
+    _, others = run(Counting.of(made), other, draws)
+    lost = sum((pair_loss(draw, again) for draw, again in zip(untangled(draws), untangled(others), strict=True)), Lost())
+    if counter is SquareRootCounter:
+        assert float(lost.gaussian) == pytest.approx(0.01, rel=1e-3)
+    else:
+        assert float(lost.epsilon) == pytest.approx(1, rel=1e-9)
+
+
+def test_sums_of_nodes_are_solved_exactly():
+    counter = KaryCounter(13, epsilon=0.01, n_counters=2)
+    events = np.random.default_rng(0).integers(0, 5, (13, 2))
+    _, draws = run(Counting.of(counter), events)
+    nodes = untangled(draws)
+    names = dict.fromkeys(name for draw in draws for name, _ in draw.nodes)
+    assert len(nodes) == len(names) == len(draws)
+    known = dict(zip(names, nodes, strict=True))
+    for draw in draws:
+        assert (sum(sign * known[name].answer for name, sign in draw.nodes) == draw.answer).all()
+        assert (sum(sign * known[name].values for name, sign in draw.nodes) == draw.values).all()
+
+
+def test_streams_that_are_no_neighbours_are_refused():
+    events = np.zeros((4, 2), dtype=int)
+    for other, message in [
+        (np.eye(4, 2, dtype=int), "2 times differ"),
+        (events + np.array([[2, 0]] + [[0, 0]] * 3), "by 2"),
+        (events[:3], "shape"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            audit_epsilon(KaryCounter(4, n_counters=2), events, other)
+
+
+def test_a_counter_that_has_counted_is_refused():
+    counter = BinaryCounter(4)
+    counter.update(1)
+    with pytest.raises(ValueError, match="has counted nothing"):
+        audit_epsilon(counter, np.zeros((4, 1), dtype=int), np.eye(4, 1, dtype=int))
 
 
 # Faults
@@ -261,6 +350,9 @@ def test_worst_pairs_are_refused(estimator, n, message):
         (Count(), {"confidence": 1}, "confidence must be"),
         (Count(), {"delta": 1}, "delta must be"),
         (Count(), {"event": lambda model: "high"}, "event must return"),
+        (Count(), {"event": "high"}, "event must be None, 'released' or a function"),
+        (Count(), {"event": 3}, "event must be None, 'released' or a function"),
+        (Count(), {"event": "released"}, "nothing passes the door"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(estimator, parameters, message):
@@ -300,6 +392,19 @@ def test_more_runs_in_processes_say_the_same():
     result = audit_epsilon(PrivateMeasureMechanism("optimal", depth=1, epsilon=4), X, X_NEIGHBOR, n_trials=400, n_jobs=2)
     assert result.n_runs == 200
     assert result.epsilon_lower <= 4
+
+
+def test_far_too_many_processes_are_as_many_as_there_are_workers(monkeypatch):
+    asked = []
+
+    class Watched(joblib.Parallel):
+        def __init__(self, n_jobs):
+            asked.append(n_jobs)
+            super().__init__(n_jobs=1)
+
+    monkeypatch.setattr(_audit, "Parallel", Watched)
+    audit_epsilon(lambda X: float(X.sum()), X, X_NEIGHBOR, lambda value: value, epsilon=1, n_trials=20_000, n_jobs=10**6)
+    assert max(asked) <= joblib.cpu_count()
 
 
 def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():

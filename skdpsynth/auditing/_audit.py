@@ -6,26 +6,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth._progress import task
+from skdpsynth._workers import processes_of
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
+from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._neighbors import check_neighbors
 from skdpsynth.auditing._observing import Layout, run
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
 from skdpsynth.auditing._rules import learned
+from skdpsynth.testing import watched
 
 _AT_ONCE = 50  # runs between two signs of life
+_ENOUGH = 5000  # runs to choose the thresholds of a single score
 
 
 def audit_epsilon(
     estimator: Any,
     X: Any,
     X_neighbor: Any,
-    event: Callable[[Any], Any] | None = None,
+    event: Callable[[Any], Any] | str | None = None,
     *,
     n_trials: int = 1000,
     confidence: float = 0.99,
@@ -41,23 +45,28 @@ def audit_epsilon(
 
     Parameters
     ----------
-    estimator : estimator or callable
-        What is audited: any estimator with `fit`, of this package or of another, or a function that takes a table and returns numbers, such
-        as what a counter has released. It is cloned, without its accountant, and draws fresh noise in each run.
+    estimator : estimator, counter or callable
+        What is audited: any estimator with `fit`, of this package or of another; a counter of `skdpsynth.continual` that has counted
+        nothing, whose tables are events of shape (n_steps, n_counters); or a function that takes a table and returns numbers. It is
+        cloned, without its accountant, and draws fresh noise in each run.
     X, X_neighbor : array-like or data frame
         Neighbours under the relation of the estimator, in memory.
-    event : callable, default=None
+    event : callable or "released", default=None
         Maps a fitted estimator, or what the function returned, to a number or a boolean, by which the tables are guessed. None: what was
-        released, what was fitted, and sums of it that are learned from the first half of the runs.
+        released, what was fitted, and sums of it that are learned from the first half of the runs. "released": the likelihood ratio of
+        what passed the door of this package, alone. A run then ends at its last release: many times faster for models that take long,
+        but blind to whatever leaks past the door.
     n_trials : int, default=1000
-        Fits in all: half of them choose how to guess, half of them count. What can be shown grows with them: see `epsilon_most` of the
-        result.
+        Fits in all: half of them choose how to guess, half of them count; where there is one number to look at, a fifth
+        of them choose, and at most 5000.
+        What can be shown grows with them: see `epsilon_most` of the result.
     confidence : float, default=0.99
         The least probability that both lower bounds of the result hold.
     epsilon, delta : float, default=None
-        What is promised. None: what the estimator's parameters say; a function must be told, and has delta 0 if not.
+        What is promised. None: what the estimator's parameters say, or for a counter its cost; a function must be told, and has delta 0 if
+        not.
     n_jobs : int, default=None
-        Processes of joblib. None: 1.
+        Processes of joblib, at most as many as its backend has workers. None: 1.
     random_state : int, RandomState or None, default=None
         For the order of the tables, never for noise.
 
@@ -106,16 +115,18 @@ def audit_epsilon(
     False
     """
     _check_numbers(n_trials, confidence)
-    epsilon, delta = _promised(estimator, epsilon, delta)
-    mechanism = _prepared(estimator)
+    estimator = Counting.of(estimator) if is_counter(estimator) else estimator
+    epsilon, delta = promised(estimator, epsilon, delta)
+    mechanism = prepared(estimator)
     check_neighbors(mechanism, X, X_neighbor)
-    runs = _Runs(mechanism, X, X_neighbor, Layout.of(mechanism, X, X_neighbor) if event is None else event)
-    mu = _promised_mu(mechanism, X, delta)
+    runs = _Runs(mechanism, X, X_neighbor, _seen(event, mechanism, X, X_neighbor))
+    mu = _mu(mechanism, X, delta)
     alpha = 1 - confidence
     for_epsilon = EPSILON_SHARE[mu is not None] * alpha
     coins = np.random.default_rng() if random_state is None else check_random_state(random_state)
 
-    n_choosing = n_trials // 2
+    # Of a single score only the thresholds are chosen.
+    n_choosing = min(n_trials // 5, _ENOUGH) if len(runs.names) == 1 else n_trials // 2
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
     with task("audit", total=-(-n_choosing // _AT_ONCE) - (-len(bits) // _AT_ONCE)) as progress:
@@ -124,7 +135,7 @@ def audit_epsilon(
     epsilon_lower = float(lower_epsilon(np.array([n_right]), np.array([n_guesses]), len(bits), delta, for_epsilon)[0])
     mu_lower = lower_mu(n_right_of_all, len(bits), alpha - for_epsilon)
     counts = (n_trials, len(bits), n_guesses, n_right, n_right_of_all)
-    return AuditResult(epsilon_lower, mu_lower, epsilon, delta, mu, float(confidence), str(rule), *counts)
+    return AuditResult(epsilon_lower, mu_lower, epsilon, delta, mu, float(confidence), str(rule), *counts, n_asked=len(bits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +153,9 @@ class _Runs:
 
     def vectors(self, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
         """Return a row for each run, in any number of processes alike."""
-        parts, width = [bits[start : start + _AT_ONCE] for start in range(0, len(bits), _AT_ONCE)], effective_n_jobs(n_jobs)
+        parts, width = [bits[start : start + _AT_ONCE] for start in range(0, len(bits), _AT_ONCE)], processes_of(n_jobs)
         found: list[np.ndarray] = []
-        with Parallel(n_jobs=n_jobs) as pool:
+        with Parallel(n_jobs=min(width, len(parts))) as pool:
             for start in range(0, len(parts), width):
                 for rows in pool(delayed(self.rows)(part) for part in parts[start : start + width]):
                     found.append(rows)
@@ -153,10 +164,12 @@ class _Runs:
 
     def rows(self, bits: np.ndarray) -> np.ndarray:
         """Return a row for each of some runs."""
-        return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
+        with watched():  # once for all of them: each run watches too, and the first to come and the last to go do the work
+            return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
 
     def _row(self, X: Any) -> np.ndarray:
-        outcome, draws = run(self.mechanism, X)
+        until = self.seen.until if isinstance(self.seen, Layout) else None
+        outcome, draws = run(self.mechanism, X, until=until)
         if isinstance(self.seen, Layout):
             return self.seen.vector(outcome, draws)
         value = self.seen(outcome)
@@ -165,19 +178,35 @@ class _Runs:
         return np.array([float(np.nan_to_num(float(value), nan=-np.inf))])
 
 
+def _seen(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
+    """Return what makes numbers of a run."""
+    if isinstance(event, str):
+        if event != "released":
+            raise ValueError(f"event must be None, 'released' or a function, got {shown(event)}; 'released' looks at no fitted attribute.")
+        return Layout.of_released(mechanism, X, X_neighbor)
+    if event is not None and not callable(event):
+        raise TypeError(f"event must be None, 'released' or a function of what a run returns, got {shown(event)}; leave it out.")
+    return Layout.of(mechanism, X, X_neighbor) if event is None else event
+
+
 def _check_numbers(n_trials: Any, confidence: Any) -> None:
     if not is_whole(n_trials, 20):
         raise ValueError(f"n_trials must be an integer of at least 20, got {shown(n_trials)}; 1000 is the default.")
+    check_confidence(confidence)
+
+
+def check_confidence(confidence: Any) -> None:
+    """Raise unless it is a share that a bound can hold with."""
     if not (is_real(confidence) and 0.5 <= confidence < 1):
         raise ValueError(f"confidence must be a number in [0.5, 1), got {shown(confidence)}; 0.99 is the default.")
 
 
-def _promised(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
+def promised(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
     """Return what is promised, or raise."""
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
         raise TypeError(f"estimator must have fit, or be a function of a table, got {shown(estimator)}; give an instance.")
-    epsilon = getattr(estimator, "epsilon", None) if epsilon is None else epsilon
-    delta = getattr(estimator, "delta", 0.0) if delta is None else delta
+    says = estimator.promise if isinstance(estimator, Counting) else (getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0))
+    epsilon, delta = (says[0] if epsilon is None else epsilon), (says[1] if delta is None else delta)
     if epsilon is None:
         raise ValueError("epsilon must be given where the estimator has no parameter of that name; say what it promises.")
     if not (is_real(epsilon) and 0 < epsilon < math.inf):
@@ -187,7 +216,7 @@ def _promised(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
     return float(epsilon), float(delta)
 
 
-def _prepared(estimator: Any) -> Any:
+def prepared(estimator: Any) -> Any:
     """Return a copy that is charged to nobody, or raise if its noise is no noise."""
     if not hasattr(estimator, "fit"):
         return estimator
@@ -199,11 +228,16 @@ def _prepared(estimator: Any) -> Any:
     return copy.set_params(accountant=None) if "accountant" in parameters else copy
 
 
-def _promised_mu(mechanism: Any, X: Any, delta: float) -> float | None:
-    """Return mu of a mechanism whose ledger says that all of its noise is Gaussian."""
-    if not delta or not hasattr(mechanism, "fit"):
-        return None
-    accountant = getattr(run(mechanism, X)[0], "accountant_", None)
+def _mu(mechanism: Any, X: Any, delta: float) -> float | None:
+    """Return what a mechanism promises in Gaussian terms, by the ledger of a run; None where it promises nothing in them."""
+    if isinstance(mechanism, Counting):
+        return mechanism.mu
+    return mu_of(run(mechanism, X)[0], delta) if delta and hasattr(mechanism, "fit") else None
+
+
+def mu_of(outcome: Any, delta: float) -> float | None:
+    """Return mu of what was fitted, if its ledger says that all of its noise is Gaussian."""
+    accountant = getattr(outcome, "accountant_", None) if delta else None
     losses = [entry.loss for entry in accountant.ledger] if accountant is not None else []
     if not losses or not all(loss.rho is not None and loss.gaussian for loss in losses):
         return None

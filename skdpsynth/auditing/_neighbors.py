@@ -1,21 +1,21 @@
 """Pairs of neighbouring tables: which are, and which lose most."""
 
-import datetime
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import column_names, frame_of
+from skdpsynth._input import column_names
+from skdpsynth.auditing._corners import Corners
+from skdpsynth.auditing._counting import Counting, is_counter
+from skdpsynth.auditing._likelihood import untangled
 from skdpsynth.auditing._observing import run
-from skdpsynth.domain import Box, Schema, has_private
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import Lost, pair_loss
 
-_NEEDS = "columns with names need pandas, polars or pyarrow, because neighbouring tables are made"
 _REPEATS = 3  # fits of a pair, where later releases depend on earlier noise
 
 
@@ -28,10 +28,11 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
 
     Parameters
     ----------
-    estimator : private estimator
-        Of this package, or derived from its bases; with public bounds and levels, and no seed.
+    estimator : private estimator or counter
+        Of this package, or derived from its bases; with public bounds and levels, and no seed. A counter that has counted nothing.
     n : int
-        Rows of the first table; at least 2. What is released does not depend on it much; clipping of noisy counts at 0 plays no part
+        Rows of the first table, or steps of the stream (at most its horizon); at least 2. What is released does not depend on it much;
+        clipping of noisy counts at 0 plays no part
         where there are many times 1 / epsilon.
     n_features : int, default=None
         None: as many as the bounds or the schema have; 1 if they do not tell (for `LatentFactorSynthesizer` 2, one pair).
@@ -39,7 +40,8 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     Returns
     -------
     X, X_neighbor : ndarray of shape (n, n_features), or a data frame
-        A frame where columns have names: of pandas, or else of polars or pyarrow, whichever is installed. Under "add_or_remove_one" the
+        For a counter events, an integer array of shape (n, n_counters). A frame where columns have names: of pandas, or else of polars or
+        pyarrow, whichever is installed. Under "add_or_remove_one" the
         second has n - 1 rows.
 
     Raises
@@ -59,118 +61,55 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     >>> X.ravel(), X_neighbor.ravel()
     (array([1., 0., 1., 0.]), array([0., 0., 1., 0.]))
     """
-    if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
-        raise TypeError(f"estimator must be a private estimator of this package, got {shown(estimator)}; make such a pair by hand.")
     if not is_whole(n, 2):
         raise ValueError(f"n must be an integer of at least 2, got {shown(n)}; 20 is enough for most.")
-    domain = _Corners(estimator, n_features)
+    if is_counter(estimator):
+        counting = Counting.of(estimator)
+        return _worst(counting, counting.candidates(min(n, getattr(estimator, "horizon", n))))
+    if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
+        raise TypeError(f"estimator must be a private estimator or counter of this package, got {shown(estimator)}; make a pair by hand.")
+    domain = Corners(estimator, n_features)
     rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
-    drops = estimator.neighboring == "add_or_remove_one"
+    opposite = domain.candidates(estimator.neighboring == "add_or_remove_one")
+    tables = ((domain.table([row, *rest]), domain.table(rest if other is None else [other, *rest])) for row, other in opposite)
+    return _worst(estimator, tables)
+
+
+def _worst(mechanism: Any, pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the pair at which most is lost, or nearly."""
     best: tuple[float, Any, Any] | None = None
-    for row, other in domain.candidates(drops):
-        pair = domain.table([row, *rest]), domain.table(rest if other is None else [other, *rest])
-        loss = _loss(estimator, *pair)
+    n_releases = None
+    for pair in pairs:
+        n_releases = n_releases or len(run(mechanism, pair[0])[1])
+        loss = _loss(mechanism, *pair, n_releases)
         if best is None or loss > best[0] * (1 + 1e-9):
             best = loss, *pair
     assert best is not None
     return best[1], best[2]
 
 
-def _loss(estimator: Any, X: Any, X_neighbor: Any) -> float:
-    """Return what is lost between two tables: epsilon of pure noise, and mu of Gaussian noise.
+def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
+    """Return what so many releases lose between two tables: epsilon of pure noise, and mu of Gaussian noise.
 
     The same answers come out on both, so that later releases, which may depend on them, ask the same.
     """
     losses = []
     for _ in range(_REPEATS):
-        _, draws = run(estimator, X)
-        _, others = run(estimator, X_neighbor, draws)
-        lost = sum((pair_loss(draw, other) for draw, other in zip(draws, others, strict=True)), Lost())
+        _, draws = run(estimator, X, None, until)
+        _, others = run(estimator, X_neighbor, draws, until)
+        pairs = zip(untangled(draws), untangled(others), strict=True)
+        lost = sum((pair_loss(draw, other) for draw, other in pairs), Lost())
         losses.append(float(lost.epsilon) + math.sqrt(2 * float(lost.rho)))
         if len(draws) < 2:
             break
     return float(np.mean(losses))
 
 
-class _Corners:
-    """The corners of a domain, as rows: 0 and 1 stand for the ends of each column."""
-
-    def __init__(self, estimator: Any, n_features: int | None) -> None:
-        schema = getattr(estimator, "schema", None)
-        if n_features is not None and not is_whole(n_features, 1):
-            raise ValueError(f"n_features must be None or an integer of at least 1, got {shown(n_features)}; leave it out.")
-        if schema is not None:
-            self.ends = [_ends_of(kind, name) for name, kind in Schema.of(schema).items()]
-            self.names = list(Schema.of(schema))
-        else:
-            if has_private(estimator.bounds):
-                raise ValueError("bounds must be public for a worst pair, got 'private'; give (low, high).")
-            self.names, low, high = _bounds_of(estimator, n_features)
-            self.ends = list(zip(low, high, strict=True))
-        if n_features not in (None, len(self.ends)):
-            raise ValueError(f"n_features must be {len(self.ends)}, as bounds or schema say, got {shown(n_features)}; leave it out.")
-        self.n_features = len(self.ends)
-        self.is_mixed = schema is not None
-        self.has_names = not all(isinstance(name, int) for name in self.names)
-
-    def row(self, places: np.ndarray) -> list[Any]:
-        """Return a row at these places between the ends of each column; of levels, the nearer end."""
-        return [
-            low + (high - low) * place if isinstance(low, float) else (high if place >= 0.5 else low)
-            for (low, high), place in zip(self.ends, places.tolist(), strict=True)
-        ]
-
-    def table(self, rows: list[list[Any]]) -> Any:
-        """Return rows as an array, or as a frame where columns have names."""
-        if self.has_names:
-            columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in self.names]
-            return frame_of(dict(zip(self.names, columns, strict=True)), _NEEDS)
-        dtype = object if self.is_mixed else float
-        return np.array(rows, dtype=dtype).reshape(len(rows), self.n_features)
-
-    def candidates(self, drops: bool) -> Iterator[tuple[Any, Any]]:
-        """Yield pairs of rows; the second is None where one is left out.
-
-        Opposite corners move all counts. Second moments move most between rows at right angles, as seen from the midpoint of the box:
-        half of the signs changed, or, in one dimension, a row at the midpoint; packed with sums, a bit beyond it.
-        """
-        d = self.n_features
-        corner, middle = np.ones(d), np.full(d, 0.5)
-        if drops:
-            yield from ((self.row(place), None) for place in (corner, 1 - corner, middle))
-            return
-        others = [1 - corner, middle, np.full(d, 0.5 - 5 / 16)]
-        others += [np.arange(d) < count for count in {d // 2, -(-d // 2)} if 0 < count < d]
-        yield from ((self.row(corner), self.row(np.asarray(other, dtype=float))) for other in others)
-
-
-def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[float], list[float]]:
-    bounds = estimator.bounds
-    if isinstance(bounds, dict):
-        box = Box.from_bounds(bounds, len(bounds), list(bounds))
-        return list(bounds), box.low.tolist(), box.high.tolist()
-    widths = [np.size(side) for side in bounds if np.ndim(side)] if isinstance(bounds, tuple | list) else []
-    usual = 2 if hasattr(estimator, "schema") or hasattr(estimator, "n_factors") else 1
-    width = widths[0] if widths else n_features or usual
-    box = Box.from_bounds(bounds, width)
-    return list(range(width)), box.low.tolist(), box.high.tolist()
-
-
-def _ends_of(kind: Any, name: Any) -> tuple[Any, Any]:
-    """Return the two ends of a column of a schema."""
-    if getattr(kind, "unstated", None) is not None:
-        raise ValueError(f"schema must state the bounds and levels of {shown(name)} for a worst pair, got none; state them.")
-    levels = getattr(kind, "levels", None)
-    if levels is not None:
-        return levels[0], levels[-1]
-    if hasattr(kind, "low"):
-        low, high = kind.low, kind.high
-        return (float(low), float(high)) if not isinstance(low, datetime.date) else (low, high)
-    return "", ""  # an identifier or a text, which no mechanism reads
-
-
 def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
     """Refuse tables that are no neighbours under the relation of a mechanism, where it says one."""
+    if isinstance(mechanism, Counting):
+        mechanism.check_neighbors(X, X_neighbor)
+        return
     relation = getattr(mechanism, "neighboring", None)
     if relation not in ("replace_one", "add_or_remove_one"):
         return

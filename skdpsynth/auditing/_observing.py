@@ -3,21 +3,23 @@
 import warnings
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skdpsynth.auditing._likelihood import RATIO, Likelihood, published
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import Draw, kind_of, watched
+from skdpsynth.testing import Draw, Enough, watched
 
 _MOST = 1024  # numbers of a run that a rule may look at
 _DEEPEST = 4
 _NOT_SEEN = {"accountant_", "accountant", "random_state"}  # what was spent is public, and big
 
 
-def run(mechanism: Any, X: Any, answers: list[Draw] | None = None) -> tuple[Any, list[Draw]]:
+def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | None = None) -> tuple[Any, list[Draw]]:
     """Run a mechanism on a table with fresh noise; return what came out, and what passed the door.
 
     Parameters
@@ -26,14 +28,17 @@ def run(mechanism: Any, X: Any, answers: list[Draw] | None = None) -> tuple[Any,
     X : table
     answers : list of Draw, default=None
         Where given, these come out of the door again, in place of fresh ones.
+    until : int, default=None
+        Where given, the run ends once so many answers have passed: what follows is post-processing.
 
     Returns
     -------
     outcome : object
-        A fitted estimator, or what the callable returned.
+        A fitted estimator, or what the callable returned; None of a run that ended before.
     draws : list of Draw
     """
-    with warnings.catch_warnings(), watched(answers) as door:
+    outcome = None
+    with warnings.catch_warnings(), watched(answers, until) as door, suppress(Enough):
         warnings.simplefilter("ignore")
         outcome = clone(mechanism).fit(X) if hasattr(mechanism, "fit") else mechanism(X)
     return outcome, door.draws
@@ -41,7 +46,7 @@ def run(mechanism: Any, X: Any, answers: list[Draw] | None = None) -> tuple[Any,
 
 def observed(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
     """Return all numbers of a run that can be seen, by where they are."""
-    seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(draws)}
+    seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(published(draws))}
     if not hasattr(outcome, "fit"):
         seen.update(_numbers("output", outcome, 0))
         return seen
@@ -94,15 +99,15 @@ class Layout:
     ----------
     sizes : dict of str to int
         How many numbers of each place are taken.
-    draws, other_draws : list of Draw
-        What passed the door in a first run on each of the tables. Their exact values, and the law of their noise, give the score that
-        tells the tables apart best (for matrices of more than one row, nearly); were they wrong, the score would be worse, and the
-        bound as valid.
+    likelihood : Likelihood
+        From a first run on each of the tables: the score that tells the tables apart best.
+    until : int or None
+        Where given, a run ends once so many answers have passed the door, and is nothing but its likelihood ratio.
     """
 
     sizes: dict[str, int]
-    draws: list[Draw]
-    other_draws: list[Draw]
+    likelihood: Likelihood
+    until: int | None = None
 
     @classmethod
     def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
@@ -113,7 +118,15 @@ class Layout:
             for name, numbers in seen.items():
                 room = _MOST - sum(sizes.values()) + sizes.get(name, 0)
                 sizes[name] = min(max(sizes.get(name, 0), len(numbers)), room)
-        return cls(sizes, draws, other_draws)
+        return cls(sizes, Likelihood.of(draws, other_draws))
+
+    @classmethod
+    def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
+        """Return the layout that looks at nothing but what passes the door."""
+        (_, draws), (_, other_draws) = run(mechanism, X), run(mechanism, X_neighbor)
+        if not draws:
+            raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
+        return cls({}, Likelihood.of(draws, other_draws), max(len(draws), len(other_draws)))
 
     @property
     def names(self) -> list[str]:
@@ -123,31 +136,9 @@ class Layout:
 
     def vector(self, outcome: Any, draws: list[Draw]) -> np.ndarray:
         """Return a run as a vector; -inf where there is nothing."""
-        seen, vector = observed(outcome, draws), []
+        seen, vector = observed(outcome, draws) if self.sizes else {}, []
         for name, size in self.sizes.items():
             numbers = np.nan_to_num(seen.get(name, np.zeros(0))[:size], nan=-np.inf)
             vector.append(np.concatenate([numbers, np.full(size - len(numbers), -np.inf)]))
         lengths = [float(len(seen.get(name, ()))) for name in self.sizes]
-        return np.concatenate([*vector, lengths, [self._ratio(draws)]])
-
-    def _ratio(self, draws: list[Draw]) -> float:
-        """Return the logarithm of the likelihood of the neighbour over that of the first table."""
-        ratio = 0.0
-        for draw, first, other in zip(draws, self.draws, self.other_draws, strict=False):
-            if draw.answer.shape == first.values.shape == other.values.shape:
-                ratio += _distance(draw, first.values) - _distance(draw, other.values)
-        return round(ratio, 6)  # where it is as large as it can be, rounding must not tell runs apart
-
-
-RATIO = "the log-likelihood ratio of all that was released"
-
-
-def _distance(draw: Draw, values: np.ndarray) -> float:
-    """Return minus the log-likelihood of an answer, up to a constant, were these the exact values."""
-    off, kind = (draw.answer - values).astype(float), kind_of(draw.noise)
-    scale = np.maximum(np.asarray(draw.noise.scale, dtype=float), 1e-9)
-    if "MatrixLaplace" in kind:
-        return float(np.abs(np.linalg.eigvalsh(off)).sum() / scale)
-    if "Gaussian" in kind:
-        return float((off**2 / (2 * scale**2)).sum())
-    return float((np.max if "SupNorm" in kind else np.sum)(np.abs(off) / scale, initial=0.0))
+        return np.concatenate([*vector, lengths, [self.likelihood.ratio(draws)]])

@@ -1,10 +1,12 @@
 """What an audit found."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from skdpsynth.auditing._bounds import lower_epsilon
+from skdpsynth.auditing._coins import lower_epsilon_of_coins
 
 
 @dataclass(frozen=True)
@@ -30,11 +32,16 @@ class AuditResult:
     n_runs, n_guesses, n_right : int
         Of the other half: all of them, those at which the rule guessed, and those where the guess was right.
     n_right_of_all : int
-        Right guesses where all runs had to be guessed, for `mu_lower`.
+        Right guesses where a guess had to be made, for `mu_lower`.
+    n_asked : int
+        At how many a guess had to be made: at all runs, or at a number of canaries that was fixed before.
+    is_one_run : bool
+        Whether it comes from `audit_one_run`: then the "runs" of `n_runs` are canaries, each with its coin, of `n_trials` fits.
 
     See Also
     --------
-    audit_epsilon : Makes it, and proves why the bound holds.
+    audit_epsilon, audit_one_run : Make it, and prove why the bound holds.
+    skdpsynth.plotting.AuditDisplay : Draws it.
     """
 
     epsilon_lower: float
@@ -49,17 +56,37 @@ class AuditResult:
     n_guesses: int
     n_right: int
     n_right_of_all: int
+    n_asked: int
+    is_one_run: bool = False
 
     @property
     def epsilon_most(self) -> float:
         """The most that so many runs could have shown: had every guess been right."""
         alpha = EPSILON_SHARE[self.mu is not None] * (1 - self.confidence)
+        if self.is_one_run:
+            return lower_epsilon_of_coins(self.n_runs, self.n_runs, self.n_runs, self.delta, alpha)
         return float(lower_epsilon(np.array([self.n_runs]), np.array([self.n_runs]), self.n_runs, self.delta, alpha)[0])
 
     @property
     def is_broken(self) -> bool:
         """Whether the promise is refuted: a lower bound lies above it."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the bounds beside what is promised. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: a new figure.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+        """
+        from skdpsynth.plotting import AuditDisplay
+
+        return AuditDisplay.from_results(self).plot(ax).figure_
 
     def __repr__(self) -> str:
         verdict = "broken" if self.is_broken else "not refuted"
@@ -73,12 +100,17 @@ class AuditResult:
         if self.mu is not None:
             found, promised = f"{found} and mu at least {self.mu_lower:.3g}", f"{promised}, which is mu={self.mu:.3g}"
         verdict = "The promise is broken" if self.is_broken else "The promise was not refuted, which proves nothing about other tables"
+        where, what = f"in {self.n_runs} runs", "runs"
+        if self.is_one_run:
+            where, what = f"of {self.n_runs} canaries in {self.n_trials} fit{'s' * (self.n_trials > 1)}", "canaries"
         sentence = (
-            f"With {100 * self.confidence:g} % confidence {found} ({promised}): {self.n_right} of {self.n_guesses} guesses in "
-            f"{self.n_runs} runs were right. {verdict}."
+            f"With {100 * self.confidence:g} % confidence {found} ({promised}): {self.n_right} of {self.n_guesses} guesses {where} were "
+            f"right. {verdict}."
         )
+        if self.is_one_run and not self.n_guesses:
+            return f"{sentence} No released number was moved by one canary alone: take fewer of them, or give score."
         if not self.is_broken and self.epsilon_most < self.epsilon:
-            sentence += f" So few runs could not show more than {self.epsilon_most:.3g}."
+            sentence += f" So few {what} could not show more than {self.epsilon_most:.3g}."
         return sentence
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.auditing._bounds import lower_epsilon
-from skdpsynth.auditing._observing import RATIO
+from skdpsynth.auditing._likelihood import RATIO
 
 _CUTS = 24  # thresholds that are tried: of more, rare events win by chance
 _STRICTER = 0.01  # alpha by which they are compared, over that of the bound, for the same reason

@@ -1,5 +1,6 @@
 """Pictures of what was released, in the convention of scikit-learn's displays: ``from_...`` computes, ``plot`` draws."""
 
+from skdpsynth.plotting._audit import AuditDisplay
 from skdpsynth.plotting._budget import BudgetDisplay
 from skdpsynth.plotting._evidence import EvidenceDisplay
 from skdpsynth.plotting._measure import MeasureDisplay
@@ -8,4 +9,13 @@ from skdpsynth.plotting._plan import PlanDisplay
 from skdpsynth.plotting._stream import StreamDisplay
 from skdpsynth.plotting._synthesis import SynthesisDisplay
 
-__all__ = ["BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay", "StreamDisplay", "SynthesisDisplay"]
+__all__ = [
+    "AuditDisplay",
+    "BudgetDisplay",
+    "EvidenceDisplay",
+    "MeasureDisplay",
+    "PlanDisplay",
+    "PrivatePCADisplay",
+    "StreamDisplay",
+    "SynthesisDisplay",
+]

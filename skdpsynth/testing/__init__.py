@@ -6,6 +6,7 @@ from typing import Any
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws, _unit_laws
 from skdpsynth.testing._door import Draw as Draw
+from skdpsynth.testing._door import Enough as Enough
 from skdpsynth.testing._door import Lost as Lost
 from skdpsynth.testing._door import kind_of as kind_of
 from skdpsynth.testing._door import pair_loss as pair_loss

@@ -34,6 +34,8 @@ class Draw:
         Whether it came from a standing release, which was charged before.
     shared : bool
         Whether its noise is, in part, that of other answers too.
+    nodes : tuple of (str, int)
+        Where it is: the names of the draws that its noise is the sum of, each with its sign.
     """
 
     name: str | None
@@ -44,6 +46,11 @@ class Draw:
     answer: np.ndarray
     standing: bool = False
     shared: bool = False
+    nodes: tuple[tuple[str, int], ...] = ()
+
+
+class Enough(BaseException):
+    """Ends a run at its last release; no `except Exception` on the way takes it for a fault."""
 
 
 class Door:
@@ -57,12 +64,14 @@ class Door:
         Where given, ``answer(name, values, drawn)`` comes out instead of what was drawn.
     answers : list of Draw or None
         Where given, these come out again, one after the other.
+    until : int or None
+        Where given, `Enough` is raised once so many have passed.
     """
 
-    def __init__(self, answers: list[Draw] | None = None) -> None:
+    def __init__(self, answers: list[Draw] | None = None, until: int | None = None) -> None:
         self.draws: list[Draw] = []
         self.answer: Callable[[str | None, np.ndarray, np.ndarray], np.ndarray] | None = None
-        self.answers = answers
+        self.answers, self.until = answers, until
 
     def take(self) -> list[Draw]:
         """Return the draws since the last call, and forget them."""
@@ -73,11 +82,13 @@ class Door:
         """Let these answers come out from now on, and forget the draws so far."""
         self.answers, self.draws = answers, []
 
-    def pass_on(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: bool) -> np.ndarray:
+    def pass_on(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
         """Note a draw and return what shall come out."""
         values, name = np.array(values), said.get("name")
         answer = self._again(name, drawn) if self.answer is None else self.answer(name, values, drawn)
         self.draws.append(Draw(name, values, noise, said.get("loss"), said.get("change"), answer.copy(), **how))
+        if len(self.draws) == self.until:
+            raise Enough
         return answer
 
     def _again(self, name: str | None, drawn: np.ndarray) -> np.ndarray:
@@ -91,12 +102,14 @@ class Door:
 
 
 @contextmanager
-def watched(answers: list[Draw] | None = None) -> Iterator[Door]:
+def watched(answers: list[Draw] | None = None, until: int | None = None) -> Iterator[Door]:
     """Watch the door of all accountants that this thread releases through; with `answers`, let these come out again.
+
+    With `until`, raise `Enough` when so many answers have passed.
 
     What other threads release is neither noted nor changed.
     """
-    door = Door(answers)
+    door = Door(answers, until)
     with _TAPPED:
         doors = _doors()
         doors.append(door)
@@ -166,7 +179,8 @@ def _replaced() -> Iterator[None]:
     def through_nodes(self: Any, values: Any, nodes: Any, kept: Any) -> np.ndarray:
         nodes = list(nodes)
         name = ", ".join(f"{'-' if sign < 0 else '+'}{name}" for _, name, sign in nodes)
-        return _pass_on(values, self.noise, nodes_of(self, values, nodes, kept), {"name": name}, standing=True, shared=True)
+        how = {"standing": True, "shared": True, "nodes": tuple((each, sign) for _, each, sign in nodes)}
+        return _pass_on(values, self.noise, nodes_of(self, values, nodes, kept), {"name": name}, **how)
 
     def bits(self: Any, size: int) -> bytes:
         generator = getattr(_MINE, "bits", None)
@@ -177,7 +191,7 @@ def _replaced() -> Iterator[None]:
         yield
 
 
-def _pass_on(values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: bool) -> np.ndarray:
+def _pass_on(values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
     for door in _doors():
         drawn = door.pass_on(values, noise, drawn, said, **how)
     return drawn

@@ -4,6 +4,7 @@ import copy
 import re
 import warnings
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,12 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.auditing import privacy_evidence
+from skdpsynth.auditing import AuditResult, privacy_evidence
 from skdpsynth.domain import Date, DateTime, Ordinal, Schema
 from skdpsynth.model_selection import plan
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.plotting import (
+    AuditDisplay,
     BudgetDisplay,
     EvidenceDisplay,
     MeasureDisplay,
@@ -62,6 +64,13 @@ STREAM = OnlineSynthesizer(random_state=0).partial_fit(X)
 PLAN = plan(PrivateMeasureMechanism(), n_samples=500, n_features=1, epsilons=[0.1, 1], n_repeats=2, random_state=0)
 SAMPLES = SynthesisDisplay.from_samples(table(300), SCHEMA)
 EVIDENCE = privacy_evidence(*np.random.default_rng(9).random((3, 100, 2)))
+AUDIT = AuditResult(0.95, 0.1, 1.0, 0.0, None, 0.99, "by event", 1000, 500, 400, 280, 260, 500)
+AUDITS = {
+    "one pass": AUDIT,
+    "Gaussian": replace(AUDIT, mu=0.5, mu_lower=0.42),
+    "half of the noise": replace(AUDIT, epsilon_lower=1.6),
+    "too few runs": replace(AUDIT, epsilon_lower=2.0, epsilon=8.0),
+}
 BESIDE = SynthesisDisplay.from_samples(table(300), SCHEMA, table(200))
 
 PICTURES = {
@@ -79,6 +88,7 @@ PICTURES = {
     "stream": (StreamDisplay.from_estimator(STREAM, random_state=0), {}),
     "curves": (StreamDisplay.from_curves([1, 10], {"ours": [[1, 0.5], [2, 0.1]], "theirs": [1, 1]}), {"scale": "log", "ylabel": "W1"}),
     "budget": (BudgetDisplay.from_accountant(spent()), {}),
+    "audit": (AuditDisplay.from_results(AUDITS), {}),
     "evidence": (EvidenceDisplay.from_evidence(EVIDENCE), {}),
     "plan": (PlanDisplay.from_plan(PLAN), {}),
 }

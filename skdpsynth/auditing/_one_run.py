@@ -1,0 +1,207 @@
+"""Lower bounds on epsilon from one fit, of a table in which each of many rows is there or not by a coin."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skdpsynth._checks import is_whole, shown
+from skdpsynth._progress import task
+from skdpsynth.auditing._audit import check_confidence, mu_of, prepared, promised
+from skdpsynth.auditing._coins import lower_epsilon_of_coins, lower_mu_of_coins
+from skdpsynth.auditing._likelihood import distances, published
+from skdpsynth.auditing._observing import run
+from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
+from skdpsynth.auditing._slots import Slots
+from skdpsynth.testing import Draw
+
+_ASKED, _SLOWER = 13, 0.4  # of n coins 13 n**0.4 are guessed for mu: about the best for n from 100 to 10,000 and mu from 1/2 to 2
+
+
+def audit_one_run(
+    estimator: Any,
+    X: Any,
+    canaries: Any,
+    others: Any = None,
+    *,
+    score: Callable[[Any], Any] | None = None,
+    n_fits: int = 1,
+    confidence: float = 0.99,
+    epsilon: Any = None,
+    delta: Any = None,
+    random_state: Any = None,
+) -> AuditResult:
+    """Bound epsilon from below by one fit: many rows are in its table, or not, by coins that are then guessed.
+
+    For models whose fit takes too long for the many fits of `audit_epsilon`. It reads all tables unprotected, and no accountant is
+    charged: **never give a table of people**, but rows made up for the test, such as those of `isolated_canaries`.
+
+    Parameters
+    ----------
+    estimator : estimator or callable
+        As for `audit_epsilon`, but for counters.
+    X : array-like, data frame or None
+        Rows that are always in the table. None: no other rows.
+    canaries : array-like or data frame of shape (n_canaries, n_features)
+        Rows that are in the table where their coin says so.
+    others : array-like or data frame of shape (n_canaries, n_features), default=None
+        Rows that are in the table where the coin says that the canary is not: for the relation "replace_one". None: nothing is, for
+        "add_or_remove_one".
+    score : callable, default=None
+        Maps what came out, a fitted estimator or what the function returned, to an array of shape (n_canaries,): the larger, the likelier
+        is the canary in the table. The half of the canaries with the most extreme scores is guessed. None: the likelihood ratio of each
+        canary in what passed the door of this package; those are guessed that promise the largest bound.
+    n_fits : int, default=1
+        Fits, each with coins of its own. More of them show more.
+    confidence : float, default=0.99
+        The least probability that both lower bounds of the result hold.
+    epsilon, delta : float, default=None
+        What is promised. None: what the estimator's parameters say; a function must be told, and has delta 0 if not.
+    random_state : int, RandomState or None, default=None
+        For the coins, never for noise.
+
+    Returns
+    -------
+    result : AuditResult
+
+    Raises
+    ------
+    ValueError
+        If the estimator is seeded or promises nothing, if the tables do not fit together or to the relation, or a parameter is out of its
+        domain.
+
+    See Also
+    --------
+    isolated_canaries : Rows that nothing but their own coin moves.
+    audit_epsilon : Tighter, by many fits of two tables.
+
+    Notes
+    -----
+    *The coins.* n of them, fair and independent, say which canaries are in. Two tables that differ in one coin are neighbours: a row
+    comes or goes, or is replaced. What comes out is guessed from: for each coin a guess, or none.
+
+    *Pure.* Given what came out and the coins before it, a coin has a posterior: by Bayes its odds are the ratio of the likelihoods on
+    neighbours, averaged over the coins after it alike. So each guess is right with probability at most s = e^epsilon / (1 + e^epsilon),
+    whatever the guesses before it were, and the number of right guesses is at most Binomial(r, s) in the stochastic order, for r guesses,
+    even if r and the choice of what is guessed follow from what came out. The lower Clopper-Pearson limit of s, in log-odds, is
+    `epsilon_lower`.
+
+    *With delta.* Let p and q be the densities of what comes out where the coin is as guessed and where it is not, given the coins before,
+    and d = max(0, p - e^epsilon q), whose integral is at most delta. Then p / (p + q) <= s + (1 - s) d / (p + q): so a guess is right with
+    probability at most s + h, and the expected h, over both guesses, is at most (1 - s) delta <= delta / 2. With one uniform number for
+    each guess, right guesses are at most B + L, with B Binomial(r, s) and L of expectation at most n delta / 2. For the least k with
+    n delta / (2 (k + 1)) <= alpha / 2, by Markov L > k has probability at most n delta / (2 (k + 1)); k is struck out of the right guesses,
+    and the limit is taken at what is left of alpha. This costs little where delta is far below alpha / n, and finds nothing far above.
+
+    *In Gaussian terms* r of the n coins are guessed, a number that is fixed before; to pass over most of them makes the bound larger. Let f
+    be the trade-off function of mu-GDP, g(x) = 1 - f(x) = Phi(Phi^-1(x) + mu), and W the number of right guesses. Turning coin i over
+    turns "guess i is right and W >= c" into "guess i is wrong and W >= c - 1", so the probability of the first is at most g of that of the
+    second; averaged over i, as g is concave, E[W; W >= c] / n <= g(E[r - W; W >= c - 1] / n) for each c. Were W >= v with
+    probability alpha or more, these inequalities for c = v, v - 1, ... 1 would ask for mass at v - 1, v - 2, ... 0. The least is asked for
+    if all mass above v lies at v, with alpha in all, and each level holds no more than it must: moving mass one level down only lowers left
+    sides and raises right ones. If that least is more than 1, mu is refuted by W = v. `mu_lower` is the largest mu that is.
+
+    References
+    ----------
+    .. [1] Steinke, Nasr, Jagielski (2023), "Privacy Auditing with One (1) Training Run".
+    .. [2] Mahloujifar, Melis, Chaudhuri (2025), "Auditing f-Differential Privacy in One Run".
+
+    Examples
+    --------
+    >>> from skdpsynth import SignedMeasureMechanism
+    >>> from skdpsynth.auditing import audit_one_run, isolated_canaries
+    >>> psmm = SignedMeasureMechanism(1024, epsilon=2.0)
+    >>> result = audit_one_run(psmm, None, *isolated_canaries(psmm, 512))
+    >>> result.is_broken
+    False
+    """
+    _check_numbers(n_fits, confidence, score)
+    epsilon, delta = promised(estimator, epsilon, delta)
+    mechanism = prepared(estimator)
+    slots = Slots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
+    coins = np.random.default_rng() if random_state is None else check_random_state(random_state)
+    n_coins, counts, mu = slots.n * n_fits, np.zeros(3, dtype=int), None
+    alpha, n_asked = 1 - confidence, max(1, min(slots.n, round(_ASKED * n_coins**_SLOWER / n_fits)))
+    with task("audit", total=n_fits) as progress:
+        for _ in range(n_fits):
+            bits = np.asarray(coins.choice(2, size=slots.n), dtype=bool)
+            outcome, draws = run(mechanism, slots.table(bits))
+            mu = mu_of(outcome, delta)
+            scores = _ratios(draws, mechanism, slots) if score is None else _scores(score, outcome, slots.n)
+            made = _worth(scores, alpha) if score is None else _largest(np.abs(scores), slots.n // 2)
+            right = (scores > 0) == bits
+            counts += [made.sum(), (made & right).sum(), (_largest(np.abs(scores), n_asked) & right).sum()]
+            progress.step()
+    n_guesses, n_right, n_right_of_all = counts.tolist()
+    for_epsilon = EPSILON_SHARE[mu is not None] * alpha
+    epsilon_lower = lower_epsilon_of_coins(n_right, n_guesses, n_coins, delta, for_epsilon)
+    mu_lower = lower_mu_of_coins(n_right_of_all, n_asked * n_fits, n_coins, alpha - for_epsilon)
+    words = "by the likelihood ratio of each canary" if score is None else "by score, half of the canaries"
+    tally = (n_fits, n_coins, n_guesses, n_right, n_right_of_all)
+    promise = (epsilon, delta, mu, float(confidence))
+    return AuditResult(epsilon_lower, mu_lower, *promise, words, *tally, n_asked=n_asked * n_fits, is_one_run=True)
+
+
+def _scores(score: Any, outcome: Any, n: int) -> np.ndarray:
+    """Return places among the scores of a caller, half of them above 0: ties are broken by the number of the canary, not by its coin."""
+    scores = np.asarray(score(outcome), dtype=float)
+    if scores.shape != (n,) or np.isnan(scores).any():
+        raise ValueError(f"score must return a number for each of {n} canaries, got {shown(scores)}; see isolated_canaries.")
+    return np.argsort(np.argsort(scores, kind="stable"), kind="stable") - (n - 1) / 2
+
+
+def _largest(sizes: np.ndarray, number: int) -> np.ndarray:
+    """Return which are the so many largest."""
+    chosen = np.zeros(len(sizes), dtype=bool)
+    chosen[np.argsort(-sizes, kind="stable")[:number]] = True
+    return chosen
+
+
+def _worth(ratios: np.ndarray, alpha: float) -> np.ndarray:
+    """Return which coins to guess: if each ratio is what it seems, with these the bound is expected to be largest."""
+    order = np.argsort(-np.abs(ratios), kind="stable")
+    expected = np.cumsum(1 / (1 + np.exp(-np.abs(ratios[order]))))
+    numbers = np.unique(np.geomspace(1, len(ratios), 60).astype(int))
+    bounds = [lower_epsilon_of_coins(int(expected[number - 1]), int(number), 0, 0.0, alpha) for number in numbers]
+    return _largest(np.abs(ratios), int(numbers[int(np.argmax(bounds))])) & (ratios != 0)
+
+
+def _ratios(draws: list[Draw], mechanism: Any, slots: Slots) -> np.ndarray:
+    """Return the log-likelihood ratio of each canary, from the released numbers that it alone moves.
+
+    Whose numbers those are is found by letting the same answers come out on other tables: with all canaries in, with none, and for each
+    binary digit with those whose number has it. A number that one canary alone moves is then as with all, or as with none, and which it is
+    spells the number of the canary. All of it is public: answers, and rows that are made up.
+    """
+    if not draws:
+        raise ValueError("score must be given where nothing passes the door of this package, got None; give a function of what came out.")
+    numbers = np.arange(slots.n)
+    n_digits = max(1, (slots.n - 1).bit_length())
+    patterns = [numbers >= 0, numbers < 0, *((numbers >> digit & 1).astype(bool) for digit in range(n_digits))]
+    try:
+        inside, outside, *digits = (run(mechanism, slots.table(bits), draws, len(draws))[1] for bits in patterns)
+    except AssertionError as error:
+        raise ValueError("score must be given where what is released, and how often, depends on the rows, got None.") from error
+    ratios = np.zeros(slots.n)
+    for place, draw in enumerate(draws):
+        if not published([draw]):
+            continue
+        low, high = (values[place].values.ravel() for values in (outside, inside))
+        moved = np.flatnonzero(low != high)
+        parts = [(values[place].values.ravel()[moved] - low[moved]) / (high - low)[moved] for values in digits]
+        alone = np.all([(part == 0) | (part == 1) for part in parts], axis=0)
+        owners = sum(part[alone].astype(int) << digit for digit, part in enumerate(parts))
+        known = np.asarray(owners) < slots.n
+        cells, shape = moved[alone][known], draw.answer.shape
+        gain = distances(draw, low.reshape(shape)) - distances(draw, high.reshape(shape))
+        np.add.at(ratios, np.asarray(owners)[known], gain.ravel()[cells])
+    return ratios
+
+
+def _check_numbers(n_fits: Any, confidence: Any, score: Any) -> None:
+    if not is_whole(n_fits, 1):
+        raise ValueError(f"n_fits must be an integer of at least 1, got {shown(n_fits)}; 1 is the default.")
+    check_confidence(confidence)
+    if score is not None and not callable(score):
+        raise TypeError(f"score must be None or a function of what came out, got {shown(score)}; leave it out.")
