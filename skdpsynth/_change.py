@@ -1,12 +1,14 @@
 """By how much one row moves exact integers, and several of one unit: a sensitivity that answers."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._checks import check_whole, is_real, shown
 from skdpsynth.persistence import savable
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -50,18 +52,17 @@ class Change:
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2_squared", "sup", *(["nuclear"] if self.nuclear is not None else [])):
-            object.__setattr__(self, name, Fraction(getattr(self, name)))
-        if self.relation not in RELATIONS:
-            raise ValueError(f"relation must be one of {RELATIONS}; state the change under one of them.")
+            object.__setattr__(self, name, _amount(name, getattr(self, name)))
+        _check_relation(self.relation)
         # Whole numbers have |x| <= x**2, and what moves moves by 1 at least.
         if not (0 <= self.sup <= self.l1 <= self.l2_squared and self.sup**2 <= self.l2_squared and not 0 < self.sup < 1):
             raise ValueError(
                 "A change of whole numbers has sup <= l1 <= l2_squared, sup**2 <= l2_squared, and a sup of 0 or at least 1, "
-                f"got {float(self.sup):g}, {float(self.l1):g}, {float(self.l2_squared):g}; derive it again."
+                f"got {shown(self.sup)}, {shown(self.l1)}, {shown(self.l2_squared)}; derive it again."
             )
         # Eigenvalues: the largest entry is at most the largest of them, and the squares of both add up to the same.
         if self.nuclear is not None and not self.sup <= self.nuclear:
-            raise ValueError(f"The nuclear norm of a change is at least its sup, got {float(self.nuclear):g} below {float(self.sup):g}.")
+            raise ValueError(f"The nuclear norm of a change is at least its sup, got {shown(self.nuclear)} below {shown(self.sup)}.")
 
     def times(self, n_rows: int) -> "Change":
         """Return how far the numbers move between tables that differ in up to `n_rows` rows: those of one unit.
@@ -75,6 +76,7 @@ class Change:
         n_rows : int
             At least 1.
         """
+        n_rows = check_whole("n_rows", n_rows, 1)
         nuclear = None if self.nuclear is None else n_rows * self.nuclear
         moved = {"l1": n_rows * self.l1, "l2_squared": n_rows**2 * self.l2_squared, "sup": n_rows * self.sup, "nuclear": nuclear}
         return replace(self, **moved)
@@ -102,6 +104,19 @@ class Query:
         return f"Query({np.size(self.values)} values, {self.change})"  # never the values
 
 
+def _amount(name: str, value: Any) -> Fraction:
+    """Return how much something moves as a fraction."""
+    if is_real(value):
+        with suppress(ValueError, OverflowError, TypeError):  # NaN, infinities, what floats cannot hold
+            return Fraction(value if isinstance(value, Rational) else float(value))
+    raise ValueError(f"{name} must be a finite number, got {shown(value)}; derive it from the statistic.")
+
+
+def _check_relation(relation: Any) -> None:
+    if not isinstance(relation, str) or relation not in RELATIONS:
+        raise ValueError(f"relation must be one of {RELATIONS}, got {shown(relation)}; state the change under one of them.")
+
+
 def described(kind: str, **facts: Any) -> tuple[tuple[str, Any], ...]:
     """Return what a change says of its statistic: words, whole numbers, fractions, and tuples of them."""
     return (("kind", kind), *((name, _plain(fact)) for name, fact in facts.items()))
@@ -118,6 +133,8 @@ def units(relation: str, n_tables: Any = 1, statistic: Any = None) -> Change:
     Adding or removing a row changes one count of each table by 1. Replacing it takes 1 from a count of each and gives 1 to another. As
     every change is 1, the sum and the sum of squares are both the number of counts that change.
     """
+    _check_relation(relation)
+    n_tables = check_whole("n_tables", n_tables)
     changed = n_tables * (2 if relation == "replace_one" else 1)
     told = described("tables", tables=n_tables) if statistic is None else statistic
     return Change(relation, changed, changed, min(1, changed), statistic=told)

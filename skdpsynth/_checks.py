@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -64,19 +65,69 @@ def check_choice(name: str, value: Any, choices: Iterable[str], others: str = ""
     return value
 
 
+def check_whole(name: str, value: Any, low: float = 0, high: float = math.inf, more: str = "") -> int:
+    """Return an integer in [low, high] as one of Python, or raise ValueError; `more` says the way out."""
+    if not is_whole(value, low, high):
+        rule = f"from {low} to {high}" if high < math.inf else f"of at least {low}"
+        raise ValueError(f"{name} must be an integer {rule}, got {shown(value)}{f'; {more}' if more else ''}.")
+    return int(value)
+
+
+def check_real(name: str, value: Any, low: float, high: float = math.inf, more: str = "") -> float:
+    """Return a finite real number in [low, high] as a float, or raise ValueError; `more` says the way out."""
+    # Compared, for of a whole number beyond floats none is made.
+    if not is_real(value) or not low <= value <= min(high, sys.float_info.max):
+        rule = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
+        raise ValueError(f"{name} must be a finite number {rule}, got {shown(value)}{f'; {more}' if more else ''}.")
+    return float(value)
+
+
+def check_kind(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
+    """Raise TypeError unless `value` is of one of some types; `what` says what it must be, and how one is made."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name} must be {what}, got {shown(value)}.")
+
+
+def check_has(name: str, value: Any, attributes: tuple[str, ...], what: str) -> None:
+    """Raise TypeError unless `value` is an object, and no class, with some attributes; `what` says what it must be."""
+    if isinstance(value, type) or not all(hasattr(value, attribute) for attribute in attributes):
+        raise TypeError(f"{name} must be {what}, got {shown(value)}.")
+
+
+def check_word(name: str, value: Any) -> str:
+    """Raise TypeError unless `value` is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {shown(value)}.")
+    return value
+
+
+def check_memory(name: str, value: Any, n_bytes: int) -> None:
+    """Refuse what this machine's memory cannot hold, rather than fill it."""
+    if n_bytes > memory():
+        raise ValueError(
+            f"{name} must be less, got {shown(value)}, which takes {min(n_bytes, 2**100) / 2**30:.3g} GiB, more than this machine's memory."
+        )
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False, also one of numpy's; raise TypeError for all else."""
+    if not isinstance(value, bool) and not (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
 def memory() -> float:
-    """Return how many bytes this machine's memory has, or this process may use, if that is less; infinity where nobody says."""
+    """Return how many bytes this machine's memory has, or this process may take, if that is less; infinity where nobody says."""
     try:
         most = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # not on Windows
-        most = math.inf
-    try:
+        return math.inf
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
-    except (ImportError, OSError, ValueError):
-        return most
-    return most if allowed == resource.RLIM_INFINITY else min(most, float(allowed))
+        return most if allowed == resource.RLIM_INFINITY else min(most, float(allowed))
+    return most
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

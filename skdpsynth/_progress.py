@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from skdpsynth._checks import check_kind
+
 _Item = TypeVar("_Item")
 
 
@@ -95,6 +97,8 @@ def _open(console: Any) -> None:
             from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
         except ImportError:
             raise ImportError("show_progress needs rich; install it: pip install rich.") from None
+        if console is not None:
+            check_kind("console", console, Console, "None or a rich.console.Console")
         columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
         bars = Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
         bars.start()

@@ -9,7 +9,8 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, validate_data
 
-from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
+from skdpsynth._checks import shown
+from skdpsynth._input import Named, array_of, column_names, is_arrow, is_pandas, native, table_of_numbers
 from skdpsynth._locks import lock_of
 from skdpsynth._workers import do_all, threads_of
 
@@ -137,8 +138,10 @@ def check_names(estimator: Any, input_features: Any = None) -> list[str]:
     known = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
         return [f"x{i}" for i in range(estimator.n_features_in_)] if known is None else list(known)
-    names = np.asarray(input_features, dtype=object)
-    if known is not None and not np.array_equal(known, names):
+    names = array_of(input_features, object)
+    if names.ndim == 1 and not all(isinstance(name, str) for name in names):
+        raise TypeError(f"input_features must be None or a list of strings, got {shown(input_features)}; list the names.")
+    if known is not None and names.ndim == 1 and not np.array_equal(known, names):
         raise ValueError("input_features is not equal to feature_names_in_; give the columns that fit got, or None.")
     if names.ndim != 1 or len(names) != estimator.n_features_in_:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Files that are complete or not there, even after a power cut."""
 
+import errno
 import os
 import shutil
 import stat
@@ -31,7 +32,13 @@ def place_of(path: Any, name: str = "path", also: str = "a path") -> Path:
         raise TypeError(f"{name} must be {also}, got {shown(path)}.")
     if not os.fspath(path) or "\0" in os.fspath(path):
         raise ValueError(f"{name} must be {also}, got {shown(os.fspath(path))}; name a file.")
-    place = Path(os.path.realpath(Path(path).expanduser()))
+    try:
+        place = Path(os.path.realpath(Path(path).expanduser()))
+        place.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+            raise
+        raise ValueError(f"{name} must be {also}, got {shown(os.fspath(path))}, which no file can be called; name another.") from None
     if not place.parent.is_dir():
         raise FileNotFoundError(f"{name} must lie in a folder that exists, got {shown(str(place.parent))}; make it first.")
     if place.is_dir():

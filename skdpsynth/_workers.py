@@ -18,9 +18,14 @@ _MOST_THREADS = 256  # more would only wait, and systems refuse them at some num
 
 def threads_of(n_jobs: Any) -> int:
     """Return how many threads are meant by `n_jobs`, as everywhere in scikit-learn."""
-    if not (n_jobs is None or is_whole(n_jobs, -math.inf)) or n_jobs == 0:
+    check_jobs(n_jobs)
+    return min(effective_n_jobs(None if n_jobs is None else int(n_jobs)), _MOST_THREADS)
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise ValueError unless this is a number of threads, as everywhere in scikit-learn."""
+    if n_jobs is not None and (not is_whole(n_jobs, -math.inf) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer that is not 0, got {shown(n_jobs)}; -1 takes all processors.")
-    return min(effective_n_jobs(n_jobs), _MOST_THREADS)
 
 
 def processes_of(n_jobs: Any) -> int:

@@ -142,8 +142,18 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not isinstance(path, str | os.PathLike):  # a number would be one of this process's open files
         raise TypeError(f"path must be a path of a file that was written by save, got {shown(path)}.")
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
+
+
+def _opened(path: Any) -> Any:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        told = f"path must be a file that can be read, got {shown(os.fspath(path))} ({error.strerror}); correct it."
+        raise type(error)(error.errno, told) from None
+    except ValueError:  # no name of a file at all
+        raise ValueError(f"path must be a file that can be read, got {shown(os.fspath(path))}; correct it.") from None
 
 
 def from_bytes(data: bytes, name: str = "data") -> Any:
@@ -169,6 +179,8 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     skdpsynth.persistence.to_bytes : The way there.
     skdpsynth.load : Read a file.
     """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"{name} must be bytes, as to_bytes returned them, got {shown(data)}.")
     return _read_file(io.BytesIO(data), len(data), name, "to_bytes")
 
 

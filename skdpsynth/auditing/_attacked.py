@@ -1,13 +1,13 @@
 """The three tables of an attack: training, held-out and synthetic rows, as columns in one order, and as points."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Nominal, Schema, as_nullable, encode, open_source, part_of
+from skdpsynth.domain import Nominal, Schema, as_nullable, encode, is_name, open_source, part_of
 from skdpsynth.metrics import columns_in, schema_of_ranges
 
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
@@ -131,7 +131,7 @@ def places_of(secret: Any, schema: Schema) -> list[int]:
         return list(range(len(names)))
     wanted = secret if isinstance(secret, list) else [secret]
     for name in wanted:
-        if not isinstance(name, Hashable) or name not in schema:
+        if not is_name(name) or name not in schema:
             raise ValueError(f"secret must be columns of schema that are synthesized, got {shown(name)}; leave it out for all.")
     return [names.index(name) for name in wanted]
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth._progress import task
-from skdpsynth._workers import processes_of
+from skdpsynth._workers import check_jobs, processes_of
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._neighbors import check_neighbors
@@ -21,6 +21,7 @@ from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
 from skdpsynth.auditing._rules import learned
 from skdpsynth.testing import watched
 
+_MOST_TRIALS = 10**7
 _AT_ONCE = 50  # runs between two signs of life
 _ENOUGH = 5000  # runs to choose the thresholds of a single score
 
@@ -115,6 +116,7 @@ def audit_epsilon(
     False
     """
     _check_numbers(n_trials, confidence)
+    check_jobs(n_jobs)
     estimator = Counting.of(estimator) if is_counter(estimator) else estimator
     epsilon, delta = promised(estimator, epsilon, delta)
     mechanism = prepared(estimator)
@@ -190,8 +192,8 @@ def _seen(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
 
 
 def _check_numbers(n_trials: Any, confidence: Any) -> None:
-    if not is_whole(n_trials, 20):
-        raise ValueError(f"n_trials must be an integer of at least 20, got {shown(n_trials)}; 1000 is the default.")
+    if not is_whole(n_trials, 20, _MOST_TRIALS):
+        raise ValueError(f"n_trials must be an integer from 20 to {_MOST_TRIALS}, got {shown(n_trials)}; 1000 is the default.")
     check_confidence(confidence)
 
 
@@ -209,7 +211,7 @@ def promised(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
     epsilon, delta = (says[0] if epsilon is None else epsilon), (says[1] if delta is None else delta)
     if epsilon is None:
         raise ValueError("epsilon must be given where the estimator has no parameter of that name; say what it promises.")
-    if not (is_real(epsilon) and 0 < epsilon < math.inf):
+    if not (is_real(epsilon) and 0 < epsilon <= 1e300):
         raise ValueError(f"epsilon must be positive and finite, got {shown(epsilon)}; without noise nothing is promised that could fail.")
     if not (is_real(delta) and 0 <= delta < 1):
         raise ValueError(f"delta must be a number in [0, 1), got {shown(delta)}; 0 promises pure differential privacy.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import column_names
+from skdpsynth._input import array_of, column_names
 from skdpsynth.auditing._corners import Corners
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._likelihood import untangled
@@ -131,11 +131,17 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
 
 def _rows_of(X: Any, name: str) -> list[tuple]:
     """Return the rows of a table in memory as tuples that can be counted."""
-    table = (
-        np.asarray(X, dtype=object) if column_names(X) is None else np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
-    )
+    table = array_of(X, object) if column_names(X) is None else np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
     if table.ndim != 2:
         raise ValueError(
             f"{name} must be a table in memory, got {shown(X)}; give an array of shape (n_samples, n_features) or a data frame."
         )
-    return [tuple(None if cell != cell else cell for cell in row) for row in table.tolist()]
+    return [tuple(None if _is_missing(cell) else cell for cell in row) for row in table.tolist()]
+
+
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is unequal to itself, as NaN is, or cannot say whether it is."""
+    try:
+        return bool(cell != cell)
+    except Exception:  # of pandas' NA, and of the caller's own objects
+        return True

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from skdpsynth._change import Change, described
-from skdpsynth._checks import is_whole, memory, shown
+from skdpsynth._checks import check_word, is_whole, memory, shown
+from skdpsynth._input import array_of
 from skdpsynth._locks import lock_of
 from skdpsynth._state import is_array, require
 from skdpsynth.privacy import (
@@ -73,7 +74,7 @@ class ContinualCounter(ABC):
         check_held(n_counters)
         self.horizon, self.n_counters, self.sensitivity = int(horizon), int(n_counters), int(sensitivity)
         self.epsilon = check_epsilon(epsilon)
-        self.name = type(self).__name__ if name is None else name
+        self.name = type(self).__name__ if name is None else check_word("name", name)
         self._attached = None
         self._prepare()
 
@@ -305,7 +306,7 @@ def check_size(name: str, number: Any) -> int:
 
 def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
     """Return whole numbers as a fresh int64 array of shape (n_counters,), or raise."""
-    x = np.asarray(x)
+    x = array_of(x)
     if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
         raise ValueError(f"x must hold a whole number for each of {n_counters} counters, got {x.dtype} of shape {x.shape}.")
     if int(x.max()) > largest or int(x.min()) < -largest:
@@ -315,7 +316,7 @@ def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
 
 def as_cells(cells: Any, n_counters: int) -> np.ndarray:
     """Return cell numbers as an array of shape (n_steps,), or raise."""
-    cells = np.asarray(cells)
+    cells = array_of(cells)
     if cells.size == 0:
         return np.zeros(0, dtype=np.int64)
     if cells.dtype.kind not in "iu" or cells.ndim != 1:

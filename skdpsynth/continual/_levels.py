@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._change import Change
-from skdpsynth._checks import check_choice, is_whole
+from skdpsynth._checks import check_choice, check_word, is_whole
+from skdpsynth._input import array_of
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
 from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_held, check_size, locked, noise_for, opened, stream_of
@@ -84,7 +85,7 @@ class InhomogeneousCounter:
         self.counter = check_choice("counter", counter, tuple(_KINDS))
         self.n_counters, self.sensitivity = check_size("n_counters", n_counters), check_size("sensitivity", sensitivity)
         check_held(self.n_counters)
-        self.every, self.name = check_size("every", every), name
+        self.every, self.name = check_size("every", every), check_word("name", name)
         # What was released of the levels past; of the present one its counter, its epsilon, and its door.
         self._level: _Level = (_as_history(history, self.n_counters), None, None, None)
 
@@ -152,6 +153,8 @@ class InhomogeneousCounter:
         rng : stream of random bits
         """
         check_accountant(accountant)
+        if accountant is None:
+            raise ValueError("accountant must be a PrivacyAccountant, as its method reopened returns it, got None.")
         with lock_of(self):
             past, present, epsilon, _ = self._level
             if present is not None:
@@ -219,7 +222,7 @@ _KINDS: dict[str, type[ContinualCounter]] = {"kary": KaryCounter, "binary": Bina
 
 def _as_history(history: Any, n_counters: int) -> np.ndarray:
     """Return released counts as a fresh int64 array of shape (n_counters,), or raise."""
-    history = np.zeros(n_counters, dtype=np.int64) if history is None else np.asarray(history)
+    history = np.zeros(n_counters, dtype=np.int64) if history is None else array_of(history)
     if history.dtype.kind not in "iu" or history.shape != (n_counters,) or int(history.max()) > LARGEST or int(history.min()) < -LARGEST:
         raise ValueError(
             f"history must hold a whole number for each of {n_counters} counters, within 2**62 of 0, "

@@ -11,7 +11,7 @@ from skdpsynth._change import Change
 from skdpsynth._checks import is_whole
 from skdpsynth._locks import lock_of
 from skdpsynth._state import is_array, require
-from skdpsynth.continual._base import ContinualCounter, change_of
+from skdpsynth.continual._base import LARGEST, ContinualCounter, as_counts, change_of
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import StandingRelease
 
@@ -262,6 +262,7 @@ class KaryCounter(TreeCounter):
 
     def followed_by(self, count: int) -> Self:
         """Return a copy, with the same door and nodes, that has counted one step more; this counter stays as it is."""
+        count = as_counts(count, 1, LARGEST)[0]
         twin = self._twin()
         twin._state = self._state + np.array([count, 1])
         return twin

@@ -37,6 +37,7 @@ from skdpsynth.domain._incomplete import IncompleteRows as IncompleteRows
 from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
 from skdpsynth.domain._kinds import Kind as Kind
 from skdpsynth.domain._kinds import as_nullable as as_nullable
+from skdpsynth.domain._kinds import is_name as is_name
 from skdpsynth.domain._kinds import listed as listed
 from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._opening import NumbersAsValues as NumbersAsValues

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth._input import dense_chunks
-from skdpsynth.domain._kinds import listed
+from skdpsynth._checks import check_flag, check_kind, check_real, check_whole, is_real, is_whole, shown
+from skdpsynth._input import dense_chunks, numbers_of, rows_of
+from skdpsynth.domain._kinds import is_name, listed
 from skdpsynth.persistence import savable
 
 BITS = 16
@@ -64,7 +65,7 @@ class Box:
         _check_sides(low, high)
         if not is_whole(self.bits, 1, 30):
             raise ValueError(f"bits must be an integer from 1 to 30, got {shown(self.bits)}; 16 serves nearly all data.")
-        whole = np.zeros(len(low), dtype=bool) if self.whole is None else np.array(self.whole, dtype=bool)
+        whole = np.zeros(len(low), dtype=bool) if self.whole is None else _flags(self.whole, len(low))
         # A feature of whole numbers without one within its bounds is sampled like any other.
         whole &= np.ceil(low) <= np.floor(high)
         for name, value in (("low", low), ("high", high), ("whole", whole)):
@@ -91,6 +92,7 @@ class Box:
         bits : int, default=16
         whole : array-like of bool, default=None
         """
+        n_features = check_whole("n_features", n_features, 1)
         low, high = _from_columns(bounds, feature_names) if isinstance(bounds, dict) else _pair_of(bounds)
         return cls(_broadcast(low, n_features, "low"), _broadcast(high, n_features, "high"), bits, whole)
 
@@ -130,6 +132,7 @@ class Box:
 
     def scratch(self, n_samples: int) -> np.ndarray:
         """Return working space for `steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
+        n_samples = check_whole("n_samples", n_samples)
         rows = min(self.chunk_rows, -(-n_samples // _TILE) * _TILE)
         return np.zeros((rows, self.n_features))
 
@@ -161,7 +164,14 @@ class Box:
         steps : ndarray of shape (n_rows, n_features), float
             A view of `scratch`; or `out`.
         """
+        rows, bits = rows_of(rows, self.n_features, "rows"), _bits_of(bits, self.n_features)
+        _check_room(scratch, "scratch", (-(-len(rows) // _TILE) * _TILE, self.n_features))
+        if out is not None:
+            _check_room(out, "out", rows.shape, exact=True)
+        check_flag("finite", finite)
         n_rows = len(rows)
+        if not n_rows:
+            return scratch[:0] if out is None else out
         tiles = -(-n_rows // _TILE)
         # Rows are tiled so that each operation runs over long contiguous lines. Subtract and multiply are correctly
         # rounded a value at a time, so the result of a record depends on that record alone.
@@ -200,6 +210,9 @@ class Box:
         -------
         out : ndarray of shape (n_rows,)
         """
+        column, n_steps = numbers_of(column, "column"), check_real("n_steps", n_steps, 1, 2.0**62)
+        feature = check_whole("feature", feature, 0, self.n_features - 1)
+        _check_room(out, "out", column.shape, exact=True)
         column = column.astype(float) if column.dtype.itemsize > 8 else column
         if self.low[feature]:
             column = np.subtract(column, self.low[feature], out=out)
@@ -220,7 +233,13 @@ class Box:
         out : ndarray of shape (n_samples, n_features), int, default=None
             Where the steps go in place of the scratch.
         """
-        bits = np.full(self.n_features, self.bits) if bits is None else bits
+        if not issparse(X):
+            X = rows_of(X, self.n_features)
+        elif X.shape[1] != self.n_features:
+            raise ValueError(f"X must have {self.n_features} columns, one a feature, got {X.shape[1]}.")
+        bits = np.full(self.n_features, self.bits) if bits is None else _bits_of(bits, self.n_features)
+        if out is not None:
+            _check_room(out, "out", X.shape, exact=True)
         scratch = self.scratch(X.shape[0])
         for rows, chunk in dense_chunks(X, self.chunk_rows):
             yield rows, self.steps(chunk, bits, scratch, finite, None if out is None else out[rows])
@@ -240,7 +259,7 @@ class Box:
         Q : ndarray of shape (n_samples, n_features), int64
             Grid coordinates in [0, 2**bits).
         """
-        X = np.asarray(X)
+        X = rows_of(X, self.n_features)
         Q = np.empty(X.shape, dtype=np.int64)
         for _ in self.chunks(X, out=Q):
             pass
@@ -258,7 +277,7 @@ class Box:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        X = np.multiply(Q, 2.0, dtype=float)
+        X = np.multiply(rows_of(Q, self.n_features, "Q"), 2.0, dtype=float)
         X += 1
         X *= self.width / 2.0 ** (self.bits + 1)
         X += self.low
@@ -266,11 +285,34 @@ class Box:
 
     def clip(self, X: np.ndarray) -> np.ndarray:
         """Return `X` clipped to the box; features of whole numbers are rounded to those within it."""
-        X = np.clip(X, self.low, self.high)
+        X = np.clip(rows_of(X, self.n_features), self.low, self.high)
         if self.whole.any():
             within = np.clip(np.rint(X[:, self.whole]), np.ceil(self.low[self.whole]), np.floor(self.high[self.whole]))
             X[:, self.whole] = within
         return X
+
+
+def _flags(values: Any, n_features: int) -> np.ndarray:
+    """Return flags of the features as booleans of our own."""
+    flags = numbers_of(values, "whole")
+    if flags.dtype != bool or len(flags) != n_features:
+        raise ValueError(f"whole must hold {n_features} booleans, one a feature, got {flags.dtype} of shape {flags.shape}.")
+    return flags.copy()
+
+
+def _bits_of(bits: Any, n_features: int) -> np.ndarray:
+    bits = numbers_of(bits, "bits", whole=True)
+    if len(bits) != n_features or (bits < 0).any() or (bits > 30).any():
+        raise ValueError(f"bits must hold an integer from 0 to 30 for each of {n_features} features, but does not.")
+    return bits
+
+
+def _check_room(room: Any, name: str, shape: tuple[int, ...], exact: bool = False) -> None:
+    """Refuse what results cannot be written to: `shape`, or the rows of it at least."""
+    check_kind(name, room, np.ndarray, "an array that can be written to")
+    fits = room.shape == shape if exact else room.ndim == 2 and room.shape[1:] == shape[1:] and len(room) >= shape[0]
+    if not fits or room.dtype.kind not in ("iuf" if exact else "f") or not room.flags.writeable:
+        raise ValueError(f"{name} must be a writable array of numbers of shape {shape}{'' if exact else ' or longer'}, got {shown(room)}.")
 
 
 def _tile(per_feature: np.ndarray) -> Any:
@@ -306,7 +348,7 @@ def _as_bounds(values: Any) -> np.ndarray:
         if array.dtype.kind not in "iufbO" or (array.dtype.kind == "O" and any(isinstance(v, str | bytes) for v in array.flat)):
             raise TypeError
         return array.astype(float)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # also of the caller's own objects
         raise ValueError(f"bounds must hold numbers, got {shown(values)}; give (low, high) as floats or arrays.") from None
 
 
@@ -327,10 +369,12 @@ def _pair_of(bounds: Any) -> tuple[Any, Any]:
             "for a pair a feature give tuple(zip(*pairs))."
         )
     try:
-        if isinstance(bounds, str | bytes | Set | np.ma.MaskedArray):
+        if isinstance(bounds, str | bytes | memoryview | Set | Iterator | np.ma.MaskedArray):
             raise TypeError
         low, high = bounds
-    except (TypeError, ValueError):
+        if not isinstance(bounds, list | tuple) and any(isinstance(side, str | bytes) for side in (low, high)):
+            raise TypeError  # cells, maybe, which the message must not show
+    except Exception:  # also of the caller's own objects
         raise ValueError(
             f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {shown(bounds)}; (0, 1) is the default."
         ) from None
@@ -340,6 +384,9 @@ def _pair_of(bounds: Any) -> tuple[Any, Any]:
 def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -> tuple[Any, Any]:
     if feature_names is None:
         raise ValueError("bounds is a dict of columns, but X has no column names; pass a data frame, or bounds=(low, high).")
+    listed_names = isinstance(feature_names, list | tuple) or (isinstance(feature_names, np.ndarray) and feature_names.dtype.kind in "OU")
+    if not listed_names or not all(map(is_name, feature_names)):
+        raise TypeError(f"feature_names must be a list of the columns, got {shown(feature_names)}; list their names.")
     names = set(feature_names)
     missing, extra = [name for name in feature_names if name not in bounds], [name for name in bounds if name not in names]
     if missing or extra:

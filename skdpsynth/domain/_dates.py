@@ -193,7 +193,7 @@ def _moment(bound: Any, kind: Times) -> datetime.datetime:
     """Return a bound as a time, in UTC if it has a zone."""
     try:
         moment = read_moment(bound)
-    except (ValueError, OverflowError, TypeError):
+    except Exception:  # also of the caller's own objects
         moment = None
     if moment is None:
         raise ValueError(

@@ -1,13 +1,13 @@
 """Schemas from elsewhere: declared dtypes, metadata of SDV. Each gives a dict of column to kind."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from skdpsynth._checks import is_real, shown
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._forms import kind_of
-from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal, about, as_nullable, listed, shown_name
+from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal, about, as_nullable, is_name, listed, shown_name
 from skdpsynth.domain._left_out import Identifier
 
 _SYNTHESIZED = ("numerical", "categorical", "boolean", "datetime")
@@ -122,6 +122,8 @@ def _complete(columns: dict[Any, Any], unused: dict[Any, Any], nullable: Iterabl
         raise ValueError(
             f"{parameter} must give (low, high) or levels for {listed(lacking)}; they are public facts, never learned from rows."
         )
+    if isinstance(nullable, str) or not isinstance(nullable, Sequence | Set) or not all(map(is_name, nullable)):
+        raise ValueError(f"nullable must be a list of columns, got {shown(nullable)}; list their names.")
     nullable = set(nullable)
     if unknown := [*unused, *(nullable - set(columns))]:
         raise ValueError(f"{parameter} and nullable must name columns of the table, got {listed(unknown)}.")

@@ -1,8 +1,10 @@
 """Kinds of columns: numbers within bounds, and levels with or without an order, as users state them."""
 
+import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -154,6 +156,21 @@ def pair(low: Any, high: Any) -> str:
     return f"({shown(low)}, {shown(high)})"
 
 
+def is_name(name: Any) -> bool:
+    """Whether something can be the name of a column: a word, a number, a date, or a tuple of these."""
+    if isinstance(name, tuple):
+        return all(map(is_name, name))
+    return name is None or isinstance(name, str | int | float | np.generic | datetime.date)
+
+
+def _listed_levels(levels: Any) -> tuple:
+    """Return levels as values of Python's own; what cannot be gone through, or has no order, is no list of them."""
+    if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):
+        with suppress(Exception):  # of the caller's own objects
+            return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
+    raise ValueError(f"levels must be a list, got {shown(levels)}; they are public facts, never learned from rows.")
+
+
 @dataclass(frozen=True, repr=False)
 class _Levels(Kind):
     levels: Any
@@ -163,12 +180,11 @@ class _Levels(Kind):
         object.__setattr__(self, "nullable", as_flag(self.nullable))
         if self.unstated is not None:
             return
-        if isinstance(self.levels, str | bytes | Set | Mapping) or not hasattr(self.levels, "__iter__"):
-            raise ValueError(f"levels must be a list, got {shown(self.levels)}; they are public facts, never learned from rows.")
-        levels = tuple(level.item() if isinstance(level, np.generic) else level for level in self.levels)
+        levels = _listed_levels(self.levels)
         if strange := [level for level in levels if not _is_level(level)]:
+            given = strange[0] if isinstance(self.levels, list | tuple) else self.levels
             raise ValueError(
-                f"levels must be strings, finite numbers (whole ones of 64 bits) or booleans, got {shown(strange[0])}; for missing cells "
+                f"levels must be strings, finite numbers (whole ones of 64 bits) or booleans, got {shown(given)}; for missing cells "
                 "set nullable=True."
             )
         if len(levels) < 2:

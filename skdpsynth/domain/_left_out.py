@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
+from skdpsynth._input import numbers_of
 from skdpsynth.domain._kinds import Kind
 from skdpsynth.persistence import savable
 
@@ -60,6 +61,7 @@ class Identifier(Kind):
 
     def made(self, numbers: np.ndarray) -> np.ndarray:
         """Return labels for the rows of a sample, by their numbers."""
+        numbers = numbers_of(numbers, "numbers", whole=True)
         if self.labels is True:
             return numbers
         cells = np.empty(len(numbers), dtype=object)

@@ -28,7 +28,7 @@ class RemoteTable(ABC):
                 f"head must be an array or a data frame that shows columns and dtypes, got {shown(head)}; give frame[:0], or "
                 "np.empty((0, n_features))."
             )
-        if n_samples is not None and not is_whole(n_samples, 0):
+        if n_samples is not None and not is_whole(n_samples, 0, 2**62):
             raise ValueError(f"n_samples must be None or a number of rows, got {shown(n_samples)}; None asks for it.")
         self.head = without_rows(native(head))
         self.n_samples = None if n_samples is None else int(n_samples)

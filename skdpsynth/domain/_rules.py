@@ -2,14 +2,21 @@
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
+from skdpsynth.domain._kinds import is_name
 from skdpsynth.persistence import savable
+
+
+def check_name(parameter: str, name: Any) -> None:
+    """Raise ValueError unless a parameter names a column."""
+    if not is_name(name):
+        raise ValueError(f"{parameter} must name columns by words or numbers, got {shown(name)}; say their names.")
 
 
 class Rule(ABC):
@@ -117,8 +124,9 @@ class Determines(Rule):
     def __post_init__(self) -> None:
         given = tuple(self.given) if isinstance(self.given, list | tuple) else (self.given,)
         object.__setattr__(self, "given", given)
-        if not isinstance(self.column, Hashable):
-            raise ValueError(f"column must be one column, which follows from given, got {shown(self.column)}; say its name.")
+        for name in given:
+            check_name("given", name)
+        check_name("column", self.column)
         if not given or len(set(given)) < len(given) or self.column in given:
             raise ValueError(
                 f"given must be one or several columns, each once and another than {shown(self.column)}, got {shown(list(given))}."
@@ -179,6 +187,8 @@ class Inequality(Rule):
     strict: bool = False
 
     def __post_init__(self) -> None:
+        check_name("low", self.low)
+        check_name("high", self.high)
         if self.low == self.high:
             raise ValueError(f"low and high must be two columns, got {shown(self.low)} twice.")
         if not isinstance(self.strict, bool | np.bool_):
@@ -197,6 +207,8 @@ class _OfColumns(Rule):
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns) if isinstance(self.columns, list | tuple) else (self.columns,)
+        for name in columns:
+            check_name("columns", name)
         least = 1 if isinstance(self, Unique) else 2
         if len(columns) < least or len(set(columns)) < len(columns):
             raise ValueError(f"columns must be a list of at least {least}, each once, got {shown(self.columns)}.")
@@ -243,6 +255,7 @@ class Sum(_OfColumns):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_name("total", self.total)
         if self.total in self.columns:
             raise ValueError(f"total must be another column than its parts, got {shown(self.total)}.")
 

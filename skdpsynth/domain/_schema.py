@@ -1,17 +1,17 @@
 """Schemas: what is public about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_flag, shown
 from skdpsynth._notebook import small_table
 from skdpsynth._state import fits, require
+from skdpsynth._whole_file import place_of
 from skdpsynth.domain._computed import sources_of
 from skdpsynth.domain._forms import kind_of
 from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
-from skdpsynth.domain._kinds import listed
+from skdpsynth.domain._kinds import is_name, listed
 from skdpsynth.domain._left_out import Identifier
 from skdpsynth.domain._rule_checks import check_rules
 from skdpsynth.domain._rules import Rule, checked_rules, rules_of_keys
@@ -154,6 +154,8 @@ class Schema(Mapping):
 
     def is_coded(self, name: Any) -> bool:
         """Whether mechanisms see a column: identifiers, text and computed columns they do not."""
+        if not is_name(name) or name not in self._columns:
+            raise ValueError(f"name must be that of a column of the schema, got {shown(name)}; list(schema) has them.")
         return self._columns[name].coded is not None and name not in self._sources
 
     def with_kinds(self, columns: Mapping[Any, Any]) -> "Schema":
@@ -203,6 +205,8 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
+        if isinstance(names, str) or not isinstance(names, Sequence | Set | Mapping) or not all(map(is_name, names)):
+            raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
         names = list(names)
         present = set(names)
         missing = [name for name in names if name not in self._columns]
@@ -397,7 +401,8 @@ class Schema(Mapping):
 def _written(text: str, path: Any, overwrite: bool) -> str | None:
     if path is None:
         return text
-    file, written = Path(path), (text if text.endswith("\n") else text + "\n").encode()
+    check_flag("overwrite", overwrite)
+    file, written = place_of(path), (text if text.endswith("\n") else text + "\n").encode()
     if not overwrite and file.exists() and file.read_bytes() != written:
         raise FileExistsError(
             f"path must be a new file, but {shown(str(path))} holds something else, maybe facts that were filled in; give another path, or "

@@ -34,13 +34,29 @@ def columns_of_json(source: Any) -> _Told:
     """Read the columns of a schema, and its rules as they are told, from a file, its text, or what it parses to."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         source = _text_of(source)
-    return _columns_of(json.loads(source) if isinstance(source, str) else source)
+    try:
+        told = json.loads(source) if isinstance(source, str) else source
+    except (ValueError, RecursionError) as error:
+        where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise ValueError(f"source must be JSON, but cannot be read{where}; mend it there.") from None
+    return _columns_of(told)
 
 
 def _text_of(path: Any) -> str:
-    if not Path(path).is_file():
+    if not _is_file(path):
         raise FileNotFoundError(f"source must be a file or its text, but there is no file {shown(str(path))}; correct the path.")
-    return Path(path).read_text(encoding="utf-8")
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"source must be text in UTF-8, but the file {shown(str(path))} is not; save it as such.") from None
+
+
+def _is_file(path: Any) -> bool:
+    """Whether there is a file; there is none of a name that no file can have."""
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def columns_of_file(path: Any) -> _Told:
@@ -49,7 +65,7 @@ def columns_of_file(path: Any) -> _Told:
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
     if read is None:
         raise ValueError(f"schema must be a dict, a Schema, or a file that ends in .yaml, .yml or .json, got {shown(str(path))}.")
-    if not file.is_file():
+    if not _is_file(file):
         raise FileNotFoundError(f"schema must be a dict, a Schema or a file, but there is no file {shown(str(path))}; correct the path.")
     return read(file)
 

@@ -43,6 +43,8 @@ def skeleton_of(source: Any) -> dict[Any, Any]:
 
 
 def _distinct(schema: Any) -> Any:
+    if not hasattr(schema, "names"):
+        raise TypeError(f"source must be a path, a data frame, a schema of dtypes or an array, got {shown(schema)}.")
     if len(set(schema.names)) < len(schema.names):
         raise ValueError("source must have distinct column names, but one occurs twice; rename the columns.")
     return schema

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth._input import check_table, column_names, eager_frame, is_arrow, is_pandas, native
+from skdpsynth._input import array_of, check_table, column_names, eager_frame, is_arrow, is_pandas, native
 from skdpsynth._state import check_installed, fits, require
 from skdpsynth.domain._axes import PER_UNIT
 from skdpsynth.domain._columns import (
@@ -173,7 +173,7 @@ def _as_array(X: Any) -> np.ndarray:
         # Cell by cell: numpy would ask objects for their lengths and arrays, and some raise.
         cells = np.fromiter((cell for row in X for cell in row), dtype=object, count=len(X) * len(X[0]))
         return cells.reshape(len(X), len(X[0]))
-    array = np.asarray(X) if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    array = np.asarray(X) if isinstance(X, np.ndarray) else array_of(X, object)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead; give rows of equally many columns (of a Series, .to_frame())."

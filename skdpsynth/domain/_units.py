@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import column_names, eager_frame, is_arrow, is_pandas, library_of, native
+from skdpsynth._input import array_of, column_names, eager_frame, is_arrow, is_pandas, library_of, native
 from skdpsynth.domain._form import without_rows
 from skdpsynth.domain._remote import RemoteTable
 from skdpsynth.domain._source import Source, open_source
@@ -224,7 +224,7 @@ def _labels(unit: Any) -> list[Any]:
         unit = np.where(np.ma.getmaskarray(unit), np.array(None), unit.data.astype(object))
     if isinstance(unit, list | tuple):
         return list(unit)
-    labels = np.asarray(unit)
+    labels = array_of(unit)
     if labels.ndim != 1:
         got = f"an array of shape {labels.shape}" if labels.ndim else f"a {type(unit).__name__}"
         raise ValueError(f"{_WANTED}, got {got}; give one column.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_kind, shown
 
 _KEY = 32  # bytes
 _LABEL = b"skdpsynth mask 1"
@@ -90,6 +90,8 @@ class Masks:
         -------
         masks : dict of str to Masks
         """
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"names must be a list of strings, names of the sites, got {shown(names)}.")
         names = list(names)
         keys: dict[str, dict[str, bytes]] = {name: {} for name in names}
         if len(keys) < max(2, len(names)):
@@ -112,6 +114,10 @@ class Masks:
         -------
         hidden : uint64 ndarray of shape (n_values,)
         """
+        check_kind("values", values, np.ndarray, "an array of whole numbers")
+        check_kind("question", question, bytes, "bytes, which name the question")
+        if values.dtype.kind not in "iu" or values.ndim != 1:
+            raise ValueError(f"values must be whole numbers of one axis, got {values.dtype} of shape {values.shape}.")
         hidden = values.astype(np.uint64)
         for other, key in self._keys.items():
             pad = _pad(key, sorted((self.name, other)), question, len(hidden))

@@ -1,6 +1,5 @@
 """The one `fit` of all private estimators."""
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -10,12 +9,13 @@ from typing import Any, final
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpsynth._checks import is_whole, shown, warn
+from skdpsynth._checks import warn
 from skdpsynth._hints import HintedEstimator, hinted
 from skdpsynth._links import Documented
 from skdpsynth._locks import lock_of
 from skdpsynth._progress import bar, rows_are_public
 from skdpsynth._state import check_columns, require
+from skdpsynth._workers import check_jobs
 from skdpsynth.domain import (
     Container,
     Counting,
@@ -314,9 +314,7 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         check_neighboring(self.neighboring)
         shared = opened_accountant(self.accountant)
         check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), epsilon)
-        n_jobs = getattr(self, "n_jobs", None)
-        if n_jobs is not None and (not is_whole(n_jobs, -math.inf) or n_jobs == 0):
-            raise ValueError(f"n_jobs must be None or an integer that is not 0, got {shown(n_jobs)}; -1 takes all processors.")
+        check_jobs(getattr(self, "n_jobs", None))
         if shared is not None and shared.neighboring != self.neighboring:
             raise ValueError(
                 f"accountant counts under {shared.neighboring!r}, but neighboring is {self.neighboring!r}; use one relation for both."

@@ -7,8 +7,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import check_kind, is_whole, shown
+from skdpsynth._input import check_generator, numbers_of, rows_of
 from skdpsynth._state import is_array, require
+from skdpsynth.domain import Box
 from skdpsynth.measures._placement import Placement, packed
 from skdpsynth.persistence import savable
 
@@ -62,7 +64,8 @@ class Lattice:
     """
 
     def __init__(self, box: Any, shape: Any, *, keep: Any = None) -> None:
-        shape = tuple(shape) if np.ndim(shape) == 1 else (shape,)
+        check_kind("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
+        shape = tuple(shape) if isinstance(shape, list | tuple) or (isinstance(shape, np.ndarray) and shape.ndim == 1) else (shape,)
         if len(shape) != box.n_features or not all(is_whole(parts, 1, _MOST_CELLS) for parts in shape):
             raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {shown(shape)}.")
         size = 1
@@ -78,7 +81,7 @@ class Lattice:
             rest, self.coordinates[:, axis] = np.divmod(rest, self.shape[axis])
         self._cell_of = None
         if keep is not None:
-            keep = np.asarray(keep)
+            keep = numbers_of(keep, "keep")
             if keep.dtype != bool or keep.shape != (size,) or not keep.any():
                 raise ValueError(
                     f"keep must hold {size} booleans, one a cell and at least one True, got {keep.dtype} of shape {keep.shape}."
@@ -113,7 +116,7 @@ class Lattice:
 
     def locate(self, X: np.ndarray) -> np.ndarray:
         """Return the cell of each row, shape (n_samples,), int64; rows outside the box count as clipped to it, NaN as the midpoint."""
-        X = np.asarray(X)
+        X = rows_of(X, self.box.n_features)
         cells = np.zeros(len(X), dtype=np.int64)
         scratch = np.empty(min(_ROWS, len(X)))
         for start in range(0, len(X), _ROWS):
@@ -141,7 +144,8 @@ class Lattice:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
+        check_generator(rng)
+        cells, which = np.unique(numbers_of(cells, "cells", whole=True), return_inverse=True)
         return self.placement(cells, np.zeros(len(cells), dtype=np.int8)).rows(which, rng)
 
     def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
@@ -157,6 +161,9 @@ class Lattice:
         -------
         placement : Placement
         """
+        cells = numbers_of(cells, "cells", whole=True)
+        if ((cells < 0) | (cells >= self.n_cells)).any():
+            raise ValueError(f"cells must be cell numbers, integers from 0 to {self.n_cells - 1}, but some are not.")
         bits = [(parts - 1).bit_length() for parts in self.shape]
         codes = packed(self.coordinates[cells].T, bits, len(cells))
         return Placement.of(self.box, codes, bits, self.sides, np.zeros(len(cells), dtype=np.int8), np.ones((len(bits), 1)), spread=True)

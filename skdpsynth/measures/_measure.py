@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._checks import check_memory, check_whole
+from skdpsynth._input import check_generator, numbers_of
 from skdpsynth._notebook import small_table
 from skdpsynth._state import is_array, require
 from skdpsynth.measures._deal import Deal
 from skdpsynth.persistence import savable
 
 _ROUNDING = 1e-6  # by which weights may miss 1
+_MOST_SAMPLES = 1 << 40  # more than any memory holds
 _MOST_SHOWN = 5  # cells in a notebook
 
 
@@ -86,11 +89,16 @@ class DiscreteMeasure:
             Disjoint cells, in the order of the class.
         mass : array-like of shape (n_cells,)
         """
-        mass = np.asarray(mass, dtype=float)
+        cells, levels = numbers_of(cells, "cells", whole=True), numbers_of(levels, "levels", whole=True)
+        mass = np.asarray(numbers_of(mass, "mass"), dtype=float)
+        if not len(cells) == len(levels) == len(mass):
+            raise ValueError(f"cells, levels and mass must be of one length, got {len(cells)}, {len(levels)} and {len(mass)}.")
+        with np.errstate(all="ignore"):
+            if not np.isfinite(mass.sum()):
+                raise ValueError("mass must be finite, and so must its sum; divide it by its largest number.")
         n_kept = np.count_nonzero(mass > 0)
         if not n_kept:
             return cls(partition, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int8), np.ones(1))
-        cells, levels = np.asarray(cells), np.asarray(levels)
         if n_kept < len(mass):
             keep = np.flatnonzero(mass > 0)
             cells, levels, mass = cells[keep], levels[keep], mass[keep]
@@ -106,6 +114,7 @@ class DiscreteMeasure:
 
         Every run of cells along the curve, so every ancestor too, gets its weight times `n_samples` up to less than one point.
         """
+        n_samples = _size_of(n_samples, rng)
         order = self._along_curve()
         counts = np.empty(self.n_cells, dtype=np.int64)
         counts[order] = self._counts_along(order, n_samples, rng)
@@ -143,6 +152,7 @@ class DiscreteMeasure:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
+        check_memory("n_samples", n_samples, 8 * check_whole("n_samples", n_samples))
         return self._deal(n_samples, rng).rows(n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -162,8 +172,14 @@ class DiscreteMeasure:
         return self._deal(n_samples, rng).blocks()
 
     def _deal(self, n_samples: int, rng: np.random.Generator) -> Deal:
+        n_samples = _size_of(n_samples, rng)
         order = self._along_curve()
         counts = self._counts_along(order, n_samples, rng)
         some = np.flatnonzero(counts)
         order = order[some]
         return Deal(self.partition, self.cells[order], self.levels[order], counts[some], rng)
+
+
+def _size_of(n_samples: Any, rng: Any) -> int:
+    check_generator(rng)
+    return check_whole("n_samples", n_samples, 0, _MOST_SAMPLES)

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import check_flag, check_kind, check_whole, is_whole, shown
+from skdpsynth._input import check_generator, numbers_of, rows_of
+from skdpsynth.domain import Box
 from skdpsynth.measures._placement import Placement
 from skdpsynth.persistence import savable
 
@@ -15,6 +17,7 @@ _ROWS_AT_ONCE = 1 << 13  # ... where all axes are joined
 _CODE_BITS = 12  # bits that are sorted by one look-up
 _TABLE_BITS = 15  # bits that one look-up table spreads
 MAX_DEPTH = 62  # a cell number is a non-negative int64
+_MOST_LEVEL = 2 * MAX_DEPTH  # whole rounds over the axes may go beyond
 
 
 class _Group(NamedTuple):
@@ -63,6 +66,8 @@ class BinaryPartition:
     """
 
     def __init__(self, box: Any, depth: int, *, spread: bool = True) -> None:
+        check_kind("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
+        check_flag("spread", spread)
         most = min(MAX_DEPTH, box.n_features * box.bits)
         if not is_whole(depth, 0, most):
             raise ValueError(f"depth must be an integer from 0 to {most}, got {shown(depth)}; the depth 'auto' follows from n * epsilon.")
@@ -75,12 +80,11 @@ class BinaryPartition:
 
     def cuts(self, level: int) -> np.ndarray:
         """Return how often each axis is halved down to `level`, shape (n_features,)."""
-        return cuts_of(self.box.n_features, level)
+        return cuts_of(self.box.n_features, check_whole("level", level, 0, _MOST_LEVEL))
 
     def diameters(self, level: int) -> float:
         """Return the diameter (chebyshev) of the cells of `level`; all of one level are congruent."""
-        if not is_whole(level, 0, self.depth):
-            raise ValueError(f"level must be an integer from 0 to {self.depth}, the depth of the partition, got {shown(level)}.")
+        check_whole("level", level, 0, self.depth, "the depth of the partition is the last")
         return float(np.max(self.box.width / 2.0 ** self.cuts(level)))
 
     def locate(self, X: np.ndarray, *, finite: bool = False) -> np.ndarray:
@@ -98,7 +102,7 @@ class BinaryPartition:
         cells : ndarray of shape (n_samples,), int64
             Numbers in [0, 2**depth); ``cells >> (depth - level)`` are the ancestors.
         """
-        X = np.asarray(X)
+        X, finite = rows_of(X, self.box.n_features), check_flag("finite", finite)
         groups = _groups_of(self.box.n_features, self.depth)
         if len(groups) == 1 and len(groups[0].axes) == self.box.n_features > 2:
             return self._locate_at_once(X, groups[0], finite)
@@ -150,7 +154,7 @@ class BinaryPartition:
 
         Axis i has ``2**cuts(level)[i]`` steps.
         """
-        n_axes, cells = self.box.n_features, np.asarray(cells, dtype=np.int64)
+        n_axes, cells = self.box.n_features, _cells_of(cells, level)
         rounds, table = _gather_table(n_axes)
         width = rounds * n_axes  # bits that one look-up takes apart: whole rounds over the axes
         padding = -level % width
@@ -186,11 +190,9 @@ class BinaryPartition:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        if not is_whole(level, 0, self.depth):
-            raise ValueError(f"level must be an integer from 0 to {self.depth}, the depth of the partition, got {shown(level)}.")
-        cells, which = np.unique(np.asarray(cells, dtype=np.int64), return_inverse=True)
-        if len(cells) and not 0 <= cells[0] <= cells[-1] < 2**level:
-            raise ValueError(f"cells must be cell numbers of level {level}, integers from 0 to {2**level - 1}, but some are not.")
+        check_whole("level", level, 0, self.depth, "the depth of the partition is the last")
+        check_generator(rng)
+        cells, which = np.unique(_cells_of(cells, level), return_inverse=True)
         return self.placement(cells, np.full(len(cells), level)).rows(which, rng)
 
     def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
@@ -204,12 +206,14 @@ class BinaryPartition:
         -------
         placement : Placement
         """
-        levels = np.asarray(levels, dtype=np.int64)
+        cells, levels = numbers_of(cells, "cells", whole=True), numbers_of(levels, "levels", whole=True)
+        if cells.shape != levels.shape or (levels < 0).any() or (levels > MAX_DEPTH).any() or (cells < 0).any() or (cells >> levels).any():
+            raise ValueError(f"levels must hold the level of each of the cells, from 0 to {MAX_DEPTH}, and cells numbers below 2**level.")
         finest = int(levels.max(initial=0))
         cuts = self.cuts(finest)
         sides = 2.0 ** (cuts[:, None] - np.array([self.cuts(level) for level in range(finest + 1)]).T)
         # Cells stand at their first descendant of the finest level, so that one grid serves all.
-        codes = self._by_axis(np.asarray(cells, dtype=np.int64) << (finest - levels), finest)
+        codes = self._by_axis(cells << (finest - levels), finest)
         return Placement.of(self.box, codes, cuts.tolist(), self.box.width / 2.0**cuts, levels, sides, self.spread)
 
     def _by_axis(self, cells: np.ndarray, level: int) -> np.ndarray:
@@ -227,6 +231,15 @@ class BinaryPartition:
             for low, table in tables:
                 codes[some] |= np.take(table, cells[some] >> low & (len(table) - 1), mode="wrap")
         return codes
+
+
+def _cells_of(cells: Any, level: int) -> np.ndarray:
+    """Return numbers of cells of a level, which must be some."""
+    level = check_whole("level", level, 0, MAX_DEPTH)
+    numbers = numbers_of(cells, "cells", whole=True)
+    if ((numbers < 0) | (numbers >> level > 0)).any():
+        raise ValueError(f"cells must be cell numbers of level {level}, integers from 0 to {2**level - 1}, but some are not.")
+    return numbers
 
 
 def cuts_of(n_axes: int, level: int) -> np.ndarray:

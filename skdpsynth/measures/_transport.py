@@ -1,6 +1,8 @@
 """The probability measure nearest to a signed one, with a certificate."""
 
 import math
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +11,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from skdpsynth._checks import check_choice, is_real, shown
+from skdpsynth._input import array_of
 from skdpsynth._progress import task
 from skdpsynth.measures._cells import NORMS
 from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow, mass_is_far
@@ -235,19 +238,17 @@ def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: An
         spans = np.append(np.ptp(positions, axis=0), np.abs(mass).sum())
     if not np.isfinite(spans).all():
         raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
-    if not is_real(total) or not 0 < float(total) < math.inf:
+    if not is_real(total) or not 0 < total <= sys.float_info.max:
         raise ValueError(f"total must be a positive number, got {shown(total)}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)
 
 
 def _as_numbers(values: Any, name: str) -> np.ndarray:
-    try:
-        values = np.asarray(values)
-        if values.dtype.kind in "iufbO":
-            return values.astype(float)
-    except (TypeError, ValueError):
-        pass
+    array = array_of(values)
+    if array.dtype.kind in "iufbO":
+        with suppress(Exception):  # of the caller's own objects, too
+            return array.astype(float)
     raise ValueError(f"{name} must hold real numbers, got {type(values).__name__} of something else; convert them first.")
 
 

@@ -1,13 +1,12 @@
 """What a model learned from synthetic rows is worth on real ones."""
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Schema, as_nullable, encode
+from skdpsynth.domain import Continuous, Schema, as_nullable, encode, is_name
 from skdpsynth.metrics._tables import columns_in
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -91,7 +90,7 @@ def forest_for(kind: Any, seed: int) -> Any:
 
 def kind_of_target(schema: Schema, target: Any) -> Any:
     """Return the target as numbers or levels; refuse what cannot be predicted."""
-    if not isinstance(target, Hashable) or target not in schema:
+    if not is_name(target) or target not in schema:
         raise ValueError(f"target must be a column of schema, got {shown(target)}; add it there, or name another.")
     if len(schema) < 2:
         raise ValueError(f"schema must have columns besides the target, got {shown(target)} alone; add those to predict from.")

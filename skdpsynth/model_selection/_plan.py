@@ -258,7 +258,7 @@ def _check_numbers(n_samples: Any, n_repeats: Any, max_rows: Any, time_limit: An
         ("n_repeats", n_repeats, "5 tables show roughly how much errors vary"),
         ("max_rows", max_rows, "it is the number of rows that are simulated at most"),
     ):
-        if not is_whole(value, 1):
-            raise ValueError(f"{name} must be a positive integer, got {shown(value)}; {words}.")
+        if not is_whole(value, 1, 2**62):
+            raise ValueError(f"{name} must be a positive integer (at most 2**62), got {shown(value)}; {words}.")
     if not is_real(time_limit) or not time_limit >= 0:
         raise ValueError(f"time_limit must be a number of seconds, at least 0, got {shown(time_limit)}; 0 simulates one table.")

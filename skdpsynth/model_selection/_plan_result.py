@@ -167,7 +167,7 @@ class SpendingPlan:
         points = list(self.points)
         for name, value in wanted.items():
             planned = list(dict.fromkeys(getattr(point, name) for point in points))
-            if value is not None and value not in planned:
+            if value is not None and not (is_real(value) and value in planned):
                 raise ValueError(f"{name} must be one of those planned, {', '.join(f'{each:g}' for each in planned)}, got {shown(value)}.")
             points = [point for point in points if getattr(point, name) == (planned[0] if value is None else value)]
         return points

@@ -1,5 +1,7 @@
 """A search of hyper-parameters whose total cost is epsilon."""
 
+import math
+import sys
 from dataclasses import dataclass, fields
 from functools import partial
 from inspect import signature
@@ -39,6 +41,9 @@ def _count(points: np.ndarray, noise: Mechanism, budget: Budget) -> int:
 
 
 def _grid(param_grid: Any) -> Any:
+    grids = [param_grid] if isinstance(param_grid, dict) else param_grid if isinstance(param_grid, list | tuple) else [None]
+    if not all(isinstance(grid, dict) and all(isinstance(name, str) for name in grid) for grid in grids):
+        raise TypeError(f"param_grid must be a dict of the name of a parameter to its values, or a list of such, got {shown(param_grid)}.")
     from sklearn.model_selection import ParameterGrid  # a room of scikit-learn that takes time to import
 
     return ParameterGrid(param_grid)
@@ -422,7 +427,8 @@ class PrivateSearchCV(PrivateEstimator):
         for name in ("search_share", "holdout"):
             if not is_inside(getattr(self, name), 0, 1):
                 raise ValueError(f"{name} must be a number in (0, 1), got {shown(getattr(self, name))}; keep the default.")
-        if not (is_real(self.error_score) or (isinstance(self.error_score, str) and self.error_score == "raise")):
+        is_number = is_real(self.error_score) and not sys.float_info.max < abs(self.error_score) < math.inf
+        if not is_number and not (isinstance(self.error_score, str) and self.error_score == "raise"):
             raise ValueError(f"error_score must be 'raise' or a number, got {shown(self.error_score)}; 'raise' is the default.")
 
     def __sklearn_tags__(self) -> Any:

@@ -3,14 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from skdpsynth._checks import check_real, check_whole, shown
+from skdpsynth._input import numbers_of
 from skdpsynth._state import is_array, require
 from skdpsynth.measures import least_squares, mass_from_root
 from skdpsynth.models._splits import mass_of_splits
 from skdpsynth.models._systematic import points_below
 from skdpsynth.persistence import savable
+
+_MOST_BINS = 1 << 24
 
 
 @savable
@@ -63,12 +68,12 @@ class Link:
         cuts : array-like of int, default=()
             Cells with which a bin begins anyway.
         """
-        mass = _mass(levels, variance, n_cells)
+        mass = _mass(*_checked(levels, variance, n_cells))
         return cls(mass, _edges(mass, n_bins, cuts))
 
     def weighed(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
         """Return the same bins with the mass that other noisy counts tell."""
-        return Link(_mass(levels, variance, len(self.mass)), self.edges)
+        return Link(_mass(*_checked(levels, variance, len(self.mass))), self.edges)
 
     def recut(self, n_bins: int, cuts: Sequence[int] | np.ndarray = ()) -> "Link":
         """Return the same measure in other bins."""
@@ -86,7 +91,19 @@ class Link:
 
     def bins_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the bins of cells; -1 stays -1."""
-        return np.searchsorted(self.edges, cells, side="right") - 1
+        return np.searchsorted(self.edges, numbers_of(cells, "cells", None, whole=True), side="right") - 1
+
+
+def _checked(levels: Any, variance: Any, n_cells: Any) -> tuple[list, float, int]:
+    """Return what noisy counts of a tree are made of, or refuse it."""
+    if not isinstance(levels, list | tuple) or not levels:
+        raise TypeError(f"levels must be a list of the noisy counts of each level, got {shown(levels)}.")
+    listed = [None if level is None else np.asarray(numbers_of(level, "levels"), dtype=float) for level in levels]
+    if any(level is not None and (len(level) != 2**j or not np.isfinite(level).all()) for j, level in enumerate(listed, 1)):
+        raise ValueError("levels must hold 2**j finite numbers at level j, or None in their place; count from the root down.")
+    if all(level is None for level in listed):
+        raise ValueError("levels must hold the counts of one level at least, got None for all.")
+    return listed, check_real("variance", variance, 0), check_whole("n_cells", n_cells, 1, 2 ** len(listed))
 
 
 def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
@@ -103,10 +120,12 @@ def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) ->
 
 def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:
     """Return where bins of about equal mass begin and end."""
+    n_bins = check_whole("n_bins", n_bins, 1, _MOST_BINS)
+    cuts = numbers_of(cuts, "cuts", whole=True)
     n_cells, upto = len(mass), np.concatenate([[0.0], np.cumsum(mass)])
     heavy = np.flatnonzero(mass > 1 / n_bins)
     inner = np.searchsorted(upto, np.arange(1, n_bins) / n_bins)
-    edges = np.unique(np.concatenate([[0], inner, heavy, heavy + 1, np.asarray(cuts, dtype=np.int64), [n_cells]]))
+    edges = np.unique(np.concatenate([[0], inner, heavy, heavy + 1, cuts, [n_cells]]))
     return edges[(edges >= 0) & (edges <= n_cells)]
 
 

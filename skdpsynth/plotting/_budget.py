@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from typing import Any, Self
 
+from skdpsynth._checks import check_has
 from skdpsynth.plotting._display import PALE, QUIET, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
 
 _MOST = 12  # lines
@@ -76,6 +77,7 @@ class BudgetDisplay(Display):
         -------
         display : BudgetDisplay
         """
+        check_has("accountant", accountant, ("charges", "noise_of", "spent_delta"), "a PrivacyAccountant, such as accountant_ of a fit")
         charges = list(accountant.charges())
         many = {group for group, n in Counter(entry.group for entry, *_ in charges).items() if group and n > _MOST_OF_GROUP}
         lines: dict[str, list[Any]] = {}

@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+from skdpsynth._checks import check_has
 from skdpsynth.plotting._display import QUIET, REAL, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
 
 _WORDS = {
@@ -67,6 +68,7 @@ class EvidenceDisplay(Display):
         -------
         display : EvidenceDisplay
         """
+        check_has("evidence", evidence, ("gaps", "by_column", "confidence"), "a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
         return cls(dict(evidence.gaps), dict(evidence.by_column), evidence.confidence)
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:

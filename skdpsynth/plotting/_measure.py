@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice, shown
+from skdpsynth._checks import check_choice, check_has, shown
 from skdpsynth.plotting._cells import corners_of, grid_of, steps_of, whole_steps_of
 from skdpsynth.plotting._display import POSITIVE, SECOND, SIGNED, SYNTHETIC, Display, cut, headline, panels, tidy
 
@@ -88,6 +88,7 @@ class MeasureDisplay(Display):
         ValueError
             If the estimator has no measure, its cells are neither boxes nor points, or `features` are no columns of it.
         """
+        check_has("estimator", estimator, ("fit",), "a fitted synthesizer")
         check_is_fitted(estimator)
         inner = getattr(estimator, "synthesizer_", None)
         owner = estimator if inner is None else inner
@@ -252,8 +253,11 @@ def _chosen(features: Any, names: list[Any]) -> list[int]:
     """Return the places of the columns to draw."""
     if features is None:
         return list(range(min(2, len(names))))
-    features = [features] if isinstance(features, str | int) else list(features)
+    given = features
+    features = [features] if isinstance(features, str | int) else list(features) if isinstance(features, list | tuple) else []
+    if not all(isinstance(feature, str | int | np.integer) for feature in features):
+        features = []
     places = [names.index(feature) if feature in names else feature for feature in features]
     if not 1 <= len(places) <= 2 or not all(isinstance(place, int | np.integer) and 0 <= place < len(names) for place in places):
-        raise ValueError(f"features must be one or two of the {len(names)} columns, by name or place, got {shown(features)}.")
+        raise ValueError(f"features must be one or two of the {len(names)} columns, by name or place, got {shown(given)}.")
     return [int(place) for place in places]

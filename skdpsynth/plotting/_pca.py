@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice
+from skdpsynth._checks import check_choice, check_has, shown
 from skdpsynth.metrics import captured_variance_ratio
 from skdpsynth.plotting._curves import epsilon_axis, spread_over
 from skdpsynth.plotting._display import COLOURS, PALE, QUIET, SYNTHETIC, Display, cut, headline, panels, tidy
@@ -124,6 +124,8 @@ class PrivatePCADisplay(Display):
         ValueError
             If there are no estimators, or they differ in their columns or in how many components they keep.
         """
+        if not isinstance(estimators, list | tuple):
+            raise TypeError(f"estimators must be a list of fitted PrivatePCAs, got {shown(estimators)}.")
         estimators = list(estimators)
         if not estimators:
             raise ValueError("estimators must hold at least one fitted PrivatePCA, got none.")
@@ -258,6 +260,7 @@ class PrivatePCADisplay(Display):
 
 def _pca_of(estimator: Any, name: str) -> Any:
     """Return the fitted `PrivatePCA` that this is, or that it holds."""
+    check_has(name, estimator, ("fit",), "a fitted PrivatePCA")
     check_is_fitted(estimator)
     pca = getattr(estimator, "reducer_", estimator)
     if not hasattr(pca, "covariance_"):

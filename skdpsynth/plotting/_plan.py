@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._checks import check_choice
+from skdpsynth._checks import check_choice, check_has
 from skdpsynth.model_selection import number_shown
 from skdpsynth.plotting._curves import epsilon_axis, spread_over
 from skdpsynth.plotting._display import COLOURS, QUIET, Display, headline, panels, tidy
@@ -70,6 +70,7 @@ class PlanDisplay(Display):
         -------
         display : PlanDisplay
         """
+        check_has("plan", plan, ("lines", "measures", "no_privacy"), "a SpendingPlan, as skdpsynth.model_selection.plan returns it")
         curves = {}
         for words, points in plan.lines():
             epsilons = np.concatenate([np.full(len(point.errors), point.epsilon) for point in points])

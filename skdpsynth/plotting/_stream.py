@@ -5,7 +5,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice, shown
+from skdpsynth._checks import check_choice, check_has, shown
+from skdpsynth._input import numbers_of
 from skdpsynth.plotting._curves import spread_over
 from skdpsynth.plotting._display import COLOURS, PALE, SYNTHETIC, Display, cut, headline, panels, tidy
 
@@ -84,6 +85,7 @@ class StreamDisplay(Display):
         ValueError
             If the estimator keeps no blocks, or none was released yet.
         """
+        check_has("estimator", estimator, ("fit",), "a fitted OnlineSynthesizer")
         check_is_fitted(estimator)
         if not hasattr(estimator, "blocks_"):
             raise ValueError("estimator must be an OnlineSynthesizer with strategy='blocks', which keeps blocks; else use from_curves.")
@@ -120,8 +122,10 @@ class StreamDisplay(Display):
         ValueError
             If a curve has not one value for each time.
         """
-        times = np.asarray(times)
-        tables = {name: np.atleast_2d(np.asarray(curve, dtype=float)) for name, curve in curves.items()}
+        times = numbers_of(times, "times")
+        if not isinstance(curves, dict):
+            raise TypeError(f"curves must be a dict of a name to its values at the times, got {shown(curves)}.")
+        tables = {name: np.atleast_2d(numbers_of(curve, "curves", None).astype(float)) for name, curve in curves.items()}
         for name, table in tables.items():
             if table.ndim != 2 or table.shape[1] != len(times):
                 raise ValueError(

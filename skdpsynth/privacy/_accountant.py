@@ -2,13 +2,12 @@
 
 import math
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._change import Change, described, units
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_kind, check_word, shown
 from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
@@ -272,6 +271,7 @@ class PrivacyAccountant(LedgerKeeper):
             Of each table, in their own order.
         """
         tables = checked_tables(tables)
+        check_kind("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
         chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
         told = described("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
         self._charge(self._entry(name, chosen.loss, chosen.noise, rng, change=units(self.neighboring, len(tables), told)))
@@ -300,6 +300,7 @@ class PrivacyAccountant(LedgerKeeper):
         """
         utilities = checked_utilities(utilities)
         loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
+        check_kind("change", change, Change, "a Change, as a statistic tells it")
         choice = permute_and_flip(change.times(self.rows_per_unit), loss, self.neighboring, rng, name)
         self._charge(self._entry(name, loss, choice, rng, change=change, n_values=1))
         return choice.choose(utilities, rng)
@@ -351,6 +352,7 @@ class PrivacyAccountant(LedgerKeeper):
             If this accountant was not made by `reopened`, or its record shows no such charge.
         """
         loss = as_loss(loss)
+        check_word("name", name)
         check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
         with lock_of(self):
             self.check_open(name)
@@ -431,7 +433,7 @@ class PrivacyAccountant(LedgerKeeper):
         >>> round(float(accountant.spent), 4), children[0].remaining
         (1.7886, Fraction(1, 10))
         """
-        if not isinstance(losses, Iterable):
+        if not isinstance(losses, list | tuple) and not (type(losses) is np.ndarray and losses.ndim == 1):
             raise ValueError(f"losses must be a sequence, one for each child, got {shown(losses)}; [0.1] * 12 makes twelve.")
         parts = [as_loss(loss) for loss in losses]
         whole = optimal_loss(parts, check_delta(delta))
@@ -452,12 +454,16 @@ class PrivacyAccountant(LedgerKeeper):
         into : str
             Name of the one entry; may be that of an earlier one, which is folded in.
         """
+        check_word("group", group), check_word("into", into)
+        if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"names must be a list of strings, names of members of the group, got {shown(names)}.")
         with lock_of(self):
             line = self._entries.fold(self._account, group, names, into, self._newest)
             self._newest = self._newest if line is None or self._newest is None else line
 
     def was_charged(self, name: str, group: str) -> bool:
         """Return whether a group has a member of this name."""
+        check_word("name", name), check_word("group", group)
         return self._entries.has_member(self._account, group, name)
 
     def _all_that_remains(self) -> Amount:
@@ -476,6 +482,9 @@ class PrivacyAccountant(LedgerKeeper):
         return PrivacyLoss(rho=sums.most - sums.rho - sums.pure, gaussian=sums.only_gaussian)
 
     def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
+        check_word("name", name)
+        if more.get("group") is not None:
+            check_word("group", more["group"])
         if noise is not None and rng is not None:
             more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
         told = {"dataset": checked_words("dataset", self.dataset), "note": checked_words("note", self.note)}

@@ -11,6 +11,7 @@ from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
+from skdpsynth._checks import check_flag
 from skdpsynth.privacy._gaussian_dp import SLACK, epsilon_of_gaussian, rho_of_gaussian
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta, check_epsilon
 from skdpsynth.privacy._scales import to_fraction
@@ -53,7 +54,7 @@ def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
     Gaussian mechanism for differential privacy", Theorem 8.
     """
     rho, delta = check_epsilon(rho, "rho"), _check_positive(delta)
-    return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta, bool(gaussian))
+    return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta, check_flag("gaussian", gaussian))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -136,8 +137,8 @@ def rho_of_epsilon(epsilon: Any, delta: Any, *, gaussian: bool = False) -> Amoun
     skdpsynth.privacy.epsilon_of_rho : The way back.
     PrivacyLoss : A cost in epsilon or in rho.
     """
-    epsilon, delta = check_epsilon(epsilon), _check_positive(delta)
-    return math.inf if epsilon == math.inf else _rho_below(Fraction(epsilon), delta, bool(gaussian))
+    epsilon, delta, gaussian = check_epsilon(epsilon), _check_positive(delta), check_flag("gaussian", gaussian)
+    return math.inf if epsilon == math.inf else _rho_below(Fraction(epsilon), delta, gaussian)
 
 
 @lru_cache(maxsize=1 << 10)

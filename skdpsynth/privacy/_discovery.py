@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import units
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import check_kind, check_whole, is_whole, shown
 from skdpsynth.privacy._intervals import exp_minus
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
-from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._losses import PrivacyLoss, check_neighboring
 from skdpsynth.privacy._random import RandomBits, check_stream
 
 _LARGEST_SCALE = 2**40  # noise of it reaches 2**62 with a chance of exp(-2**22): far below one part in 2**_BITS
 _BITS = 1 << 12
+_MOST_ROWS = 2**62  # noise of int64 is added to their number
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,11 @@ class Discovery:
             The most rows of a unit.
         """
         check_stream(rng)
+        check_neighboring(relation, "relation")
+        n_tables, n_rows = check_whole("n_tables", n_tables), check_whole("n_rows", n_rows, 1)
         if (relation, n_tables) != (self.relation, self.n_tables):
             raise ValueError(
-                f"{shown(name)} was planned for {self.n_tables} tables under {self.relation!r}, got {n_tables} under {relation!r}; "
+                f"{shown(name)} was planned for {self.n_tables} tables under {self.relation!r}, got {shown(n_tables)} under {relation!r}; "
                 "plan it anew."
             )
         if self.loss.is_infinite:
@@ -119,6 +122,7 @@ class Discovery:
             Of one table; exact, and **private**: only `PrivacyAccountant.release_discovered`, which charges, calls this.
         rng : SecureBits or SeededBits
         """
+        (counts,) = checked_tables([counts])
         levels = sorted((level for level, count in counts.items() if count >= 1), key=order_of_level)
         noisy = np.array([counts[level] for level in levels], dtype=np.int64) + self.noise.sample(len(levels), rng)
         return [level for level, count in zip(levels, noisy.tolist(), strict=True) if count > self.threshold]
@@ -155,13 +159,18 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
     >>> discovery("replace_one", 1, PrivacyLoss(epsilon=0.5, delta=1e-6)).threshold
     53
     """
+    check_neighboring(relation, "relation")
+    n_tables = check_whole("n_tables", n_tables, 1)
+    check_kind("share", share, PrivacyLoss, "a PrivacyLoss, such as PrivacyLoss(epsilon=0.5, delta=1e-6)")
     if share.is_infinite:
         return Discovery(relation, n_tables, DiscreteLaplace(0), 0, share)
     if share.rho is not None or not share.delta:
         raise ValueError(f"Levels can be shown at a loss in epsilon with delta > 0 only, got {share}; give a delta such as 1e-6.")
     scale = laplace_scale(units(relation, n_tables).times(share.rows).l1, share.epsilon)
     if scale > _LARGEST_SCALE:
-        raise ValueError(f"epsilon is too small to show levels of {n_tables} columns, got {float(share.epsilon):g}; use a larger epsilon.")
+        raise ValueError(
+            f"epsilon is too small to show levels of {shown(n_tables)} columns, got {float(share.epsilon):g}; use a larger epsilon."
+        )
     return Discovery(relation, n_tables, DiscreteLaplace(scale), _threshold(scale, share.delta / n_tables, share.rows), share)
 
 
@@ -197,7 +206,11 @@ def _threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int:
 
 def checked_tables(tables: Sequence[Mapping[Any, int]]) -> list[dict[Any, int]]:
     """Return tables of exact counts as they are; refuse other numbers, without a word about them."""
-    listed = [dict(table) for table in tables]
-    if not all(is_whole(count, 0) for table in listed for count in table.values()):
+    listed = [dict(table) for table in tables] if isinstance(tables, list | tuple) and all(isinstance(t, Mapping) for t in tables) else None
+    if listed is None:
+        raise TypeError(f"tables must be a list of dicts of level to int, got {shown(tables)}; count the levels of each column.")
+    if not all(isinstance(level, str) or is_whole(level, -math.inf) for table in listed for level in table):
+        raise TypeError("tables must have levels that are strings or whole numbers, but some are not; write them as strings.")
+    if not all(is_whole(count, 0, _MOST_ROWS) for table in listed for count in table.values()):
         raise TypeError("tables must hold whole numbers of rows, so that their sensitivity is exact; count them.")
     return listed

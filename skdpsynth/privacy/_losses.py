@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsynth._change import RELATIONS
 from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._input import array_of
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._scales import to_fraction
 
@@ -58,11 +59,11 @@ def check_delta(delta: Any) -> Fraction:
     return exact
 
 
-def check_neighboring(neighboring: Any) -> str:
+def check_neighboring(neighboring: Any, name: str = "neighboring") -> str:
     """Return the neighbouring relation, or raise ValueError if it is not a known one."""
     if not isinstance(neighboring, str) or neighboring not in RELATIONS:
         raise ValueError(
-            f"neighboring must be one of {RELATIONS}, got {shown(neighboring)}; use 'replace_one' when the number of rows is public."
+            f"{name} must be one of {RELATIONS}, got {shown(neighboring)}; use 'replace_one' when the number of rows is public."
         )
     return neighboring
 
@@ -71,7 +72,7 @@ def split_exactly(amount: Amount, weights: Any) -> list[Any]:
     """Return Fractions in the proportion of `weights` that sum to `amount` exactly (or infinities)."""
     if is_real(weights):
         raise ValueError(f"weights must be a sequence, one for each part, got {shown(weights)}; [1] * 12 makes twelve equal parts.")
-    listed = list(np.atleast_1d(np.asarray(weights, dtype=object)))
+    listed = list(np.atleast_1d(array_of(weights, object)))
     shares = [share for share in map(_finite, listed) if share is not None and share > 0]
     if not shares or len(shares) < len(listed):
         raise ValueError(f"weights must be positive finite numbers, got {shown(weights)}; leave out the steps that get nothing.")

@@ -1,7 +1,6 @@
 """Noise for symmetric matrices of small nuclear sensitivity, sampled exactly: a difference of two Wishart matrices, rounded."""
 
 import math
-import numbers
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_whole, shown
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._normals import FIRST, LARGEST, LIMB, Normals, fraction_bits
 from skdpsynth.privacy._random import RandomBits, check_stream
-from skdpsynth.privacy._scales import check_scale
+from skdpsynth.privacy._scales import check_scale, shape_of
 
 _MOST = 4096  # rows: a draw takes some minutes and 2.3 GB
 _ROWS = 512  # of limbs multiplied at a time: a sum of so many products of two limbs is below 2**53, so floats hold it exactly
@@ -84,7 +83,7 @@ class DiscreteMatrixLaplace(Noise):
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw a symmetric int64 matrix of shape `size`, which must be (m, m), with the bits of `rng`."""
         check_stream(rng)
-        shape = (size,) if isinstance(size, numbers.Integral) else tuple(size)
+        shape = shape_of(size)
         self.check_shape(shape)
         if not self.scale or not shape[0]:
             return np.zeros(shape, dtype=np.int64)
@@ -95,12 +94,14 @@ class DiscreteMatrixLaplace(Noise):
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless the values are a square matrix that is not too large."""
+        shape = shape_of(shape, "shape")
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix Laplace noise needs values of shape (m, m), got {shape}; list the whole symmetric matrix.")
         self.check_size(math.prod(shape))
 
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are no square matrix, or one of more than 4096 rows."""
+        super().check_size(n_values)
         if n_values != math.isqrt(n_values) ** 2 or n_values > _MOST**2:
             raise ValueError(
                 f"matrix Laplace noise needs m * m values with m at most {_MOST}, got {shown(n_values)}; use Laplace or sup-norm noise."
@@ -111,6 +112,7 @@ class DiscreteMatrixLaplace(Noise):
 
         Rounding, which adds about 1/12, is not counted.
         """
+        n_values = check_whole("n_values", n_values, 0, _MOST**2)
         return float(self.scale) ** 2 * (math.isqrt(n_values) + 1) / 2
 
     def spectral_norm(self, n_rows: int) -> float:
@@ -119,6 +121,7 @@ class DiscreteMatrixLaplace(Noise):
         That is ``phi**2.5 / 2 * n_rows * scale``, about ``1.66510 n_rows * scale``, with phi the golden ratio. With ``u = n_rows**(-2/3)``
         a draw has on average ``1 - 0.43 u`` of it (standard deviation ``0.8 u``), and 99 in 100 have less than ``1 + 1.9 u``.
         """
+        n_rows = check_whole("n_rows", n_rows, 0, _MOST)
         # G'G / m has the Marchenko-Pastur law of ratio one, of R-transform 1 / (1 - w); free differences have R = 2 w / (1 - w**2). The
         # edge is the least R(w) + 1 / w: at w**4 + 4 w**2 = 1, so w**2 = sqrt(5) - 2 = phi**-3, its value is phi * phi**1.5.
         return _GOLDEN**2.5 / 2 * n_rows * float(self.scale)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from skdpsynth._change import Change
-from skdpsynth._checks import check_choice, shown
+from skdpsynth._checks import check_choice, check_kind, check_whole, shown
 from skdpsynth.privacy._composition import covers, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
@@ -14,6 +14,7 @@ from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits, check_stream
+from skdpsynth.privacy._scales import MOST_VALUES
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 
 
@@ -98,6 +99,10 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     >>> chosen.noise, chosen.loss
     (DiscreteLaplace(scale=Fraction(4, 1)), PrivacyLoss(epsilon=Fraction(1, 2), delta=Fraction(0, 1), rho=None, gaussian=False))
     """
+    check_kind("change", change, Change, "a Change, as a statistic tells it")
+    check_kind("share", share, PrivacyLoss, "a PrivacyLoss, such as PrivacyLoss(epsilon=0.5)")
+    check_kind("kinds", kinds, (tuple, list), "a tuple of kinds of noise, such as ('laplace', 'gaussian')")
+    n_values = check_whole("n_values", n_values, 0, MOST_VALUES)
     for kind in kinds:
         check_choice("kinds", kind, tuple(_NOISES))
     if share.is_infinite:
@@ -183,6 +188,8 @@ def check_covered(
         raise TypeError(f"noise must be a noise such as DiscreteLaplace(scale), got {shown(noise)}; see skdpsynth.privacy.")
     if Fraction(0) in noise.scales and not loss.is_infinite:
         raise ValueError(f"Releasing {shown(name)} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
+    if change is not None:
+        check_kind("change", change, Change, "None or a Change, as a statistic tells it")
     if change is not None and change.relation != relation:
         raise ValueError(f"change is stated under {change.relation!r}, but this budget is under {relation!r}; ask for that.")
     if change is None and n_rows > 1:

@@ -1,5 +1,6 @@
 """What every noise can say of itself."""
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change
+from skdpsynth._checks import check_kind, check_whole
+from skdpsynth._input import array_of
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._scales import described, distinct, fits
+from skdpsynth.privacy._scales import described, distinct, fits, shape_of
 
 
 class Noise(ABC):
@@ -50,22 +53,25 @@ class Noise(ABC):
 
     def losses(self, change: Change) -> tuple[PrivacyLoss, ...]:
         """Return `loss`, and what else is true of it in other terms: Gaussian noise has its own beside zCDP."""
+        check_kind("change", change, Change, "a Change, as a statistic tells it")
         if not change.sup or not self.scales:  # no scales: an array of none, for no values
             return ()
         least = self.scales[0]
         return self._finite_losses(change, least) if least else (PrivacyLoss(epsilon=float("inf")),)
 
-    def check_size(self, n_values: int) -> None:  # noqa: B027 - most noises serve any number of values
-        """Raise ValueError if so many values are too many."""
+    def check_size(self, n_values: int) -> None:
+        """Raise ValueError if so many values are too many; most noises serve any number."""
+        check_whole("n_values", n_values)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless there is one scale, or scales that broadcast to values of this shape."""
+        shape = shape_of(shape, "shape")
         if not fits(self.scale, shape):
             raise ValueError(
                 f"noise must have one scale, or scales that broadcast to the values of shape {shape}, "
                 f"got scales of shape {np.shape(self.scale)}; reshape one of them."
             )
-        self.check_size(int(np.prod(shape, dtype=np.int64)))
+        self.check_size(math.prod(shape))
 
     def describe(self) -> str:
         """Return kind and scale in words."""
@@ -74,7 +80,7 @@ class Noise(ABC):
 
 def exact(values: Any) -> np.ndarray:
     """Return values as an int64 array, or raise TypeError if they are of another type."""
-    values = np.asarray(values)
+    values = array_of(values)
     if values.dtype != np.int64:
         raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
     return values

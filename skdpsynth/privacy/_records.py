@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_flag, check_kind, shown
 from skdpsynth._hints import HintedAccountant, Uncalled
 from skdpsynth._locks import lock_of
 from skdpsynth._notebook import small_table
@@ -153,6 +153,7 @@ class LedgerKeeper(HintedAccountant):
 
     def parts_of(self, entry: LedgerEntry) -> tuple[LedgerEntry, ...]:
         """Return what the child released that an entry charged for: none for any other entry."""
+        check_kind("entry", entry, LedgerEntry, "an entry of the ledger")
         return self._told(entry.id)
 
     def _told(self, account: int | None) -> tuple[LedgerEntry, ...]:
@@ -178,6 +179,7 @@ class LedgerKeeper(HintedAccountant):
             Whether to list below each charge what the child that it paid for released. Those rows have the name of the charge in a
             column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
         """
+        check_flag("parts", parts)
         return frame_of(self._entries.snapshot(self._account), self._account, self.delta, backend, parts)
 
     def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
@@ -205,6 +207,7 @@ class LedgerKeeper(HintedAccountant):
 
     def noise_of(self, entry: LedgerEntry) -> str | None:
         """Return the noise of an entry in words: that of its parts, if it charged for a child."""
+        check_kind("entry", entry, LedgerEntry, "an entry of the ledger")
         return noise_of(self._entries.snapshot(entry.id), entry)
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 """Noise scales: rational numbers, or arrays of them."""
 
+import math
 import numbers
 from collections.abc import Callable
 from fractions import Fraction
@@ -7,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_real, shown
+from skdpsynth._checks import check_memory, is_real, is_whole, shown
+from skdpsynth._input import array_of
 from skdpsynth.privacy._random import RandomBits, check_stream
 
 LARGEST = 2**58
 SMALLEST = Fraction(1, 100)
+MOST_VALUES = 1 << 60  # of one release: more than any memory holds
 
 
 def to_fraction(value: Any) -> Fraction:
@@ -27,12 +30,15 @@ def check_scale(scale: Any) -> Any:
     """Return `scale` as a Fraction, or as a read-only object array of Fractions."""
     if isinstance(scale, numbers.Real):
         return _check_one(scale)
-    array = np.asarray(scale, dtype=object)
+    array = array_of(scale, object)
     if array.ndim == 0:
-        return _check_one(array[()])
-    unique = {value: _check_one(value) for value in set(array.ravel().tolist())}
+        return _check_one(array[()] if isinstance(scale, np.ndarray) else scale)
+    listed = array.ravel().tolist()
+    if not all(map(is_real, listed)):
+        raise _no_scale(scale)
+    unique = {value: _check_one(value) for value in set(listed)}
     out = np.empty(array.shape, dtype=object)
-    out.ravel()[:] = [unique[value] for value in array.ravel().tolist()]
+    out.ravel()[:] = [unique[value] for value in listed]
     out.setflags(write=False)
     return out
 
@@ -43,21 +49,37 @@ def _check_one(value: Any) -> Fraction:
     except (ValueError, OverflowError):  # nan, infinities, more than floats hold
         fraction = None
     if fraction is None or not (fraction == 0 or SMALLEST <= fraction <= LARGEST):
-        raise ValueError(
-            f"scale must be 0 or between 1/100 and 2**58, got {shown(value)}; "
-            "rescale the integers that are released, or give this release another share of the budget."
-        )
+        raise _no_scale(value)
     return fraction
+
+
+def _no_scale(value: Any) -> ValueError:
+    return ValueError(
+        f"scale must be 0 or between 1/100 and 2**58, got {shown(value)}; "
+        "rescale the integers that are released, or give this release another share of the budget."
+    )
+
+
+def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
+    """Return the shape of as many values as memory holds, or raise ValueError."""
+    shape = (size,) if is_whole(size, 0) else tuple(size) if isinstance(size, tuple | list) else (None,)
+    if not all(is_whole(side, 0) for side in shape):
+        raise ValueError(f"{name} must be a whole number or a tuple of them, got {shown(size)}.")
+    shape = tuple(map(int, shape))
+    check_memory(name, size, 8 * math.prod(shape))
+    return shape
 
 
 def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Callable[[Fraction, int, RandomBits], np.ndarray]) -> np.ndarray:
     """Draw an array of shape `size`, one exact sampler for each distinct scale."""
     check_stream(rng)
-    shape = (size,) if isinstance(size, numbers.Integral) else tuple(size)
-    count = int(np.prod(shape, dtype=np.int64))
+    shape = shape_of(size)
+    count = math.prod(shape)
     if isinstance(scale, Fraction):
         draws = sample_one(scale, count, rng) if scale else np.zeros(count, dtype=np.int64)
         return draws.reshape(shape)
+    if not fits(scale, shape):
+        raise ValueError(f"size must be a shape that scales of shape {np.shape(scale)} broadcast to, got {shape}.")
     scales = np.broadcast_to(scale, shape).ravel()
     out = np.zeros(count, dtype=np.int64)
     for value in sorted(set(scales.tolist())):

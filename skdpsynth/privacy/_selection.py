@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsynth._change import Change
 from skdpsynth._checks import shown
+from skdpsynth._input import array_of
 from skdpsynth.privacy._intervals import bernoulli_exp_minus
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._random import RandomBits, check_stream
@@ -118,7 +119,7 @@ def permute_and_flip(change: Change, loss: PrivacyLoss, relation: str, rng: Any,
 
 def checked_utilities(utilities: Any) -> list[int]:
     """Return utilities as whole numbers; refuse others, without a word about them."""
-    utilities = np.asarray(utilities)
+    utilities = array_of(utilities)
     if utilities.ndim != 1 or not utilities.size or utilities.dtype != np.int64:
         raise TypeError(
             f"utilities must be a non-empty int64 array of one axis, so that their sensitivity is exact, got {utilities.dtype} of shape "

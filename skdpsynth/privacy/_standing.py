@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change
+from skdpsynth._checks import shown
 from skdpsynth.privacy._composition import covers
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._mechanism import check_covered
@@ -135,6 +136,6 @@ def taken_up(entries: list[Any], name: str, loss: PrivacyLoss) -> Any:
         if entry.name == name and entry.noise is not None and covers(entry.loss, loss):
             return entries.pop(place)
     raise ValueError(
-        f"accountant holds no charge of {loss} for {name!r} from before it was saved; reopen the record of the accountant that was "
+        f"accountant holds no charge of {loss} for {shown(name)} from before it was saved; reopen the record of the accountant that was "
         "charged, or charge a new one."
     )

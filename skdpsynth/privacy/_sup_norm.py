@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change
+from skdpsynth._checks import check_whole, shown
 from skdpsynth.privacy._laplace import geometric
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits, check_stream
-from skdpsynth.privacy._scales import check_scale
+from skdpsynth.privacy._scales import MOST_VALUES, check_scale, shape_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class DiscreteSupNorm(Noise):
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size`, one point of Z^D with D its number of entries, with the bits of `rng`."""
         check_stream(rng)
-        shape = (size,) if isinstance(size, int) else tuple(size)
+        shape = shape_of(size)
         count = math.prod(shape)
         self.check_size(count)
         if not self.scale or not count:
@@ -79,14 +80,15 @@ class DiscreteSupNorm(Noise):
 
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are too many for this scale: the sampler would wait too long."""
+        super().check_size(n_values)
         # A radius is about n_values * scale, and accepted with probability about exp(-n_values / (2 scale)).
         if self.scale and n_values > 8 * self.scale + 8:
-            raise ValueError(
-                f"scale must be at least an eighth of the number of values, got {float(self.scale):g} for {n_values}; use Laplace noise."
-            )
+            told = f"{float(self.scale):g} for {shown(n_values)}"
+            raise ValueError(f"scale must be at least an eighth of the number of values, got {told}; use Laplace noise.")
 
     def variance(self, n_values: int = 1) -> float:
         """Return, to a relative error of about 1 / scale, the variance of one of `n_values` entries as a float."""
+        n_values = check_whole("n_values", n_values, 0, MOST_VALUES)
         # E R (R + 1) / 3, and R is about a gamma variable of shape D + 1.
         return float(self.scale) ** 2 * (n_values + 1) * (n_values + 2) / 3
 

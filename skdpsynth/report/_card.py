@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from skdpsynth._checks import check_choice, shown
+from skdpsynth._checks import check_choice, check_word, shown
 from skdpsynth.auditing import privacy_evidence
 from skdpsynth.metrics import quality_report
 from skdpsynth.privacy import PrivacyAccountant
@@ -129,6 +129,8 @@ def card(
     """
     check_choice("audience", audience, ("public", "internal"))
     _check(model, audience, real, holdout, accountant)
+    if title is not None:
+        check_word("title", title)
     facts = facts_of(model, accountant, title)
     quality = None if real is None else quality_report(real, facts.sample, facts.schema)
     evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)

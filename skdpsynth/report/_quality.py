@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._checks import check_kind, check_word
 from skdpsynth.auditing import PrivacyEvidence
 from skdpsynth.metrics import QualityReport
 from skdpsynth.report._evidence import EvidenceSection
@@ -59,7 +60,11 @@ def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = N
     >>> rng = np.random.default_rng(0)
     >>> quality_page(quality_report(rng.random((200, 2)), rng.random((200, 2)))).save("quality.html")  # doctest: +SKIP
     """
+    check_kind("quality", quality, QualityReport, "a QualityReport, from skdpsynth.metrics.quality_report")
+    if evidence is not None:
+        check_kind("evidence", evidence, PrivacyEvidence, "None or a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
     section = None if evidence is None else EvidenceSection.of(evidence)
+    check_word("title", title)
     return Page(title, rendered("quality.html", title=title, quality=quality, tables=quality_tables(quality), evidence=section))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._change import Change, Query, described, units
+from skdpsynth._checks import check_whole, shown
+from skdpsynth._input import numbers_of
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
@@ -34,18 +36,22 @@ class Histogram(Statistic):
     @classmethod
     def of(cls, X: np.ndarray, partition: Any) -> "Histogram":
         """Count the rows of an array in the leaves of a binary partition, or the cells of a plain one."""
-        return cls.over(partition).of(X)
+        rule = cls.over(partition)
+        return rule.of(numbers_of(X, "X", 2))
 
     @staticmethod
     def over(partition: Any, shift: int = 0) -> "CountRowsInCells":
         """Return the rule that counts rows in the cells of a partition, or in their ancestors `shift` levels up."""
+        if not callable(getattr(partition, "locate", None)) or not (hasattr(partition, "depth") or hasattr(partition, "n_cells")):
+            raise TypeError(f"partition must have the partition protocol, got {shown(partition)}; BinaryPartition and Lattice have it.")
+        check_whole("shift", shift, 0, getattr(partition, "depth", 0))
         n_cells = 1 << partition.depth if hasattr(partition, "depth") else partition.n_cells
         return CountRowsInCells(n_cells >> shift, shift, partition)
 
     @staticmethod
     def over_cells(n_cells: int, shift: int = 0) -> "CountCells":
         """Return the rule that counts cell numbers, or those of their ancestors `shift` levels up, of which there are `n_cells`."""
-        return CountCells(n_cells, shift)
+        return CountCells(check_whole("n_cells", n_cells, 1), check_whole("shift", shift, 0, 62))
 
     @staticmethod
     def over_refined(coarse_shift: int, refinement: np.ndarray) -> "CountRefinedCells":
@@ -63,7 +69,7 @@ class Histogram(Statistic):
             It counts the parts of the coarse cells of refinement 0 first, then of refinement 1, ...; in each group by coarse cell, then
             along the curve.
         """
-        refinement = np.asarray(refinement, dtype=np.int64)
+        coarse_shift, refinement = check_whole("coarse_shift", coarse_shift, 0, 62), numbers_of(refinement, "refinement", whole=True)
         sizes = np.int64(1) << refinement
         order = np.argsort(refinement, kind="stable")
         first = np.empty_like(sizes)

@@ -8,6 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from skdpsynth._change import Change, Query, units
+from skdpsynth._checks import is_whole, shown
+from skdpsynth._input import numbers_of
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
@@ -45,7 +47,14 @@ class Marginals(Statistic):
         sizes, attributes : sequences
             As for `over`.
         """
-        return cls.over(sizes, attributes).of(list(codes))
+        rule = cls.over(sizes, attributes)
+        if not isinstance(codes, list | tuple) or len(codes) != len(rule.sizes):
+            raise TypeError(f"codes must be a list of {len(rule.sizes)} arrays of codes, one a column, got {shown(codes)}.")
+        columns = [numbers_of(column, "codes", whole=True) for column in codes]
+        n_rows = {len(column) for column in columns}
+        if len(n_rows) > 1 or any(((column < 0) | (column >= size)).any() for column, size in zip(columns, rule.sizes, strict=True)):
+            raise ValueError("codes must be arrays of one length that lie in [0, size) of their columns, but are not.")
+        return rule.of(columns)
 
     @staticmethod
     def over(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "CountCombinations":
@@ -58,7 +67,12 @@ class Marginals(Statistic):
         attributes : list of tuple of int
             Columns of each table.
         """
-        return CountCombinations(tuple(sizes), tuple(map(tuple, attributes)))
+        if not isinstance(sizes, list | tuple) or not all(is_whole(size, 1) for size in sizes):
+            raise TypeError(f"sizes must be a list of positive integers, one a column, got {shown(sizes)}.")
+        listed = attributes if isinstance(attributes, list | tuple) else [None]
+        if not all(isinstance(table, list | tuple) and table and all(is_whole(j, 0, len(sizes) - 1) for j in table) for table in listed):
+            raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {shown(attributes)}.")
+        return CountCombinations(tuple(sizes), tuple(map(tuple, listed)))
 
     @staticmethod
     def change(relation: str, n_tables: int) -> Change:
@@ -75,7 +89,9 @@ class Marginals(Statistic):
 
     def tables(self, values: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the counts, or others in their place, as one array a table."""
-        values = self.counts if values is None else values
+        values = self.counts if values is None else numbers_of(values, "values")
+        if len(values) != len(self.counts):
+            raise ValueError(f"values must be {len(self.counts)} numbers, one for each count, got {len(values)}.")
         stops = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(values, stops), self.shapes, strict=True)]
 

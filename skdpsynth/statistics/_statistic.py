@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._checks import shown
+from skdpsynth._input import array_of
 
 
 class Statistic:
@@ -32,9 +33,10 @@ class Statistic:
             As `flat` gives them.
         """
         sizes = [len(_vector(getattr(self, name))) for name in self._summed]
-        if np.shape(values) != (sum(sizes),) or np.asarray(values).dtype != np.int64:
+        vector = array_of(values)
+        if vector.shape != (sum(sizes),) or vector.dtype != np.int64:
             raise ValueError(f"values must be a vector of {sum(sizes)} int64 numbers, got {shown(values)}; give what flat gave.")
-        parts = np.split(np.asarray(values), np.cumsum(sizes)[:-1])
+        parts = np.split(vector, np.cumsum(sizes)[:-1])
         changed = {name: _like(getattr(self, name), part) for name, part in zip(self._summed, parts, strict=True)}
         return replace(self, **changed)  # type: ignore[type-var]
 

@@ -1,7 +1,7 @@
 """Synthetic data of mixed tables."""
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from skdpsynth.domain import (
     Schema,
     continue_table,
     encode,
+    is_name,
     keys_of,
     listed,
     made_up_kinds,
@@ -342,7 +343,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         names = [name for place, name in enumerate(schema) if place in unlisted]
         if names and not self.delta and self.epsilon != math.inf:
             raise ValueError(f"delta must be greater than 0 to buy the levels of {listed(names)}, got 0; use 1e-6, or list the levels.")
-        if isinstance(self.stratify, Hashable) and self.stratify in names:
+        if is_name(self.stratify) and self.stratify in names:
             raise ValueError(f"stratify must have public levels, but those of {listed([self.stratify])} are private; list them.")
 
     def _with_facts(self, rows: Rows, facts: Facts, plan: Any, budget: Budget) -> tuple[Rows, Facts]:
@@ -497,7 +498,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         column = self.stratify
         if self.strategy == "scores":
             raise ValueError(f"stratify must be None for strategy='scores', got {shown(column)}; use strategy='marginals'.")
-        if not isinstance(column, Hashable) or column not in schema:
+        if not is_name(column) or column not in schema:
             raise ValueError(f"stratify must be a column of schema, got {shown(column)}; give its name.")
         kind = schema[column]
         if not isinstance(kind, Nominal):

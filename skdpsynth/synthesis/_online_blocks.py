@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,8 @@ class Blocks:
             return self._upto_charged - before
         first = 1 if self.in_ticks else first_length(self.epsilon / self.rows_per_unit, self.least)
         growth = usual_growth(self.are_joined) if growth is None else growth
+        if isinstance(growth, Real):  # narrow ones of numpy overflow
+            growth = float(growth) if isinstance(growth, np.floating) or growth < 2**62 else 2.0**62
         if self.are_joined and growth != "auto" and window is None and horizon is not None:
             return max(first, ending_length(before, first, growth, horizon))
         before = before if window is None else min(before, window)

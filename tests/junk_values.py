@@ -1,0 +1,274 @@
+"""What somebody may hand to a function by mistake: values of every kind, made anew for each call, with secrets in their cells.
+
+A secret stands wherever a private cell would: in tables, arrays and lists of rows, and in what an object's own methods say when they
+fail. No message may quote one.
+"""
+
+import collections
+import datetime
+import decimal
+import enum
+import fractions
+import io
+import math
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import scipy.sparse
+
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
+
+WORD, NUMBER = "SECRET-7f3", 0.7303042
+SECRETS = (WORD, str(NUMBER), "0.730304", "0.7303")
+
+
+class _Failing:
+    """An object whose methods fail, those that are named in a class below."""
+
+
+def _fails(*_, **__):
+    raise RuntimeError(WORD)
+
+
+def _failing(*methods):
+    return type("Failing", (_Failing,), dict.fromkeys(methods, _fails))()
+
+
+class _One(enum.IntEnum):
+    ONE = 1
+
+
+class _Liar(_Failing):
+    """It claims a shape and a length that it has not."""
+
+    shape = (3, 2)
+    dtype = np.dtype(float)
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, place):
+        raise IndexError(WORD)
+
+
+class _Table(_Failing):
+    """An array protocol that fails."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise ValueError(WORD)
+
+
+class _Word(str):
+    """A str that cannot be shown."""
+
+    __repr__ = __format__ = _fails
+
+
+class _Number(float):
+    """A float that cannot be shown."""
+
+    __format__ = __str__ = __repr__ = _fails
+
+
+def _cyclic():
+    cells = [1]
+    cells.append(cells)
+    return cells
+
+
+def _frame(**more):
+    return pd.DataFrame({"a": [NUMBER, 0.5, 0.25], "b": [WORD, "x", "y"], **more})
+
+
+def _twice():
+    return pd.DataFrame(np.full((3, 2), NUMBER), columns=["a", "a"])
+
+
+def _read_only():
+    rows = np.full((3, 2), NUMBER)
+    rows.setflags(write=False)
+    return rows
+
+
+def _rows(dtype):
+    return np.full((3, 2), NUMBER).astype(dtype)
+
+
+KINDS = {
+    "nothing, flags": {
+        "None": lambda: None,
+        "True": lambda: True,
+        "False": lambda: False,
+        "numpy True": lambda: np.True_,
+        "NotImplemented": lambda: NotImplemented,
+        "ellipsis": lambda: ...,
+        "NA": lambda: pd.NA,
+    },
+    "whole numbers": {
+        "-1": lambda: -1,
+        "0": lambda: 0,
+        "1": lambda: 1,
+        "3": lambda: 3,
+        "2**31": lambda: 2**31,
+        "2**63": lambda: 2**63,
+        "-2**63": lambda: -(2**63),
+        "10**400": lambda: 10**400,
+        "-10**400": lambda: -(10**400),
+        "uint8": lambda: np.uint8(100),
+        "uint64": lambda: np.uint64(2**64 - 1),
+        "least int64": lambda: np.iinfo(np.int64).min,
+        "enum": lambda: _One.ONE,
+    },
+    "other numbers": {
+        "nan": lambda: math.nan,
+        "inf": lambda: math.inf,
+        "-inf": lambda: -math.inf,
+        "0.5": lambda: 0.5,
+        "-0.0": lambda: -0.0,
+        "1e300": lambda: 1e300,
+        "5e-324": lambda: 5e-324,
+        "float16": lambda: np.float16(65504),
+        "longdouble": lambda: np.longdouble("1e400"),
+        "least longdouble": lambda: np.longdouble("1e-400"),
+        "nan longdouble": lambda: np.longdouble("nan"),
+        "complex": lambda: 1j,
+        "fraction": lambda: fractions.Fraction(1, 3),
+        "decimal": lambda: decimal.Decimal("1e999999"),
+        "no decimal": lambda: decimal.Decimal("sNaN"),
+    },
+    "times": {
+        "timedelta": lambda: datetime.timedelta(1),
+        "timedelta64": lambda: np.timedelta64(1, "D"),
+        "datetime": lambda: datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+        "date": lambda: datetime.date(1, 1, 1),
+        "datetime64": lambda: np.datetime64("2020-01-01"),
+        "NaT": lambda: pd.NaT,
+        "timestamp": lambda: pd.Timestamp("2020-01-01"),
+        "dates": lambda: np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
+        "index of dates": lambda: pd.date_range("2020-01-01", periods=3),
+    },
+    "words": {
+        "word": lambda: "x",
+        "empty": lambda: "",
+        "05": lambda: "05",
+        "long": lambda: "x" * 5000,
+        "lines": lambda: "a\nb",
+        "NUL": lambda: "a\0b",
+        "surrogate": lambda: "\ud800",
+        "bytes": lambda: b"x",
+        "bytearray": lambda: bytearray(b"x"),
+        "memoryview": lambda: memoryview(b"xy"),
+        "numpy word": lambda: np.str_("x"),
+        "word of its own": lambda: _Word("x"),
+        "path": lambda: Path("nowhere/x"),
+        "StringIO": lambda: io.StringIO("x"),
+    },
+    "containers": {
+        "empty list": lambda: [],
+        "empty tuple": lambda: (),
+        "list": lambda: [1, 0],
+        "words": lambda: ["a", None],
+        "rows": lambda: [[NUMBER, 1], [WORD, 2]],
+        "ragged": lambda: [[NUMBER], [1, 2]],
+        "deep": lambda: [[[[[WORD]]]]],
+        "cyclic": _cyclic,
+        "dict": lambda: {"a": 1},
+        "empty dict": lambda: {},
+        "dict of rows": lambda: {0: [NUMBER], "a": [WORD]},
+        "set": lambda: {0, 1},
+        "frozenset": lambda: frozenset(["a"]),
+        "range": lambda: range(3),
+        "iterator": lambda: iter([1, 2]),
+        "generator": lambda: (x for x in (1, 2)),
+        "deque": lambda: collections.deque([1]),
+        "Counter": lambda: collections.Counter("aab"),
+        "nested tuple": lambda: ((0, 1), (2, 3)),
+        "odd pair": lambda: (None, object()),
+    },
+    "arrays": {
+        "0-d": lambda: np.array(1.0),
+        "no values": lambda: np.zeros(0),
+        "1-d": lambda: np.arange(3.0) + NUMBER,
+        "2-d": lambda: _rows(float),
+        "3-d": lambda: np.full((2, 2, 2), NUMBER),
+        "no rows": lambda: np.zeros((0, 2)),
+        "no columns": lambda: np.zeros((3, 0)),
+        "nan array": lambda: np.full((3, 2), np.nan),
+        "inf array": lambda: np.array([[np.inf, -np.inf]]),
+        "objects": lambda: np.array([[WORD, NUMBER]], dtype=object),
+        "words array": lambda: np.array([[WORD, "x"]]),
+        "bytes array": lambda: np.array([WORD.encode()]),
+        "complex array": lambda: _rows(complex),
+        "masked": lambda: np.ma.array(_rows(float), mask=[[0, 1]] * 3),
+        "records": lambda: np.array([(1, NUMBER)], dtype=[("a", int), ("b", float)]),
+        "booleans": lambda: np.ones((3, 2), dtype=bool),
+        "uint8 array": lambda: np.arange(6, dtype=np.uint8).reshape(3, 2),
+        "uint64 array": lambda: np.full((3, 2), 2**64 - 1, dtype=np.uint64),
+        "float16 array": lambda: _rows(np.float16),
+        "longdouble array": lambda: np.full((3, 2), np.longdouble("1e400")),
+        "big endian": lambda: _rows(">f8"),
+        "read only": _read_only,
+        "matrix": lambda: np.asmatrix(np.full((2, 2), NUMBER)),
+        "whole 2-d": lambda: np.arange(4).reshape(2, 2),
+        "negative": lambda: np.array([-1, -(2**63)]),
+        "sparse": lambda: scipy.sparse.csr_matrix(np.eye(3) * NUMBER),
+        "sparse array": lambda: scipy.sparse.coo_array(np.eye(3) * NUMBER),
+    },
+    "frames": {
+        "pandas": _frame,
+        "one name twice": _twice,
+        "empty frame": pd.DataFrame,
+        "frame of dates": lambda: pd.DataFrame({"a": pd.date_range("2020", periods=3)}),
+        "frame of NA": lambda: pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [None, NUMBER, 1.0]}),
+        "categories": lambda: pd.DataFrame({"a": pd.Categorical([WORD, "x"])}),
+        "levels of columns": lambda: pd.DataFrame(_rows(float), columns=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])),
+        "numbers for names": lambda: pd.DataFrame(_rows(float)),
+        "series": lambda: pd.Series([NUMBER, 2]),
+        "series of words": lambda: pd.Series([WORD, None]),
+        "index": lambda: pd.Index(["a", "b"]),
+        "polars": lambda: pl.DataFrame({"a": [NUMBER], "b": [WORD]}),
+        "polars series": lambda: pl.Series("a", [WORD]),
+        "lazy": lambda: pl.LazyFrame({"a": [1]}),
+        "arrow": lambda: pa.table({"a": [NUMBER], "b": [WORD]}),
+        "arrow array": lambda: pa.array([WORD]),
+    },
+    "objects": {
+        "object": object,
+        "class": lambda: int,
+        "own class": lambda: PrivateMeasureMechanism,
+        "estimator": PrivateMeasureMechanism,
+        "function": lambda: len,
+        "lambda": lambda: lambda *_, **__: WORD,
+        "module": lambda: math,
+        "slice": lambda: slice(3),
+        "lock": threading.Lock,
+        "random generator": lambda: np.random.default_rng(0),
+        "random state": lambda: np.random.RandomState(0),
+        "accountant": lambda: PrivacyAccountant(1),
+        "dtype": lambda: np.dtype(float),
+        "exception": lambda: ValueError(WORD),
+        "namespace": lambda: type("Space", (), {"shape": "x", "columns": 3, "dtype": None})(),
+    },
+    "objects that fail": {
+        "repr": lambda: _failing("__repr__", "__str__"),
+        "float": lambda: _failing("__float__", "__int__", "__index__"),
+        "array": _Table,
+        "len": lambda: _failing("__len__", "__getitem__"),
+        "iter": lambda: _failing("__iter__"),
+        "eq": lambda: _failing("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
+        "hash": lambda: _failing("__hash__"),
+        "bool": lambda: _failing("__bool__"),
+        "call": lambda: _failing("__call__"),
+        "liar": _Liar,
+        "number of its own": lambda: _Number(0.5),
+        "list of them": lambda: [_failing("__float__", "__eq__", "__hash__", "__repr__")] * 3,
+        "array of them": lambda: np.array([[_failing("__float__", "__eq__", "__repr__"), 1]], dtype=object),
+    },
+}
+# Which of them can be called: where a function is taken, its errors are its own.
+CALLABLE = {"objects: class", "objects: own class", "objects: function", "objects: lambda", "objects that fail: call"}
+JUNK = {f"{kind}: {name}": make for kind, several in KINDS.items() for name, make in several.items()}

@@ -1,0 +1,125 @@
+"""Junk in any argument of any public callable is refused in a sentence, or gives what is documented.
+
+Here a part of it; `benchmarks/bad_input.py` tries all.
+"""
+
+import inspect
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from hypothesis import HealthCheck, given, settings
+from junk_calls import attempt, calls_by_group
+from junk_judge import judge, odd_settings
+from junk_random import cases
+from junk_values import JUNK, KINDS
+
+import skdpsynth
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.domain import Box
+
+CALLS = dict(calls_by_group())
+QUICK = [call for calls in CALLS.values() for call in calls if not call.slow]
+FRAME = pd.DataFrame(np.random.default_rng(0).random((60, 2)), columns=["a", "b"])
+TWICE = FRAME.set_axis(["a", "a"], axis=1)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def apart(tmp_path, monkeypatch, hasty):
+    """Some junk is a good name of a file."""
+    monkeypatch.chdir(tmp_path)
+
+
+def wrong(call, junk, mode="plain"):
+    """What is wrong with a call, and its message."""
+    with odd_settings(mode):
+        _, faults, message = attempt(call, junk, judge)
+    return [(fault, message) for fault in faults if fault != "long"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_argument_takes_junk_of_a_kind_in_peace(kind):
+    """One value of a kind for each argument, another one for each."""
+    names, place = list(KINDS[kind]), 0
+    for call in QUICK:
+        if call.group not in ("parameters", "tables"):  # whose junk is that of test_bad_input and of the laws
+            for argument in call.arguments:
+                name = f"{kind}: {names[(place := place + 1) % len(names)]}"
+                if name in call.junk_for(argument):
+                    assert wrong(call, {argument: JUNK[name]()}) == [], f"{call} {argument} {name}"
+
+
+@settings(max_examples=120, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(cases([call for call in QUICK if call.group not in ("parameters", "tables")]))
+def test_any_junk_is_taken_in_peace_under_any_settings(case):
+    call, junk, mode = case
+    assert wrong(call, junk, mode) == [], f"{call} {mode}"
+
+
+def test_every_public_name_of_the_data_side_is_tried():
+    tried = " ".join(str(call) for calls in CALLS.values() for call in calls)
+    rooms = (skdpsynth, skdpsynth.domain, skdpsynth.metrics, skdpsynth.measures, skdpsynth.continual, skdpsynth.privacy)
+    names = {name for room in rooms for name in room.__all__ if not re.search(rf"\b{name}\b", tried)}
+    assert names <= {"__version__", "Text", "QualityReport"}  # the last two take nothing, or what the package makes
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {0, 1},
+        frozenset([0.0, 1.0]),
+        "05",
+        ("0", "1"),
+        np.ma.array([0.0, 1.0], mask=[0, 1]),
+        b"05",
+        (0, 10**400),
+        (0, np.longdouble("1e400")),
+    ],
+)
+@pytest.mark.parametrize("cls", [PrivateMeasureMechanism, PrivatePCA, LatentFactorSynthesizer])
+def test_bounds_that_only_look_like_a_pair_are_refused(cls, bounds):
+    with pytest.raises(ValueError, match=r"^bounds must [^\n]*\.$"):
+        cls(bounds=bounds).fit(FRAME)
+
+
+@pytest.mark.parametrize(("dtype", "bounds"), [(np.uint8, (-5, -1)), (np.int64, (0.2, 0.8)), (np.float16, (7e4, 8e4))])
+def test_bounds_without_a_number_that_the_dtype_of_the_rows_holds_are_refused(dtype, bounds):
+    rows = np.arange(120).reshape(60, 2).astype(dtype)
+    with pytest.raises(ValueError, match=r"^bounds of column 0 must hold a number that its dtype, [^\n]*\.$"):
+        PrivateMeasureMechanism(bounds=bounds).fit(rows)
+
+
+@pytest.mark.parametrize("method", ["fit", "score", "transform"])
+def test_nan_is_refused_whatever_assume_finite_says(method):
+    model = PrivatePCA().fit(FRAME)
+    with sklearn.config_context(assume_finite=True), pytest.raises(ValueError, match="contains NaN"):
+        getattr(model, method)(FRAME * np.nan)
+
+
+@pytest.mark.parametrize("method", ["fit", "score", "transform", "score_samples"])
+def test_a_column_that_occurs_twice_is_said_by_every_method_of_a_transformer(method):
+    with pytest.raises(ValueError, match="distinct column names"):
+        getattr(PrivatePCA().fit(FRAME), method)(TWICE)
+
+
+@pytest.mark.parametrize("method", ["fit", "score", "partial_fit", "evaluate"])
+def test_a_column_that_occurs_twice_is_said_by_every_method_of_a_stream(method):
+    with pytest.raises(ValueError, match="distinct column names"):
+        getattr(OnlineSynthesizer().fit(FRAME), method)(TWICE)
+
+
+def test_no_argument_of_a_tried_callable_is_forgotten():
+    """A new argument of a metric or a measure is tried too."""
+    for group in ("metrics", "measures"):
+        for call in CALLS[group]:
+            function = call.make()
+            known = set(inspect.signature(function).parameters) - {"n_jobs"}
+            assert known <= set(call.arguments) | {"n_jobs"}, call
+
+
+def test_a_grid_is_not_made_of_words():
+    with pytest.raises(TypeError, match=r"^whole must hold numbers only, got [^\n]*\.$"):
+        Box([0], [1], whole=["x"])
