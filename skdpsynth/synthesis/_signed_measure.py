@@ -24,7 +24,7 @@ _MOST_COORDINATES = 1 << 25  # of all cells together: a quarter of a gigabyte
 _SPARSE = 4  # cells for a row times epsilon: with more, solving gets slow
 _FEW_CELLS = 1000
 _MOST_CUT = {"highs": 30_000, "ortools": 100_000}  # cells of a lattice: about ten seconds of solving
-_MOST_OF_NOISE = {"highs": 10_000, "ortools": 30_000}  # ... where nearly all that they count is noise, so that mass moves far
+_MOST_OF_NOISE = {"highs": 5_000, "ortools": 30_000}  # ... where nearly all that they count is noise, so that mass moves far
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     n_cells : "auto" or int, default="auto"
         At most how many cells the box is cut into, each axis equally often or once more. "auto" follows from the number of rows times
         epsilon. From two features on, what would take minutes to solve is cut into fewer, with a warning: 30,000 ("ortools": 100,000),
-        or 10,000 (30,000) where there are more than 4 cells for each row times epsilon.
+        or 5,000 (30,000) where there are more than 4 cells for each row times epsilon.
     cells : array-like of shape (n_cells, n_features) or Lattice, default=None
         None: cut the box. Or public representatives, all within `bounds`: a row belongs to the nearest (the first of them, in a tie), and
         samples are representatives (rounded, where the rows are whole numbers); a data frame is matched by column. Or a
