@@ -105,6 +105,16 @@ def test_one_feature_without_a_border_moves_within_an_interval():
 
 @each_size
 @each_relation
+def test_the_l1_norm_is_that_of_as_many_entries_with_the_same_squares(d, squared_radius, coordinate, relation):
+    """Of m^2 numbers it is at most m times their l2 norm, here the next whole number; and at most the squares of whole numbers."""
+    gram = Gram(d, squared_radius, coordinate)
+    change = gram.change(relation)
+    rounded = next(n for n in range(int(change.l2_squared) + 2) if n * n > change.l2_squared)
+    assert change.l1 == (gram.largest_term if gram.n_rows == 1 else min(change.l2_squared, gram.n_rows * rounded))
+
+
+@each_size
+@each_relation
 def test_the_norms_of_a_pair_are_those_of_the_formula(d, squared_radius, coordinate, relation):
     """sqrt((|z|^2 + |y|^2)^2 - 4 (z.y)^2), and |z|^4 + |y|^4 - 2 (z.y)^2; y = 0 where a row is added."""
     gram = Gram(d, squared_radius, coordinate)

@@ -1,0 +1,614 @@
+"""Change every scale, share and sensitivity by one part in a hundred, one at a time: some test must fail each time.
+
+The sources are read as syntax trees. A mutant is one number or one expression that a scale, a share, a change or a loss is made of, times
+101/100. It is compiled in memory, in a process of its own, over a copy of the project: nothing on disk is ever changed. Tests are run, first those
+of its module, then those that hold the laws of its room, until one fails.
+
+    python benchmarks/mutations.py              # all mutants; what was found is kept, and the next run goes on
+    python benchmarks/mutations.py --only _gaussian --again
+
+It prints those that survive, with their lines, and ends with 1 if there are any that `EQUIVALENT` does not explain.
+"""
+
+import argparse
+import ast
+import gc
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
+HERE = Path(__file__).resolve().parent.parent
+KEPT = Path(tempfile.gettempdir()) / "skdpsynth-mutations"
+WHOLE = ("skdpsynth/privacy", "skdpsynth/statistics", "skdpsynth/_change.py")
+ASKING = tuple(
+    f"skdpsynth/{room}"
+    for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_schedules")
+)
+# Rooms and files that hold no noise: how ledgers are kept, shown and written, and how sums are read from elsewhere.
+SKIPPED = re.compile(
+    r"privacy/_(ledger\w*|presentation|imports|events|evidence|going_on|opening|records|random)\.py|statistics/_(duckdb|sql|sources|dask)\.py"
+)
+# All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
+NOISES = re.compile(
+    r"privacy/_(laplace|gaussian|sup_norm|composition|gaussian_dp|mechanism|losses|selection|discovery|standing|totals|scales|noise|unit)\.py"
+)
+QUICK = "not slow and not statistical"
+CPU = 400  # seconds of one mutant
+
+NAMED = re.compile(
+    r"scale|share|sensitiv|change|loss|epsilon|rho|delta|spent|l1|l2_squared|\bsup\b|nuclear|units|weight|budget|SLACK|ROUNDED|threshold",
+    re.I,
+)
+MAKERS = {
+    "Change", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip",
+    "laplace_scale", "gaussian_scale", "rho_of_epsilon", "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
+    "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "permute_and_flip", "release", "spend",
+}  # fmt: skip
+ALIKE = {
+    "name",
+    "names",
+    "group",
+    "relation",
+    "neighboring",
+    "kind",
+    "kinds",
+    "rng",
+    "statistic",
+    "dtype",
+    "message",
+    "key",
+    "ledger",
+    "order",
+    "unit",
+    "n_values",
+    "gaussian",
+    "in_rho",
+}
+
+# Files that hold the laws of a whole room.
+HEAVY: set[str] = set()
+OWN: dict[str, list[str]] = {
+    **dict.fromkeys(("fitting", "synthesis", "decomposition", "model_selection"), ["tests/test_shares.py"]),
+}
+BESIDE = {
+    "statistics": ["tests/statistics/test_changes_of_tables.py", "tests/statistics/test_changes_of_units.py", "tests/test_evidence.py"],
+    "_change": ["tests/statistics/test_changes_of_tables.py", "tests/test_evidence.py"],
+    "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
+    "decomposition": ["tests/decomposition/test_release.py"],
+    "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],
+    "privacy/_losses": ["tests/privacy/test_losses_and_composition.py"],
+    "privacy": ["tests/privacy/test_accountant.py", "tests/privacy/test_mechanism.py"],
+}
+
+EQUIVALENT: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A number or an expression of the sources, by its place."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    within: str
+    text: str
+    is_early: bool
+
+    @property
+    def key(self) -> str:
+        """What it is called in the file of what was found."""
+        return f"{self.path}:{self.line}:{self.column}-{self.end_line}:{self.end_column}:{self.text}"
+
+    @property
+    def short(self) -> str:
+        """What `EQUIVALENT` calls it: lines move."""
+        return f"{self.path.removeprefix('skdpsynth/')}:{self.within}:{self.text}"
+
+
+def sites_of(path: Path, root: Path) -> list[Site]:
+    """Return what is mutated in a file."""
+    source = path.read_text(encoding="utf-8")
+    finder = _Finder(str(path.relative_to(root)), source)
+    finder.visit(ast.parse(source))
+    return sorted(finder.found.values(), key=lambda site: (site.line, site.column, -site.end_line, -site.end_column))
+
+
+class _Finder(ast.NodeVisitor):
+    def __init__(self, path: str, source: str) -> None:
+        self.path, self.source, self.found = path, source, {}
+        self.whole = path.startswith(WHOLE)
+        self.noises = bool(NOISES.search(path))
+        self.within: list[str] = []
+        self.is_early = True
+        self.counted = False
+
+    def add(self, node: ast.AST) -> None:
+        """Add an expression, or the parts of one that only holds others."""
+        if isinstance(node, ast.Tuple | ast.List):
+            for part in node.elts:
+                self.add(part)
+        elif isinstance(node, ast.IfExp):
+            self.add(node.body), self.add(node.orelse)
+        elif isinstance(node, ast.Starred):
+            self.add(node.value)
+        elif not _says_nothing(node):
+            text = " ".join((ast.get_source_segment(self.source, node) or "").split())
+            place = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+            self.found[place] = Site(self.path, *place, ".".join(self.within), text, self.is_early)
+
+    def add_numbers(self, node: ast.AST) -> None:
+        """Add the numbers that are written in an expression."""
+        for each in _numbers(node):
+            self.add(each)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._inside(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        before, self.counted = self.counted, self.counted or self._counts(node)
+        early, self.is_early = self.is_early, False
+        self._inside(node)
+        self.counted, self.is_early = before, early
+        self.within.append(node.name)
+        for default in [*node.args.defaults, *node.args.kw_defaults]:
+            if self.noises and default is not None:
+                self.add_numbers(default)
+        self.within.pop()
+
+    def _inside(self, node: ast.AST) -> None:
+        self.within.append(node.name)
+        for each in node.body:
+            self.visit(each)
+        self.within.pop()
+
+    def _counts(self, node: ast.FunctionDef) -> bool:
+        """Whether all numbers of a function count: whatever computes noise or losses, how far rows move sums, and how a budget is shared."""
+        called = {_called(each) for each in ast.walk(node) if isinstance(each, ast.Call)}
+        return (
+            self.noises
+            or node.name in ("_release", "_plan")
+            or bool(NAMED.search(node.name))
+            or (self.whole and "Change" in called | {"units"} & called)
+        )
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            if (self.within and NAMED.search(self.within[-1]) and not isinstance(node.value, ast.Call | ast.BoolOp | ast.Compare)) or (
+                isinstance(node.value, ast.Call) and self.within and NAMED.search(self.within[-1]) and _called(node.value) not in MAKERS
+            ):
+                self.add(node.value)
+        self._numbers_of(node.value)
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        names = [each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        if any(map(NAMED.search, names)) and (self.whole or self.counted or not self.within):
+            self.add_value(node.value)
+        self._numbers_of(node.value, constant=not self.within and all(name.strip("_").isupper() for name in names))
+        self.generic_visit(node)
+
+    def add_value(self, value: ast.AST) -> None:
+        """Add what is assigned, unless it is an object that its arguments make."""
+        if not (isinstance(value, ast.Call) and _called(value) in MAKERS) and not isinstance(value, ast.Dict | ast.Lambda | ast.Compare):
+            self.add(value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._numbers_of(
+                node.value, constant=not self.within and isinstance(node.target, ast.Name) and bool(NAMED.search(node.target.id))
+            )
+            self.visit(node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if self.noises:
+            self.add_numbers(node.value)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if _called(node) in MAKERS:
+            # The values that are released are no scale, and of noise the kinds and the number of values choose, but cover nothing.
+            skipped = slice(1, None) if _called(node) == "release" else slice(0, 2 if _called(node) == "mechanism" else None)
+            for argument in node.args[skipped]:
+                self.add_value(argument)
+                self.add_numbers(argument)
+        for keyword in node.keywords:
+            named = keyword.arg is not None and keyword.arg not in ALIKE | {"rows"}
+            if self.path.startswith("skdpsynth/privacy") and ast.unparse(keyword.value).endswith(str(keyword.arg)):
+                continue  # handed on as it is
+            if named and (NAMED.search(keyword.arg) or _called(node) in MAKERS) and (self.whole or self.counted or _called(node) in MAKERS):
+                self.add_value(keyword.value)
+                self.add_numbers(keyword.value)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if self.noises:
+            self.add_numbers(node)
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self._numbers_of(node.value)
+            self.generic_visit(node)
+
+    def _numbers_of(self, value: ast.AST | None, constant: bool = False) -> None:
+        if value is not None and ((constant and (self.noises or self._is_share(value))) or (self.within and self.counted)):
+            self.add_numbers(value)
+
+    def _is_share(self, value: ast.AST) -> bool:
+        return bool(NAMED.search(self.source.splitlines()[value.lineno - 1]))
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def _says_nothing(node: ast.AST) -> bool:
+    """Whether an expression is no number that could be more: words, nothing, 0, truth values."""
+    if isinstance(node, ast.Constant):
+        return type(node.value) not in (int, float) or not node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return True
+    if isinstance(node, ast.Attribute):
+        return node.attr in ALIKE | {"inf"}
+    if isinstance(node, ast.Name):
+        return node.id in ALIKE
+    return isinstance(node, ast.Compare | ast.BoolOp | ast.JoinedStr | ast.Lambda | ast.Dict)
+
+
+def _is_written(node: ast.AST) -> bool:
+    """Whether an expression holds numbers alone."""
+    if isinstance(node, ast.Call):
+        return (
+            _called(node) in {"Fraction", "Decimal"}
+            and isinstance(node.func, ast.Name)
+            and all(map(_is_written, node.args))
+            and bool(node.args)
+        )
+    if isinstance(node, ast.BinOp):
+        return _is_written(node.left) and _is_written(node.right)
+    return isinstance(node, ast.Constant)
+
+
+def _numbers(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield written numbers, but places of sequences, counts of loops, axes and bits of words, which a hundredth does not reach."""
+    if isinstance(node, ast.Constant):
+        if not _says_nothing(node):
+            yield node
+        return
+    if isinstance(node, ast.JoinedStr | ast.Lambda):
+        return
+    if isinstance(node, ast.BinOp | ast.Call) and _is_written(node):
+        yield node  # 2**-32 and Fraction(1, 10) are one number each
+        return
+    if isinstance(node, ast.Call) and _called(node) in {
+        "range",
+        "round",
+        "reshape",
+        "Context",
+        "child",
+        "lru_cache",
+        "where",
+        "bytes",
+        "ValueError",
+        "TypeError",
+    }:
+        return
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift | ast.RShift | ast.BitAnd | ast.BitOr | ast.Mod | ast.Pow):
+        for each in (node.left, node.right):
+            if not isinstance(each, ast.Constant) or (isinstance(node.op, ast.Pow) and each is node.left):
+                yield from _numbers(each)
+        return
+    for name, value in ast.iter_fields(node):
+        if (isinstance(node, ast.Subscript) and name == "slice") or (
+            isinstance(node, ast.keyword) and node.arg in {"axis", "maxsize", "dtype", "prec"}
+        ):
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, ast.AST):
+                yield from _numbers(each)
+
+
+# ---- A mutant, in a process of its own.
+
+
+def more(value: object) -> object:
+    """Return a number times 101/100, at least the next one of whole numbers that an array holds; what is no number as it is."""
+    from decimal import Decimal
+    from fractions import Fraction
+
+    import numpy as np
+
+    changed: object = value
+    if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
+        return value
+    if isinstance(value, int | np.integer):
+        exact = Fraction(int(value)) * Fraction(101, 100)
+        changed = int(exact) if exact.denominator == 1 or abs(int(value)) >= 100 else exact
+    elif isinstance(value, Fraction):
+        changed = value * Fraction(101, 100)
+    elif isinstance(value, float | np.floating):
+        changed = type(value)(value * 1.01)
+    elif isinstance(value, Decimal):
+        changed = Decimal(value * Decimal("1.01"))
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size:
+        changed = value + np.sign(value) * np.maximum(1, np.abs(value) // 100).astype(value.dtype)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "fO" and value.size:
+        changed = value * Fraction(101, 100) if value.dtype.kind == "O" else value * 1.01
+    elif type(value) in (tuple, list):
+        changed = type(value)(map(more, value))  # type: ignore[call-arg]
+    elif type(value).__name__ == "PrivacyLoss":
+        changed = _more_of(value, "rho" if value.rho is not None else "epsilon")  # type: ignore[attr-defined]
+    elif type(value).__name__ == "Change":
+        changed = _more_of(value, "l1", "l2_squared", "sup", "nuclear")
+    if changed is not value:
+        more.reached = True  # type: ignore[attr-defined]
+    return changed
+
+
+def _more_of(value: object, *names: str) -> object:
+    from dataclasses import replace
+
+    return replace(value, **{name: more(getattr(value, name)) for name in names})  # type: ignore[type-var]
+
+
+class _Wrapping(ast.NodeTransformer):
+    """Hand the value of each site to `more`, with the number of the site: one of them is more, while it is the mutant."""
+
+    def __init__(self, sites: dict[tuple[int, int, int, int], int]) -> None:
+        self.sites = sites
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        place = tuple(getattr(node, name, None) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
+        node = self.generic_visit(node)
+        if isinstance(node, ast.expr) and place in self.sites:
+            call = ast.Call(ast.Name("__mutated__", ast.Load()), [ast.Constant(self.sites.pop(place)), node], [])
+            return ast.copy_location(call, node)
+        return node
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    sites: dict[tuple[int, int, int, int], int]
+
+    def get_code(self, fullname: str) -> object:
+        tree = _Wrapping(dict(self.sites)).visit(ast.parse(self.get_data(self.path)))
+        return compile(ast.fix_missing_locations(tree), self.path, "exec")
+
+
+class _Changed(importlib.abc.MetaPathFinder):
+    def __init__(self, sites: list[Site], copy: Path) -> None:
+        self.by_file: dict[str, dict[tuple[int, int, int, int], int]] = {}
+        for number, site in enumerate(sites):
+            place = site.line, site.column, site.end_line, site.end_column
+            self.by_file.setdefault(str(copy / site.path), {})[place] = number
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> object:
+        if fullname.split(".")[0] != "skdpsynth":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)  # type: ignore[arg-type]
+        if spec is not None and spec.origin in self.by_file:
+            loader = _Loader(fullname, spec.origin)
+            loader.sites, spec.loader = self.by_file[spec.origin], loader
+        return spec
+
+
+ACTIVE = -1
+
+
+def mutated(number: int, value: object) -> object:
+    """Return the value of a site; more, if that site is the mutant."""
+    return more(value) if number == ACTIVE else value
+
+
+PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--no-header", "--tb=no", "-W", "ignore", "-m", QUICK]
+
+
+def prepare(sites: list[Site], copy: Path) -> None:
+    """Import the project with every site wrapped, and the tests: a mutant is then a fork in which one site is more."""
+    import builtins
+
+    builtins.__mutated__ = mutated  # type: ignore[attr-defined]
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    sys.meta_path.insert(0, _Changed(sites, copy))
+    import pytest
+
+    files = sorted({file for site in sites for batch in batches_of(site, copy) for file in batch})
+    sys.stdout.flush()
+    silent, out = os.open(os.devnull, os.O_WRONLY), os.dup(1)
+    os.dup2(silent, 1)
+    code = pytest.main([*PYTEST, "--collect-only", *files])
+    os.dup2(out, 1)
+    assert code in (0, 5), f"tests cannot be collected: {code}"
+    gc.freeze()
+
+
+def run_mutant(number: int, site: Site, batches: list[list[str]], copy: Path, out: Path) -> None:
+    """Run tests against one mutant, in this process, which is a fork and ends with it."""
+    global ACTIVE
+    import pytest
+
+    ACTIVE = number
+    if site.is_early:  # what is computed at import is computed again
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "") or "").startswith(str(copy)):
+                del sys.modules[name]
+
+    class Seen:
+        failed = ""
+
+        def pytest_runtest_logreport(self, report: object) -> None:
+            if report.failed and not self.failed:  # type: ignore[attr-defined]
+                self.failed = report.nodeid  # type: ignore[attr-defined]
+
+        def pytest_collectreport(self, report: object) -> None:
+            if report.failed and not self.failed:  # type: ignore[attr-defined]
+                self.failed = f"import of {report.nodeid}"  # type: ignore[attr-defined]
+
+    seen, code, n_tests = Seen(), 0, 0
+    for batch in batches:
+        n_tests += len(batch)
+        code = int(pytest.main([*PYTEST, *batch], plugins=[seen]))
+        if seen.failed or code not in (0, 5):
+            break
+    found = {"code": code, "by": seen.failed or (f"exit {code}" if code not in (0, 5) else ""), "reached": getattr(more, "reached", False)}
+    out.write_text(json.dumps({**found, "n_tests": n_tests}))
+
+
+def tried(number: int, site: Site, batches: list[list[str]], copy: Path) -> dict:
+    """Fork, run the tests of one mutant, and return what came of it."""
+    out = copy / f"found-{os.getpid()}.json"
+    out.unlink(missing_ok=True)
+    begun = time.monotonic()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))  # of the processor's time, so that a busy machine kills no mutant
+        log = os.open(copy / f"log-{os.getppid()}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1), os.dup2(log, 2)
+        try:
+            run_mutant(number, site, batches, copy, out)
+        except BaseException as error:
+            out.write_text(json.dumps({"code": -1, "by": f"{type(error).__name__}: {error}", "reached": True, "n_tests": 0}))
+        finally:
+            os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    ended = (
+        f"no end within {CPU} s"
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
+        else "the process died"
+    )
+    found = json.loads(out.read_text()) if out.exists() else {"by": ended, "reached": True, "n_tests": 0}
+    return {**found, "seconds": round(time.monotonic() - begun, 1)}
+
+
+# ---- Which tests are the likeliest to fail.
+
+
+def batches_of(site: Site, copy: Path, rooms: bool = True) -> list[list[str]]:
+    """Return files of tests: those that are named like the module, those of its room that hold its laws."""
+    words = {word for word in re.split(r"[_/.]", site.path) if len(word) > 2} - {"skdpsynth"}
+    room = site.path.split("/")[1]
+    scores = {}
+    for path in sorted((copy / "tests").rglob("test_*.py")):
+        shared = len(words & set(re.split(r"[_/.]", path.stem))) + (path.parent.name == room)
+        if shared > 1 or (shared and path.parent.name == "tests"):
+            scores[str(path.relative_to(copy))] = shared
+    own = [file for file in sorted(scores, key=lambda file: -scores[file]) if file not in HEAVY][:3]
+    named = [file for place, files in OWN.items() if place in site.path for file in files]
+    beside = [file for place, files in BESIDE.items() if site.path.startswith(f"skdpsynth/{place}") for file in files]
+    return [batch for batch in (named, own, beside) if batch]
+
+
+# ---- All of them.
+
+
+def all_sites(root: Path) -> list[Site]:
+    """Return every site of the project."""
+    files = sorted((root / "skdpsynth").rglob("*.py"))
+    chosen = [path for path in files if str(path.relative_to(root)).startswith((*WHOLE, *ASKING)) and not SKIPPED.search(str(path))]
+    return [site for path in chosen for site in sites_of(path, root)]
+
+
+def copied(to: Path) -> Path:
+    """Copy what tests need into a folder of their own."""
+    for name in ("skdpsynth", "tests", "docs", "benchmarks", "examples"):
+        shutil.copytree(HERE / name, to / name, ignore=shutil.ignore_patterns("__pycache__", "_build", "auto_examples", "generated"))
+    for path in HERE.iterdir():
+        if path.is_file():
+            shutil.copy(path, to / path.name)
+    return to
+
+
+def report(sites: list[Site], found: dict[str, dict]) -> int:
+    """Print how many were killed, room by room, and what survived; return how many did that nothing explains."""
+    rooms: dict[str, Counter] = {}
+    survived = []
+    for site in sites:
+        what = found.get(site.key)
+        kind = _outcome(site, what)
+        rooms.setdefault(site.path.split("/")[1].removesuffix(".py"), Counter())[kind] += 1
+        if kind in ("survived", "unreached"):
+            survived.append((site, kind))
+    print(f"\n{'':16}{'mutants':>9}{'killed':>9}{'equivalent':>12}{'survived':>10}")
+    for room, counts in [*rooms.items(), ("all", sum(rooms.values(), Counter()))]:
+        left = counts["survived"] + counts["unreached"] + counts["untried"]
+        print(f"{room:16}{counts['killed'] + counts['equivalent'] + left:9}{counts['killed']:9}{counts['equivalent']:12}{left:10}")
+    for site, kind in survived:
+        print(f"{kind}: {site.path}:{site.line}: {site.within}: {site.text}")
+    return len(survived)
+
+
+def _outcome(site: Site, what: dict | None) -> str:
+    if site.short in EQUIVALENT:
+        return "equivalent"
+    if what is None:
+        return "untried"
+    if what["by"]:
+        return "killed"
+    if what["reached"]:
+        return "survived"
+    return "no number" if what["n_tests"] else "unreached"
+
+
+def main() -> int:
+    """Try them all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="only mutants whose place holds this regular expression")
+    parser.add_argument("--again", action="store_true", help="try what survived again")
+    parser.add_argument("--narrow", action="store_true", help="only the first tests of each: quick, and more survive")
+    parser.add_argument("--list", action="store_true", help="print the mutants and end")
+    parser.add_argument("--part", default="1/1", help="i/n: every n-th mutant, for several processes")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="folder of what is kept between runs")
+    asked = parser.parse_args()
+    asked.kept.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        return _main(asked, copied(Path(folder)))
+
+
+def _main(asked: argparse.Namespace, copy: Path) -> int:
+    sites = all_sites(copy)
+    wanted = [site for site in sites if re.search(asked.only, f"{site.path}:{site.line}:{site.within}")]
+    if asked.list:
+        for site in wanted:
+            print(f"{site.path}:{site.line}: {site.within}: {site.text}")
+        print(len(wanted))
+        return 0
+    part, parts = map(int, asked.part.split("/"))
+    kept = asked.kept / "found.jsonl"
+    found = {each["key"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
+    prepare(wanted, copy)
+    for number, site in enumerate(wanted):
+        before = found.get(site.key)
+        if number % parts != part - 1 or site.short in EQUIVALENT or (before and (before["by"] or not asked.again)):
+            continue
+        what = tried(number, site, batches_of(site, copy)[: 1 if asked.narrow else None], copy)
+        found[site.key] = {"key": site.key, **what}
+        with kept.open("a") as file:
+            file.write(json.dumps(found[site.key]) + "\n")
+        by = what["by"].rpartition("/")[2][:90]
+        print(
+            f"{number + 1}/{len(wanted)} {_outcome(site, what):9} {site.path}:{site.line} {site.text[:60]!r} {what['seconds']} s {by}",
+            flush=True,
+        )
+    return 1 if report(wanted, found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

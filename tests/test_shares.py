@@ -1,0 +1,136 @@
+"""Every release of a fit costs the share of its budget that is stated for it, to the last digit."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.domain import Nominal, Ordinal
+from skdpsynth.model_selection import PrivateSearchCV
+
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]  # of small tables
+
+RNG = np.random.default_rng(0)
+X = RNG.beta(2, 4, (60, 3))
+CODES = np.column_stack([RNG.integers(0, 3, (200, 4)), RNG.random(200)])
+CELLS = {"counts of cells": 10, "counts of columns": 20}
+SCHEMA = {**{i: list(range(3)) for i in range(4)}, 4: (0.0, 1.0)}
+ADD = {"neighboring": "add_or_remove_one"}
+
+
+def shares_of(model):
+    """Name of each release -> its share of the account that it is charged to; of zCDP, of all that this account buys."""
+    document = model.accountant_.evidence()
+    lines = {line["number"]: line for line in document["releases"]}
+    shares = {}
+    for line in lines.values():
+        loss, account = line["loss"], line["part_of"]
+        if "rho" in loss:
+            beside = [Fraction(other["loss"].get("rho", 0)) for other in lines.values() if other["part_of"] == account]
+            share = Fraction(loss["rho"]) / sum(beside)
+        else:
+            whole = document["promise"] if account is None else lines[account]["loss"]
+            share = Fraction(loss["epsilon"]) / Fraction(whole["epsilon"])
+        name = line["name"].rstrip("0123456789")
+        shares[f"{lines[account]['name']}: {name}" if account is not None else name] = share
+    return shares
+
+
+# Whose account comes first, then the release; shares in hundredths, as people say them.
+FITS = {
+    "number of rows and bounds": (
+        PrivateMeasureMechanism("optimal", bounds="private", **ADD),
+        X,
+        {"number of rows": 5, "bounds: magnitudes": 9.5, "counts of level ": 85.5},
+    ),
+    "bounds in rho": (PrivatePCA(bounds="private", noise="gaussian", delta=1e-6), X, {"bounds: magnitudes": 10, "moments": 90}),
+    "two cells": (SignedMeasureMechanism(2, **ADD), X, {"number of rows": 5, "counts of the cells": 95}),
+    "projection": (
+        LowDimSynthesizer(1, epsilon=500, synthesizer=PrivateMeasureMechanism("adaptive"), **ADD),
+        X,
+        {
+            **{"number of rows": 5, "PrivatePCA": 47.5, "ranges": 4.75, "PrivateMeasureMechanism": 42.75},
+            **{"PrivatePCA: radius": 2, "PrivatePCA: moments": 98},
+            **{"PrivateMeasureMechanism: counts of level ": 25, "PrivateMeasureMechanism: counts of the refined cells": 75},
+        },
+    ),
+    # The radius has a tenth of the budget at 1000 for rows times epsilon, as many rows to the power -0.6, and 2 to 20 hundredths.
+    "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0), {"centre": 10, "radius": 5.2, "moments": 84.8}),
+    "few rows": (PrivatePCA(1), np.repeat(X, 5, axis=0), {"centre": 10, "radius": 20, "moments": 70}),
+    # Numbers alone: cells get a fifth of the budget more, which pairs give.
+    "numbers": (LatentFactorSynthesizer(), X, {"counts of cells": 30, "counts of columns": 20, "counts of pairs": 50}),
+    "table": (LatentFactorSynthesizer(SCHEMA), CODES, {"counts of cells": 10, "counts of columns": 20, "counts of pairs": 70}),
+    "classes": (
+        LatentFactorSynthesizer(SCHEMA, stratify=0),
+        CODES,
+        {"counts of cells": 3, "counts of columns": 42, "counts of pairs": 55},
+    ),
+    "levels": (
+        LatentFactorSynthesizer({**SCHEMA, 0: Nominal(range(70))}),
+        CODES,
+        {name: Fraction(part, 110) * 100 for name, part in {**CELLS, "counts of levels": 10, "counts of pairs": 70}.items()},
+    ),
+    "private levels": (
+        LatentFactorSynthesizer({**SCHEMA, 0: Nominal("private")}, delta=1e-6),
+        CODES,
+        {"levels": 10, "counts of cells": 10, "counts of columns": 36, "interactions of pairs": 54},
+    ),
+    "blocks": (
+        LatentFactorSynthesizer({i: [0, 1] for i in range(42)}),
+        RNG.integers(0, 2, (300, 42)),
+        {"counts of columns": 37.5, "counts of pairs, merged": 25, "counts of pairs": 37.5},
+    ),
+    "scores": (
+        LatentFactorSynthesizer({**SCHEMA, 0: Ordinal(range(3)), 1: Ordinal(range(3))}, strategy="scores"),
+        CODES,
+        {"counts of ordinal levels": 20, "PrivatePCA": 80, "PrivatePCA: radius": 20, "PrivatePCA: moments": 80},
+    ),
+    # A stream chooses codes in its first blocks, with twice the share, for later rows are counted in them too.
+    "stream": (
+        OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(SCHEMA)),
+        np.repeat(CODES, 5, axis=0),
+        {
+            **{
+                "rows 0 to ": 100,
+                "rows 0 to 296: counts of cells": Fraction(200, 11),
+                "rows 0 to 296: counts of columns": Fraction(200, 11),
+            },
+            **{"rows 0 to 296: counts of pairs": Fraction(700, 11), "rows 297 to ": 100},
+            **{"rows 297 to 667: counts of columns": Fraction(200, 9), "rows 297 to 667: counts of pairs": Fraction(700, 9)},
+        },
+    ),
+    "search": (
+        PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["optimal", "paper"]}),
+        np.repeat(X, 20, axis=0),
+        {
+            **{
+                "training rows": 20,
+                "held-out rows": 20,
+                "refit": 80,
+                "held-out rows: choice of a candidate": 50,
+                "held-out rows: scores": 50,
+            },
+            **{f"training rows: candidate {i}: strategy='{name}'": 50 for i, name in enumerate(["optimal", "paper"])},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_every_release_costs_the_share_that_is_stated_for_it(name):
+    estimator, rows, stated = FITS[name]
+    shares = shares_of(estimator.fit(rows))
+    if name == "search":  # of its parts, what the search itself gives
+        shares = {each: share for each, share in shares.items() if each in stated}
+    assert shares.keys() == stated.keys()
+    # What bounds leave of a rho is converted to an epsilon and back, and both are rounded towards more loss.
+    rounded = Fraction(1, 10**12) if name == "bounds in rho" else 0
+    assert [each for each, share in stated.items() if abs(shares[each] - Fraction(str(share)) / 100) > rounded] == []
