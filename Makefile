@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO := .venv-demo
 
-.PHONY: help demo test test-fast lint docs docs-quick docs-phone dist bench peers clean
+.PHONY: help demo test test-fast coverage lint docs docs-quick docs-phone dist bench peers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -19,6 +19,9 @@ test: $(INSTALLED)  ## the test suite: some fourteen minutes on two cores
 
 test-fast: $(INSTALLED)  ## a few minutes: the common laws for one variant of each class, without slow and statistical tests
 	$(BIN)/python -m pytest -n auto -q -m "not slow and not statistical"
+
+coverage: $(INSTALLED)  ## the test suite, and which lines of the package it leaves out
+	$(BIN)/python -m pytest -n auto -q --cov --cov-report=term-missing:skip-covered
 
 lint: $(INSTALLED)  ## ruff, mypy, codespell
 	$(BIN)/ruff check .

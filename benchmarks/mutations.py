@@ -369,7 +369,7 @@ def more(value: object) -> object:
     elif type(value).__name__ == "Change":
         changed = _more_of(value, "l1", "l2_squared", "sup", "nuclear")
     if changed is not value:
-        more.reached = True  # type: ignore[attr-defined]
+        more.changed = True  # type: ignore[attr-defined]
     return changed
 
 
@@ -422,7 +422,10 @@ ACTIVE = -1
 
 def mutated(number: int, value: object) -> object:
     """Return the value of a site; more, if that site is the mutant."""
-    return more(value) if number == ACTIVE else value
+    if number != ACTIVE:
+        return value
+    mutated.reached = True  # type: ignore[attr-defined]
+    return more(value)
 
 
 PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--no-header", "--tb=no", "-W", "ignore", "-m", QUICK]
@@ -503,7 +506,9 @@ def tried(number: int, site: Site, batches: list[list[str]], copy: Path, most: f
         try:
             run_mutant(number, site, batches, copy, out, most)
         except BaseException as error:
-            out.write_text(json.dumps({"code": -1, "by": f"{type(error).__name__}: {error}", "reached": True, "n_tests": 0}))
+            out.write_text(
+                json.dumps({"code": -1, "by": f"{type(error).__name__}: {error}", "reached": True, "changed": True, "n_tests": 0})
+            )
         finally:
             os._exit(0)
     status = os.waitpid(child, 0)[1]
@@ -512,7 +517,7 @@ def tried(number: int, site: Site, batches: list[list[str]], copy: Path, most: f
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
         else "the process died"
     )
-    found = json.loads(out.read_text()) if out.exists() else {"by": ended, "reached": True, "n_tests": 0}
+    found = json.loads(out.read_text()) if out.exists() else {"by": ended, "reached": True, "changed": True, "n_tests": 0}
     return {**found, "seconds": round(time.monotonic() - begun, 1)}
 
 
@@ -580,9 +585,7 @@ def _outcome(site: Site, what: dict | None) -> str:
         return "untried"
     if what["by"]:
         return "killed"
-    if what["reached"]:
-        return "survived"
-    return "no number" if what["n_tests"] else "unreached"
+    return "unreached" if not what["reached"] else "survived" if what["changed"] else "no number"
 
 
 def main() -> int:
@@ -620,7 +623,11 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
         assert not unchanged["by"], f"without a mutant {unchanged['by']} fails; nothing can be told"
     for number, site in enumerate(wanted):
         before = found.get(site.key)
-        if number % parts != part - 1 or site.is_equivalent or (before and (before["by"] or not asked.again)):
+        if (
+            number % parts != part - 1
+            or site.is_equivalent
+            or (before and (before["by"] or not (asked.again and before["changed"] >= before["reached"])))
+        ):
             continue
         what = tried(number, site, batches_of(site, copy)[: 1 if asked.narrow else None], copy, asked.most)
         found[site.key] = {"key": site.key, **what}

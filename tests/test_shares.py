@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -15,6 +16,7 @@ from skdpsynth import (
 )
 from skdpsynth.domain import Nominal, Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
+from skdpsynth.privacy import PrivacyAccountant, rho_of_epsilon
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]  # of small tables
 
@@ -163,3 +165,36 @@ def test_every_release_costs_the_share_that_is_stated_for_it(name):
     # What bounds leave of a rho is converted to an epsilon and back, and both are rounded towards more loss.
     rounded = Fraction(1, 10**12) if name == "bounds in rho" else 0
     assert [each for each, share in stated.items() if abs(shares[each] - Fraction(str(share)) / 100) > rounded] == []
+
+
+def losses_of(accountant):
+    return {line["name"]: line["loss"] for line in accountant.evidence()["releases"]}
+
+
+def test_an_account_of_a_fit_is_of_the_epsilon_and_the_delta_of_its_parameters():
+    model = PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian").fit(X)
+    assert (model.accountant_.epsilon, model.accountant_.delta) == (Fraction(1, 2), Fraction(1, 10**6))
+
+
+def test_a_fit_charges_a_shared_account_the_epsilon_and_the_delta_of_its_parameters():
+    estimator, rows, _ = FITS["private levels"]
+    shared = PrivacyAccountant(2, 1e-5)
+    clone(estimator).set_params(epsilon=0.5, accountant=shared).fit(rows)
+    assert losses_of(shared)["LatentFactorSynthesizer"] == {"epsilon": "1/2", "delta": "1/1000000"}
+
+
+def test_a_fit_charges_a_shared_account_in_rho_what_its_epsilon_and_delta_are_worth():
+    shared = PrivacyAccountant(2, 1e-5)
+    PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian", accountant=shared).fit(X)
+    rho = rho_of_epsilon(0.5, 1e-6, gaussian=True)
+    assert losses_of(shared)["PrivatePCA"] in ({"rho": str(rho), "gaussian": True}, {"epsilon": "1/2", "delta": "1/1000000"})
+
+
+def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
+    search = PrivateSearchCV(PrivatePCA(1, noise="gaussian"), {"center": ["public", "private"]}, delta=1e-6)
+    losses = losses_of(search.fit(np.repeat(X, 20, axis=0)).accountant_)
+    parts = {name: (Fraction(loss["epsilon"]), Fraction(loss["delta"]) * 10**6) for name, loss in losses.items() if "epsilon" in loss}
+    each = {f"candidate {i}: center='{name}'": (Fraction(1, 10),) * 2 for i, name in enumerate(["public", "private"])}
+    stated = {"training rows": (Fraction(1, 5),) * 2, "held-out rows": (Fraction(1, 5), 0), **each}
+    assert {name: parts[name] for name in stated} == stated
+    assert losses["refit"] == {"rho": str(rho_of_epsilon(0.8, 8e-7, gaussian=True)), "gaussian": True}
