@@ -39,9 +39,9 @@ ASKING = tuple(
     f"skdpsynth/{room}"
     for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_schedules")
 )
-# Rooms and files that hold no noise: how ledgers are kept, shown and written, and how sums are read from elsewhere.
+# Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
 SKIPPED = re.compile(
-    r"privacy/_(ledger\w*|presentation|imports|events|evidence|going_on|opening|records|random)\.py|statistics/_(duckdb|sql|sources|dask)\.py"
+    r"privacy/_(ledger\w*|presentation|imports|events|evidence|going_on|opening|records|random)\.py|model_selection/_plan\w*\.py|statistics/_(duckdb|sql|sources|dask)\.py"
 )
 # All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
 NOISES = re.compile(
@@ -104,6 +104,15 @@ EQUIVALENT: dict[str, str] = {
     "fitting/_facts.py::Fraction(1, 10**6)": "a delta that a warning proposes",
     "fitting/_facts.py::1024": "the largest epsilon that sizes follow",
     "fitting/_facts.py:Facts.usual_delta": "a delta that a warning proposes",
+    "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
+    "synthesis/_latent_near.py:can_tell": "by public numbers, whether a step is bought; what is bought is planned anew",
+    "synthesis/_latent_planning.py:least_rows": "as can_tell",
+    "synthesis/_latent_planning.py:_error": "an expected error, for a warning and for choices among shares",
+    "synthesis/_latent_planning.py:_planned_pairs": "as _error",
+    "synthesis/_latent_planning.py:_deviations": "as _error",
+    "synthesis/_latent_planning.py:noise_is_all": "whether a warning is given",
+    "synthesis/_measure_plans.py:_weight": "how levels are joined, after they are released",
+    "synthesis/_latent_scores.py:_warn_by": "a warning",
 }
 
 

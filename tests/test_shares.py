@@ -1,6 +1,7 @@
 """Every release of a fit costs the share of its budget that is stated for it, to the last digit."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.domain import Nominal, Ordinal
+from skdpsynth.measures import paper_shares
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyAccountant, rho_of_epsilon
+from skdpsynth.synthesis._online_tree import shares_of_depths
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]  # of small tables
 
@@ -198,3 +201,21 @@ def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
     stated = {"training rows": (Fraction(1, 5),) * 2, "held-out rows": (Fraction(1, 5), 0), **each}
     assert {name: parts[name] for name in stated} == stated
     assert losses["refit"] == {"rho": str(rho_of_epsilon(0.8, 8e-7, gaussian=True)), "gaussian": True}
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_depths_of_a_line_share_as_one_over_their_squares(first):
+    whole = Fraction(155, 100) if first else Fraction(607, 1000)
+    assert shares_of_depths(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
+
+
+def test_depths_of_a_space_share_as_powers_of_the_same_ratio():
+    shares = shares_of_depths(Fraction(2), 5, 3)
+    assert sum(shares) == 2
+    assert [float(b / a) for a, b in pairwise(shares)] == pytest.approx([2 ** (1 / 3)] * 4, rel=1e-12)
+
+
+def test_published_shares_are_as_the_roots_of_the_total_diameters():
+    shares = paper_shares([1.0, 4.0, 9.0])
+    assert sum(shares) == 1
+    assert [float(each) for each in shares] == pytest.approx([1 / 7, 1 / 7, 2 / 7, 3 / 7], abs=4 * 2.0**-20)
