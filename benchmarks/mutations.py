@@ -1,8 +1,8 @@
 """Change every scale, share and sensitivity by one part in a hundred, one at a time: some test must fail each time.
 
 The sources are read as syntax trees. A mutant is one number or one expression that a scale, a share, a change or a loss is made of, times
-101/100. It is compiled in memory, in a process of its own, over a copy of the project: nothing on disk is ever changed. Tests are run, first those
-of its module, then those that hold the laws of its room, until one fails.
+101/100. All of them are compiled into one copy of the project, in memory, where each waits for its number; a fork of that process runs with
+one of them: nothing on disk is ever changed. Tests are run until one fails: that of the shares, those of its module, those of its room.
 
     python benchmarks/mutations.py              # all mutants; what was found is kept, and the next run goes on
     python benchmarks/mutations.py --only _gaussian --again
@@ -81,9 +81,8 @@ ALIKE = {
 }
 
 # Files that hold the laws of a whole room.
-HEAVY: set[str] = set()
 OWN: dict[str, list[str]] = {
-    **dict.fromkeys(("fitting", "synthesis", "decomposition", "model_selection"), ["tests/test_shares.py"]),
+    **{room: ["tests/test_shares.py"] for room in ("fitting", "synthesis", "decomposition", "model_selection")},
 }
 BESIDE = {
     "statistics": ["tests/statistics/test_changes_of_tables.py", "tests/statistics/test_changes_of_units.py", "tests/test_evidence.py"],
@@ -202,21 +201,19 @@ class _Finder(ast.NodeVisitor):
         self.within.pop()
 
     def _counts(self, node: ast.FunctionDef) -> bool:
-        """Whether all numbers of a function count: whatever computes noise or losses, how far rows move sums, and how a budget is shared."""
+        """Whether all numbers of a function count: of noise and losses, of how far rows move sums, of how a budget is shared."""
         called = {_called(each) for each in ast.walk(node) if isinstance(each, ast.Call)}
         return (
             self.noises
             or node.name in ("_release", "_plan")
             or bool(NAMED.search(node.name))
-            or (self.whole and "Change" in called | {"units"} & called)
+            or (self.whole and bool({"Change", "units"} & called))
         )
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None:
-            if (self.within and NAMED.search(self.within[-1]) and not isinstance(node.value, ast.Call | ast.BoolOp | ast.Compare)) or (
-                isinstance(node.value, ast.Call) and self.within and NAMED.search(self.within[-1]) and _called(node.value) not in MAKERS
-            ):
-                self.add(node.value)
+        made = isinstance(node.value, ast.Call) and _called(node.value) in MAKERS  # what it is made of counts, then
+        if node.value is not None and self.within and NAMED.search(self.within[-1]) and not made:
+            self.add(node.value)
         self._numbers_of(node.value)
         self.generic_visit(node)
 
@@ -341,6 +338,8 @@ def _numbers(node: ast.AST) -> Iterator[ast.AST]:
         ):
             continue
         for each in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.Compare) and isinstance(each, ast.Constant) and isinstance(each.value, int) and each.value < 100:
+                continue  # whole numbers are above 1 where they are above 1.01
             if isinstance(each, ast.AST):
                 yield from _numbers(each)
 
@@ -496,7 +495,8 @@ def run_mutant(number: int, site: Site, batches: list[list[str]], copy: Path, ou
     found = {
         "code": code,
         "by": seen.failed or (f"exit {code}" if code not in (0, 2, 5) else ""),
-        "reached": getattr(more, "reached", False),
+        "reached": hasattr(mutated, "reached"),
+        "changed": hasattr(more, "changed"),
     }
     out.write_text(json.dumps({**found, "n_tests": n_tests}))
 
@@ -542,7 +542,7 @@ def batches_of(site: Site, copy: Path, rooms: bool = True) -> list[list[str]]:
         shared = len(words & set(re.split(r"[_/.]", path.stem))) + (path.parent.name == room)
         if shared > 1 or (shared and path.parent.name == "tests"):
             scores[str(path.relative_to(copy))] = shared
-    own = [file for file in sorted(scores, key=lambda file: -scores[file]) if file not in HEAVY][:3]
+    own = sorted(scores, key=lambda file: -scores[file])[:3]
     named = [file for place, files in OWN.items() if place in site.path for file in files]
     beside = [file for place, files in BESIDE.items() if site.path.startswith(f"skdpsynth/{place}") for file in files]
     return [batch for batch in (named, own, beside) if batch]
@@ -627,7 +627,8 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
     kept = asked.kept / "found.jsonl"
     found = {each["key"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     prepare(wanted, copy)
-    for batch in {tuple(batches_of(site, copy)[0]): site for site in wanted if batches_of(site, copy)}.items():
+    firsts = {} if asked.narrow else {tuple(batches_of(site, copy)[0]): site for site in wanted if batches_of(site, copy)}
+    for batch in firsts.items():
         unchanged = tried(-1, replace(batch[1], is_early=False), [list(batch[0])], copy, asked.most)
         assert not unchanged["by"], f"without a mutant {unchanged['by']} fails; nothing can be told"
     for number, site in enumerate(wanted):
