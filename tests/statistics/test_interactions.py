@@ -66,6 +66,21 @@ def test_no_neighbours_move_more_than_the_change_in_l1_and_sup(sizes, pairs, n_c
     assert relation == "replace_one" or l1 == change.l1
 
 
+@pytest.mark.parametrize("n_classes", [1, 2])
+@pytest.mark.parametrize("sizes", [[2, 2], [2, 3], [3, 2], [2, 6], [6, 2], [3, 4], [5, 5], [6, 5]])
+def test_the_l1_change_of_one_table_is_the_largest_of_all_neighbours(sizes, n_classes):
+    over = Interactions.over(sizes, [(0, 1)], n_classes)
+    assert over.change("replace_one").l1 == largest_moves(over, "replace_one")[0]
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+@pytest.mark.parametrize("sizes", [[2, 3, 5], [2, 2, 2], [4, 2, 3, 6]])
+def test_the_l1_change_of_several_tables_is_the_sum_of_theirs(sizes, n_classes):
+    over = Interactions.over(sizes, all_pairs(sizes), n_classes)
+    alone = [Interactions(over.sizes, (pair,), n_classes, (k,)) for pair, k in zip(over.pairs, over.multipliers, strict=True)]
+    assert over.change("replace_one").l1 == sum(each.change("replace_one").l1 for each in alone)
+
+
 @pytest.mark.parametrize("sizes", [[2, 3, 5, 2], [3, 3, 2], [2] * 6, [4, 7, 2, 2]])
 @pytest.mark.parametrize("subset", [False, True])
 def test_the_bound_where_not_all_sets_are_tried_holds_and_is_hardly_larger(sizes, subset, monkeypatch):

@@ -72,6 +72,16 @@ def test_the_l1_change_of_a_replaced_row_is_exact_on_all_whole_numbers(d, K, pri
     assert largest_moves(packing, range(-K, K + 1), "replace_one")[0] == packing.change("replace_one").l1
 
 
+@pytest.mark.parametrize(("weight", "most"), [(399, Fraction(3 * 799**2, 8)), (400, 240_000), (401, 240_600)])
+def test_the_l1_change_is_that_of_the_sum_from_where_the_mean_weighs_enough(weight, most):
+    """Of 3 features in [-100, 100] the best Q is 600, all there is, from a weight of K (d + 1) = 400 on."""
+    assert Packing(3, 100, weight).change("replace_one").l1 == most
+
+
+def test_an_added_row_moves_one_product_for_each_pair_of_many_columns():
+    assert Packing(250, 1).change("add_or_remove_one").l1 == 250 * 251 // 2
+
+
 @pytest.mark.parametrize("weight", [1, 3, 7, 12, 13, 40, 80])
 def test_the_l1_change_holds_for_every_weight_of_the_mean(weight):
     """With heavy means the largest move is from corner to corner, beyond the top of the parabola."""
