@@ -99,11 +99,14 @@ EQUIVALENT: dict[str, str] = {
     "decomposition/_pca.py:PrivatePCA._warn_of_noise": "a warning",
     "decomposition/_steps.py:Steps.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
     "decomposition/_steps.py::2**57": "as Steps.fits",
+    "privacy/_discovery.py::2**40": "the largest scale that is not refused",
+    "privacy/_discovery.py::1 << 12": "bits of a bound, which is certified with however many",
     "fitting/_facts.py::Fraction(1, 10**9)": "the least epsilon that is not refused",
     "fitting/_facts.py::Fraction(1, 10**6)": "a delta that a warning proposes",
     "fitting/_facts.py::1024": "the largest epsilon that sizes follow",
     "fitting/_facts.py:Facts.usual_delta": "a delta that a warning proposes",
     "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
+    "statistics/_interactions.py:Interactions.over": "multipliers, of which any serve: the change is derived of those that are taken",
     "synthesis/_latent_near.py:can_tell": "by public numbers, whether a step is bought; what is bought is planned anew",
     "synthesis/_latent_planning.py:least_rows": "as can_tell",
     "synthesis/_latent_planning.py:_error": "an expected error, for a warning and for choices among shares",
@@ -273,6 +276,8 @@ class _Finder(ast.NodeVisitor):
 
 
 def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "np":
+        return f"np.{node.func.attr}"  # np.split shares no budget
     return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
@@ -355,8 +360,10 @@ def more(value: object) -> object:
     import numpy as np
 
     changed: object = value
-    if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
+    if isinstance(value, bool | np.bool_ | str | bytes) or value is None or (isinstance(value, float) and value == float("inf")):
         return value
+    if getattr(value, "is_infinite", False) is True:
+        return value  # no noise, however much more
     if isinstance(value, int | np.integer):
         exact = Fraction(int(value)) * Fraction(101, 100)
         changed = int(exact) if exact.denominator == 1 or abs(int(value)) >= 100 else exact
