@@ -205,7 +205,7 @@ def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = Fa
     ndim : int or None, default=1
         How many axes it must have; None: any.
     whole : bool, default=False
-        Whether all must be whole numbers of int64, which is what comes back.
+        Whether all must be whole numbers, which come back as int64.
 
     Raises
     ------
@@ -218,6 +218,8 @@ def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = Fa
     if array.dtype.kind == "O":
         with suppress(Exception):
             array = array.astype(np.int64 if whole and all(map(is_whole, array.flat, repeat(-(2**63)))) else float)
+    if whole and array.dtype.kind == "f" and np.all(np.abs(array) < 2**53) and np.all(array == np.trunc(array)):
+        array = array.astype(np.int64)
     kinds = "iu" if whole else "iufb"
     if array.dtype.kind not in kinds:
         raise TypeError(f"{name} must hold {'whole ' if whole else ''}numbers only, got {shown(values)}; give an array of them.")

@@ -81,7 +81,7 @@ class Lattice:
             rest, self.coordinates[:, axis] = np.divmod(rest, self.shape[axis])
         self._cell_of = None
         if keep is not None:
-            keep = numbers_of(keep, "keep")
+            keep = numbers_of(keep, "keep", None)
             if keep.dtype != bool or keep.shape != (size,) or not keep.any():
                 raise ValueError(
                     f"keep must hold {size} booleans, one a cell and at least one True, got {keep.dtype} of shape {keep.shape}."

@@ -33,7 +33,7 @@ _USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where 
 MOST_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
 _SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budget went to tables of pairs
-_MOST_TABLES = 1 << 17  # of pairs of columns, all of which are counted, merged: of 512 columns, which take about 20 s
+_MOST_TABLES = 1 << 19  # of pairs of columns, all of which are counted, merged: of 1024 columns, which take about a minute
 _MOST_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many takes about a quarter of a minute
 
 
