@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.measures._consistency import mass_from_root, pair_sums
+from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
+from skdpsynth.measures._shrinkage import learned_mass
 
 _PARTS = 1 << 18  # whose sums are made at a time
+_HARDLY = 1e-9  # of an even share of the rows
 
 
 def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
@@ -110,17 +112,19 @@ def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, 
     return min(bound, widest[0])
 
 
-def refinement_of(coarse: np.ndarray, n: float, weight: float, most: int) -> np.ndarray:
+def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, power: float, most: int) -> np.ndarray:
     """Return how often each coarse cell is halved in the second stage: a function of the first stage and of public numbers.
 
     Parameters
     ----------
-    coarse : ndarray of shape (2**coarse_depth,), int
-        Noisy counts of the first stage.
+    estimates : list of ndarray, shapes (2**j,)
+        What the first stage says of the levels 0, ..., coarse_depth.
     n : float
         Number of rows.
-    weight : float
-        Cells of the second stage that one row can pay for.
+    halvings : float
+        How often a cell with an even share of the rows is halved; rounded down.
+    power : float
+        A cell with k times as many has ``k**power`` times as many parts.
     most : int
         No cell is halved more often.
 
@@ -128,10 +132,10 @@ def refinement_of(coarse: np.ndarray, n: float, weight: float, most: int) -> np.
     -------
     refinement : ndarray of shape (2**coarse_depth,), int64
     """
-    depth = len(coarse).bit_length() - 1
-    rough = mass_from_root(level_sums(coarse.astype(float), depth)[1:], np.array(n, dtype=float))
-    refinement = np.log2(np.maximum(rough * weight, 1.0)).astype(np.int64)
-    return np.clip(refinement, 0, most, out=refinement)
+    rough = mass_from_root(estimates[1:], np.array(n, dtype=float))
+    times = rough * (len(rough) / n)
+    refinement = np.maximum(halvings + power * np.log2(np.maximum(times, _HARDLY)), 0.0).astype(np.int64)
+    return np.minimum(refinement, most, out=refinement)
 
 
 class _Group(NamedTuple):
@@ -160,6 +164,9 @@ class TwoStages:
     first_variance, second_variance : float
         Noise variance of a count of each stage. Without noise: weights for joining.
     noise_free : bool, default=False
+    above : sequence of ndarray or None, default=()
+        Noisy counts of the levels 0, ..., coarse_depth - 1, where the first stage has them; () where it has none.
+    above_variances : sequence of float, default=()
     """
 
     partition: Any
@@ -170,6 +177,8 @@ class TwoStages:
     first_variance: float
     second_variance: float
     noise_free: bool = False
+    above: Sequence[Any] = ()
+    above_variances: Sequence[float] = ()
 
     @property
     def coarse_depth(self) -> int:
@@ -200,62 +209,110 @@ class TwoStages:
         return self.second_variance * 2.0**self.refinement
 
     @cached_property
-    def _first_weights(self) -> np.ndarray:
-        """Weight of the first stage in the estimate of each coarse cell, by inverse variance."""
-        return self._fine_variances / (self.first_variance + self._fine_variances)
-
-    @property
-    def joined(self) -> np.ndarray:
-        """Estimate of each coarse cell from both stages: the least variance that is unbiased."""
-        return self._first_weights * self.coarse + (1 - self._first_weights) * self._fine_sums
+    def _first(self) -> tuple[list[np.ndarray], list[float]]:
+        """What the first stage alone says of the levels 0, ..., coarse_depth, and its variances."""
+        above = self.above or [None] * self.coarse_depth
+        return least_squares([*above, self.coarse], [*(self.above_variances or [math.inf] * self.coarse_depth), self.first_variance])
 
     @cached_property
-    def _left_shares(self) -> list[np.ndarray]:
-        """Share of a deficit that goes to the left child, by its variance, at each level down to the coarse cells."""
-        variances = self.first_variance * self._fine_variances / (self.first_variance + self._fine_variances)
-        return [v[0::2] / (v[0::2] + v[1::2]) for v in level_sums(variances, self.coarse_depth)[1:]]
+    def joined(self) -> list[np.ndarray]:
+        """Estimates of the levels 0, ..., coarse_depth from both stages: the least variance that is unbiased."""
+        return [estimates for estimates, _ in self._joined_levels]
+
+    @cached_property
+    def _joined_levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Estimates, and the variances they would have if the second stage did not follow from the first."""
+        variances = self._fine_variances
+        weights = variances / (self.first_variance + variances)
+        levels = [(weights * self.coarse + (1 - weights) * self._fine_sums, weights * self.first_variance)]
+        for level in reversed(range(self.coarse_depth)):
+            estimates, variances = (pair_sums(values) for values in levels[-1])
+            if self.above and self.above[level] is not None:
+                weights = variances / (self.above_variances[level] + variances)
+                estimates, variances = weights * self.above[level] + (1 - weights) * estimates, weights * self.above_variances[level]
+            levels.append((estimates, variances))
+        return levels[::-1]
+
+    def _is_led_by_first(self, level: int) -> bool:
+        """Whether the first stage tells more of the cells of a level, however few parts the second has: it is a public fact."""
+        return self._first[1][level] < self.second_variance * 2.0 ** (self.coarse_depth - level)
+
+    @cached_property
+    def _left_shares(self) -> list[np.ndarray | float]:
+        """Share of a deficit that goes to the left child at each level down to the coarse cells.
+
+        By the children's variances; but one half, which does not depend on the first stage, where that stage leads.
+        """
+        levels = enumerate(self._joined_levels[1:], 1)
+        return [0.5 if self._is_led_by_first(level) else v[0::2] / (v[0::2] + v[1::2]) for level, (_, v) in levels]
+
+    def _shared(
+        self, estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[Any], left_shares: Sequence[Any]
+    ) -> tuple[np.ndarray, list[float]]:
+        if self.noise_free:
+            return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
+        return learned_mass(estimates, root, variances, left_shares)
+
+    @cached_property
+    def _coarse(self) -> tuple[np.ndarray, list[float]]:
+        variances = [v for _, v in self._joined_levels[1:]]
+        return self._shared(self.joined[1:], np.array(self.n, dtype=float), variances, self._left_shares)
 
     def coarse_mass(self) -> np.ndarray:
         """Return the mass of each coarse cell: non-negative, n in all."""
-        estimates = level_sums(self.joined, self.coarse_depth)[1:]
-        return mass_from_root(estimates, np.array(self.n, dtype=float), self._left_shares)
+        return self._coarse[0]
 
-    def measure(self) -> DiscreteMeasure:
-        """Return the measure on the cells of the second stage."""
-        coarse_mass, n_kept = self.coarse_mass(), 0
+    def measure(self) -> tuple[DiscreteMeasure, float]:
+        """Return the measure on the cells of the second stage, and a number whose expectation bounds E W1.
+
+        The distance is that between the rows and n rows sampled from the measure.
+        """
+        (coarse_mass, learned), n_kept = self._coarse, 0
+        learned = learned + [0.0] * int(self.refinement.max(initial=0))
         # Room for all, of which those with mass are kept: to join lists of them would take twice the memory.
         cells, levels, mass = (np.empty(len(self.fine), dtype=dtype) for dtype in (np.int64, np.int8, float))
         for halvings, members, below in self._groups():
-            shared = mass_from_root(below[1:], coarse_mass[members]).ravel()
+            variances = [self.second_variance * 2.0**i for i in reversed(range(halvings))]
+            shared, moved = self._shared(below[1:], coarse_mass[members], variances, [0.5] * halvings)
+            shared = shared.ravel()
+            for i, units in enumerate(moved):
+                learned[self.coarse_depth + i] += units
             keep = np.flatnonzero(shared > 0)
             some = slice(n_kept, n_kept := n_kept + len(keep))
             cells[some] = ((members[:, None] << halvings) + np.arange(1 << halvings)).ravel()[keep]
             levels[some], mass[some] = self.coarse_depth + halvings, shared[keep]
         for array in (cells, levels, mass):
             array.resize(n_kept, refcheck=False)
-        return DiscreteMeasure.from_mass(self.partition, cells, levels, mass)
+        measure = DiscreteMeasure.from_mass(self.partition, cells, levels, mass)
+        return measure, self._bound(measure, learned)
 
-    def bound(self, measure: DiscreteMeasure) -> float:
-        """Return a number whose expectation bounds E W1 between the rows and n rows sampled from `measure`.
+    def _bound(self, measure: DiscreteMeasure, learned: Sequence[float]) -> float:
+        """Bound E W1: what noise moves, what is learned moves on top (which is seen), rounding, and the cells themselves.
 
-        The joined estimate is z = s + c with s the second-stage sum and c = w (first - s), which is seen. Given the first stage the
-        noise of s is centred, independent and of known variance, so the mass moved in a node is at most abs(c-part) plus a term of known
-        standard deviation. (Nothing is assumed of the first stage's noise, on which w depends.)
+        The joined estimate is z = y + c with y the estimate of one stage, and c, which is seen. Where the second stage leads, y is its
+        sum: given the first stage its noise is centred, independent and of known variance. Where the first leads, y is its least-squares
+        estimate, whose variance is known, and which is not conditioned on. So the mass moved in a node is at most abs(c-part) plus a term
+        of known standard deviation. (Nothing is assumed of the first stage's noise where weights depend on it.)
         """
         deepest = int(measure.levels.max())
         widest = widest_diameters(self.partition, max(deepest, self.coarse_depth + int(self.refinement.max(initial=0))))
         moved = sum([*self._moved_above(widest), *self._moved_below(widest)])
+        moved += sum(units * width for units, width in zip(learned, widest, strict=False))
         inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
         return min((moved + rounding_bound(self.partition, deepest, self.n)) / self.n + inside, widest[0])
 
     def _moved_above(self, widest: list[float]) -> Iterator[float]:
         """Yield the expected transport between coarse cells, level by level."""
-        corrections = level_sums(self._first_weights * (self.coarse - self._fine_sums), self.coarse_depth)[1:]
-        variances = level_sums(self._fine_variances, self.coarse_depth)[1:]
-        for i, (share, c, v) in enumerate(zip(self._left_shares, corrections, variances, strict=True)):
-            seen = np.abs((1 - share) * c[0::2] - share * c[1::2])
-            unseen = 0.0 if self.noise_free else np.sqrt((1 - share) ** 2 * v[0::2] + share**2 * v[1::2])
-            yield float(np.sum(seen + unseen)) * widest[i]
+        fine, variances = (level_sums(values, self.coarse_depth) for values in (self._fine_sums, self._fine_variances))
+        for i, share in enumerate(self._left_shares):
+            if self._is_led_by_first(i + 1):
+                own, unseen = self._first[0][i + 1], 2.0**i * math.sqrt(self._first[1][i + 1] / 2)
+            else:
+                own, v = fine[i + 1], variances[i + 1]
+                unseen = float(np.sum(np.sqrt((1 - share) ** 2 * v[0::2] + share**2 * v[1::2])))
+            c = self.joined[i + 1] - own
+            seen = float(np.sum(np.abs((1 - share) * c[0::2] - share * c[1::2])))
+            yield (seen + (0.0 if self.noise_free else unseen)) * widest[i]
 
     def _moved_below(self, widest: list[float]) -> Iterator[float]:
         """Yield the expected transport within coarse cells, level by level."""

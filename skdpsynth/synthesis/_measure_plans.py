@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skdpsynth.domain import Rows
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import (
+    MAX_DEPTH,
     DiscreteMeasure,
     TwoStages,
     bound_of_clamped_counts,
@@ -28,7 +29,12 @@ from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
 from skdpsynth.statistics import Histogram, LeavesOf, LevelCounts, total
 
 MOST_HELD = 24  # levels whose cells are all held: a gigabyte
-_FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptive stages
+_SMALL_PLANE = 1000  # n * epsilon up to which two features are served like one
+_SMALL = 300  # ... and more than two features
+_SCOUT = Fraction(1, 5)  # of the budget, for the first of the two adaptive stages there
+_POWER = 1.3  # of a cell's share of the rows: its share of the parts
+_MOST_PARTS = 23  # halvings of all parts
+_FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptive stages of larger tables
 _POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
 _POINTS_A_CELL_IN_SPACE = 1.4  # ... with three or four features
 
@@ -121,45 +127,98 @@ class PublishedLevels(Plan):
         return measure_of_leaves(self.partition, depth, leaves), bound
 
 
+class _Stages(NamedTuple):
+    """What two stages measure: shares of the levels of the first stage and, last, of the second; and how it halves their cells."""
+
+    shares: tuple[Fraction, ...]
+    halvings: float
+    power: float
+
+    @property
+    def coarse_depth(self) -> int:
+        """Deepest level of the first stage."""
+        return len(self.shares) - 2
+
+    @property
+    def finest(self) -> int:
+        """Level of the parts of a cell that holds all rows."""
+        return self.coarse_depth + max(0, int(self.halvings + self.power * self.coarse_depth))
+
+
+def _stages_by_levels(size: float, d: int, depth: int | None, cut: Cut) -> _Stages:
+    """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
+
+    If they all go to one level, a fifth goes to the level above it. Rows that crowd at one scale crowd at finer ones too, so cells get
+    parts by more than their share of the rows.
+    """
+    log_size = int(math.log2(max(2.0, size)))
+    partition, deepest = cut(min(depth or MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), MOST_HELD))
+    shares = optimal_shares(total_diameters(partition, deepest))
+    coarse_depth = [level for level, share in enumerate(shares[:-1]) if share or level == 0][-1]
+    if coarse_depth > 1:
+        shares = (*shares[: coarse_depth + 1], shares[-1])
+    else:
+        coarse_depth = max(1, deepest - 1)
+        shares = ((Fraction(0),) * coarse_depth) + (_SCOUT, 1 - _SCOUT)
+    halvings = deepest - coarse_depth + (0.5 if d == 1 else 0.0)
+    # Cells have at most 2**(halvings + power * coarse_depth) parts in all, as a power of shares sums to one at most.
+    return _Stages(shares, halvings, min(_POWER, max(0.0, _MOST_PARTS - halvings) / coarse_depth))
+
+
+def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> _Stages:
+    """Measure one coarse level with a quarter of the budget; then parts of its cells that have about equally many rows."""
+    first = float(_FIRST_SHARE)
+    coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
+    most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
+    _, kept = cut(min(depth or MAX_DEPTH, coarse_depth))
+    return _Stages(((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept, 1.0)
+
+
 @dataclass(frozen=True)
 class Adaptive(Plan):
-    """The strategy "adaptive": a coarse histogram, then the counts of a partition that is fine where the first stage saw mass."""
+    """The strategy "adaptive": coarse histograms, then the counts of a partition that is fine where the first stage saw mass."""
 
     partition: Any = None
-    coarse_depth: int = 0
+    stages: Any = None
     finest: int = 0
-    cells_a_row: float = 1.0  # of the second stage, that one row can pay for
-    noises: tuple[Mechanism, ...] = ()
+    noises: tuple[Mechanism | None, ...] = ()  # by level of the first stage; None where it is not measured
+    second: Any = None  # noise of the second stage
 
     @classmethod
     def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "Adaptive":
         """Plan from public facts."""
-        size, d, n = facts.size, facts.n_features, facts.n_samples or 1
-        first = float(_FIRST_SHARE)
-        coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
-        cells_a_row = (1 - first) * size / n / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)
-        finest = coarse_depth + max(0, int(math.log2(max(1.0, cells_a_row * n))))
-        partition, finest = cut(min(depth or finest, finest))
-        shares = facts.share.split([_FIRST_SHARE, 1 - _FIRST_SHARE])
-        noises = tuple(_noise(share, facts.neighboring) for share in shares)
-        return cls(False, partition, min(coarse_depth, finest), finest, cells_a_row, noises)
+        d, size = facts.n_features, facts.size
+        by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
+        stages = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, cut)
+        partition, finest = cut(min(depth or stages.finest, stages.finest))
+        used = [i for i, share in enumerate(stages.shares) if share]
+        losses = dict(zip(used, facts.share.split([stages.shares[i] for i in used]), strict=True))
+        noises = tuple(_noise(losses[i], facts.neighboring) if i in losses else None for i in range(len(stages.shares)))
+        return cls(False, partition, stages, finest, noises[:-1], noises[-1])
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        """Release the coarse cells; then the parts of each, as many as the noisy count of the first stage says."""
-        first, second = self.noises
-        cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - self.coarse_depth
+        """Release the coarse cells; then the parts of each, as many as the noisy counts of the first stage say."""
+        plan, coarse_depth = self.stages, self.stages.coarse_depth
+        cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - coarse_depth
 
-        counts = total(cells, Histogram.over_cells(1 << self.coarse_depth, shift))
-        coarse = budget.answer(counts.query(budget.relation), first, f"counts of level {self.coarse_depth}")
-        refinement = refinement_of(coarse, n, self.cells_a_row, self.finest - self.coarse_depth)
+        levels = LevelCounts.above(total(cells, Histogram.over_cells(1 << coarse_depth, shift)))
+        noisy: list[Any] = [
+            None if noise is None else budget.answer(levels.query(budget.relation, level), noise, f"counts of level {level}")
+            for level, noise in enumerate(self.noises)
+        ]
+        *above, coarse = noisy
+        noises = zip((*self.noises, self.second), plan.shares, strict=True)
+        *above_variances, first_variance, second_variance = [
+            math.inf if noise is None else _weight(noise, share) for noise, share in noises
+        ]
+        estimates, _ = least_squares([*above, coarse], [*above_variances, first_variance])
+        refinement = refinement_of(estimates, n, plan.halvings, plan.power, self.finest - coarse_depth)
         counts = total(cells, Histogram.over_refined(shift, refinement))
-        fine = budget.answer(counts.query(budget.relation), second, "counts of the refined cells")
-        del counts  # they may be many
+        fine = budget.answer(counts.query(budget.relation), self.second, "counts of the refined cells")
+        del counts, levels  # they may be many
 
-        variances = _weight(first, _FIRST_SHARE), _weight(second, 1 - _FIRST_SHARE)
-        stages = TwoStages(self.partition, n, coarse, refinement, fine, *variances, noise_free=first.loss.is_infinite)
-        measure = stages.measure()
-        return measure, stages.bound(measure)
+        variances, free = (first_variance, second_variance), self.second.loss.is_infinite
+        return TwoStages(self.partition, n, coarse, refinement, fine, *variances, free, above, above_variances).measure()
 
 
 STRATEGIES: dict[str, Any] = {"adaptive": Adaptive, "optimal": OneStage, "paper": PublishedLevels}

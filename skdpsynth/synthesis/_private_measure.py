@@ -17,9 +17,6 @@ from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._measure_plans import MOST_HELD, STRATEGIES
 from skdpsynth.synthesis._small import warn_if_small
 
-_SMALL_PLANE = 500  # n * epsilon up to which one release serves two features better than two
-_SMALL = 100  # ... and more than two features
-
 
 @dataclass(frozen=True)
 class _Measured(Plan):
@@ -39,10 +36,10 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     Parameters
     ----------
     strategy : {"auto", "adaptive", "optimal", "paper"}, default="auto"
-        "adaptive": a coarse histogram decides how finely each of its cells is counted in a second release.
+        "adaptive", which "auto" means: coarse histograms decide how finely each of their cells is counted in a second release, and what is
+        within noise is taken to be like the rest of its level.
         "optimal": one histogram; the budget is shared over its levels by least squares theory. "paper": Algorithm 4 of [1]_ with the
-        noise doubled for "replace_one", for comparison. "auto": "optimal" for one feature, and where the number of rows times
-        epsilon is at most 500 (two features) or 100 (more); else "adaptive".
+        noise doubled for "replace_one", for comparison.
     depth : "auto" or int, default="auto"
         Deepest level of the partition. "auto" follows from the number of rows times epsilon.
     partition : object, default=None
@@ -120,9 +117,10 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     *Error bound.* For the cell A with children's estimates z_0, z_1 of true counts n_0, n_1, the mass moved between the
     children is at most ``|(1 - s) (z_0 - n_0) - s (z_1 - n_1)|``, s the left child's share of a deficit, and each unit moves at most the
     diameter of A. Summing expected absolute values over the cells, adding the diameter of the leaf of each unit and half a unit a cell
-    for rounding to whole rows gives the bound. With "adaptive" the bound itself depends on the first release, and what is proved is that
-    its expectation exceeds the expected distance. It holds for any data (clipped to `bounds`, and before rounding to integer dtypes), so it
-    is usually several times what is seen. Under "add_or_remove_one" the noisy count stands for the number of rows, and the bound is one to
+    for rounding to whole rows gives the bound. With "adaptive" what is moved on top, away from these estimates, is seen and
+    added; the bound itself depends on what was released, and what is proved is that its expectation exceeds the expected distance. It
+    holds for any data (clipped to `bounds`, and before rounding to integer dtypes), so it is usually several times what is seen. Under
+    "add_or_remove_one" the noisy count stands for the number of rows, and the bound is one to
     first order in its error.
 
     References
@@ -176,10 +174,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         # One axis alone may be cut more often than 16 times.
         box = facts.box.with_bits(30) if facts.n_features == 1 else facts.box
         depth = self._check_parameters(box)
-        strategy = self.strategy
-        if strategy == "auto":
-            one_pass = facts.n_features == 1 or facts.size <= (_SMALL_PLANE if facts.n_features == 2 else _SMALL)
-            strategy = "optimal" if one_pass else "adaptive"
+        strategy = "adaptive" if self.strategy == "auto" else self.strategy
 
         def cut(wanted: int) -> tuple[Any, int]:
             return self._cut(box, wanted, spread=strategy != "paper")
