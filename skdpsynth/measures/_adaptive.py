@@ -16,6 +16,7 @@ from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._shrinkage import learned_mass
 
 _PARTS = 1 << 18  # whose sums are made at a time
+_MOST_LEARNED = 1 << 14  # parts; more were measured to be shared better, and faster, by least squares alone
 _HARDLY = 1e-9  # of an even share of the rows
 
 
@@ -249,7 +250,7 @@ class TwoStages:
     def _shared(
         self, estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[Any], left_shares: Sequence[Any]
     ) -> tuple[np.ndarray, list[float]]:
-        if self.noise_free:
+        if self.noise_free or len(self.fine) > _MOST_LEARNED:
             return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
         return learned_mass(estimates, root, variances, left_shares)
 
