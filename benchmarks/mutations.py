@@ -48,10 +48,9 @@ NOISES = re.compile(
     r"privacy/_(laplace|gaussian|sup_norm|composition|gaussian_dp|mechanism|losses|selection|discovery|standing|totals|scales|noise|unit)\.py"
 )
 QUICK = "not slow and not statistical"
-CPU = 400  # seconds of one mutant
 
 NAMED = re.compile(
-    r"scale|share|sensitiv|change|loss|epsilon|rho|delta|spent|l1|l2_squared|\bsup\b|nuclear|units|weight|budget|SLACK|ROUNDED|threshold",
+    r"scale|share|sensitivit|change|loss|epsilon|rho|delta|spent|l1|l2_squared|\bsup\b|nuclear|units|weight|budget|SLACK|ROUNDED|threshold",
     re.I,
 )
 MAKERS = {
@@ -99,6 +98,9 @@ EQUIVALENT: dict[str, str] = {
     "decomposition/_pca.py:PrivatePCA._warn_of_noise": "a warning",
     "decomposition/_steps.py:Steps.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
     "decomposition/_steps.py::2**57": "as Steps.fits",
+    "privacy/_laplace.py:DiscreteLaplace.variance:1": "a default that plays no part: all values have the same variance",
+    "privacy/_laplace.py:_variance:700": "from where floats are 0",
+    "privacy/_laplace.py:_mean_absolute:700": "from where floats are 0",
     "privacy/_discovery.py::2**40": "the largest scale that is not refused",
     "privacy/_discovery.py::1 << 12": "bits of a bound, which is certified with however many",
     "fitting/_facts.py::Fraction(1, 10**9)": "the least epsilon that is not refused",
@@ -512,11 +514,11 @@ def tried(number: int, site: Site, batches: list[list[str]], copy: Path, most: f
     """Fork, run the tests of one mutant, and return what came of it."""
     out = copy / f"found-{os.getpid()}.json"
     out.unlink(missing_ok=True)
-    begun = time.monotonic()
+    begun, limit = time.monotonic(), int(3 * most + 30)
     child = os.fork()
     if not child:
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))  # of the processor's time, so that a busy machine kills no mutant
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))  # of the processor's time, so that a busy machine kills no mutant
         log = os.open(copy / f"log-{os.getppid()}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1), os.dup2(log, 2)
         try:
@@ -529,7 +531,7 @@ def tried(number: int, site: Site, batches: list[list[str]], copy: Path, most: f
             os._exit(0)
     status = os.waitpid(child, 0)[1]
     ended = (
-        f"no end within {CPU} s"
+        f"no end within {limit} s"
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
         else "the process died"
     )
