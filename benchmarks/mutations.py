@@ -81,7 +81,7 @@ ALIKE = {
 
 # Files that hold the laws of a whole room.
 OWN: dict[str, list[str]] = {
-    **{room: ["tests/test_shares.py"] for room in ("fitting", "synthesis", "decomposition", "model_selection")},
+    **{room: ["tests/test_shares.py"] for room in ("fitting", "synthesis", "decomposition", "model_selection", "privacy/_losses")},
 }
 BESIDE = {
     "statistics": ["tests/statistics/test_changes_of_tables.py", "tests/statistics/test_changes_of_units.py", "tests/test_evidence.py"],
@@ -99,6 +99,13 @@ EQUIVALENT: dict[str, str] = {
     "decomposition/_steps.py:Steps.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
     "decomposition/_steps.py::2**57": "as Steps.fits",
     "privacy/_laplace.py:DiscreteLaplace.variance:1": "a default that plays no part: all values have the same variance",
+    "privacy/_losses.py::10**300": "the largest epsilon that is not refused",
+    "privacy/_losses.py::5e-324": "the least epsilon and delta that are not refused",
+    "privacy/_losses.py:PrivacyLoss.split:weights": "weights that are all larger share alike",
+    "privacy/_losses.py:split_exactly:[share for share in map(_finite, listed) if share is not None and share > 0]": "as weights",
+    "privacy/_mechanism.py:mechanism:Fraction(0)": "no noise",
+    "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",
+    "synthesis/_latent_triples.py:with_triples:list(weights.values())": "as weights",
     "privacy/_laplace.py:_variance:700": "from where floats are 0",
     "privacy/_laplace.py:_mean_absolute:700": "from where floats are 0",
     "privacy/_discovery.py::2**40": "the largest scale that is not refused",

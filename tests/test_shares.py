@@ -18,7 +18,7 @@ from skdpsynth import (
 from skdpsynth.domain import Nominal, Ordinal
 from skdpsynth.measures import paper_shares
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.privacy import PrivacyAccountant, rho_of_epsilon
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, rho_of_epsilon
 from skdpsynth.synthesis._online_tree import shares_of_depths
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]  # of small tables
@@ -219,3 +219,11 @@ def test_published_shares_are_as_the_roots_of_the_total_diameters():
     shares = paper_shares([1.0, 4.0, 9.0])
     assert sum(shares) == 1
     assert [float(each) for each in shares] == pytest.approx([1 / 7, 1 / 7, 2 / 7, 3 / 7], abs=4 * 2.0**-20)
+
+
+def test_parts_of_a_loss_share_epsilon_or_rho_exactly_and_each_may_spend_delta():
+    epsilon, delta, rho = Fraction(2), Fraction(1, 10**6), Fraction(1, 3)
+    parts = PrivacyLoss(epsilon, delta, rows=2).split([1, 3])
+    assert [(part.epsilon, part.delta, part.rows) for part in parts] == [(epsilon / 4, delta, 2), (epsilon * 3 / 4, delta, 2)]
+    parts = PrivacyLoss(rho=rho, gaussian=True, rows=2).split([Fraction(1, 10), Fraction(9, 10)])
+    assert [(part.rho, part.gaussian, part.rows) for part in parts] == [(rho / 10, True, 2), (rho * 9 / 10, True, 2)]
