@@ -67,8 +67,8 @@ class Marginals(Statistic):
         attributes : list of tuple of int
             Columns of each table.
         """
-        if not isinstance(sizes, list | tuple) or not all(is_whole(size, 1) for size in sizes):
-            raise TypeError(f"sizes must be a list of positive integers, one a column, got {shown(sizes)}.")
+        if not isinstance(sizes, list | tuple) or not all(is_whole(size, 0) for size in sizes):
+            raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {shown(sizes)}.")
         listed = attributes if isinstance(attributes, list | tuple) else [None]
         if not all(isinstance(table, list | tuple) and table and all(is_whole(j, 0, len(sizes) - 1) for j in table) for table in listed):
             raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {shown(attributes)}.")
