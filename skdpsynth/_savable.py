@@ -252,6 +252,8 @@ def _read_object(told: dict, array_of: Callable) -> Any:
         raise Refused(f"holds a {cls.__name__} without {', '.join(sorted(lacking))}; it was not written by save.")
     if _shadows(cls, state):
         raise Refused(f"holds a {cls.__name__} that hides what its class defines; it was not written by save.")
+    if state.get("random_state") is not None:
+        raise Refused(f"holds a {cls.__name__} with a seed, by which its noise would be known; it was not written by save.")
     return _made(cls, {**added, **{key: decode(value, array_of) for key, value in state.items()}})
 
 

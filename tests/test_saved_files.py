@@ -1,5 +1,6 @@
 """Files: those of earlier versions load and give what they gave, and those that were edited are refused or work."""
 
+import copy
 import importlib.util
 import json
 import random
@@ -14,8 +15,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import skdpsynth
-from skdpsynth import PrivateMeasureMechanism, PrivatePCA, load
-from skdpsynth.continual import KaryCounter
+from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
+from skdpsynth.continual import BinaryCounter, KaryCounter
 from skdpsynth.persistence import _FORMAT, from_bytes, savable, save, to_bytes
 
 ROOT = Path(__file__).parents[1]
@@ -124,6 +125,87 @@ def test_less_noise_than_a_counter_needs_is_not_read_from_a_file(tmp_path):
     save(KaryCounter(1000, epsilon=1.0), tmp_path / "right.zip")
     with pytest.raises(ValueError, match="parts do not fit each other"):
         from_bytes(edited(tmp_path / "right.zip", lambda state: state.update(n_levels=state["n_levels"] - 1)))
+
+
+@pytest.mark.parametrize("counter", [KaryCounter, BinaryCounter])
+@pytest.mark.parametrize("n_steps", [0, 3])
+def test_no_noise_of_what_is_still_to_come_is_read_from_a_file(counter, n_steps):
+    """Whoever wrote it there would know it: what is released later would be exact to them."""
+    stream = counter(8, epsilon=0.1)
+    for _ in range(n_steps):
+        stream.update(1)
+    known = copy.copy(stream)
+    known._kept = {(level, 7): np.zeros(1, dtype=np.int64) for level in range(known.n_levels)}
+    if counter is KaryCounter and n_steps:
+        loaded = from_bytes(to_bytes(known))
+        loaded.resume()
+        assert not loaded._kept
+    else:
+        with pytest.raises(ValueError, match="parts do not fit each other"):
+            from_bytes(to_bytes(known))
+
+
+def paper_stream():
+    rows = np.random.default_rng(0).random((40, 1))
+    return OnlineSynthesizer(strategy="paper", counter="kary", epsilon=1.0).partial_fit(rows)
+
+
+def halve_the_change(state):
+    for counter in state["_stream"]["state"]["counters"]:
+        counter["state"]["sensitivity"] = counter["state"]["_level"]["tuple"][1]["state"]["sensitivity"] = 1
+
+
+def give_each_depth(epsilon, state):
+    for counter in state["_stream"]["state"]["counters"]:
+        level = counter["state"]["_level"]["tuple"]
+        level[1]["state"]["epsilon"] = level[2] = {"fraction": epsilon}
+
+
+def charge_parts(epsilon, state):
+    for entry in state["accountant_"]["state"]["_entries"]:
+        if entry["state"]["part_of"] is not None:
+            entry["state"]["loss"]["state"]["epsilon"] = {"fraction": epsilon}
+
+
+@pytest.mark.parametrize(
+    ("edit", "cls"),
+    [
+        (halve_the_change, "GrowingTree"),
+        (lambda state: give_each_depth("1", state), "GrowingTree"),
+        (lambda state: charge_parts("1", state), "PrivacyAccountant"),
+        (lambda state: state["accountant_"]["state"].update(_closed=False), "PrivacyAccountant"),
+    ],
+)
+def test_a_stream_that_would_release_more_than_was_charged_is_refused(edit, cls, tmp_path):
+    save(paper_stream(), tmp_path / "right.zip")
+    with pytest.raises(ValueError, match=f"holds a {cls} whose parts do not fit each other"):
+        from_bytes(edited(tmp_path / "right.zip", edit))
+
+
+@pytest.mark.parametrize("labels", [np.arange(40) // 2, [f"unit {i // 2}" for i in range(40)]])
+def test_a_stream_of_units_is_read_whatever_their_labels_are_and_no_count_below_one(labels, tmp_path):
+    stream = OnlineSynthesizer(max_rows_per_unit=2).partial_fit(np.random.default_rng(0).random((40, 1)), unit=labels)
+    save(stream, tmp_path / "stream.zip")
+    assert load(tmp_path / "stream.zip")._units[0] == stream._units[1]
+    stream._units[1].update(dict.fromkeys(stream._units[1], -9))
+    with pytest.raises(ValueError, match="parts do not fit each other"):
+        from_bytes(to_bytes(stream))
+
+
+@pytest.mark.parametrize("make", [fitted, paper_stream])
+def test_no_seed_is_read_from_a_file(make, tmp_path):
+    """Noise to come would be known to whoever wrote it there."""
+    save(make(), tmp_path / "right.zip")
+    with pytest.raises(ValueError, match="with a seed, by which its noise would be known"):
+        from_bytes(edited(tmp_path / "right.zip", lambda state: state.update(random_state=3)))
+
+
+@pytest.mark.parametrize("delta", [0, 1e-3])
+def test_a_record_of_children_that_cost_less_together_is_read(delta):
+    accountant = PrivacyAccountant(2.0, 0.01)
+    for child in accountant.children([0.1] * 12, delta, name="twelve"):
+        child.spend(0.1, name="all")
+    assert from_bytes(to_bytes(accountant.record())).spent == accountant.spent
 
 
 @pytest.mark.parametrize("n_files", [pytest.param(60), pytest.param(600, marks=pytest.mark.slow)])

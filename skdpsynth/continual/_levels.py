@@ -190,6 +190,11 @@ class InhomogeneousCounter:
             past, present = self._level[:2]
             return past.copy() if present is None else past + present.value
 
+    @property
+    def epsilon(self) -> Any:
+        """Cost of the present level; None where there is none."""
+        return self._level[2]
+
     def __getstate__(self) -> dict[str, Any]:
         with lock_of(self):
             past, present, epsilon, _ = self._level
@@ -204,6 +209,7 @@ class InhomogeneousCounter:
         )
         require(vars(fresh).keys() == vars(self).keys() and past.dtype == np.int64)
         if present is None:
+            require(epsilon is None)
             return
         share = check_epsilon(epsilon) / (2 if self.counter == "sparse" else 1)
         same = ("n_counters", "sensitivity", "name", *(["every"] if self.counter == "sparse" else []))

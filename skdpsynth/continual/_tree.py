@@ -99,6 +99,8 @@ class TreeCounter(ContinualCounter):
         require(is_whole(start, 0, self.n_steps) and (self._are_counts(exact, released) if start else self._past == (0, 0, 0)))
         require((self.base, self.n_levels) == self._shape(max(1, self.horizon - start)))
         require(all(0 <= level < self.n_levels and 0 <= index <= self.horizon for level, index in self._kept))
+        # What comes from now on gets noise that no file knows: whoever goes on takes along that of nodes which are over, and no other.
+        require(all(self._ends(*node) <= self.n_steps - start for node in self._ahead()._kept))
 
     def _snapshot(self) -> dict[str, Any]:
         return {**super()._snapshot(), "_state": self._state.copy(), "_kept": dict(self._kept)}

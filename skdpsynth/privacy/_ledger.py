@@ -18,6 +18,7 @@ from skdpsynth._version import __version__
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
+from skdpsynth.privacy._optimal import is_optimal
 from skdpsynth.privacy._scales import described
 from skdpsynth.privacy._totals import Group, Sums, largest, more
 
@@ -412,6 +413,19 @@ class Ledger(AnyLedger):
             for number in folded:
                 self._forget(number)
             return lines[-1].id
+
+    def are_parts_paid(self) -> bool:
+        """Whether the parts of each entry cost no more than was charged for them."""
+        return all(self._is_paid(account) for account in self._by_account)
+
+    def _is_paid(self, account: int | None) -> bool:
+        charge, sums = self.charge_of(account), self._sums_of(account)
+        if charge is None or charge.is_infinite:
+            return True
+        if charge.rho is not None:
+            return not sums.is_beyond
+        epsilon, delta = sums.total(charge.delta)
+        return (epsilon <= charge.epsilon and delta <= charge.delta) or is_optimal([e.loss for e in self.entries(account)], charge)
 
     def _forget(self, number: int) -> None:
         for part in self._by_account.pop(number, ()):

@@ -42,6 +42,7 @@ _MOST_STEPS = 1 << 17  # of the grid, from 0 to the sum of all
 _MOST_LOSSES = 1 << 16
 _GRID = 10**15
 _VANISHED = 1e-150
+_SLACK = Fraction(1, 10**9)
 
 
 def losses_of_child(epsilon: Amount, delta: Fraction, rho: str | None, parents: Fraction) -> list[PrivacyLoss]:
@@ -81,6 +82,15 @@ def optimal_loss(losses: Sequence[PrivacyLoss], delta: Fraction) -> PrivacyLoss:
     basic = sum(loss.epsilon for loss in losses)
     epsilon = basic if not delta or basic == math.inf else min(basic, optimal_epsilon([loss.epsilon for loss in losses], delta))
     return PrivacyLoss(epsilon, 1 - kept * (1 - (delta if epsilon < basic else 0)))
+
+
+def is_optimal(losses: Sequence[PrivacyLoss], charge: PrivacyLoss) -> bool:
+    """Return whether a charge in epsilon pays for losses that were fixed in advance; up to the last digits of another processor."""
+    kept = math.prod((1 - loss.delta for loss in losses), start=Fraction(1))
+    delta = 1 - (1 - charge.delta) / kept
+    if not 0 < delta < 1 or len(losses) > _MOST_LOSSES or any(loss.rho is not None or loss.is_infinite for loss in losses):
+        return False
+    return optimal_epsilon([loss.epsilon for loss in losses], delta) <= charge.epsilon * (1 + _SLACK)
 
 
 def optimal_epsilon(epsilons: Sequence[Fraction], delta: Fraction) -> Amount:

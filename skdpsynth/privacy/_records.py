@@ -11,6 +11,7 @@ from skdpsynth._checks import check_flag, check_kind, shown
 from skdpsynth._hints import HintedAccountant, Uncalled
 from skdpsynth._locks import lock_of
 from skdpsynth._notebook import small_table
+from skdpsynth._state import require
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._attack import AttackRisk, risk_of
 from skdpsynth.privacy._events import dp_events
@@ -394,6 +395,12 @@ class LedgerKeeper(HintedAccountant):
         state = {**state}
         ledger = Ledger(state["_entries"], state["_account"], state.pop("_ledger_id"), state.pop("_ledger_charge"))
         vars(self).update(state, _entries=ledger, _process=os.getpid())
+
+    def _check_loaded(self) -> None:
+        """Refuse a file of what could be spent from, or of parts that cost more than was charged for them."""
+        require(self._closed and not self._resumable)
+        entries: Any = self._entries
+        require(entries.are_parts_paid())
 
 
 def _reconnected(cls: type, state: dict[str, Any]) -> Any:

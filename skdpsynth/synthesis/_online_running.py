@@ -54,7 +54,8 @@ class RunningStream(PrivateSynthesizer):
         require(isinstance(stream, Blocks | GrowingTree) and stream.n_seen == self._time and isinstance(self._settings, dict))
         told = {"n_ticks_seen_": stream.n_seen} if stream.in_ticks else {"n_samples_seen_": stream.n_seen}
         require(all(getattr(self, name, None) == number for name, number in told.items()))
-        require(self._units is None or fits(self._units, tuple[dict[str, int], dict[str, int]]))
+        require(self._units is None or fits(self._units, tuple[dict[Any, int], dict[Any, int]]))
+        require(all(count >= 1 for each in self._units or () for count in each.values()))  # less would let more rows in
         require(self._rng is None and (self._reader is None or isinstance(self._reader, PrivateSynthesizer)))
 
     def _try_loaded(self) -> None:

@@ -76,8 +76,16 @@ class GrowingTree:
             require(isinstance(self._partition, BinaryPartition))
             require(self._partition.depth == self.first_depth + len(self.counters) - 1 and self.level >= 0)
             require(np.array_equal(self._partition.box.low, self.box.low) and np.array_equal(self._partition.box.high, self.box.high))
+            self._check_shares()
         else:
             require(not self.counters and not self.n_seen)
+
+    def _check_shares(self) -> None:
+        """Refuse counters that cover less than a row changes, or whose shares are not those that the level was charged for."""
+        shares = shares_of_depths(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
+        for depth, (counter, share) in enumerate(zip(self.counters, shares, strict=True), self.first_depth):
+            require((counter.sensitivity, counter.name) == (self._sensitivity, f"cells of depth {depth}"))
+            require(counter.epsilon in (None, share))
 
     @property
     def first_depth(self) -> int:
