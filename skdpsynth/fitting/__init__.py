@@ -12,5 +12,6 @@ from skdpsynth.fitting._levels import without_levels_share as without_levels_sha
 from skdpsynth.fitting._parts import check_part, check_rows_of_part, clone_part, fit_part, opened_part, seed_from
 from skdpsynth.fitting._set_aside import set_aside as set_aside
 from skdpsynth.fitting._unit import check_ignored as check_ignored
+from skdpsynth.fitting._unit import check_rows_per_unit as check_rows_per_unit
 
 __all__ = ["Budget", "Facts", "Plan", "PrivateEstimator"]

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_real, is_whole, shown
 from skdpsynth.domain import Rows, start_table
-from skdpsynth.fitting import Facts, PrivateEstimator, check_part, clone_part
-from skdpsynth.privacy import is_durable
+from skdpsynth.fitting import Facts, PrivateEstimator, check_part, check_rows_per_unit, clone_part
+from skdpsynth.privacy import check_epsilon, is_durable
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 
 # For the length of a stream.
@@ -32,6 +32,7 @@ def check_parameters(stream: Any) -> None:
             raise ValueError(f"{name} must be None or a positive integer, got {shown(value)}; None sets no limit.")
     if stream.strategy == "paper" and (stream.window is not None or stream.synthesizer is not None):
         raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
+    check_rows_per_unit(stream.max_rows_per_unit, check_epsilon(stream.epsilon))
     if stream._rows_per_unit > 1 and (stream.strategy == "paper" or stream.delta):
         # That blocks cost one of them together, where each holds some rows of a unit, is proved for pure losses.
         raise ValueError(

@@ -743,6 +743,7 @@ def test_rows_that_do_not_fit_change_nothing(setting, rows, match):
         ("bounds", (0, 2), "bounds must not change"),
         ("neighboring", "add_or_remove_one", "neighboring"),
         ("synthesizer", PrivateMeasureMechanism("paper"), "synthesizer must not change"),
+        ("max_rows_per_unit", np.ones(2), "max_rows_per_unit must be a positive integer"),
         ("horizon", 251, "horizon is 251 rows"),
         ("horizon", 0, "horizon must be None or a positive integer"),
         ("window", 0, "window must be None or a positive integer"),
