@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from junk_calls import attempt, calls_by_group, hastily  # noqa: E402
-from junk_judge import FAULTS, judge, odd_settings  # noqa: E402
+from junk_judge import FAULTS, judge  # noqa: E402
 from junk_random import cases  # noqa: E402
 from junk_values import JUNK, KINDS  # noqa: E402
 
@@ -61,8 +61,7 @@ class Tally:
 
 def try_call(tally, call, junk, words, kind, mode):
     faulthandler.dump_traceback_later(120, exit=True)  # what no signal stops
-    with odd_settings(mode):
-        outcome = attempt(call, junk, judge)
+    outcome = attempt(call, junk, judge, mode)
     faulthandler.cancel_dump_traceback_later()
     tally.take(call, words, kind, *outcome)
 
@@ -124,7 +123,8 @@ def main():
             one_by_one(tally, calls)
             print(f"{group}: {dict(tally.groups[group])} in {time.perf_counter() - start:.0f} s", flush=True)
             everything += calls
-    drawn(tally, everything, options.random)
+    if options.random:
+        drawn(tally, everything, options.random)
     print(table(tally.groups, "callables"), table(tally.kinds, "junk"), sep="\n\n")
     n_calls = sum(each["tried"] for each in tally.groups.values())
     print(f"{n_calls} calls of {len(everything)} callables, {len(JUNK)} values of {len(KINDS)} kinds")

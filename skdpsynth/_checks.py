@@ -95,10 +95,10 @@ def check_has(name: str, value: Any, attributes: tuple[str, ...], what: str) -> 
 
 
 def check_word(name: str, value: Any) -> str:
-    """Raise TypeError unless `value` is a string."""
+    """Return a string as one of Python's own, or raise TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {shown(value)}.")
-    return value
+    return str.__str__(value)  # not what its class makes of it
 
 
 def check_memory(name: str, value: Any, n_bytes: int) -> None:

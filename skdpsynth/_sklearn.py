@@ -7,9 +7,9 @@ import numpy as np
 import sklearn
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_random_state, validate_data
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import is_whole, shown
 from skdpsynth._input import Named, array_of, column_names, is_arrow, is_pandas, native, table_of_numbers
 from skdpsynth._locks import lock_of
 from skdpsynth._workers import do_all, threads_of
@@ -148,6 +148,15 @@ def check_names(estimator: Any, input_features: Any = None) -> list[str]:
             f"input_features should have length equal to number of features ({estimator.n_features_in_}), got shape {names.shape}."
         )
     return [str(name) for name in names]
+
+
+def check_seed(random_state: Any) -> np.random.RandomState:
+    """Return scikit-learn's generator for a seed; what is none is refused here, because its own message would print a table."""
+    if not (random_state is None or is_whole(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
+        raise ValueError(
+            f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {shown(random_state)}; None is fresh."
+        )
+    return check_random_state(random_state)
 
 
 def rows_at(X: Any, positions: np.ndarray) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from estimators import all_estimators
-from junk_judge import copied
+from junk_judge import copied, odd_settings
 from junk_values import CALLABLE, JUNK
 
 from skdpsynth import (
@@ -646,9 +646,10 @@ def hastily():
     _latent_factors._STEPS, _latent_factors._FITS, _training._SPLITS = 5, 1, 0
 
 
-def attempt(call, junk, judged):
-    """Call it with some arguments replaced, ``{name: junk}``; give ``judged(function, arguments, spent)``."""
+def attempt(call, junk, judged, mode="plain"):
+    """Call it with some arguments replaced, ``{name: junk}``, in a program of odd settings; give ``judged(function, arguments, spent)``."""
     function = call.make()
     budget = getattr(function, "budget", None)
     given = {name: junk[name] if name in junk else copied(value) for name, value in call.arguments.items()}
-    return judged(function, given, call.writes, (lambda: 0) if budget is None else (lambda: budget.spent))
+    with odd_settings(mode):
+        return judged(function, given, call.writes, (lambda: 0) if budget is None else (lambda: budget.spent))

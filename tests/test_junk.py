@@ -12,7 +12,7 @@ import pytest
 import sklearn
 from hypothesis import HealthCheck, given, settings
 from junk_calls import attempt, calls_by_group
-from junk_judge import judge, odd_settings
+from junk_judge import judge
 from junk_random import cases
 from junk_values import JUNK, KINDS
 
@@ -35,8 +35,7 @@ def apart(tmp_path, monkeypatch, hasty):
 
 def wrong(call, junk, mode="plain"):
     """What is wrong with a call, and its message."""
-    with odd_settings(mode):
-        _, faults, message = attempt(call, junk, judge)
+    _, faults, message = attempt(call, junk, judge, mode)
     return [(fault, message) for fault in faults if fault != "long"]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth._progress import task
+from skdpsynth._sklearn import check_seed
 from skdpsynth._workers import check_jobs, processes_of
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
 from skdpsynth.auditing._counting import Counting, is_counter
@@ -125,7 +125,7 @@ def audit_epsilon(
     mu = _mu(mechanism, X, delta)
     alpha = 1 - confidence
     for_epsilon = EPSILON_SHARE[mu is not None] * alpha
-    coins = np.random.default_rng() if random_state is None else check_random_state(random_state)
+    coins = np.random.default_rng() if random_state is None else check_seed(random_state)
 
     # Of a single score only the thresholds are chosen.
     n_choosing = min(n_trials // 5, _ENOUGH) if len(runs.names) == 1 else n_trials // 2

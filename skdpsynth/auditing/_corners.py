@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import check_memory, is_whole, shown
 from skdpsynth._input import frame_of
 from skdpsynth.domain import Box, Schema, has_private
 
 NEEDS = "columns with names need pandas, polars or pyarrow, because neighbouring tables are made"
+CELL = 100  # bytes of a cell in a list of rows, at most
 
 
 class Corners:
@@ -88,6 +89,7 @@ def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[
     widths = [np.size(side) for side in bounds if np.ndim(side)] if isinstance(bounds, tuple | list) else []
     usual = 2 if hasattr(estimator, "schema") or hasattr(estimator, "n_factors") else 1
     width = widths[0] if widths else n_features or usual
+    check_memory("n_features", width, CELL * width)
     box = Box.from_bounds(bounds, width)
     return list(range(width)), box.low.tolist(), box.high.tolist()
 

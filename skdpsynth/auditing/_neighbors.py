@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import check_memory, is_whole, shown
 from skdpsynth._input import array_of, column_names
-from skdpsynth.auditing._corners import Corners
+from skdpsynth.auditing._corners import CELL, Corners
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._likelihood import untangled
 from skdpsynth.auditing._observing import run
@@ -69,6 +69,7 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         raise TypeError(f"estimator must be a private estimator or counter of this package, got {shown(estimator)}; make a pair by hand.")
     domain = Corners(estimator, n_features)
+    check_memory("n", n, CELL * n * domain.n_features)  # lists of cells
     rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
     opposite = domain.candidates(estimator.neighboring == "add_or_remove_one")
     tables = ((domain.table([row, *rest]), domain.table(rest if other is None else [other, *rest])) for row, other in opposite)

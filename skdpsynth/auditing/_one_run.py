@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._progress import task
+from skdpsynth._sklearn import check_seed
 from skdpsynth.auditing._audit import check_confidence, mu_of, prepared, promised
 from skdpsynth.auditing._coins import lower_epsilon_of_coins, lower_mu_of_coins
 from skdpsynth.auditing._likelihood import distances, published
@@ -120,7 +120,7 @@ def audit_one_run(
     epsilon, delta = promised(estimator, epsilon, delta)
     mechanism = prepared(estimator)
     slots = Slots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
-    coins = np.random.default_rng() if random_state is None else check_random_state(random_state)
+    coins = np.random.default_rng() if random_state is None else check_seed(random_state)
     n_coins, counts, mu = slots.n * n_fits, np.zeros(3, dtype=int), None
     alpha, n_asked = 1 - confidence, max(1, min(slots.n, round(_ASKED * n_coins**_SLOWER / n_fits)))
     with task("audit", total=n_fits) as progress:

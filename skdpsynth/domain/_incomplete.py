@@ -117,6 +117,8 @@ def _check_columns(given: MixedTable, table: MixedTable) -> None:
         got = f"an array of {len(given.columns)} columns"
         wanted = f"an array of {len(table.columns)} columns" if table.backend == "numpy" else "a data frame"
         raise ValueError(f"X must be {wanted}, as that of fit was, got {got}; for cells that are not known give missing ones.")
+    if not given.columns:
+        raise ValueError("X must have one or more columns of the table that fit got, got a table without any; give those that are known.")
     extra = [name for name in given.columns if name not in table.schema]
     if extra:
         raise ValueError(f"X must have columns of the table that fit got, but {listed(extra)} is none of them; drop it.")

@@ -259,6 +259,7 @@ class Nominal(_Levels):
         super().__post_init__()
         groups, levels = self.groups, self.levels
         if groups is None or (is_whole(groups, 1) and (self.unstated or all(isinstance(level, str) for level in levels))):
+            object.__setattr__(self, "groups", groups and int(groups))
             return
         if self.unstated or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
             raise ValueError(

@@ -90,7 +90,7 @@ class PartialSums(RemoteTable):
     """
 
     def __init__(self, model: Any, *, head: Any, n_samples: int | None = None) -> None:
-        if isinstance(model, type) or not hasattr(model, "neighboring"):
+        if isinstance(model, type) or not (hasattr(model, "neighboring") and hasattr(model, "get_params")):
             raise TypeError(f"model must be an unfitted private estimator, such as PrivateMeasureMechanism('optimal'), got {shown(model)}.")
         super().__init__(head, n_samples)
         if model.neighboring != "replace_one":

@@ -238,7 +238,7 @@ def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: An
         spans = np.append(np.ptp(positions, axis=0), np.abs(mass).sum())
     if not np.isfinite(spans).all():
         raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
-    if not is_real(total) or not 0 < total <= sys.float_info.max:
+    if not is_real(total) or not 0 < total <= sys.float_info.max or not float(total):  # a smaller one than floats are
         raise ValueError(f"total must be a positive number, got {shown(total)}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_has, check_word, shown
 from skdpsynth.domain import Continuous, Schema, as_nullable, encode, is_name
 from skdpsynth.metrics._tables import columns_in
 
@@ -65,6 +65,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     """
     schema = Schema.of(schema)
     kind = kind_of_target(schema, target)
+    check_has("estimator", estimator, ("fit", "get_params"), "a classifier or regressor of scikit-learn")
     scoring = _checked_scoring(estimator, scoring, target, kind)
     train, test = (_rows_with_target(X, target, schema, name) for X, name in ((X_synthetic, "X_synthetic"), (X_real, "X_real")))
     return score_of(estimator, scoring, train, test, kind)
@@ -105,6 +106,10 @@ def _checked_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> An
         return default_scoring(estimator, target, kind)
     if not isinstance(scoring, str) and not callable(scoring):
         raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {shown(scoring)}; call once for each of several.")
+    from sklearn.metrics import get_scorer_names
+
+    if isinstance(scoring, str) and (scoring := check_word("scoring", scoring)) not in get_scorer_names():
+        raise ValueError(f"scoring must be the name of a scorer, got {shown(scoring)}; sklearn.metrics.get_scorer_names() lists them.")
     return scoring
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth._progress import task
+from skdpsynth._sklearn import check_seed
 from skdpsynth._workers import do_all
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection._plan_result import Point, SpendingPlan
@@ -160,7 +160,7 @@ class _Simulation:
         self.is_seeded = random_state is not None
         self.seed: Any = np.random.SeedSequence().entropy
         if self.is_seeded:
-            self.seed = int(check_random_state(random_state).randint(_SEEDS, dtype=np.int64))
+            self.seed = int(check_seed(random_state).randint(_SEEDS, dtype=np.int64))
         self.errors: dict[Any, dict[int, tuple]] = {}  # by budget, and by repeat: threads finish in any order
         self.small: set[Any] = set()
         self.fitting: dict[int, Any] = {}  # the budget that each thread is at

@@ -435,7 +435,7 @@ class PrivacyAccountant(LedgerKeeper):
         """
         if not isinstance(losses, list | tuple) and not (type(losses) is np.ndarray and losses.ndim == 1):
             raise ValueError(f"losses must be a sequence, one for each child, got {shown(losses)}; [0.1] * 12 makes twelve.")
-        parts = [as_loss(loss) for loss in losses]
+        parts, name = [as_loss(loss) for loss in losses], check_word("name", name)
         whole = optimal_loss(parts, check_delta(delta))
         # All that the children get is written below their one line, where nobody else can charge.
         whole_budget = sum(part.epsilon for part in parts), sum(part.delta for part in parts)

@@ -386,13 +386,13 @@ def _of(text: str, *key: Any) -> Sums:
 
 
 def _damaged(path: str) -> LedgerError:
-    return LedgerError(f"{path} {SAID[11]}.")
+    return LedgerError(f"{path!r} {SAID[11]}.")
 
 
 def _lost(path: str) -> LedgerError:
     return LedgerError(
-        f"{path}-wal or -shm was removed or replaced while the ledger was open, and nothing is drawn; end every program that has it open, "
-        "and start anew."
+        f"{f'{path}-wal'!r} or -shm was removed or replaced while the ledger was open, and nothing is drawn; end every program that has it "
+        "open, and start anew."
     )
 
 

@@ -56,7 +56,7 @@ SAID = {  # by the codes of SQLite
 
 
 def not_ours(path: str) -> LedgerError:
-    return LedgerError(f"{path} is not a ledger of skdpsynth; name another file.")
+    return LedgerError(f"{path!r} is not a ledger of skdpsynth; name another file.")
 
 
 def checked_path(path: Any, name: str = "ledger") -> str:
@@ -68,9 +68,9 @@ def checked_path(path: Any, name: str = "ledger") -> str:
         raise ValueError(f"{name} must be the path of a file, got {shown(path)}; leave the null character out.")
     full = os.path.realpath(full) if os.path.exists(full) else full  # where SQLite keeps -wal
     if os.path.isdir(full):
-        raise LedgerError(f"{full} is a folder; name a file in it, such as 'budget.db'.")
+        raise LedgerError(f"{full!r} is a folder; name a file in it, such as 'budget.db'.")
     if not os.path.isdir(os.path.dirname(full)):
-        raise LedgerError(f"{full} lies in a folder that does not exist; make it first.")
+        raise LedgerError(f"{full!r} lies in a folder that does not exist; make it first.")
     if os.path.lexists(full) and not stat.S_ISREG(_mode(full)):
         raise not_ours(full)
     return full
@@ -102,11 +102,11 @@ def place_of(path: str) -> tuple[int, int]:
         found = os.stat(path)
         is_shared = found.st_nlink > 1 and all(_n_names(path) > 1 for _ in range(2))  # its maker may take the first name away meanwhile
     except OSError:
-        raise LedgerError(f"{path} is not there any more, and nothing is drawn; put it back, or start anew.") from None
+        raise LedgerError(f"{path!r} is not there any more, and nothing is drawn; put it back, or start anew.") from None
     if is_shared:
         raise LedgerError(
-            f"{path} has another name, a hard link, by which charges would be lost, and nothing is drawn; remove one of the names, or put "
-            "a copy in its place."
+            f"{path!r} has another name, a hard link, by which charges would be lost, and nothing is drawn; remove one of the names, or "
+            "put a copy in its place."
         )
     return found.st_dev, found.st_ino
 
@@ -127,7 +127,7 @@ def check_not_mounted(path: str) -> None:
         return
     if path in (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), line.split(" ")[4]) for line in lines):
         raise LedgerError(
-            f"{path} is mounted by itself, so that charges of those who have it elsewhere would be lost, and nothing is drawn; mount its "
+            f"{path!r} is mounted by itself, so that charges of those who have it elsewhere would be lost, and nothing is drawn; mount its "
             "folder."
         )
 
@@ -150,7 +150,7 @@ def check_same(path: str, has: Promise, wants: Promise) -> None:
         if one != other:
             told, asked = (value if isinstance(value, str) else f"{float(value):.12g}" for value in (one, other))
             out = "" if has[2] != wants[2] else f", or charge it to another budget: {_another(path, wants)}"
-            raise ValueError(f"{name} of the ledger {path} is {told}, got {asked}; open it by PrivacyAccountant.at{out}.")
+            raise ValueError(f"{name} of the ledger {path!r} is {told}, got {asked}; open it by PrivacyAccountant.at{out}.")
 
 
 def _another(path: str, wants: Promise) -> str:
@@ -163,8 +163,8 @@ def _another(path: str, wants: Promise) -> str:
 
 def make(path: str, promise: Promise, dataset: str | None) -> None:
     """Make a ledger: it is complete or not there, and never takes the place of one that somebody else made meanwhile."""
-    if os.path.lexists(f"{path}-wal"):
-        raise LedgerError(f"{path} is gone, but {path}-wal is there with charges of it; put it back, or remove that file too.")
+    if os.path.lexists(wal := f"{path}-wal"):
+        raise LedgerError(f"{path!r} is gone, but {wal!r} is there with charges of it; put it back, or remove that file too.")
     beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
@@ -173,9 +173,9 @@ def make(path: str, promise: Promise, dataset: str | None) -> None:
             (os.rename if os.name == "nt" else os.link)(beside, path)
         _flush_folder(path)
     except sqlite3.Error as error:
-        raise LedgerError(f"{path} {SAID.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, f'cannot be made ({error})')}.") from None
+        raise LedgerError(f"{path!r} {SAID.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, f'cannot be made ({error})')}.") from None
     except OSError as error:
-        raise LedgerError(f"{path} cannot be made ({error.strerror}); choose a folder that may be written.") from None
+        raise LedgerError(f"{path!r} cannot be made ({error.strerror}); choose a folder that may be written.") from None
     finally:
         for name in (beside, f"{beside}-wal", f"{beside}-shm"):
             with suppress(OSError):  # not there, or where nothing may be removed

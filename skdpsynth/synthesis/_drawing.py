@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_random_state
 
 from skdpsynth._checks import is_whole, memory, shown
+from skdpsynth._sklearn import check_seed
 from skdpsynth.domain import checked_path, length_of, regrouped, write_table, written_suffix
 
 BATCH = 1 << 16  # rows of a batch
@@ -124,14 +124,10 @@ def checked_number(n_samples: Any) -> int:
 
 
 def checked_generator(random_state: Any) -> np.random.Generator:
-    """Return a numpy Generator for a seed; what is none is refused here, because scikit-learn's own message would print a table."""
+    """Return a numpy Generator for a seed, or refuse it."""
     if random_state is None:
         return np.random.default_rng()
-    if not (is_whole(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
-        raise ValueError(
-            f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {shown(random_state)}; None is fresh."
-        )
-    return np.random.default_rng(np.frombuffer(check_random_state(random_state).bytes(32), dtype=np.uint32))
+    return np.random.default_rng(np.frombuffer(check_seed(random_state).bytes(32), dtype=np.uint32))
 
 
 def batches_of(model: Any, n_samples: int, size: int, seeds: Callable[[], Any]) -> Iterator[np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._checks import check_memory, is_real, is_whole, shown
 from skdpsynth._hints import hinted
 from skdpsynth._progress import steps
 from skdpsynth.domain import keys_of
@@ -178,10 +178,11 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         has_keys = bool(keys_of(self._model.schema.rules, self._model.schema.whole))  # of which there may be no more than rows
         size = n_rows if has_keys else max(n_rows, min(_TIMES * n_rows, _ROWS))
         size = max(1, min(size, _CELLS // self.n_features_in_))
-        rng = checked_generator(random_state)
+        rng, drawn = checked_generator(random_state), size if n_samples is None else checked_number(n_samples)
+        check_memory("n_samples", drawn, 8 * drawn * self.n_features_in_)
         with np.errstate(all="ignore"):
             replay = Replay.of(self, n_rows)
-        return _World(replay, self._container, size, size if n_samples is None else checked_number(n_samples), rng)
+        return _World(replay, self._container, size, drawn, rng)
 
 
 class _World:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from skdpsynth._checks import check_flag
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws, _unit_laws
 from skdpsynth.testing._door import Draw as Draw
@@ -58,6 +59,7 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
     >>> checks = {check.__name__: check for _, check in check_synthesizer(PrivateMeasureMechanism(), generate_only=True)}
     >>> checks["check_the_ledger_sums_to_epsilon"](PrivateMeasureMechanism())
     """
+    check_flag("generate_only", generate_only)
     _check_contract(estimator)
     checks = [(estimator, check) for check in LAWS if check.needs(estimator)]  # type: ignore[attr-defined]
     if generate_only:

@@ -72,6 +72,8 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     ------
     ValueError
         If it is no evidence, or of a later version.
+    OSError
+        If its file cannot be read.
 
     See Also
     --------
@@ -103,13 +105,25 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     return check
 
 
+def _text_of(path: Any) -> bytes:
+    """Return what a file holds."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        why = f" ({error.strerror})" if isinstance(error, OSError) else ""  # ValueError: it is no name of a file at all
+        told = f"evidence must be a file that can be read, got {str(Path(path))[:80]!r}{why}; correct it."
+        raise (type(error)(error.errno, told) if isinstance(error, OSError) else ValueError(told)) from None
+    if len(text) > _LARGEST:
+        raise ValueError(f"evidence must be a file of at most {_LARGEST >> 20} MiB, got one that is larger.")
+    return text
+
+
 def _read(evidence: Any) -> dict[str, Any]:
     if isinstance(evidence, str | os.PathLike):
-        path = Path(evidence)
-        if path.stat().st_size > _LARGEST:
-            raise ValueError(f"evidence must be a file of at most {_LARGEST >> 20} MiB, got one that is larger.")
+        text = _text_of(evidence)
         try:
-            evidence = json.loads(path.read_text(encoding="utf-8"))
+            evidence = json.loads(text)
         except (ValueError, RecursionError):
             raise ValueError("evidence must be a file of JSON, got one that is not; write json.dumps(accountant.evidence()).") from None
     if not isinstance(evidence, dict) or evidence.get("format") != "skdpsynth evidence" or evidence.get("version") != 1:
