@@ -115,7 +115,7 @@ def audit_epsilon(
     >>> result.is_broken
     False
     """
-    _check_numbers(n_trials, confidence)
+    n_trials = _check_numbers(n_trials, confidence)
     check_jobs(n_jobs)
     estimator = Counting.of(estimator) if is_counter(estimator) else estimator
     epsilon, delta = promised(estimator, epsilon, delta)
@@ -191,10 +191,11 @@ def _seen(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
     return Layout.of(mechanism, X, X_neighbor) if event is None else event
 
 
-def _check_numbers(n_trials: Any, confidence: Any) -> None:
+def _check_numbers(n_trials: Any, confidence: Any) -> int:
     if not is_whole(n_trials, 20, _MOST_TRIALS):
         raise ValueError(f"n_trials must be an integer from 20 to {_MOST_TRIALS}, got {shown(n_trials)}; 1000 is the default.")
     check_confidence(confidence)
+    return int(n_trials)  # no number of numpy's, which may overflow
 
 
 def check_confidence(confidence: Any) -> None:

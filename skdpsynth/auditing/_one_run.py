@@ -116,7 +116,7 @@ def audit_one_run(
     >>> result.is_broken
     False
     """
-    _check_numbers(n_fits, confidence, score)
+    n_fits = _check_numbers(n_fits, confidence, score)
     epsilon, delta = promised(estimator, epsilon, delta)
     mechanism = prepared(estimator)
     slots = Slots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
@@ -199,9 +199,10 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: Slots) -> np.ndarray:
     return ratios
 
 
-def _check_numbers(n_fits: Any, confidence: Any, score: Any) -> None:
+def _check_numbers(n_fits: Any, confidence: Any, score: Any) -> int:
     if not is_whole(n_fits, 1):
         raise ValueError(f"n_fits must be an integer of at least 1, got {shown(n_fits)}; 1 is the default.")
     check_confidence(confidence)
     if score is not None and not callable(score):
         raise TypeError(f"score must be None or a function of what came out, got {shown(score)}; leave it out.")
+    return int(n_fits)

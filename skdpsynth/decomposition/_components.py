@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._input import dense_chunks
-from skdpsynth._sklearn import check_points
+from skdpsynth._sklearn import check_names, check_points
 from skdpsynth.domain import check_enough, continue_numbers, gathered
 
 MOST_AUTO = 10  # largest n_components that "auto" chooses
@@ -187,6 +187,22 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             n_samples, total = n_samples + len(scores), total + float(scores.sum())
         check_enough(n_samples, 1)
         return total / n_samples
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the components.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Must be the names of the columns of `fit`, where those had names.
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        check_names(self, input_features)
+        return super().get_feature_names_out()
 
     @property
     def _n_features_out(self) -> int:

@@ -3,6 +3,7 @@
 from skdpsynth.domain._ball import Ball as Ball
 from skdpsynth.domain._box import BITS as BITS
 from skdpsynth.domain._box import Box
+from skdpsynth.domain._box import pair_of as pair_of
 from skdpsynth.domain._closing import Closing as Closing
 from skdpsynth.domain._closing import bounded as bounded
 from skdpsynth.domain._closing import listed_levels as listed_levels

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._checks import check_flag, check_kind, check_real, check_whole, is_real, is_whole, shown
+from skdpsynth._checks import check_flag, check_kind, check_memory, check_real, check_whole, is_real, is_whole, shown
 from skdpsynth._input import dense_chunks, numbers_of, rows_of
 from skdpsynth.domain._kinds import is_name, listed
 from skdpsynth.persistence import savable
@@ -93,7 +93,8 @@ class Box:
         whole : array-like of bool, default=None
         """
         n_features = check_whole("n_features", n_features, 1)
-        low, high = _from_columns(bounds, feature_names) if isinstance(bounds, dict) else _pair_of(bounds)
+        check_memory("n_features", n_features, 64 * n_features)
+        low, high = _from_columns(bounds, feature_names) if isinstance(bounds, dict) else pair_of(bounds)
         return cls(_broadcast(low, n_features, "low"), _broadcast(high, n_features, "high"), bits, whole)
 
     def with_bits(self, bits: int) -> "Box":
@@ -361,7 +362,7 @@ def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
     return np.broadcast_to(side, (n_features,))
 
 
-def _pair_of(bounds: Any) -> tuple[Any, Any]:
+def pair_of(bounds: Any) -> tuple[Any, Any]:
     """Return the two sides of bounds; a set has no order, and a text or a masked array is no pair."""
     if isinstance(bounds, list) and bounds and all(isinstance(pair, tuple) for pair in bounds):
         raise ValueError(
@@ -395,7 +396,7 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
             "{column: (low, high)} for each, and none for a column that fit takes as unit."
         )
     try:
-        low, high = zip(*(_pair_of(bounds[name]) for name in feature_names), strict=True)
+        low, high = zip(*(pair_of(bounds[name]) for name in feature_names), strict=True)
     except (TypeError, ValueError):
         raise ValueError("bounds must map each column to a pair (low, high).") from None
     for name, *sides in zip(feature_names, low, high, strict=True):

@@ -1,6 +1,7 @@
 """Planning before spending: what to expect of a budget, from public numbers alone."""
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._input import array_of
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._workers import do_all
@@ -135,7 +137,7 @@ def plan(
     n_simulated = min(int(n_samples), int(max_rows))
     simulation = _Simulation(setting, budgets, int(n_samples) / n_simulated, n_simulated, random_state)
     with _quiet(simulation), task("simulated fits", total=int(n_repeats) * (1 + len(budgets))) as progress:
-        jobs = simulation.jobs(int(n_repeats), float(time_limit))
+        jobs = simulation.jobs(int(n_repeats), float(min(time_limit, sys.float_info.max)))
         do_all((partial(_with_step, job, progress) for job in jobs), n_jobs)
     return simulation.result(type(estimator).__name__, int(n_samples))
 
@@ -238,18 +240,26 @@ def _of_noise(epsilon: float, delta: float, times: float) -> float:
 def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[_BudgetAt]:
     """Return all combinations, those of one line together."""
     own = getattr(estimator, "delta", 0.0) if deltas is None else deltas
-    checked_deltas = [float(check_delta(delta)) for delta in np.atleast_1d(np.asarray(own, dtype=object))]
-    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in np.atleast_1d(np.asarray(epsilons, dtype=object))})
+    checked_deltas = [float(check_delta(delta)) for delta in _several("deltas", own)]
+    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in _several("epsilons", epsilons)})
     own_rows = getattr(estimator, "max_rows_per_unit", 1)
-    units = np.atleast_1d(np.asarray(own_rows if unit_rows is None else unit_rows, dtype=object))
+    units = _several("unit_rows", own_rows if unit_rows is None else unit_rows)
     if not checked_epsilons or math.inf in checked_epsilons:
         raise ValueError("epsilons must be finite numbers, at least one; what no privacy gives is always told beside them.")
-    if not len(units) or not all(is_whole(rows, 1) for rows in units):
+    if not len(units) or not all(is_whole(rows, 1, 2**62) for rows in units):
         raise ValueError(f"unit_rows must be a positive integer or several, got {shown(unit_rows)}; 1 protects a row.")
     if not checked_deltas:
         raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
     parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
     return [_BudgetAt(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
+
+
+def _several(name: str, values: Any) -> list[Any]:
+    """Return a number or several as a list; what holds anything else is refused, and none of it shown."""
+    array = array_of(values, object)
+    if array.ndim > 1 or not all(map(is_real, array.flat)):
+        raise ValueError(f"{name} must be a number or a list of numbers, got {shown(values)}; see plan.")
+    return list(array.flat)
 
 
 def _check_numbers(n_samples: Any, n_repeats: Any, max_rows: Any, time_limit: Any) -> None:

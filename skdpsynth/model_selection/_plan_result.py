@@ -1,6 +1,7 @@
 """What a plan says: errors by epsilon, as a data frame, in words, and as a picture."""
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
@@ -145,6 +146,7 @@ class SpendingPlan:
         """
         if not is_real(error) or not error > 0:
             raise ValueError(f"error must be a number greater than 0, got {shown(error)}; no finite epsilon gives none at all.")
+        error = float(min(error, sys.float_info.max))
         names = [each.name for each in self.measures]
         place = names.index(check_choice("measure", names[0] if measure is None else measure, names))
         points = self._line(delta, unit_rows)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import Box, Continuous, Schema, has_private, listed
+from skdpsynth._input import array_of
+from skdpsynth.domain import Box, Continuous, Schema, has_private, listed, pair_of
 from skdpsynth.model_selection._plan_measures import OfComponents, OfNumbers, OfTables
 from skdpsynth.model_selection._plan_tables import Ground
 
@@ -62,7 +62,7 @@ def _checked_prior(prior: Any) -> tuple[Any, str]:
         if prior != "uniform":
             raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {shown(prior)}; read a file first.")
         return prior, "uniform rows"
-    prior = prior if hasattr(prior, "shape") else np.asarray(prior)
+    prior = prior if hasattr(prior, "shape") else array_of(prior)
     if len(prior.shape) != 2 or not prior.shape[0]:
         raise ValueError(f"prior must be a public table with rows and columns, got {shown(prior)}; of one column, give (n, 1).")
     return prior, _TABLE
@@ -130,7 +130,7 @@ def _checked_width(bounds: Any, n_features: Any, table: Any, or_schema: str) -> 
     if n_features is not None and not is_whole(n_features, 1):
         raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}; it is the number of columns.")
     known = [] if table is None else [int(table.shape[1])]
-    known += [len(bounds)] if isinstance(bounds, dict) else [len(side) for side in bounds if np.ndim(side) == 1]
+    known += [len(bounds)] if isinstance(bounds, dict) else [side.size for side in map(array_of, pair_of(bounds)) if side.ndim == 1]
     known += [] if n_features is None else [int(n_features)]
     if not known:
         raise ValueError(

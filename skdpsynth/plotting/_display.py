@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from skdpsynth._checks import shown
+
 # Told apart by people who see fewer colours too: the closest pair is 14 apart (CIECAM02) under simulated tritanopia, blue and green.
 SYNTHETIC = "#1f5fa8"
 SECOND = "#b0782b"
@@ -92,6 +94,8 @@ def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: 
     **spacing : dict
         What ``Figure.subplots`` takes.
     """
+    if ax is not None and (isinstance(ax, type) or not (hasattr(ax, "add_subplot") or hasattr(ax, "get_subplotspec"))):
+        raise TypeError(f"ax must be None, an Axes or a Figure of matplotlib, got {shown(ax)}; plt.subplots() makes both.")
     ratios = {} if heights is None else {"height_ratios": heights}
     if ax is None:
         return pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **ratios, **spacing), None

@@ -140,7 +140,7 @@ class Blocks:
         first = 1 if self.in_ticks else first_length(self.epsilon / self.rows_per_unit, self.least)
         growth = usual_growth(self.are_joined) if growth is None else growth
         if isinstance(growth, Real):  # narrow ones of numpy overflow
-            growth = float(growth) if isinstance(growth, np.floating) or growth < 2**62 else 2.0**62
+            growth = min(float(growth), 2.0**62) if isinstance(growth, np.floating) or growth < 2**62 else 2.0**62
         if self.are_joined and growth != "auto" and window is None and horizon is not None:
             return max(first, ending_length(before, first, growth, horizon))
         before = before if window is None else min(before, window)

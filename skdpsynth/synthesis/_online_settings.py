@@ -3,6 +3,7 @@
 import copy
 import math
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 # For the length of a stream.
 _FIXED = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer", "max_rows_per_unit")
 _FREE = ("growth", "window", "horizon")
+_MORE = 1 + sys.float_info.epsilon  # the least growth that is more than 1 as a float too; as a number of fewer bits this is 1
 
 
 def check_parameters(stream: Any) -> None:
@@ -24,7 +26,8 @@ def check_parameters(stream: Any) -> None:
     check_choice("strategy", stream.strategy, ("blocks", "paper"))
     check_choice("counter", stream.counter, ("kary", "binary", "sparse"))
     growth = stream.growth
-    if growth is not None and not (1 < growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"):
+    is_more = _MORE <= growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"
+    if growth is not None and not (is_more and growth != 1):
         raise ValueError(f"growth must be None, 'auto' or a number greater than 1, got {shown(growth)}; None is the default.")
     for name in ("window", "horizon"):
         value = getattr(stream, name)
