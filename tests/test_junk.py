@@ -17,8 +17,11 @@ from junk_random import cases
 from junk_values import JUNK, KINDS
 
 import skdpsynth
-from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 from skdpsynth.domain import Box
+from skdpsynth.exceptions import LedgerError
+from skdpsynth.model_selection import plan
 
 CALLS = dict(calls_by_group())
 QUICK = [call for calls in CALLS.values() for call in calls if not call.slow]
@@ -122,3 +125,30 @@ def test_no_argument_of_a_tried_callable_is_forgotten():
 def test_a_grid_is_not_made_of_words():
     with pytest.raises(TypeError, match=r"^whole must hold numbers only, got [^\n]*\.$"):
         Box([0], [1], whole=["x"])
+
+
+def test_children_without_a_good_name_cost_nothing():
+    budget = PrivacyAccountant(2, 1e-6)
+    with pytest.raises(TypeError, match=r"^name must be a string, got [^\n]*\.$"):
+        budget.children([0.1, 0.2], name=3)
+    assert budget.spent == 0
+
+
+def test_a_path_of_several_lines_is_told_in_one():
+    with pytest.raises(LedgerError, match=r"^[^\n]*no\\nwhere[^\n]*\.$"):
+        PrivacyAccountant(1, ledger="no\nwhere/budget.db")
+
+
+@pytest.mark.parametrize("epsilons", [pd.Series(["SECRET", "x"]), np.array([b"SECRET"]), {0.1, 1.0}])
+def test_a_plan_shows_no_cell_that_is_given_for_a_budget(epsilons):
+    with pytest.raises(ValueError, match=r"^epsilons must be a number or a list of numbers, got a \w+ of [^\n]*\.$") as caught:
+        plan(PrivateMeasureMechanism(), 100, n_features=1, epsilons=epsilons)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", [[["SECRET"]], -1, 2**64, np.timedelta64(1, "D"), "x"])
+def test_a_seed_that_is_none_is_not_shown(seed):
+    model = PrivateMeasureMechanism(depth=2)
+    with pytest.raises(ValueError, match=r"^random_state must be None, [^\n]*\.$") as caught:
+        audit_epsilon(model, *worst_case_neighbors(model, 20), n_trials=20, random_state=seed)
+    assert "SECRET" not in str(caught.value)
