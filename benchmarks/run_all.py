@@ -33,6 +33,7 @@ for script in (
     "hostile_files.py",
     "faults.py",
     "resources.py",
+    "bad_input.py",
     "evidence.py",
     "mixed_tables.py",
     "coded_tables.py",

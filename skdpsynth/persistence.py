@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import shown
+from skdpsynth._checks import check_word, shown
 from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable, tried
 from skdpsynth._state import Lacking
 from skdpsynth._whole_file import place_of, whole_file
@@ -179,6 +179,7 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     skdpsynth.persistence.to_bytes : The way there.
     skdpsynth.load : Read a file.
     """
+    name = check_word("name", name)
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"{name} must be bytes, as to_bytes returned them, got {shown(data)}.")
     return _read_file(io.BytesIO(data), len(data), name, "to_bytes")

@@ -22,6 +22,7 @@ from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import LedgerError
 from skdpsynth.model_selection import plan
+from skdpsynth.persistence import from_bytes
 
 CALLS = dict(calls_by_group())
 QUICK = [call for calls in CALLS.values() for call in calls if not call.slow]
@@ -152,3 +153,14 @@ def test_a_seed_that_is_none_is_not_shown(seed):
     with pytest.raises(ValueError, match=r"^random_state must be None, [^\n]*\.$") as caught:
         audit_epsilon(model, *worst_case_neighbors(model, 20), n_trials=20, random_state=seed)
     assert "SECRET" not in str(caught.value)
+
+
+def test_a_name_of_bytes_is_not_a_table():
+    with pytest.raises(TypeError, match=r"^name must be a string, got a list of 1\.$"):
+        from_bytes(b"", [["SECRET"]])
+
+
+def test_conditions_work_where_underflow_is_an_error():
+    model = LatentFactorSynthesizer({"a": (0, 1), "b": (0, 1)}, n_factors=1).fit(FRAME)
+    with np.errstate(all="raise"):
+        assert (model.sample(3, random_state=0, conditions={"a": 0})["a"] == 0).all()

@@ -205,7 +205,7 @@ class LedgerFile(AnyLedger):
     def _failure(self, error: sqlite3.Error) -> LedgerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         said = SAID.get(code, f"cannot be used ({type(error).__name__}: {error}), and nothing is drawn; look at the file and its disk")
-        return LedgerError(f"{self.path} {said}.")
+        return LedgerError(f"{self.path!r} {said}.")
 
     # What a ledger keeps
 

@@ -146,7 +146,8 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             raise ValueError(
                 f"{what} needs strategy='marginals', whose model has closed forms, got strategy={self.strategy!r}; fit with that, or {way}."
             )
-        return self._model.law()
+        with np.errstate(all="ignore"):
+            return self._model.law()
 
 
 def _impossible(law: Any, wanted: Mapping[Hashable, Wanted]) -> ValueError:

@@ -391,7 +391,7 @@ def test_a_charge_is_flushed_to_the_disk(path, monkeypatch):
 def test_a_file_that_is_no_ledger_is_refused_and_stays(path, content):
     path.write_bytes(content)
     for attempt in (lambda: PrivacyAccountant(1, ledger=path), lambda: PrivateMeasureMechanism(accountant=path).fit(np.zeros((5, 1)))):
-        with pytest.raises(LedgerError, match=r"budget.db is not a ledger of skdpsynth; name another file\.$"):
+        with pytest.raises(LedgerError, match=r"budget.db' is not a ledger of skdpsynth; name another file\.$"):
             attempt()
     assert path.read_bytes() == content
 
@@ -446,7 +446,7 @@ def test_charges_that_lie_beside_a_ledger_that_is_gone_are_not_forgotten(path):
     accountant = PrivacyAccountant(1, ledger=path)
     release(accountant)
     path.unlink()
-    with pytest.raises(LedgerError, match=r"is gone, but .*-wal is there with charges of it"):
+    with pytest.raises(LedgerError, match=r"is gone, but .*-wal' is there with charges of it"):
         PrivacyAccountant(1, ledger=path)
 
 
@@ -495,7 +495,7 @@ def test_charges_are_not_written_where_nobody_else_will_look(path, ends, replace
             other.write_bytes(b"")
             path.with_name(f"held{end}").write_bytes(b"")  # else the new file may get the inode of the old
             other.rename(beside)
-    words = "-wal or -shm was removed or replaced while the ledger was open, and nothing is drawn; end every program"
+    words = "-wal' or -shm was removed or replaced while the ledger was open, and nothing is drawn; end every program"
     refused(accountant, words)
     with pytest.raises(LedgerError, match=words):
         PrivacyAccountant(1, ledger=path)  # SQLite would share the memory of the other connection with it
@@ -591,7 +591,7 @@ def test_where_nothing_may_be_written_no_ledger_is_made(path, monkeypatch):
 
     for name in ("open", "unlink"):
         monkeypatch.setattr(_ledger_place.os, name, read_only)
-    with pytest.raises(LedgerError, match=r"budget.db cannot be made \(Read-only file system\); choose a folder that may be written"):
+    with pytest.raises(LedgerError, match=r"budget.db' cannot be made \(Read-only file system\); choose a folder that may be written"):
         PrivacyAccountant(1, ledger=path)
 
 
