@@ -141,7 +141,7 @@ def check_names(estimator: Any, input_features: Any = None) -> list[str]:
     names = array_of(input_features, object)
     if names.ndim == 1 and not all(isinstance(name, str) for name in names):
         raise TypeError(f"input_features must be None or a list of strings, got {shown(input_features)}; list the names.")
-    if known is not None and names.ndim == 1 and not np.array_equal(known, names):
+    if known is not None and (names.ndim == 1 or isinstance(input_features, str)) and not np.array_equal(known, names):
         raise ValueError("input_features is not equal to feature_names_in_; give the columns that fit got, or None.")
     if names.ndim != 1 or len(names) != estimator.n_features_in_:
         raise ValueError(

@@ -108,6 +108,8 @@ class SparseCounter(ContinualCounter):
             name=name,
         )
 
+    _moves = ("_state", "threshold")  # which may be set: noise does not depend on it
+
     def _prepare(self) -> None:
         # Counts of the open segments, and last the number of steps; their limits; and by cell the counter of its closed segments. Only
         # the counts are ever changed in place, by one step that is not compared.
@@ -135,6 +137,7 @@ class SparseCounter(ContinualCounter):
 
     def _check_counted(self) -> None:
         require(fits(self._state, tuple[np.ndarray, np.ndarray | None, dict[int, KaryCounter]]) and is_whole(self.every, 1))
+        require(fits(self.threshold, float))
         counts, limits, closed = self._state
         require(is_array(counts, "i", self.n_counters + 1) and self._are_counts(counts[:-1]) and 0 <= self.n_steps <= self.horizon)
         require(limits is None or is_array(limits, "if", self.n_counters))

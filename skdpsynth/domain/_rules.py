@@ -126,7 +126,8 @@ class Determines(Rule):
         object.__setattr__(self, "given", given)
         for name in given:
             check_name("given", name)
-        check_name("column", self.column)
+        if not is_name(self.column):
+            raise ValueError(f"column must be one column, which follows from given, got {shown(self.column)}; say its name.")
         if not given or len(set(given)) < len(given) or self.column in given:
             raise ValueError(
                 f"given must be one or several columns, each once and another than {shown(self.column)}, got {shown(list(given))}."

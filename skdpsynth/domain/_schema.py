@@ -1,7 +1,7 @@
 """Schemas: what is public about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from skdpsynth._checks import check_flag, shown
@@ -123,11 +123,11 @@ class Schema(Mapping):
         return f"Schema({{{first}, ... {len(self)} columns}}{rules})"
 
     def _check_loaded(self) -> None:
-        require(fits(self._columns, dict[str | int, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole"})
+        require(fits(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole"})
         rules = self._rules if self._whole is None else ()
         again = Schema(self._columns, rules)
         require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
-        require(all(fits(list(rule.columns_named), list[str | int]) and self._columns.keys() >= set(rule.columns_named) for rule in rules))
+        require(all(fits(list(rule.columns_named), list[Hashable]) and self._columns.keys() >= set(rule.columns_named) for rule in rules))
         if self._whole is not None:
             require(isinstance(self._whole, Schema) and self._whole._whole is None and self._whole._rules == self._rules)
             require(self._columns.keys() <= self._whole._columns.keys())
@@ -205,9 +205,11 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
-        if isinstance(names, str) or not isinstance(names, Sequence | Set | Mapping) or not all(map(is_name, names)):
+        if isinstance(names, str) or not isinstance(names, Iterable):
             raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
         names = list(names)
+        if not all(map(is_name, names)):
+            raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
         present = set(names)
         missing = [name for name in names if name not in self._columns]
         extra = [name for name, kind in self._columns.items() if name not in present and not isinstance(kind, Identifier)]

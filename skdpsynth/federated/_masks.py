@@ -90,9 +90,10 @@ class Masks:
         -------
         masks : dict of str to Masks
         """
-        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        listed = list(names) if isinstance(names, Iterable) else [None]
+        if not all(isinstance(name, str) for name in listed):
             raise TypeError(f"names must be a list of strings, names of the sites, got {shown(names)}.")
-        names = list(names)
+        names = [str(name) for name in listed]
         keys: dict[str, dict[str, bytes]] = {name: {} for name in names}
         if len(keys) < max(2, len(names)):
             raise ValueError(f"names must be distinct names of at least two sites, got {shown(names)}.")

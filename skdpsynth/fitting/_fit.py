@@ -350,11 +350,9 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
     def _check_loaded(self) -> None:
         """Refuse what no fit leaves: all that it set is there, or nothing is."""
         state = vars(self)
-        of_fit = {name for name in state if name.endswith("_")} | {name for name in ("_container", "_size_error") if name in state}
         names = state.get("_names_of_fit", ())
-        require(of_fit <= set(names) <= state.keys())
-        if names:
-            require({"accountant_", "n_features_in_", "n_samples_", "_size_error"} <= set(names))
+        if names:  # of the others some are made when they are first asked for
+            require({"accountant_", "n_features_in_", "n_samples_", "_size_error"} <= set(names) & state.keys())
             require(self.n_samples_ >= 0)
             container = vars(self).get("_container")
             check_columns(self, getattr(container, "columns", None))

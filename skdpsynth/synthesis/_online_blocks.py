@@ -16,7 +16,6 @@ from skdpsynth.domain import joined, length_of, part_of
 from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
-from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH
 from skdpsynth.synthesis._online_draws import Conditional, Share
 from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length, usual_growth
@@ -349,14 +348,14 @@ class Blocks:
 
     def _check_loaded(self) -> None:
         require(isinstance(self.kept, Points | Columns) and hasattr(self.inner, "sample") and hasattr(self.inner, "get_params"))
-        require(fits(self.blocks, tuple[tuple[int, int, PrivateSynthesizer], ...]) and fits(self.rates, tuple[float, ...]))
+        require(fits(self.blocks, tuple[tuple[int, int, Any], ...]) and fits(self.rates, tuple[float, ...]))
         require(fits(self.charged, list[tuple[int, int]]) and not self.unions and min(self.rows_per_unit, self.least + 1) >= 1)
         require(check_epsilon(self.epsilon) and 0 <= self.delta < 1 and len(self.rates) == len(self.blocks))
         require(all(0 < rate < math.inf for rate in self.rates if not self.in_ticks) and 0 <= self.left < math.inf)
         require(0 <= self.dropped <= self.begun <= self.n_seen and (self.in_ticks or self.n_open == self.n_seen - self.begun))
         ends = [0, *(time for start, stop, _ in self.blocks for time in (start, stop)), self.begun]
         require(all(first <= second for first, second in pairwise(ends)) and all(start < stop for start, stop, _ in self.blocks))
-        require(all(hasattr(model, "accountant_") for *_, model in self.blocks))
+        require(all(hasattr(model, "sample") for *_, model in self.blocks))
         self.kept.check_waiting(self._buffer, self.n_open)
 
     def __getstate__(self) -> dict[str, Any]:
