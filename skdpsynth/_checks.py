@@ -94,6 +94,16 @@ def check_has(name: str, value: Any, attributes: tuple[str, ...], what: str) -> 
         raise TypeError(f"{name} must be {what}, got {shown(value)}.")
 
 
+def elements(value: Any) -> list | None:
+    """Return the elements of what can be listed; None for a text, and for all that has none."""
+    if isinstance(value, str | bytes):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array of no dimension says that it can be iterated over
+        return None
+
+
 def check_word(name: str, value: Any) -> str:
     """Return a string as one of Python's own, or raise TypeError."""
     if not isinstance(value, str):

@@ -11,6 +11,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,7 @@ _MOST_TEXT = 1 << 25  # bytes of JSON: arrays lie apart, so there is little of i
 _MOST_PARTS = 1 << 21  # lists and objects of JSON, each of which takes a hundred bytes of memory and more
 _DENSEST = 256  # bytes that one byte of a file may stand for; what save writes, at level 1, reaches 230
 _DATE = (1980, 1, 1, 0, 0, 0)  # of all members: a file depends on nothing but the object
+_TRIES = 100  # Python before 3.11.8 and 3.12.2 may fail to parse a header while another thread parses one, too
 _TEXT = "object.json"
 
 
@@ -248,6 +250,13 @@ def _check_format(number: Any) -> None:
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     """Read one array, whose header must tell the truth about its size."""
     data = archive.read(name)
+    for _ in range(_TRIES):
+        with suppress(SystemError):
+            return _parsed(data, name)
+    return _parsed(data, name)
+
+
+def _parsed(data: bytes, name: str) -> np.ndarray:
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     shape, _, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(stream)

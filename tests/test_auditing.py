@@ -91,7 +91,7 @@ def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
 # Our estimators
 
 PROMISES = {
-    "PMM": (PrivateMeasureMechanism(depth=2, epsilon=3.0), 0.75),
+    "PMM": (PrivateMeasureMechanism("optimal", depth=2, epsilon=3.0), 0.75),
     "PMM-adaptive": (PrivateMeasureMechanism("adaptive", depth=2, epsilon=3.0), 0.5),
     "PMM-add_or_remove_one": (PrivateMeasureMechanism("optimal", depth=2, epsilon=3.0, neighboring="add_or_remove_one"), 0.3),
     "PSMM": (SignedMeasureMechanism(2, epsilon=3.0), 0.75),

@@ -35,6 +35,12 @@ def run(tmp_path, environment):
     return run
 
 
+def as_usual():
+    """Let signals end a process, also where what runs the tests is deaf to them, as under nohup."""
+    for number, _ in ENDED:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(tmp_path, environment):
     """Start a command, and end it whatever the test does."""
@@ -42,6 +48,8 @@ def start(tmp_path, environment):
 
     def start(*arguments, **more):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        if os.name == "posix":
+            more["preexec_fn"] = as_usual
         started.append(subprocess.Popen([*COMMAND, *map(str, arguments)], cwd=tmp_path, env=environment, text=True, **pipes, **more))
         return started[-1]
 

@@ -196,7 +196,7 @@ def test_what_is_guessed_does_not_follow_from_the_coins():
 @pytest.mark.parametrize("n_features", [1, 2, 3])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_canaries_of_a_box_are_in_cells_of_their_own(n_features, relation):
-    estimator = PrivateMeasureMechanism(depth=7, bounds=([0.0] * n_features, [2.0] * n_features), neighboring=relation)
+    estimator = PrivateMeasureMechanism("optimal", depth=7, bounds=([0.0] * n_features, [2.0] * n_features), neighboring=relation)
     canaries, others = isolated_canaries(estimator, 50)
     rows = canaries if others is None else np.concatenate([canaries, others])
     assert rows.shape == (50 if others is None else 100, n_features)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from skdpsynth._checks import check_flag, shown
+from skdpsynth._checks import check_flag, elements, shown
 from skdpsynth._notebook import small_table
 from skdpsynth._state import fits, require
 from skdpsynth._whole_file import place_of
@@ -205,11 +205,9 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
-        names = list(names)
-        if not all(map(is_name, names)):
-            raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
+        given, names = names, elements(names)  # type: ignore[assignment]
+        if names is None or not all(map(is_name, names)):
+            raise ValueError(f"names must be a list of columns, got {shown(given)}; list their names.")
         present = set(names)
         missing = [name for name in names if name not in self._columns]
         extra = [name for name, kind in self._columns.items() if name not in present and not isinstance(kind, Identifier)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from skdpsynth._checks import check_kind, shown
+from skdpsynth._checks import check_kind, elements, shown
 
 _KEY = 32  # bytes
 _LABEL = b"skdpsynth mask 1"
@@ -90,8 +90,8 @@ class Masks:
         -------
         masks : dict of str to Masks
         """
-        listed = list(names) if isinstance(names, Iterable) else [None]
-        if not all(isinstance(name, str) for name in listed):
+        listed = elements(names)
+        if listed is None or not all(isinstance(name, str) for name in listed):
             raise TypeError(f"names must be a list of strings, names of the sites, got {shown(names)}.")
         names = [str(name) for name in listed]
         keys: dict[str, dict[str, bytes]] = {name: {} for name in names}

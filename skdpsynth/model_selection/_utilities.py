@@ -7,13 +7,13 @@ private. What is counted follows from each row by itself, in whole numbers: othe
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._change import Change, Query, described
+from skdpsynth._locks import cached_property
 from skdpsynth.domain import Box
 
 N_POINTS = 1 << 14  # that a model draws to be compared

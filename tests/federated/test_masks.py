@@ -31,7 +31,7 @@ def test_what_sites_send_is_uniform_among_all_with_their_sum(monkeypatch):
     """Exactly, of numbers modulo 4 and three sites: every list of masks of sum 0 comes from equally many pads."""
     pads: dict = {}
     monkeypatch.setattr(_masks, "_pad", lambda key, pair, question, size: np.array([pads[tuple(pair)]], dtype=np.uint64))
-    masks = Masks.for_all("abc")
+    masks = Masks.for_all(list("abc"))
     zero, seen = np.zeros(1, dtype=np.uint64), Counter()
     for drawn in product(range(4), repeat=3):
         pads.update(zip([("a", "b"), ("a", "c"), ("b", "c")], drawn, strict=True))

@@ -77,7 +77,7 @@ def test_means_follow_the_parabola_of_the_masses_beside_a_node():
 
 
 def test_ends_that_noise_hides_are_not_spread_out():
-    """Variance of 30 noisy laws of 5,000 numbers in the lowest sixth of their bounds: within a tenth; with even splits a sixth too large."""
+    """Variance of 30 noisy laws of 5,000 numbers in the lowest part of their bounds: within a tenth; with even splits a sixth too large."""
     rng, found = np.random.default_rng(4), []
     for _ in range(30):
         leaves = np.bincount(np.clip(rng.gamma(4, 10, 5000).astype(int), 0, 255), minlength=256)

@@ -1306,7 +1306,7 @@ def test_a_stratum_of_ten_levels_is_taken():
     [
         ([60] * 500, {}, "schema has 30000 levels and bins in all .*merge levels"),
         ([600] * 500, {}, "schema has 32000 levels and bins in all"),  # at most 64 codes of each have pairs
-        ([2] * 5000, {}, "schema has 5000 columns, whose pairs are more than 131072 tables"),
+        ([2] * 5000, {}, "schema has 5000 columns, whose pairs are more than 524288 tables"),
         ([60] * 200 + [4], {"stratify": 200}, r"schema has 12000 levels and bins in all \(in 4 classes"),
         ([5000], {"strategy": "scores"}, "schema makes 4999 latent columns of 3 rows .*merge levels, or use strategy='marginals'"),
         ([1000, 1000, 1000], {"strategy": "scores", "synthesizer": "pmm"}, "schema makes 2997 latent columns"),
