@@ -3,6 +3,7 @@
 The sources are read as syntax trees. A mutant is one number or one expression that a scale, a share, a change or a loss is made of, times
 101/100. All of them are compiled into one copy of the project, in memory, where each waits for its number; a fork of that process runs with
 one of them: nothing on disk is ever changed. Tests are run until one fails: that of the shares, those of its module, those of its room.
+Each file of tests is first run once without a mutant, which must succeed, and tells which of its tests reach what: only these are run.
 
     python benchmarks/mutations.py              # all mutants; what was found is kept, and the next run goes on
     python benchmarks/mutations.py --only _gaussian --again
@@ -13,6 +14,7 @@ It prints those that survive, with their lines, and ends with 1 if there are any
 import argparse
 import ast
 import gc
+import hashlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -25,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,14 +85,30 @@ ALIKE = {
 OWN: dict[str, list[str]] = {
     **{room: ["tests/test_shares.py"] for room in ("fitting", "synthesis", "decomposition", "model_selection", "privacy/_losses")},
 }
+_ADDED_UP = [f"tests/privacy/test_{name}.py" for name in ("losses_and_composition", "mechanism", "accountant", "unit_of_privacy")]
+_DRAWN = [
+    f"tests/privacy/test_{name}.py"
+    for name in (
+        "gaussian",
+        "gaussian_dp",
+        "laplace",
+        "sup_norm",
+        "matrix_laplace",
+        "selection",
+        "discovery",
+        "scales",
+        "table",
+        "standing",
+    )
+]
 BESIDE = {
     "statistics": ["tests/statistics/test_changes_of_tables.py", "tests/statistics/test_changes_of_units.py", "tests/test_evidence.py"],
-    "_change": ["tests/statistics/test_changes_of_tables.py", "tests/test_evidence.py"],
+    "_change": ["tests/statistics/test_changes_of_tables.py", "tests/privacy/test_unit_of_privacy.py", "tests/test_evidence.py"],
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
     "decomposition": ["tests/decomposition/test_release.py"],
     "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],
-    "privacy/_losses": ["tests/privacy/test_losses_and_composition.py"],
-    "privacy": ["tests/privacy/test_accountant.py", "tests/privacy/test_mechanism.py"],
+    "privacy/_optimal": ["tests/privacy/test_totals_of_losses.py", "tests/privacy/test_totals_peers.py"],
+    "privacy": [*_ADDED_UP, *_DRAWN, "tests/privacy/test_totals_of_losses.py", "tests/privacy/test_sampler_trees.py"],
 }
 
 # What changes no noise, no share and no loss, and why: of a whole function, or of one line of it.
@@ -103,7 +121,13 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_losses.py::5e-324": "the least epsilon and delta that are not refused",
     "privacy/_losses.py:PrivacyLoss.split:weights": "weights that are all larger share alike",
     "privacy/_losses.py:split_exactly:[share for share in map(_finite, listed) if share is not None and share > 0]": "as weights",
-    "privacy/_mechanism.py:mechanism:Fraction(0)": "no noise",
+    "privacy/_mechanism.py:check_covered:1": "a change that stands for any: of which kind a loss is follows from none",
+    "privacy/_accountant.py:PrivacyAccountant.split:weights": "weights that are all larger share alike",
+    "privacy/_accountant.py:PrivacyAccountant.children:sum(part.epsilon for part in parts)": "of a budget that nobody reaches",
+    "privacy/_accountant.py:PrivacyAccountant.children:sum(part.delta for part in parts)": "as the sum of epsilons",
+    "privacy/_attack.py:_least.at": "at every delta there is a bound, and the least of some is taken",
+    "privacy/_discovery.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
+    "privacy/_discovery.py::2**62": "the largest count that is not refused",
     "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",
     "synthesis/_latent_triples.py:with_triples:list(weights.values())": "as weights",
     "privacy/_laplace.py:_variance:700": "from where floats are 0",
@@ -296,6 +320,8 @@ def _says_nothing(node: ast.AST) -> bool:
         return type(node.value) not in (int, float) or not node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return True
+    if isinstance(node, ast.Call):
+        return ast.unparse(node) in ("Fraction(0)", "Decimal(0)", "float('inf')")
     if isinstance(node, ast.Attribute):
         return node.attr in ALIKE | {"inf"}
     if isinstance(node, ast.Name):
@@ -392,9 +418,15 @@ def more(value: object) -> object:
         changed = _more_of(value, "rho" if value.rho is not None else "epsilon")  # type: ignore[attr-defined]
     elif type(value).__name__ == "Change":
         changed = _more_of(value, "l1", "l2_squared", "sup", "nuclear")
-    if changed is not value:
+    if changed is not value and not _are_equal(changed, value):
         more.changed = True  # type: ignore[attr-defined]
     return changed
+
+
+def _are_equal(changed: object, value: object) -> bool:
+    import numpy as np
+
+    return bool(np.array_equal(changed, value)) if isinstance(value, np.ndarray) else bool(changed == value)
 
 
 def _more_of(value: object, *names: str) -> object:
@@ -441,12 +473,17 @@ class _Changed(importlib.abc.MetaPathFinder):
         return spec
 
 
-ACTIVE = -1
+MOST_OF_FILE = 300  # seconds, of which tests are recorded
+NONE, RECORDING = -1, -2
+ACTIVE = NONE
+REACHED: set[int] = set()
 
 
 def mutated(number: int, value: object) -> object:
     """Return the value of a site; more, if that site is the mutant."""
     if number != ACTIVE:
+        if ACTIVE == RECORDING:
+            REACHED.add(number)
         return value
     mutated.reached = True  # type: ignore[attr-defined]
     return more(value)
@@ -455,7 +492,7 @@ def mutated(number: int, value: object) -> object:
 PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--no-header", "--tb=no", "-W", "ignore", "-m", QUICK]
 
 
-def prepare(sites: list[Site], copy: Path) -> None:
+def prepare(sites: list[Site], files: list[str], copy: Path) -> None:
     """Import the project with every site wrapped, and the tests: a mutant is then a fork in which one site is more."""
     import builtins
 
@@ -465,7 +502,6 @@ def prepare(sites: list[Site], copy: Path) -> None:
     sys.meta_path.insert(0, _Changed(sites, copy))
     import pytest
 
-    files = sorted({file for site in sites for batch in batches_of(site, copy) for file in batch})
     sys.stdout.flush()
     silent, out = os.open(os.devnull, os.O_WRONLY), os.dup(1)
     os.dup2(silent, 1)
@@ -475,8 +511,52 @@ def prepare(sites: list[Site], copy: Path) -> None:
     gc.freeze()
 
 
-def run_mutant(number: int, site: Site, batches: list[list[str]], copy: Path, out: Path, most: float) -> None:
-    """Run tests against one mutant, in this process, which is a fork and ends with it."""
+class Watch:
+    """What one run of tests sees: the first that fails, and the end of its time. It may run some of the tests of a file alone."""
+
+    def __init__(self, most: float, chosen: list[str] | None = None) -> None:
+        self.failed, self.session, self.until = "", None, time.process_time() + most
+        self.places = None if chosen is None else {test: place for place, test in enumerate(chosen)}
+
+    def pytest_sessionstart(self, session: object) -> None:
+        self.session = session
+
+    def pytest_collection_modifyitems(self, items: list) -> None:
+        if self.places is not None:
+            items[:] = sorted((item for item in items if item.nodeid in self.places), key=lambda item: self.places[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        if report.failed and not self.failed:  # type: ignore[attr-defined]
+            self.failed = report.nodeid  # type: ignore[attr-defined]
+        if time.process_time() > self.until:
+            self.session.shouldstop = "enough"  # type: ignore[attr-defined]
+
+    def pytest_collectreport(self, report: object) -> None:
+        if report.failed and not self.failed:  # type: ignore[attr-defined]
+            self.failed = f"import of {report.nodeid}"  # type: ignore[attr-defined]
+
+
+class Record(Watch):
+    """Notes how long each test of a file takes, and what it reaches; nothing that a test before it has computed is kept."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(most)
+        self.found: dict[str, tuple[float, list[int]]] = {}
+        caches = [each for each in gc.get_objects() if type(each).__name__ == "_lru_cache_wrapper"]
+        self.kept = [each for each in caches if str(each.__module__).startswith("skdpsynth")]
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        for each in self.kept:
+            each.cache_clear()
+        REACHED.clear()
+        self.begun = time.process_time()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.found[nodeid] = time.process_time() - self.begun, sorted(REACHED)
+
+
+def run_mutant(number: int, site: Site, batches: list[list[str]], chosen: dict[str, list[str]], most: float, copy: Path) -> dict:
+    """Run tests against one mutant, in this process, which is a fork and ends with it: of some files only those that are chosen."""
     global ACTIVE
     import pytest
 
@@ -485,65 +565,99 @@ def run_mutant(number: int, site: Site, batches: list[list[str]], copy: Path, ou
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", "") or "").startswith(str(copy)):
                 del sys.modules[name]
-
-    class Seen:
-        failed, session, until = "", None, 0.0
-
-        def pytest_sessionstart(self, session: object) -> None:
-            self.session, self.until = session, time.process_time() + most
-
-        def pytest_runtest_logreport(self, report: object) -> None:
-            if report.failed and not self.failed:  # type: ignore[attr-defined]
-                self.failed = report.nodeid  # type: ignore[attr-defined]
-            if time.process_time() > self.until:
-                self.session.shouldstop = "enough"  # type: ignore[attr-defined]
-
-        def pytest_collectreport(self, report: object) -> None:
-            if report.failed and not self.failed:  # type: ignore[attr-defined]
-                self.failed = f"import of {report.nodeid}"  # type: ignore[attr-defined]
-
-    seen, code, n_tests = Seen(), 0, 0
+    by, n_tests = "", 0
     for batch in batches:
-        n_tests += len(batch)
-        code = int(pytest.main([*PYTEST, *batch], plugins=[seen]))
-        if seen.failed or code not in (0, 2, 5):
+        until = time.process_time() + most
+        for file in batch:
+            if chosen.get(file, True) and time.process_time() < until:
+                watch = Watch(until - time.process_time(), chosen.get(file))
+                code = int(pytest.main([*PYTEST, file], plugins=[watch]))
+                by, n_tests = watch.failed or (f"exit {code}" if code not in (0, 2, 5) else ""), n_tests + 1
+            if by:
+                break
+        if by:
             break
-    found = {
-        "code": code,
-        "by": seen.failed or (f"exit {code}" if code not in (0, 2, 5) else ""),
-        "reached": hasattr(mutated, "reached"),
-        "changed": hasattr(more, "changed"),
-    }
-    out.write_text(json.dumps({**found, "n_tests": n_tests}))
+    return {"by": by, "reached": hasattr(mutated, "reached"), "changed": hasattr(more, "changed"), "n_tests": n_tests}
 
 
-def tried(number: int, site: Site, batches: list[list[str]], copy: Path, most: float) -> dict:
-    """Fork, run the tests of one mutant, and return what came of it."""
+def recorded(file: str, most: float) -> dict[str, tuple[float, list[int]]]:
+    """Run the tests of a file without a mutant, in this process, which is a fork: test -> seconds, what it reaches."""
+    global ACTIVE
+    import pytest
+
+    ACTIVE = RECORDING
+    record = Record(most)
+    pytest.main([*PYTEST, file], plugins=[record])
+    assert not record.failed, f"without a mutant {record.failed} fails; nothing can be told"
+    return record.found
+
+
+def forked(copy: Path, seconds: int, function: Callable[..., dict], *arguments: object) -> dict:
+    """Return what a function returns in a fork of this process, or {"by": why there is nothing}."""
     out = copy / f"found-{os.getpid()}.json"
     out.unlink(missing_ok=True)
-    begun, limit = time.monotonic(), int(3 * most + 30)
     child = os.fork()
     if not child:
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))  # of the processor's time, so that a busy machine kills no mutant
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # of the processor's time, so that a busy machine kills no mutant
         log = os.open(copy / f"log-{os.getppid()}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(log, 1), os.dup2(log, 2)
         try:
-            run_mutant(number, site, batches, copy, out, most)
+            out.write_text(json.dumps(function(*arguments)))
         except BaseException as error:
-            out.write_text(
-                json.dumps({"code": -1, "by": f"{type(error).__name__}: {error}", "reached": True, "changed": True, "n_tests": 0})
-            )
+            out.write_text(json.dumps({"by": f"{type(error).__name__}: {error}"}))
         finally:
             os._exit(0)
     status = os.waitpid(child, 0)[1]
-    ended = (
-        f"no end within {limit} s"
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
-        else "the process died"
+    if out.exists():
+        return json.loads(out.read_text())
+    is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
+    return {"by": f"no end within {seconds} s" if is_late else "the process died"}
+
+
+class Reach:
+    """Which tests reach a site, found by running them once without a mutant; kept, until a source or a test changes."""
+
+    def __init__(self, sites: list[Site], copy: Path, kept: Path, most: float) -> None:
+        self.sites, self.copy, self.most = sites, copy, most
+        shared = [path for place in ("skdpsynth", "tests") for path in sorted((copy / place).rglob("*.py")) if "test_" not in path.name]
+        sources = [*(path.read_bytes() for path in shared), *(site.key.encode() for site in sites)]
+        self.sources = hashlib.sha256(b"\0".join(sources)).hexdigest()
+        self.kept, self.found = kept / "reach", {}
+        self.kept.mkdir(exist_ok=True)
+
+    def of_file(self, file: str) -> dict[str, tuple[float, list[int]]]:
+        """Return test -> seconds, what it reaches."""
+        if file not in self.found:
+            name = hashlib.sha256((self.sources + file).encode() + (self.copy / file).read_bytes()).hexdigest()
+            place = self.kept / f"{name}.json"
+            if not place.exists():
+                found = forked(self.copy, 2 * MOST_OF_FILE, recorded, file, MOST_OF_FILE)
+                assert "by" not in found, f"{file}: {found['by']}"
+                place.write_text(json.dumps(found))
+            self.found[file] = json.loads(place.read_text())
+        return self.found[file]
+
+    def chosen(self, number: int, batches: list[list[str]]) -> dict[str, list[str]]:
+        """Return, of each file, the tests that reach a site, quick ones first; what is computed at import is reached by any."""
+        if self.sites[number].is_early:
+            return {}
+        tests = {
+            file: [(s, test) for test, (s, reached) in self.of_file(file).items() if number in reached]
+            for batch in batches
+            for file in batch
+        }
+        return {file: [test for _, test in sorted(each)] for file, each in tests.items()}
+
+
+def tried(number: int, site: Site, batches: list[list[str]], reach: Reach) -> dict:
+    """Run the tests of one mutant, and return what came of it."""
+    begun = time.monotonic()
+    ran = {"reached": True, "changed": True, "n_tests": 0}
+    found = forked(
+        reach.copy, int(2 * reach.most + 20), run_mutant, number, site, batches, reach.chosen(number, batches), reach.most, reach.copy
     )
-    found = json.loads(out.read_text()) if out.exists() else {"by": ended, "reached": True, "changed": True, "n_tests": 0}
-    return {**found, "seconds": round(time.monotonic() - begun, 1)}
+    return {**ran, **found, "seconds": round(time.monotonic() - begun, 1)}
 
 
 # ---- Which tests are the likeliest to fail.
@@ -551,8 +665,8 @@ def tried(number: int, site: Site, batches: list[list[str]], copy: Path, most: f
 
 def batches_of(site: Site, copy: Path, rooms: bool = True) -> list[list[str]]:
     """Return files of tests: those that are named like the module, those of its room that hold its laws."""
-    words = {word for word in re.split(r"[_/.]", site.path) if len(word) > 2} - {"skdpsynth"}
     room = site.path.split("/")[1]
+    words = {word for word in re.split(r"[_/.]", site.path) if len(word) > 2} - {"skdpsynth", room}
     scores = {}
     for path in sorted((copy / "tests").rglob("test_*.py")):
         shared = len(words & set(re.split(r"[_/.]", path.stem))) + (path.parent.name == room)
@@ -561,6 +675,7 @@ def batches_of(site: Site, copy: Path, rooms: bool = True) -> list[list[str]]:
     own = sorted(scores, key=lambda file: -scores[file])[:3]
     named = [file for place, files in OWN.items() if place in site.path for file in files]
     beside = [file for place, files in BESIDE.items() if site.path.startswith(f"skdpsynth/{place}") for file in files]
+    beside = [file for file in dict.fromkeys(beside) if file not in (*named, *own)]
     return [batch for batch in (named, own, beside) if batch]
 
 
@@ -642,11 +757,9 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
     part, parts = map(int, asked.part.split("/"))
     kept = asked.kept / "found.jsonl"
     found = {each["key"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
-    prepare(wanted, copy)
-    firsts = {} if asked.narrow else {tuple(batches_of(site, copy)[0]): site for site in wanted if batches_of(site, copy)}
-    for batch in firsts.items():
-        unchanged = tried(-1, replace(batch[1], is_early=False), [list(batch[0])], copy, asked.most)
-        assert not unchanged["by"], f"without a mutant {unchanged['by']} fails; nothing can be told"
+    numbers = {site: number for number, site in enumerate(sites)}
+    prepare(sites, sorted({file for site in wanted for batch in batches_of(site, copy) for file in batch}), copy)
+    reach = Reach(sites, copy, asked.kept, asked.most)
     for number, site in enumerate(wanted):
         before = found.get(site.key)
         if (
@@ -655,7 +768,7 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
             or (before and (before["by"] or not (asked.again and before["changed"] >= before["reached"])))
         ):
             continue
-        what = tried(number, site, batches_of(site, copy)[: 1 if asked.narrow else None], copy, asked.most)
+        what = tried(numbers[site], site, batches_of(site, copy)[: 1 if asked.narrow else None], reach)
         found[site.key] = {"key": site.key, **what}
         with kept.open("a") as file:
             file.write(json.dumps(found[site.key]) + "\n")
