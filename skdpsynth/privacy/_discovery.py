@@ -81,7 +81,7 @@ class Discovery:
     threshold: int
     loss: PrivacyLoss
 
-    def check(self, relation: str, n_tables: int, rng: RandomBits, name: str, n_rows: int = 1) -> None:
+    def check(self, relation: str, n_tables: int, rng: RandomBits, name: str, n_rows: int) -> None:
         """Raise unless noise and threshold cover what is charged, of tables under a relation: nobody pays for less than is lost.
 
         Parameters
@@ -91,7 +91,7 @@ class Discovery:
         rng : SecureBits or SeededBits
         name : str
             Of the release, for messages.
-        n_rows : int, default=1
+        n_rows : int
             The most rows of a unit.
         """
         check_stream(rng)
@@ -174,7 +174,7 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
     return Discovery(relation, n_tables, DiscreteLaplace(scale), _threshold(scale, share.delta / n_tables, share.rows), share)
 
 
-def is_hidden(scale: Fraction, threshold: int, delta: Fraction, n_rows: int = 1) -> bool:
+def is_hidden(scale: Fraction, threshold: int, delta: Fraction, n_rows: int) -> bool:
     """Whether the levels that only the rows of one unit have are surely shown with probability at most `delta`.
 
     They are one level of `n_rows` rows, p(k), or as many of one row each, k p(1): see `Discovery`.
@@ -193,15 +193,21 @@ def _is_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool:
 
 
 def _threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int:
-    q = math.exp(-float(1 / scale))
-    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
-    threshold = max(1, math.floor(-float(scale) * (log_delta + math.log1p(q))))  # to begin with: floats may be wrong by one or two
-    threshold = max(threshold + n_rows - 1, threshold + math.floor(float(scale) * math.log(n_rows)))
+    """Return the least threshold that hides what only one unit has."""
+    threshold = _near(scale, delta, n_rows)
     while not is_hidden(scale, threshold, delta, n_rows):
         threshold += 1
     while threshold > 1 and is_hidden(scale, threshold - 1, delta, n_rows):
         threshold -= 1
     return threshold
+
+
+def _near(scale: Fraction, delta: Fraction, n_rows: int) -> int:
+    """Return where to look for the least threshold: floats may be wrong by one or two."""
+    q = math.exp(-float(1 / scale))
+    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
+    threshold = max(1, math.floor(-float(scale) * (log_delta + math.log1p(q))))
+    return max(threshold + n_rows - 1, threshold + math.floor(float(scale) * math.log(n_rows)))
 
 
 def checked_tables(tables: Sequence[Mapping[Any, int]]) -> list[dict[Any, int]]:

@@ -162,9 +162,7 @@ def scale_of_kind(kind: str, change: Change, loss: PrivacyLoss) -> Fraction:
     return laplace_scale(change.l1 if kind == "laplace" else change.sup, loss.epsilon)
 
 
-def check_covered(
-    noise: Noise, rng: RandomBits, change: Change | None, loss: PrivacyLoss, relation: str, name: str, n_rows: int = 1
-) -> None:
+def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: PrivacyLoss, relation: str, name: str, n_rows: int) -> None:
     """Raise unless noise covers what it is charged for, for all rows of a unit: nobody pays for less than is lost.
 
     Where no change is stated the caller answers for the loss; what can be told then is that scale 0 has an infinite loss, and Gaussian
@@ -180,7 +178,7 @@ def check_covered(
     relation : str
     name : str
         Of the release, for messages.
-    n_rows : int, default=1
+    n_rows : int
         The most rows of a unit, as the account says, whatever the noise was made for.
     """
     check_stream(rng)

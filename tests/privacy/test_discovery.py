@@ -10,8 +10,9 @@ import pytest
 from scipy.stats import chisquare
 
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import Discovery, DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng, discovery
+from skdpsynth.privacy import Discovery, DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, _discovery, check_rng, discovery
 from skdpsynth.privacy._discovery import is_hidden
+from skdpsynth.privacy._intervals import exp_minus
 
 getcontext().prec = 60
 DIGITS = Decimal("1e-50")
@@ -144,6 +145,40 @@ def test_threshold_is_the_least_that_hides_the_level_of_one_row(n_tables, epsilo
     assert chosen.threshold == 1 or tail(chosen.threshold - 1, scale) > each * (1 - Decimal("1e-12"))
 
 
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2), Fraction(40)])
+@pytest.mark.parametrize("k", [1, 2, 7])
+@pytest.mark.parametrize("more", [0, 1, 60])
+def test_the_levels_of_a_unit_are_hidden_from_exactly_the_chance_on_that_one_of_them_is_shown(scale, k, more):
+    threshold = k + more
+    chance = Fraction(max(tail(threshold - k + 1, scale), k * tail(threshold, scale)))
+    billionth = Fraction(1, 10**9)
+    assert is_hidden(scale, threshold, chance * (1 + billionth), k)
+    assert not is_hidden(scale, threshold, chance * (1 - billionth), k)
+    assert not is_hidden(scale, k - 1, Fraction(1, 2), k)
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2), Fraction(40)])
+def test_one_unit_of_the_last_bit_is_kept_for_noise_that_wraps(scale):
+    checked = 0
+    for threshold in range(2, 300, 3):
+        bits = 64 + int(1 / tail(threshold, scale)).bit_length()
+        least = Fraction(exp_minus(threshold / scale, bits)[1] + 1, (1 << bits) + exp_minus(1 / scale, bits)[0])
+        if least.denominator.bit_length() - least.numerator.bit_length() == bits - 64:  # so many bits are what it is compared with
+            assert is_hidden(scale, threshold, least, 1)
+            assert not is_hidden(scale, threshold, least - Fraction(1, 2 ** (bits + 20)), 1)
+            checked += 1
+    assert checked > 8
+
+
+@pytest.mark.parametrize("away", [-40, -2, 0, 2, 40])
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_search_for_a_threshold_ends_at_the_least_wherever_it_begins(monkeypatch, away, k):
+    share = PrivacyLoss(0.5, 1e-6, rows=k)
+    least, near = discovery("replace_one", 2, share).threshold, _discovery._near
+    monkeypatch.setattr(_discovery, "_near", lambda *asked: near(*asked) + away)
+    assert discovery("replace_one", 2, share).threshold == least
+
+
 def test_shown_levels_have_the_law_of_noisy_counts():
     """Chi squared on 20,000 seeded draws: a false alarm once in 1000."""
     chosen, rng = discovery("replace_one", 1, PrivacyLoss(epsilon=1, delta=0.05)), check_rng(0)
@@ -174,6 +209,13 @@ def test_ledger_tells_what_was_charged_and_no_number_of_levels():
     (entry,) = budget.ledger
     assert (budget.spent, budget.spent_delta) == (Fraction(1, 2), Fraction(1, 10**7))
     assert (entry.n_values, entry.change.l1, entry.loss, entry.randomness) == (None, 4, SHARE, "secure")
+
+
+@pytest.mark.parametrize("n_tables", [1, 3])
+def test_a_ledger_tells_above_which_threshold_levels_of_how_many_tables_were_shown(n_tables):
+    budget, chosen = accountant(), discovery("replace_one", n_tables, SHARE)
+    budget.release_discovered([{"a": 5}] * n_tables, chosen, check_rng(None), name="levels")
+    assert dict(budget.ledger[0].change.statistic) == {"kind": "levels_shown", "tables": n_tables, "threshold": chosen.threshold}
 
 
 def test_a_level_that_no_row_has_is_never_shown():
@@ -236,7 +278,7 @@ def test_without_noise_every_level_that_occurs_is_shown():
 def test_scales_whose_noise_could_wrap_are_refused():
     with pytest.raises(ValueError, match="epsilon is too small"):
         discovery("replace_one", 1, PrivacyLoss(epsilon=1e-13, delta=1e-6))
-    assert is_hidden(Fraction(2**40), 2**46, Fraction(1, 10**6))
+    assert is_hidden(Fraction(2**40), 2**46, Fraction(1, 10**6), 1)
 
 
 def test_noise_follows_levels_and_not_their_place_in_the_table():

@@ -93,6 +93,23 @@ def test_scales_are_norms_over_losses(kind, share, scale):
     assert made.loss == (PrivacyLoss(0.5) if kind != "gaussian" else share)  # pure noise leaves delta alone
 
 
+@pytest.mark.parametrize(
+    ("kind", "share", "spent"),
+    [
+        ("laplace", PrivacyLoss(0.5, 1e-6, rows=3), PrivacyLoss(0.5, rows=3)),
+        ("matrix_laplace", PrivacyLoss(0.5), PrivacyLoss(0.5)),
+        ("gaussian", PrivacyLoss(rho=0.5, gaussian=True), PrivacyLoss(rho=0.5, gaussian=True)),
+        ("gaussian", PrivacyLoss(1, 1e-6), PrivacyLoss(rho=rho_of_epsilon(1, 1e-6, gaussian=True), gaussian=True)),
+    ],
+)
+def test_a_kind_of_noise_spends_all_of_a_share_that_it_can(kind, share, spent):
+    assert loss_of_kind(kind, share) == spent
+
+
+def test_the_scale_of_a_matrix_follows_from_the_nuclear_norm_of_its_change():
+    assert scale_of_kind("matrix_laplace", Change("replace_one", 6, 12, 3, 5), PrivacyLoss(0.5, rows=2)) == 20
+
+
 @pytest.mark.parametrize("share", [PrivacyLoss(math.inf), PrivacyLoss(math.inf, 1e-6), PrivacyLoss(rho=math.inf)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_infinite_share_needs_no_noise(share, kind):

@@ -105,6 +105,13 @@ def test_the_door_charges_first_and_keeps_its_books():
     assert accountant.spent == Fraction(4, 10)
 
 
+def test_a_choice_without_a_loss_costs_all_that_remains():
+    accountant = PrivacyAccountant(1)
+    accountant.spend(Fraction(1, 4), name="before")
+    accountant.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice")
+    assert (accountant.ledger[-1].loss, accountant.ledger[-1].scale) == (PrivacyLoss(0.75), (Fraction(8, 3),))
+
+
 def test_without_noise_the_first_of_the_best_is_chosen():
     accountant = PrivacyAccountant(math.inf)
     assert accountant.release_choice(np.array([1, 3, 3]), CHANGE, check_rng(None), name="choice") == 1

@@ -281,6 +281,15 @@ def test_where_rho_does_not_fit_a_child_costs_its_epsilon_as_ever():
     child.spend(PrivacyLoss(rho=rho_of_epsilon(0.01, 1e-9)), name="all")
 
 
+@pytest.mark.parametrize("rho", [None, "gaussian", "zcdp"])
+def test_what_is_affordable_is_to_the_digit_what_a_child_may_cost(rho):
+    accountant = PrivacyAccountant(1, 1e-6)
+    accountant.check_affordable(1, 1e-6, name="fit", rho=rho)
+    with pytest.raises(BudgetExceededError):
+        accountant.check_affordable(1 + MILLIONTH, 1e-6, name="fit", rho=rho)
+    accountant.child(1, 1e-6, name="fit", rho=rho)
+
+
 def test_without_a_delta_a_child_in_rho_is_refused_as_ever():
     accountant = PrivacyAccountant(1)
     for attempt in (accountant.child, accountant.check_affordable):
