@@ -125,6 +125,11 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_accountant.py:PrivacyAccountant.split:weights": "weights that are all larger share alike",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.epsilon for part in parts)": "of a budget that nobody reaches",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.delta for part in parts)": "as the sum of epsilons",
+    "privacy/_noise.py:Noise.variance:1": "a default that each noise has its own of",
+    "privacy/_scales.py::1 << 60": "the most values that are not refused",
+    "privacy/_scales.py:shape_of:8": "bytes of a number: what memory is asked for",
+    "privacy/_sup_norm.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
+    "privacy/_sup_norm.py:_uniform:64": "bits of a word, which are rounded down",
     "privacy/_attack.py:_least.at": "at every delta there is a bound, and the least of some is taken",
     "privacy/_discovery.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
     "privacy/_discovery.py::2**62": "the largest count that is not refused",
@@ -514,16 +519,20 @@ def prepare(sites: list[Site], files: list[str], copy: Path) -> None:
 class Watch:
     """What one run of tests sees: the first that fails, and the end of its time. It may run some of the tests of a file alone."""
 
-    def __init__(self, most: float, chosen: list[str] | None = None) -> None:
+    def __init__(self, most: float, chosen: dict[str, float] | None = None) -> None:
         self.failed, self.session, self.until = "", None, time.process_time() + most
-        self.places = None if chosen is None else {test: place for place, test in enumerate(chosen)}
+        self.chosen = chosen
 
     def pytest_sessionstart(self, session: object) -> None:
         self.session = session
 
     def pytest_collection_modifyitems(self, items: list) -> None:
-        if self.places is not None:
-            items[:] = sorted((item for item in items if item.nodeid in self.places), key=lambda item: self.places[item.nodeid])
+        if self.chosen is not None:
+            items[:] = sorted((item for item in items if item.nodeid in self.chosen), key=lambda item: self.chosen[item.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self.chosen is not None:  # a test that takes far longer than it did has no end: the signal ends this process
+            signal.setitimer(signal.ITIMER_PROF, 5 + 20 * self.chosen[nodeid])
 
     def pytest_runtest_logreport(self, report: object) -> None:
         if report.failed and not self.failed:  # type: ignore[attr-defined]
@@ -555,7 +564,7 @@ class Record(Watch):
         self.found[nodeid] = time.process_time() - self.begun, sorted(REACHED)
 
 
-def run_mutant(number: int, site: Site, batches: list[list[str]], chosen: dict[str, list[str]], most: float, copy: Path) -> dict:
+def run_mutant(number: int, site: Site, batches: list[list[str]], chosen: dict[str, dict[str, float]], most: float, copy: Path) -> dict:
     """Run tests against one mutant, in this process, which is a fork and ends with it: of some files only those that are chosen."""
     global ACTIVE
     import pytest
@@ -611,8 +620,8 @@ def forked(copy: Path, seconds: int, function: Callable[..., dict], *arguments: 
     status = os.waitpid(child, 0)[1]
     if out.exists():
         return json.loads(out.read_text())
-    is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU)
-    return {"by": f"no end within {seconds} s" if is_late else "the process died"}
+    is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU, signal.SIGPROF)
+    return {"by": "no end" if is_late else "the process died"}
 
 
 class Reach:
@@ -638,16 +647,12 @@ class Reach:
             self.found[file] = json.loads(place.read_text())
         return self.found[file]
 
-    def chosen(self, number: int, batches: list[list[str]]) -> dict[str, list[str]]:
+    def chosen(self, number: int, batches: list[list[str]]) -> dict[str, dict[str, float]]:
         """Return, of each file, the tests that reach a site, quick ones first; what is computed at import is reached by any."""
         if self.sites[number].is_early:
             return {}
-        tests = {
-            file: [(s, test) for test, (s, reached) in self.of_file(file).items() if number in reached]
-            for batch in batches
-            for file in batch
-        }
-        return {file: [test for _, test in sorted(each)] for file, each in tests.items()}
+        files = [file for batch in batches for file in batch]
+        return {file: {test: seconds for test, (seconds, reached) in self.of_file(file).items() if number in reached} for file in files}
 
 
 def tried(number: int, site: Site, batches: list[list[str]], reach: Reach) -> dict:

@@ -42,6 +42,14 @@ def test_array_scales_broadcast_over_the_values(noise):
 
 
 @both
+def test_values_of_several_scales_get_the_draws_of_each_scale_one_after_the_other(noise):
+    scales, rng = np.array([[50], [3], [1000]]), SeededBits(0)
+    draws = noise(scales).sample((3, 400), SeededBits(0))
+    for row in (1, 0, 2):  # the least scale first
+        np.testing.assert_array_equal(draws[row], noise(int(scales[row, 0])).sample(400, rng))
+
+
+@both
 def test_a_scale_of_another_shape_than_the_values_is_refused(noise):
     with pytest.raises(ValueError, match="broadcast"):
         noise([1, 2, 3]).sample((2,), SeededBits(0))
@@ -53,6 +61,12 @@ def test_a_float_scale_is_the_decimal_it_prints(noise):
     assert noise(np.float64(2.3)).scale == Fraction(23, 10)
     assert noise(np.array([0.1, 1e15])).scale.tolist() == [Fraction(1, 10), Fraction(10**15)]
     assert noise(np.int64(2**58)).scale == 2**58
+
+
+@both
+def test_an_array_without_axes_is_the_number_it_holds(noise):
+    assert noise(np.array(4)).scale == 4
+    assert isinstance(noise(np.array(0.1)).scale, Fraction)
 
 
 @both

@@ -75,14 +75,17 @@ def test_orders_are_uniform():
     assert np.abs(shares - 1 / 6).max() <= 4.5 * math.sqrt(5 / 36 / 12_000)
 
 
-def test_whole_numbers_beyond_the_last_multiple_are_drawn_again():
-    drawn = [2**64 - 1, 7]
+@pytest.mark.parametrize("size", [2, 3, 5, 7, 10, 1000, 2**32 + 1])
+def test_whole_numbers_beyond_the_last_multiple_are_drawn_again(size):
+    whole = 2**64 // size * size
+    drawn = [*([whole] if whole < 2**64 else []), whole - 1]
 
     class Bits:
         def bytes(self, size):
             return drawn.pop(0).to_bytes(size)
 
-    assert _below(3, Bits()) == 1  # 2**64 is 1 modulo 3, so the last value is no part of a whole round
+    assert _below(size, Bits()) == size - 1
+    assert not drawn
 
 
 def test_utilities_far_apart_are_decided_without_overflow():

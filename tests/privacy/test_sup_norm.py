@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdpsynth.privacy import DiscreteLaplace, DiscreteSupNorm, SeededBits
+from skdpsynth.privacy import DiscreteLaplace, DiscreteSupNorm, SeededBits, _sup_norm
 
 
 def points(scale, count, size, seed=0):
@@ -67,6 +67,47 @@ def test_variance_is_the_claimed_one(scale, count):
     """600 draws: the mean square is within 25 % (5 standard errors at 3 entries)."""
     draws = points(scale, count, 600).astype(float)
     assert np.mean(draws**2) / DiscreteSupNorm(scale).variance(count) == pytest.approx(1, abs=0.25)
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_variance_is_that_of_a_uniform_point_of_a_cube_of_random_radius(count):
+    """Summed up: P(R) is proportional to exp(-R / scale) (2 R + 1)**D, and a coordinate has the variance R (R + 1) / 3."""
+    scale, R = 4000, np.arange(4000 * (40 + 3 * count), dtype=float)
+    law = np.exp(-R / scale + count * np.log((2 * R + 1) / (2 * scale * (count + 1))))
+    exact = (law * R * (R + 1) / 3).sum() / law.sum()
+    assert DiscreteSupNorm(scale).variance(count) == pytest.approx(exact, rel=1e-3)
+    assert DiscreteSupNorm(scale).variance() == DiscreteSupNorm(scale).variance(1)
+
+
+@pytest.mark.parametrize("radius", [0, 1, 7, 2**60 + 5])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_radius_is_taken_where_coins_of_the_stated_chances_all_say_yes(monkeypatch, radius, count):
+    """One coin for each i up to D: (2 R + 1) / (2 R + 2 i), as a whole number below 2 R + 2 i, of which 2 R + 1 say yes."""
+    bounds, parts = [], np.zeros((2, count + 1), dtype=np.int64)
+    parts[0, 0], parts[1, -1] = radius % 2**8, radius >> 8
+
+    def drawn(bound, rng):
+        bounds.append(bound)
+        return 2 * radius + (len(bounds) == count)  # the last coin for the first radius says no, all others just say yes
+
+    monkeypatch.setattr(_sup_norm, "geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
+    monkeypatch.setattr(_sup_norm, "_below", drawn)
+    assert _sup_norm._radius(Fraction(3), count, None) == radius
+    assert bounds == [2 * radius + 2 * i for i in range(1, count + 1)] * 2
+
+
+def test_a_radius_of_0_takes_one_bit_of_one_word_to_draw(scripted):
+    rng = scripted((2**63 - 1).to_bytes(8, "little"))
+    assert _sup_norm._uniform(0, 1, rng) == [0]
+    assert rng.requests == 1
+
+
+@pytest.mark.parametrize(("scale", "most"), [(1000, 8008), (Fraction(119, 1000), 8), (0, 10**6)])
+def test_eight_values_and_eight_times_the_scale_are_the_most_that_are_sampled(scale, most):
+    DiscreteSupNorm(scale).check_size(most)
+    if scale:
+        with pytest.raises(ValueError, match="scale must be at least an eighth of the number of values"):
+            DiscreteSupNorm(scale).check_size(most + 1)
 
 
 def test_radii_beyond_63_bits_wrap_and_do_not_fail():

@@ -47,6 +47,13 @@ each_relation = pytest.mark.parametrize("relation", RELATIONS)
 
 @each_size
 @each_relation
+def test_the_change_tells_the_public_numbers_that_it_follows_from(d, squared_radius, coordinate, relation):
+    told = dict(Gram(d, squared_radius, coordinate).change(relation).statistic)
+    assert told == {"kind": "gram", "features": d, "squared_radius": squared_radius, "coordinate": coordinate}
+
+
+@each_size
+@each_relation
 def test_no_row_of_the_ball_moves_the_matrix_by_more_than_the_change(d, squared_radius, coordinate, relation):
     gram = Gram(d, squared_radius, coordinate)
     change = gram.change(relation)

@@ -106,6 +106,20 @@ def test_the_closed_form_for_equal_scales_is_the_largest_over_all_sets_of_column
         assert _interactions._most_of_equal(sizes) == most
 
 
+def test_the_largest_value_of_a_quadratic_function_is_found_among_all_and_not_the_largest_of_one_nearly_the_same():
+    rng = np.random.default_rng(0)
+    numbers = np.array(list(product(range(40), repeat=2)))
+    for _ in range(50):
+        linear, crossing = (
+            rng.integers(10**6, 10**8, 2).tolist(),
+            [[-a for a in row] for row in rng.integers(10**5, 10**6, (2, 2)).tolist()],
+        )
+        values = (
+            sum(map(int.__mul__, linear, x)) + sum(x[d] * crossing[d][e] * x[e] for d in (0, 1) for e in (0, 1)) for x in numbers.tolist()
+        )
+        assert _interactions._largest(numbers, linear, crossing) == max(values)
+
+
 def test_a_replaced_row_moves_binary_columns_half_as_far_as_their_tables():
     """All pairs of p binary columns: p**2 / 4 against p (p - 1) in squared l2, where half of the columns differ."""
     over = Interactions.over([2] * 16, all_pairs([2] * 16))

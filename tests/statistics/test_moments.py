@@ -1,5 +1,6 @@
 """Exact first and second moments of rows in a ball."""
 
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -128,6 +129,17 @@ def test_the_change_of_the_sum_is_the_largest_over_all_rows_of_the_grid(equal_un
     seen = np.abs(moved).sum(axis=1).max(), (moved**2).sum(axis=1).max(), np.abs(moved).max()
     assert seen == (query.change.l1, query.change.l2_squared, query.change.sup)
     assert query.values.tolist() == whole.sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("equal_units", [True, False])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_change_of_the_sum_tells_within_which_whole_numbers_each_coordinate_lies(equal_units, relation):
+    ball = Ball.of(Box([0.0, -1.0, 0.0], [1.0, 3.0, 1.0]), 3, equal_units).about(np.array([3, -2, 3]))
+    corners = ball.box.restore(np.array([ball.least, ball.most], dtype=float))
+    low, high = np.vstack([rows.copy() for _, rows in ball.chunks(corners)]).tolist()
+    told = dict(Moments.change_of_sum(relation, ball).statistic)
+    assert told == {"kind": "sum", "ranges": tuple(sorted((*ends, count) for ends, count in Counter(zip(low, high, strict=True)).items()))}
+    assert sum(count for *_, count in told["ranges"]) == 3
 
 
 def test_no_repr_shows_the_moments():
