@@ -102,6 +102,9 @@ _DRAWN = [
     )
 ]
 BESIDE = {
+    "statistics/_classes": ["tests/statistics/test_pushdown.py"],
+    "statistics/_cuts": ["tests/statistics/test_pushdown.py"],
+    "statistics/_discovery": ["tests/statistics/test_occurrences.py"],
     "statistics": ["tests/statistics/test_changes_of_tables.py", "tests/statistics/test_changes_of_units.py", "tests/test_evidence.py"],
     "_change": ["tests/statistics/test_changes_of_tables.py", "tests/privacy/test_unit_of_privacy.py", "tests/test_evidence.py"],
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
@@ -326,7 +329,7 @@ def _says_nothing(node: ast.AST) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return True
     if isinstance(node, ast.Call):
-        return ast.unparse(node) in ("Fraction(0)", "Decimal(0)", "float('inf')")
+        return ast.unparse(node) in ("Fraction(0)", "Decimal(0)", "float('inf')", "frozenset()")
     if isinstance(node, ast.Attribute):
         return node.attr in ALIKE | {"inf"}
     if isinstance(node, ast.Name):

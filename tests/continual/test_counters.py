@@ -303,6 +303,33 @@ def test_neighbouring_streams_change_the_blocks_of_honaker_by_at_most_the_sensit
     assert max(changes) == 6 == counter._noise().scale * counter.epsilon  # 3 levels, 2 cells
 
 
+def told(kind, **facts):
+    return {"kind": kind, **facts}
+
+
+@pytest.mark.parametrize(
+    ("counter", "stated"),
+    [
+        (HonakerCounter(100, sensitivity=3), told("tree_over_time", base=2, levels=7, sensitivity=3)),
+        (BinaryCounter(100, sensitivity=3), told("tree_over_time", base=2, levels=7, sensitivity=3)),
+        (KaryCounter(1023, sensitivity=3), told("tree_over_time", base=13, levels=3, sensitivity=3)),
+        (SquareRootCounter(100, rho=1, sensitivity=3), told("square_root_over_time", steps=100, bits=16, gain=2**12, sensitivity=3)),
+        (UnboundedCounter(rho=1, sensitivity=3), told("endless_root_over_time", bits=30, sensitivity=3)),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_change_of_a_counter_tells_the_public_numbers_that_it_follows_from(counter, stated):
+    assert dict(counter._change().statistic) == stated
+
+
+@pytest.mark.parametrize("sensitivity", [1, 3])
+def test_a_sparse_level_tells_the_noise_of_its_total_at_half_of_epsilon(sensitivity):
+    counter, accountant = InhomogeneousCounter("sparse", sensitivity=sensitivity), PrivacyAccountant(1)
+    counter.start_level(20, 0.5, accountant)
+    assert dict(accountant.ledger[0].change.statistic)["total_scale"] == 4 * sensitivity
+    assert dict(counter._change_of_total().statistic) == told("total_over_time", sensitivity=sensitivity)
+
+
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 8, 63, 64, 65])
 def test_an_event_changes_the_blocks_of_honaker_by_the_levels_in_l1_norm(horizon):
     counter, spy = HonakerCounter(horizon, n_counters=horizon), Spy()

@@ -38,6 +38,15 @@ MEANS = pytest.mark.parametrize("private_mean", [True, False])
 @GRIDS
 @MEANS
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_the_change_tells_the_public_numbers_that_it_follows_from(d, bits, private_mean, relation):
+    packing = packing_of(d, bits, private_mean)
+    told = dict(packing.change(relation).statistic)
+    assert told == {"kind": "packed_moments", "features": d, "largest": packing.largest, "mean_weight": packing.mean_weight}
+
+
+@GRIDS
+@MEANS
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_no_row_of_the_grid_moves_the_packed_moments_by_more_than_the_change(d, bits, private_mean, relation):
     packing = packing_of(d, bits, private_mean)
     change = packing.change(relation)
