@@ -40,6 +40,13 @@ def test_a_synthesizer_that_cannot_plan_works_as_a_part():
     assert {entry.name for entry in model.accountant_.ledger} == {"PrivatePCA", "Foreign"}
 
 
+def test_a_part_that_cannot_plan_is_handed_the_whole_delta_of_its_share():
+    model = OnlineSynthesizer(synthesizer=Foreign(), delta=1e-6).fit(rows())
+    blocks = [entry.loss for entry in model.accountant_.ledger if entry.name.startswith("rows")]
+    assert blocks
+    assert {(loss.epsilon, loss.delta) for loss in blocks} == {(1, Fraction(1, 10**6))}
+
+
 def test_a_synthesizer_that_cannot_plan_is_tried_on_made_up_rows_before_the_charge():
     shared = PrivacyAccountant(1)
     with pytest.raises(ValueError, match=r"scale|number|factor|loss|epsilon"):

@@ -130,6 +130,13 @@ def test_root_is_not_measured_and_the_leaves_are(widths):
     assert shares[-1] > 0
 
 
+@pytest.mark.parametrize("r", [4, 6, 9])
+def test_leaves_that_hardly_matter_have_two_thousandths(r):
+    shares = optimal_shares(tuple(1000.0**-level for level in range(r)))
+    assert shares[-1] == Fraction(2, 1000)
+    assert sum(shares) == 1
+
+
 @given(widths=growing)
 @settings(max_examples=30, deadline=None)
 def test_unit_of_length_does_not_matter(widths):

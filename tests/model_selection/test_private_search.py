@@ -287,6 +287,11 @@ def test_a_seed_warns_once_and_stays_nowhere():
 # What is refused
 
 
+def test_a_warning_of_few_rows_says_on_how_many_the_candidates_are_fitted():
+    with pytest.warns(UserWarning, match="Each of 2 candidates is fitted with epsilon=0.01 on 40 rows, which are so few"):
+        PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["optimal", "paper"]}, epsilon=0.02, refit=False, holdout=0.2).fit(rows(50))
+
+
 def test_candidates_that_public_facts_refuse_get_no_share_and_a_warning_before_the_charge():
     grid = {"n_components": [1, 2, 17]}
     with pytest.warns(FitFailedWarning, match="n_components=17 is refused"):

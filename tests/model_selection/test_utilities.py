@@ -7,6 +7,7 @@ from scipy.stats import wasserstein_distance as on_a_line
 from skdpsynth.domain import Box
 from skdpsynth.model_selection import _utilities
 from skdpsynth.model_selection._utilities import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance
+from skdpsynth.statistics import Change
 
 
 class Model:
@@ -50,6 +51,30 @@ def test_change_of_the_sliced_distance_is_attained():
     model = Model(np.zeros((1, 1)))
     ends = [utility.of(np.array([[end]]), model, None) for end in (0.0, 1.0)]
     assert ends[0] - ends[1] == utility.change
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+def test_change_of_the_marginals_is_attained_by_a_row_that_leaves_where_the_points_are(n_features):
+    utility = MarginalDistance(Box(np.zeros(n_features), np.ones(n_features)))
+    model = Model(np.full((1, n_features), 0.1))
+    here, there = (utility.of(np.full((1, n_features), place), model, None) for place in (0.1, 0.9))
+    assert here - there == utility.change
+
+
+def test_change_of_the_captured_variance_is_attained_by_a_row_that_goes_from_the_mean_to_the_farthest_corner():
+    model = Model(CORNERS)
+    model.components_, model.mean_ = np.eye(2), np.zeros(2)
+    mean, corner = (of(CapturedVariance(BOX), row, model) for row in ([0.0, 0.0], [1.0, 1.0]))
+    assert corner - mean == CapturedVariance(BOX).change
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("utility", UTILITIES, ids=lambda utility: type(utility).__name__)
+def test_a_row_moves_the_utility_of_each_candidate_as_far(utility, relation):
+    c = utility.change
+    change = utility.change_of(3, relation)
+    assert change == Change(relation, 3 * c, 3 * c**2, c)
+    assert dict(change.statistic) == {"kind": "utilities", "candidates": 3, **utility.told}
 
 
 @pytest.mark.parametrize("utility", UTILITIES[:2], ids=lambda utility: type(utility).__name__)
