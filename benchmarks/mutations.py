@@ -121,6 +121,7 @@ EQUIVALENT: dict[str, str] = {
     "decomposition/_steps.py::2**57": "as Steps.fits",
     "decomposition/_steps.py::0.02": "of shares that are rounded to thousandths",
     "privacy/_laplace.py:DiscreteLaplace.variance:1": "a default that plays no part: all values have the same variance",
+    "privacy/_gaussian.py:DiscreteGaussian.variance:1": "as DiscreteLaplace.variance",
     "privacy/_losses.py::10**300": "the largest epsilon that is not refused",
     "privacy/_losses.py::5e-324": "the least epsilon and delta that are not refused",
     "privacy/_losses.py:PrivacyLoss.split:weights": "weights that are all larger share alike",
@@ -136,6 +137,21 @@ EQUIVALENT: dict[str, str] = {
     "measures/_schedules.py:paper_shares:1": "of parts that are made whole numbers",
     "model_selection/_search_plan.py:planned:weights": "weights that are all larger share alike",
     "model_selection/_search_plan.py:_runs:1": "a made-up number of rows, by which a part is asked whether it can plan",
+    'privacy/_composition.py::Decimal("1e-30")': "far below the last digit that is kept, and towards more loss",
+    'privacy/_composition.py::Decimal("1e20")': "from where no digits are left to round",
+    "privacy/_composition.py:_rho_below:2": "how far a search goes at a step",
+    "privacy/_composition.py:_rho_below:1e-9": "how far before a root a search begins",
+    "privacy/_composition.py:_rho_below:1e-13": "where floats end a search, after which rho is made smaller until it converts to epsilon",
+    "privacy/_composition.py::60": "from where tanh is 1 to all digits that are kept",
+    "privacy/_optimal.py::1 << 16": "the most losses that are not refused",
+    "privacy/_gaussian.py::256": "from where draws are rejected instead of looked up, by the same law",
+    "privacy/_gaussian.py::2.0": "as 32",
+    "privacy/_gaussian.py::32": "within which draws are decided in rationals: by the same law",
+    'privacy/_gaussian_dp.py::Decimal("1e-70")': "far below the last digit that is kept, and towards more loss",
+    'privacy/_gaussian_dp.py::Decimal("1e-20")': "rounded up to more digits than are kept",
+    'privacy/_gaussian_dp.py::Decimal("1e40")': "from where no digits are left to round",
+    "privacy/_gaussian_dp.py::5": "up to which one of two bounds is taken, both of which hold",
+    "privacy/_gaussian_dp.py::39.0": "where a search ends that only finds where to look",
     "privacy/_noise.py:Noise.variance:1": "a default that each noise has its own of",
     "privacy/_scales.py::1 << 60": "the most values that are not refused",
     "privacy/_scales.py:shape_of:8": "bytes of a number: what memory is asked for",
@@ -411,6 +427,8 @@ def more(value: object) -> object:
     import numpy as np
 
     changed: object = value
+    if isinstance(value, int | float | Fraction | Decimal | np.number) and type(value) is not bool:
+        more.number = True  # type: ignore[attr-defined]
     if isinstance(value, bool | np.bool_ | str | bytes) or value is None or (isinstance(value, float) and value == float("inf")):
         return value
     if getattr(value, "is_infinite", False) is True:
@@ -575,7 +593,7 @@ class Record(Watch):
         self.found[nodeid] = time.process_time() - self.begun, sorted(REACHED)
 
 
-def run_mutant(number: int, site: Site, batches: list[list[str]], chosen: dict[str, dict[str, float]], most: float, copy: Path) -> dict:
+def run_mutant(number: int, site: Site, batch: list[str], chosen: dict[str, dict[str, float]], most: float, copy: Path) -> dict:
     """Run tests against one mutant, in this process, which is a fork and ends with it: of some files only those that are chosen."""
     global ACTIVE
     import pytest
@@ -585,19 +603,13 @@ def run_mutant(number: int, site: Site, batches: list[list[str]], chosen: dict[s
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", "") or "").startswith(str(copy)):
                 del sys.modules[name]
-    by, n_tests = "", 0
-    for batch in batches:
-        until = time.process_time() + most
-        for file in batch:
-            if chosen.get(file, True) and time.process_time() < until:
-                watch = Watch(until - time.process_time(), chosen.get(file))
-                code = int(pytest.main([*PYTEST, file], plugins=[watch]))
-                by, n_tests = watch.failed or (f"exit {code}" if code not in (0, 2, 5) else ""), n_tests + 1
-            if by:
-                break
-        if by:
-            break
-    return {"by": by, "reached": hasattr(mutated, "reached"), "changed": hasattr(more, "changed"), "n_tests": n_tests}
+    by, until = "", time.process_time() + most
+    for file in batch:
+        if not by and chosen.get(file, True) and time.process_time() < until:
+            watch = Watch(until - time.process_time(), chosen.get(file))
+            code = int(pytest.main([*PYTEST, file], plugins=[watch]))
+            by = watch.failed or (f"exit {code}" if code not in (0, 2, 5) else "")
+    return {"by": by, "reached": hasattr(mutated, "reached"), "number": hasattr(more, "number"), "changed": hasattr(more, "changed")}
 
 
 def recorded(file: str, most: float) -> dict[str, tuple[float, list[int]]]:
@@ -658,22 +670,26 @@ class Reach:
             self.found[file] = json.loads(place.read_text())
         return self.found[file]
 
-    def chosen(self, number: int, batches: list[list[str]]) -> dict[str, dict[str, float]]:
-        """Return, of each file, the tests that reach a site, quick ones first; what is computed at import is reached by any."""
+    def chosen(self, number: int, batch: list[str]) -> dict[str, dict[str, float]]:
+        """Return, of each file, the tests that reach a site, with their seconds; what is computed at import is reached by any."""
         if self.sites[number].is_early:
             return {}
-        files = [file for batch in batches for file in batch]
-        return {file: {test: seconds for test, (seconds, reached) in self.of_file(file).items() if number in reached} for file in files}
+        return {file: {test: seconds for test, (seconds, reached) in self.of_file(file).items() if number in reached} for file in batch}
 
 
 def tried(number: int, site: Site, batches: list[list[str]], reach: Reach) -> dict:
-    """Run the tests of one mutant, and return what came of it."""
-    begun = time.monotonic()
-    ran = {"reached": True, "changed": True, "n_tests": 0}
-    found = forked(
-        reach.copy, int(2 * reach.most + 20), run_mutant, number, site, batches, reach.chosen(number, batches), reach.most, reach.copy
-    )
-    return {**ran, **found, "seconds": round(time.monotonic() - begun, 1)}
+    """Run the tests of one mutant, those of the first files first, and return what came of it."""
+    begun, all_found = time.monotonic(), {"by": "", "reached": False, "number": False, "changed": False}
+    for batch in batches:
+        chosen = reach.chosen(number, batch)
+        if not site.is_early and not any(chosen.values()):
+            continue
+        found = forked(reach.copy, int(reach.most + 60), run_mutant, number, site, batch, chosen, reach.most, reach.copy)
+        for name, before in all_found.items():
+            all_found[name] = before or found.get(name, True)
+        if found["by"]:
+            break
+    return {**all_found, "seconds": round(time.monotonic() - begun, 1)}
 
 
 # ---- Which tests are the likeliest to fail.
@@ -741,7 +757,9 @@ def _outcome(site: Site, what: dict | None) -> str:
         return "untried"
     if what["by"]:
         return "killed"
-    return "unreached" if not what["reached"] else "survived" if what["changed"] else "no number"
+    if not what["reached"]:
+        return "unreached"
+    return "survived" if what["changed"] or what.get("number") else "no number"  # of numbers, only 0 and infinity were seen then
 
 
 def main() -> int:
@@ -778,11 +796,7 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
     reach = Reach(sites, copy, asked.kept, asked.most)
     for number, site in enumerate(wanted):
         before = found.get(site.key)
-        if (
-            number % parts != part - 1
-            or site.is_equivalent
-            or (before and (before["by"] or not (asked.again and before["changed"] >= before["reached"])))
-        ):
+        if number % parts != part - 1 or site.is_equivalent or (before and (before["by"] or not asked.again)):
             continue
         what = tried(numbers[site], site, batches_of(site, copy)[: 1 if asked.narrow else None], reach)
         found[site.key] = {"key": site.key, **what}

@@ -28,7 +28,7 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
 )
 from skdpsynth.privacy._composition import covers, total
-from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED, SLACK, delta_above, mills
+from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED, SLACK, delta_above, epsilon_of_gaussian, mills
 
 DIGITS = decimal.Context(prec=60)
 PROMISES = [(0.1, 1e-6), (1, 1e-6), (5, 1e-6), (10, 1e-6), (1, 1e-9), (1, 1e-5)]
@@ -238,6 +238,16 @@ def test_absurd_promises_convert_too(epsilon, delta):
     rho = rho_of_epsilon(epsilon, delta, gaussian=True)
     assert rho >= rho_of_epsilon(epsilon, delta)
     assert epsilon_of_rho(rho, delta, gaussian=True) <= Fraction(str(epsilon))
+
+
+def test_a_loss_of_nothing_costs_the_slack_of_the_rounding():
+    assert epsilon_of_gaussian(Fraction(1, 10**40), Fraction(1, 2)) == Fraction(2, 10**13) == SLACK
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.5, 30])
+@pytest.mark.parametrize("delta", [1e-6, 0.01])
+def test_a_converted_loss_has_15_decimals(rho, delta):
+    assert (epsilon_of_rho(rho, delta, gaussian=True) * 10**15).denominator == 1
 
 
 def test_infinite_losses_convert_to_each_other():

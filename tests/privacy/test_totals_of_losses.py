@@ -15,7 +15,7 @@ from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivateP
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._composition import rho_of_pure
-from skdpsynth.privacy._optimal import optimal_epsilon
+from skdpsynth.privacy._optimal import is_optimal, optimal_epsilon
 from skdpsynth.privacy._totals import Sums
 
 mpmath = pytest.importorskip("mpmath")
@@ -42,6 +42,22 @@ def test_randomised_response_has_the_rho_of_its_epsilon_at_every_order_and_no_le
             assert divergence <= alpha * rho * (1 + mpmath.mpf(10) ** -20)
         least = true * mpmath.log(true / false) + false * mpmath.log(false / true)
         assert least <= rho <= least + mpmath.mpf(10) ** -23
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.3, 1, 7, 50])
+def test_the_rho_of_a_pure_loss_has_24_decimals(epsilon):
+    assert (rho_of_pure(Fraction(str(epsilon))) * 10**24).denominator == 1
+
+
+@pytest.mark.parametrize("epsilon", [61, 10**6, math.inf])
+def test_a_large_pure_loss_has_a_rho_of_as_much(epsilon):
+    assert rho_of_pure(epsilon) == epsilon
+
+
+@pytest.mark.parametrize(("less", "pays"), [("0.99e-9", True), ("1.004e-9", False)])
+def test_a_charge_may_be_short_of_the_least_epsilon_by_a_billionth_of_it(less, pays):
+    losses, delta = [PrivacyLoss(0.1)] * 20, Fraction(1, 10**6)
+    assert is_optimal(losses, PrivacyLoss(optimal_epsilon([loss.epsilon for loss in losses], delta) * (1 - Fraction(less)), delta)) is pays
 
 
 @given(pairs=st.lists(st.floats(0.02, 1), min_size=4, max_size=4), alpha=st.floats(1.01, 50))
