@@ -132,7 +132,7 @@ def _table(scale: Fraction) -> SurvivalTable:
             ratio = times(ratio, step, work)
         # From here w_j <= 2**-work and falling faster than a geometric of ratio exp(-1/(2 scale**2)) <= 1 - 1/(4 s**2)
         # (or <= 1/2 for small scales), so the rest is below 4 s**2 + 2 units.
-        rest = 4 * int(scale * scale + 1) + 2
+        rest = 4 * int(scale * scale) + 6
         tail_lo, tail_hi, tails = 0, rest, []
         for lo, hi in reversed(weights[1:]):
             tail_lo, tail_hi = tail_lo + lo, tail_hi + hi

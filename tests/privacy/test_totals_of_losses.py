@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, _optimal, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._composition import rho_of_pure
 from skdpsynth.privacy._optimal import is_optimal, optimal_epsilon
 from skdpsynth.privacy._totals import Sums
@@ -52,6 +52,15 @@ def test_the_rho_of_a_pure_loss_has_24_decimals(epsilon):
 @pytest.mark.parametrize("epsilon", [61, 10**6, math.inf])
 def test_a_large_pure_loss_has_a_rho_of_as_much(epsilon):
     assert rho_of_pure(epsilon) == epsilon
+
+
+@pytest.mark.parametrize("tenths", [[1] * 20, [1, 2, 2], [3]])
+def test_the_least_epsilon_allows_for_as_many_roundings_of_floats_as_are_made(monkeypatch, tenths):
+    told, least = [], _optimal._least
+    monkeypatch.setattr(_optimal, "_least", lambda law, delta, error: told.append((len(law), error)) or least(law, delta, error))
+    optimal_epsilon([Fraction(tenth, 10) for tenth in tenths], Fraction(1, 10**6))
+    ((n_steps, error),) = told
+    assert error * 2**52 == pytest.approx(64 + sum(8 + tenth / 10 for tenth in tenths) + n_steps, rel=1e-12)
 
 
 @pytest.mark.parametrize(("less", "pays"), [("0.99e-9", True), ("1.004e-9", False)])
@@ -294,6 +303,7 @@ def test_where_rho_does_not_fit_a_child_costs_its_epsilon_as_ever():
     accountant.check_affordable(0.01, 1e-9, name="small", rho="zcdp")
     child = accountant.child(0.01, 1e-9, name="small", rho="zcdp")
     assert spent < accountant.spent <= accountant.epsilon
+    assert accountant.ledger[-1].loss == PrivacyLoss(0.01, 1e-9)
     child.spend(PrivacyLoss(rho=rho_of_epsilon(0.01, 1e-9)), name="all")
 
 
