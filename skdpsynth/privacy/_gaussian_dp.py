@@ -170,7 +170,7 @@ def rho_of_gaussian(epsilon: Fraction, delta: Fraction, least: Fraction) -> Frac
     rho = _polished(to_fraction(mu * mu / 2), goal, kept, mu)
     less = Fraction(1, 10**12)
     while epsilon_of_gaussian(rho, delta) > epsilon:
-        rho, less = rho * (1 - less), 2 * less
+        rho, less = rho - rho * less, less + less
     return max(rho, least)
 
 

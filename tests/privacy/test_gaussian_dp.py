@@ -22,6 +22,7 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyLoss,
     SeededBits,
+    _gaussian_dp,
     epsilon_of_rho,
     gaussian_scale,
     mechanism,
@@ -244,10 +245,24 @@ def test_a_loss_of_nothing_costs_the_slack_of_the_rounding():
     assert epsilon_of_gaussian(Fraction(1, 10**40), Fraction(1, 2)) == Fraction(2, 10**13) == SLACK
 
 
+@pytest.mark.parametrize("missing", [10**10, 10**12, 10**300])
+def test_a_delta_of_all_but_less_than_a_billionth_converts_as_all_but_a_billionth_does(missing):
+    most = epsilon_of_gaussian(Fraction(500), 1 - Fraction(1, 10**9))
+    assert epsilon_of_gaussian(Fraction(500), 1 - Fraction(1, missing)) == most > 100
+
+
 @pytest.mark.parametrize("rho", [1e-4, 0.5, 30])
 @pytest.mark.parametrize("delta", [1e-6, 0.01])
 def test_a_converted_loss_has_15_decimals(rho, delta):
     assert (epsilon_of_rho(rho, delta, gaussian=True) * 10**15).denominator == 1
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(20)])
+def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monkeypatch, epsilon):
+    monkeypatch.setattr(_gaussian_dp, "_polished", lambda rho, *more: rho * (1 + Fraction(1, 10**6)))
+    delta = Fraction(1, 10**6)
+    rho = _gaussian_dp.rho_of_gaussian(epsilon, delta, rho_of_epsilon(epsilon, delta))
+    assert epsilon_of_gaussian(rho, delta) <= epsilon < epsilon_of_gaussian(rho * (1 + Fraction(1, 10**5)), delta)
 
 
 def test_infinite_losses_convert_to_each_other():
