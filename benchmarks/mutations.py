@@ -114,7 +114,7 @@ BESIDE = {
     "privacy": [*_ADDED_UP, *_DRAWN, "tests/privacy/test_totals_of_losses.py", "tests/privacy/test_sampler_trees.py"],
 }
 
-# What changes no noise, no share and no loss, and why: of a whole function, or of one line of it.
+# What changes no noise, no share and no loss, and why: of a whole function, of one expression in it, or of the n-th that reads so (#n).
 EQUIVALENT: dict[str, str] = {
     "decomposition/_pca.py:PrivatePCA._warn_of_noise": "a warning",
     "decomposition/_steps.py:Steps.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
@@ -172,7 +172,8 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_gaussian_dp.py:rho_of_gaussian:less + less": "as 1 / 10**12",
     "privacy/_gaussian_dp.py:rho_of_gaussian:1": "how far a search goes at a step",
     "privacy/_gaussian_dp.py:_log_delta:1e-4": "as _float_a",
-    "privacy/_gaussian_dp.py:_log_delta:2": "as _float_a",
+    "privacy/_gaussian_dp.py:_log_delta:2#1": "as _float_a",
+    "privacy/_gaussian_dp.py:_log_delta:2#2": "as _float_a",
     "privacy/_gaussian_dp.py::39.0": "where a search ends that only finds where to look",
     "privacy/_noise.py:Noise.variance:1": "a default that each noise has its own of",
     "privacy/_scales.py::1 << 60": "the most values that are not refused",
@@ -200,6 +201,10 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_latent_planning.py:_planned_pairs": "as _error",
     "synthesis/_latent_planning.py:_deviations": "as _error",
     "synthesis/_latent_planning.py:noise_is_all": "whether a warning is given",
+    "synthesis/_latent_planning.py::0.1": "of shares that are rounded to hundredths",
+    "synthesis/_latent_planning.py::0.2#1": "of shares that are rounded to hundredths",
+    "synthesis/_latent_planning.py::0.03": "of shares that are rounded to hundredths",
+    "synthesis/_latent_planning.py::0.42": "of shares that are rounded to hundredths",
     "synthesis/_measure_plans.py:_weight": "how levels are joined, after they are released",
     "synthesis/_latent_scores.py:_warn_by": "a warning",
 }
@@ -217,6 +222,7 @@ class Site:
     within: str
     text: str
     is_early: bool
+    place: int = 1  # among those of one text in a function
 
     @property
     def key(self) -> str:
@@ -231,7 +237,7 @@ class Site:
     @property
     def is_equivalent(self) -> bool:
         """Whether `EQUIVALENT` says why it changes nothing that counts."""
-        return self.short in EQUIVALENT or self.short.removesuffix(f":{self.text}") in EQUIVALENT
+        return bool({self.short, f"{self.short}#{self.place}", self.short.removesuffix(f":{self.text}")} & EQUIVALENT.keys())
 
 
 def sites_of(path: Path, root: Path) -> list[Site]:
@@ -239,7 +245,11 @@ def sites_of(path: Path, root: Path) -> list[Site]:
     source = path.read_text(encoding="utf-8")
     finder = _Finder(str(path.relative_to(root)), source)
     finder.visit(ast.parse(source))
-    return sorted(finder.found.values(), key=lambda site: (site.line, site.column, -site.end_line, -site.end_column))
+    listed, seen = [], Counter[str]()
+    for site in sorted(finder.found.values(), key=lambda site: (site.line, site.column, -site.end_line, -site.end_column)):
+        seen[site.short] += 1
+        listed.append(replace(site, place=seen[site.short]))
+    return listed
 
 
 class _Finder(ast.NodeVisitor):

@@ -114,6 +114,17 @@ FITS = {
         RNG.integers(0, 2, (300, 42)),
         {"counts of columns": 37.5, "counts of pairs, merged": 25, "counts of pairs": 37.5},
     ),
+    "blocks of numbers and of many levels": (
+        LatentFactorSynthesizer({**{i: [0, 1] for i in range(42)}, 42: (0.0, 1.0), 43: Nominal(range(70))}),
+        np.column_stack([RNG.integers(0, 2, (300, 42)), RNG.random(300), RNG.integers(0, 70, 300)]),
+        {
+            name: Fraction(part, 120) * 100
+            for name, part in {
+                **{"counts of cells": 20, "counts of levels": 20, "counts of columns": 30},
+                **{"counts of pairs, merged": 20, "counts of pairs": 30},
+            }.items()
+        },
+    ),
     "scores": (
         LatentFactorSynthesizer({**SCHEMA, 0: Ordinal(range(3)), 1: Ordinal(range(3))}, strategy="scores"),
         CODES,

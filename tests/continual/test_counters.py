@@ -24,7 +24,7 @@ from skdpsynth.continual import (
 )
 from skdpsynth.continual._base import ContinualCounter, noise_for
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease
+from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease, epsilon_of_rho
 
 BOUNDED = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, SparseCounter]
 COUNTERS = [*BOUNDED, UnboundedCounter]
@@ -834,6 +834,22 @@ def test_a_sparse_level_keeps_half_of_epsilon_for_its_total_and_others_count_wit
             assert share + 2 / noise_for(counter._change_of_total(), PrivacyLoss(epsilon=counter._level[2] / 2)).scale == Fraction(2, 5)
 
 
+def test_the_total_of_a_sparse_level_costs_the_half_that_the_level_left(monkeypatch):
+    costs, real = [], StandingRelease.part
+
+    def part(self, noise, loss, change):
+        costs.append(loss)
+        return real(self, noise, loss, change)
+
+    counter = InhomogeneousCounter("sparse")
+    counter.start_level(10, 0.4, PrivacyAccountant(1), SeededBits(0))
+    assert counter.epsilon == Fraction(2, 5)
+    monkeypatch.setattr(StandingRelease, "part", part)
+    counter.end_level()
+    assert costs == [PrivacyLoss(Fraction(1, 5))]
+    assert counter.epsilon is None
+
+
 @pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])
 def test_without_noise_levels_add_up_to_the_prefix_sum_and_the_history(kind):
     history, total = np.array([5, 0, 7]), np.array([5, 0, 7])
@@ -966,6 +982,13 @@ def test_a_counter_without_an_accountant_spends_all_of_its_own(kind):
     assert accountant.spent <= accountant.epsilon
     if kind not in BY_RHO:
         assert accountant.spent == accountant.epsilon == Fraction(3, 10)
+
+
+@pytest.mark.parametrize("kind", BY_RHO)
+@pytest.mark.parametrize("rho", [0.01, 0.3, math.inf])
+def test_the_own_account_of_a_counter_in_rho_is_of_what_it_converts_to_at_a_millionth(kind, rho):
+    accountant = make(kind, 10, rho)._door._accountant
+    assert (accountant.epsilon, accountant.delta) == (epsilon_of_rho(rho, 1e-6, gaussian=True), Fraction(1, 10**6))
 
 
 @pytest.mark.parametrize("kind", COUNTERS)
