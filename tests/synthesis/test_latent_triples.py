@@ -1,6 +1,7 @@
 """The second round of mixed tables: when there is one, what it costs, and what it brings."""
 
 import math
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -9,6 +10,10 @@ import pytest
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
 from skdpsynth.domain import Impossible, Schema
+from skdpsynth.privacy import PrivacyLoss, mechanism
+from skdpsynth.statistics import Marginals
+from skdpsynth.synthesis._latent_planning import MarginalsPlan
+from skdpsynth.synthesis._latent_triples import has_triples, with_triples
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 
@@ -77,6 +82,19 @@ def test_of_many_triples_those_are_released_that_the_model_misses():
 @pytest.mark.parametrize(("n", "parameters"), [(2000, {"epsilon": 1.0}), (N, {"delta": 0.0}), (2000, {"epsilon": math.inf, "delta": 0.0})])
 def test_much_noise_pure_noise_and_no_noise_have_no_second_round(n, parameters):
     assert not triples_of(model_of(ticks(n), **parameters))
+
+
+@pytest.mark.parametrize(("n_columns", "n_triples"), [(5, 10), (7, 20), (12, 20)])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_second_round_is_bought_from_3000_times_the_noise_of_its_counts_on(n_columns, n_triples, relation):
+    share = PrivacyLoss(rho=1, gaussian=True)
+    schema = Schema({i: [0, 1] for i in range(n_columns)})
+    plan = MarginalsPlan(True, schema, None, 2, None, {"counts of pairs": share}, (), None, rho="gaussian")
+    has_choice = math.comb(n_columns, 3) > n_triples
+    rho = share.rho * (Fraction(23, 100) if has_choice else Fraction(23, 98))
+    noise = mechanism(Marginals.change(relation, n_triples), PrivacyLoss(rho=rho, gaussian=True), ("gaussian",)).deviation
+    bought = [has_triples(with_triples(plan, [2] * n_columns + [1], 3000 * noise * part, relation, [])) for part in (0.999, 1.001)]
+    assert bought == [False, True]
 
 
 def test_each_class_has_tables_of_its_own():
