@@ -110,7 +110,7 @@ BESIDE = {
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
     "decomposition": ["tests/decomposition/test_release.py"],
     "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],
-    "synthesis/_online": [*(f"tests/fitting/test_{name}.py" for name in ("parts", "units")), "tests/synthesis/test_online_ticks.py"],
+    "synthesis/_online": ["tests/fitting/test_parts.py", "tests/fitting/test_units.py"],
     "privacy/_optimal": ["tests/privacy/test_totals_of_losses.py", "tests/privacy/test_totals_peers.py"],
     "privacy": [*_ADDED_UP, *_DRAWN, "tests/privacy/test_totals_of_losses.py", "tests/privacy/test_sampler_trees.py"],
 }
@@ -607,7 +607,10 @@ class Watch:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         if self.chosen is not None:  # a test that takes far longer than it did has no end: the signal ends this process
-            signal.setitimer(signal.ITIMER_PROF, 5 + 20 * self.chosen[nodeid])
+            signal.setitimer(signal.ITIMER_PROF, 15 + 20 * self.chosen[nodeid])
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
     def pytest_runtest_logreport(self, report: object) -> None:
         if report.failed and not self.failed:  # type: ignore[attr-defined]
@@ -842,7 +845,11 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
     reach = Reach(sites, copy, asked.kept, asked.most)
     for number, site in enumerate(wanted):
         before = found.get(site.key)
-        if number % parts != part - 1 or site.is_equivalent or (before and (before["by"] or not asked.again)):
+        if (
+            number % parts != part - 1
+            or site.is_equivalent
+            or (before and (_outcome(site, before) in ("killed", "no number") or not asked.again))
+        ):
             continue
         what = tried(numbers[site], site, batches_of(site, copy)[: 1 if asked.narrow else None], reach)
         found[site.key] = {"key": site.key, **what}

@@ -220,6 +220,12 @@ def test_depths_of_a_line_share_as_one_over_their_squares(first):
     assert shares_of_depths(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
 
 
+@pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
+def test_a_row_of_a_tree_moves_two_cells_of_a_depth_where_it_is_replaced_and_one_where_it_comes_or_goes(neighboring, moved):
+    stream = OnlineSynthesizer(strategy="paper", neighboring=neighboring).fit(X)._stream
+    assert {counter.sensitivity for counter in stream.counters} == {moved}
+
+
 def test_depths_of_a_space_share_as_powers_of_the_same_ratio():
     shares = shares_of_depths(Fraction(2), 5, 3)
     assert sum(shares) == 2
