@@ -865,4 +865,6 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # some libraries that tests import complain at length when they are unloaded
