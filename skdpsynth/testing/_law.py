@@ -168,4 +168,5 @@ def noted_warnings() -> Iterator[list[warnings.WarningMessage]]:
     """Note all warnings, also those that were given before."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "invalid escape sequence")  # by Python, of a package that is compiled now
         yield caught
