@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 import sklearn
 from hypothesis import HealthCheck, given, settings
+
+pytest.importorskip("pyarrow")
 from junk_calls import attempt, calls_by_group
 from junk_judge import judge
 from junk_random import cases
