@@ -69,7 +69,7 @@ class AuditResult:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the promise is refuted: a lower bound lies above it."""
+        """Whether the promise is refuted: a lower bound lies above it. Of sound mechanisms too, in ``1 - confidence`` of audits at most."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
 
     def plot(self, ax: Any = None) -> Any:

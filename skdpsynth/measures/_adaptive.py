@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._locks import cached_property
+from skdpsynth._cached import cached_property
 from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._shrinkage import learned_mass

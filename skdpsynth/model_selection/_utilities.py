@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._cached import cached_property
 from skdpsynth._change import Change, Query, described
-from skdpsynth._locks import cached_property
 from skdpsynth.domain import Box
 
 N_POINTS = 1 << 14  # that a model draws to be compared

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._locks import cached_property
+from skdpsynth._cached import cached_property
 from skdpsynth._state import is_array, require
 from skdpsynth.persistence import savable
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._locks import cached_property
+from skdpsynth._cached import cached_property
 from skdpsynth._state import is_array, require
 from skdpsynth.models._mixture import Part
 from skdpsynth.persistence import savable

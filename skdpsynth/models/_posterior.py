@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._locks import cached_property
+from skdpsynth._cached import cached_property
 from skdpsynth.models._mixture import Mixture, Part, Within
 
 _CELLS = 1 << 17  # of rows times nodes at once: what a processor keeps close

@@ -131,7 +131,7 @@ def _table(scale: Fraction) -> SurvivalTable:
             weights.append(times(weights[-1], ratio, work))
             ratio = times(ratio, step, work)
         # From here w_j <= 2**-work and falling faster than a geometric of ratio exp(-1/(2 scale**2)) <= 1 - 1/(4 s**2)
-        # (or <= 1/2 for small scales), so the rest is below 4 s**2 + 2 units.
+        # (or <= 1/2 for small scales), so the rest is below 4 s**2 + 2 units; of s**2 up to 1 is cut off here.
         rest = 4 * int(scale * scale) + 6
         tail_lo, tail_hi, tails = 0, rest, []
         for lo, hi in reversed(weights[1:]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth._locks import cached_property
+from skdpsynth._cached import cached_property
 from skdpsynth.domain import Box
 from skdpsynth.measures import Lattice
 from skdpsynth.synthesis._projection import Bounds, Projection

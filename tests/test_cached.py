@@ -3,10 +3,12 @@
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from skdpsynth._locks import cached_property
+import skdpsynth
+from skdpsynth._cached import cached_property
 
 
 class Slow:
@@ -45,3 +47,8 @@ def test_a_child_that_is_forked_while_a_thread_computes_does_not_wait_for_it():
     thread.join()
     assert done[0]
     assert os.waitstatus_to_exitcode(done[1]) == 7
+
+
+def test_no_room_takes_the_property_of_functools():
+    for path in Path(skdpsynth.__file__).parent.rglob("*.py"):
+        assert "from functools import cached_property" not in path.read_text(encoding="utf-8"), path
