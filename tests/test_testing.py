@@ -323,6 +323,11 @@ class SamplesOutsideTheBox(NoisyHistogram):
         return super()._sample_rows(n_samples, rng) + 1
 
 
+class SamplesAlwaysTheSame(NoisyHistogram):
+    def _sample_rows(self, n_samples, rng):
+        return super()._sample_rows(n_samples, np.random.default_rng(0))
+
+
 class RefusesTheSecondPlan(NoisyHistogram):
     """Where the number of rows is private, the plan is made again after the charge."""
 
@@ -391,6 +396,7 @@ BROKEN = [
     (WarnsAtItsOwnLine, "warnings_name_the_file_and_line_of_the_caller"),
     (RefusesAfterTheCharge, "absurd_epsilons_are_served_or_refused_before_the_charge"),
     (WarnsAfterTheCharge, "warnings_as_errors_lose_no_money"),
+    (SamplesAlwaysTheSame, "samples_repeat_by_their_own_seed_only"),
     (SamplesOutsideTheBox, "samples_lie_in_the_box_and_are_as_many_as_the_rows"),
     (LosesTheBudget, "the_ledger_sums_to_epsilon"),
     (LeavesFiltersChanged, "fits_in_threads_leave_the_process_as_it_was"),

@@ -24,11 +24,19 @@ def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Any) -> 
 @law(needs=samples)
 def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
     """A sample repeats by its own seed; without one it does not, also after a seeded fit."""
-    for fitted in (fresh(estimator, random_state=None).fit(rows()), seeded(estimator).fit(rows())):
+    for mechanism in (fresh(estimator, random_state=None), seeded(estimator)):
+        fitted = mechanism.fit(rows())
         first, second = (as_rows(fitted.sample(50, random_state=0)) for _ in range(2))
         holds(np.array_equal(first, second), "two samples of one seed differ")
-        holds(not np.array_equal(as_rows(fitted.sample(50)), as_rows(fitted.sample(50))), "two samples without a seed are equal")
         holds(as_rows(fitted.sample(1)).shape == (1, 3), "a sample of one row has another shape")
+        # Noise leaves a model of a single row now and then, but hardly four times in a row.
+        holds(not all(_samples_are_equal(mechanism) for _ in range(4)), "two samples without a seed are equal")
+
+
+def _samples_are_equal(mechanism: Any) -> bool:
+    fitted = mechanism.fit(rows())
+    first, second = (as_rows(fitted.sample(50)) for _ in range(2))
+    return np.array_equal(first, second)
 
 
 @law(needs=samples)
