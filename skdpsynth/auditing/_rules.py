@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from skdpsynth.auditing._bounds import lower_epsilon
 from skdpsynth.auditing._likelihood import RATIO
@@ -139,8 +140,10 @@ def _cut(
     scores = score.of(vectors)
     cuts = np.unique(np.quantile(scores, np.linspace(0, 1, _CUTS), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
-    n_high, right_high = (np.append(counts, 0) for counts in (at_least.sum(axis=0), (at_least & bits[:, None]).sum(axis=0)))
-    n_low, right_low = (np.append(0, counts) for counts in (at_most.sum(axis=0), (at_most & ~bits[:, None]).sum(axis=0)))
+    # A ratio tells how likely a guess is right: if the ledger is true, nearer than a count of right ones does.
+    right = expit(scores) if score.words == RATIO else bits.astype(float)
+    n_high, right_high = np.append(at_least.sum(axis=0), 0), np.append(right @ at_least, 0)
+    n_low, right_low = np.append(0, at_most.sum(axis=0)), np.append(0, (1 - right) @ at_most)
     bounds = lower_epsilon(right_low[:, None] + right_high, n_low[:, None] + n_high, len(bits), delta, alpha)
     lows, highs = np.append(-np.inf, cuts), np.append(cuts, np.inf)
     bounds[lows[:, None] >= highs] = -1.0
