@@ -31,9 +31,9 @@ MOMENTS = {"center": "public", "max_norm": 1.0, "bounds": SQUARE}  # the second 
 CASES = {  # what is audited, by how many runs, and whether it is to reach the target
     "PMM, depth 2": (PrivateMeasureMechanism("optimal", depth=2), 15_000, True),
     "PSMM, 2 cells": (SignedMeasureMechanism(2), 10_000, True),
-    "PrivatePCA, d=1": (PrivatePCA(center="public"), 12_000, True),
-    "PrivatePCA, d=1, Gaussian": (PrivatePCA(center="public", noise="gaussian", epsilon=8.0, delta=1e-5), 20_000, True),
-    "PrivatePCA, d=2, add/remove": (PrivatePCA(**MOMENTS, epsilon=2.0, **DROP), 60_000, True),
+    "PrivatePCA, d=1": (PrivatePCA(center="public"), 20_000, True),
+    "PrivatePCA, d=1, Gaussian": (PrivatePCA(center="public", noise="gaussian", epsilon=8.0, delta=1e-5), 40_000, True),
+    "PrivatePCA, d=2, add/remove": (PrivatePCA(**MOMENTS, epsilon=2.0, **DROP), 40_000, True),
     "PrivatePCA, d=2, Gaussian": (PrivatePCA(**MOMENTS, noise="gaussian", epsilon=8.0, delta=1e-5), 12_000, True),
     "PrivatePCA, d=2, replace": (PrivatePCA(**MOMENTS, epsilon=2.0), 12_000, False),
     "PrivatePCA, d=2, private radius": (PrivatePCA(center="public", bounds=SQUARE, epsilon=2.0, **DROP), 12_000, False),

@@ -132,7 +132,7 @@ def audit_epsilon(
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
     with task("audit", total=-(-n_choosing // _AT_ONCE) - (-len(bits) // _AT_ONCE)) as progress:
-        rule = learned(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, delta, for_epsilon)
+        rule = learned(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, len(bits), delta, for_epsilon)
         n_guesses, n_right, n_right_of_all = rule.counts(runs.vectors(bits, n_jobs, progress), bits)
     epsilon_lower = float(lower_epsilon(np.array([n_right]), np.array([n_guesses]), len(bits), delta, for_epsilon)[0])
     mu_lower = lower_mu(n_right_of_all, len(bits), alpha - for_epsilon)

@@ -83,7 +83,7 @@ class Rule:
         return int((high | low).sum()), int(right), int(right_of_all.sum())
 
 
-def learned(vectors: np.ndarray, bits: np.ndarray, names: list[str], delta: float, alpha: float) -> Rule:
+def learned(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: int, delta: float, alpha: float) -> Rule:
     """Return the rule that promises most, from runs on both tables: sums of numbers are learned on half of them, and cut on the others.
 
     Parameters
@@ -93,6 +93,8 @@ def learned(vectors: np.ndarray, bits: np.ndarray, names: list[str], delta: floa
         Whether a run was on the neighbour.
     names : list of str
         Of the numbers.
+    n_runs : int
+        How many others will be counted.
     delta, alpha : float
         Of the bound.
     """
@@ -101,7 +103,7 @@ def learned(vectors: np.ndarray, bits: np.ndarray, names: list[str], delta: floa
     by_share: tuple[float, Any] = (-math.inf, None)
     for score in _scores(vectors[learning], bits[learning], names):
         chosen = np.ones(len(bits), dtype=bool) if len(score.places) == 1 else ~learning  # a single number has nothing to learn
-        epsilon, thresholds, share, middle = _cut(score, vectors[chosen], bits[chosen], delta, _STRICTER * alpha)
+        epsilon, thresholds, share, middle = _cut(score, vectors[chosen], bits[chosen], n_runs, delta, alpha)
         # The first score is the best there is, if the law of the noise is what the ledger says; by chance others often seem a bit better.
         if by_epsilon[1] is None or epsilon > _MARGIN * by_epsilon[0]:
             by_epsilon = epsilon, (score, *thresholds)
@@ -134,17 +136,21 @@ def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator
 
 
 def _cut(
-    score: Score, vectors: np.ndarray, bits: np.ndarray, delta: float, alpha: float
+    score: Score, vectors: np.ndarray, bits: np.ndarray, n_runs: int, delta: float, alpha: float
 ) -> tuple[float, tuple[float, float], float, float]:
     """Return the bound that a score promises, by which thresholds; and the share of right guesses at all runs, by which threshold."""
     scores = score.of(vectors)
     cuts = np.unique(np.quantile(scores, np.linspace(0, 1, _CUTS), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
-    # A ratio tells how likely a guess is right: if the ledger is true, nearer than a count of right ones does.
-    right = expit(scores) if score.words == RATIO else bits.astype(float)
+    if score.words == RATIO:  # says how likely a guess is right: if the ledger is true, nearer than counts do, and for any number of runs
+        right = expit(scores)
+    else:
+        right, n_runs, alpha = bits.astype(float), len(bits), _STRICTER * alpha
+    weight = n_runs / len(bits)
     n_high, right_high = np.append(at_least.sum(axis=0), 0), np.append(right @ at_least, 0)
     n_low, right_low = np.append(0, at_most.sum(axis=0)), np.append(0, (1 - right) @ at_most)
-    bounds = lower_epsilon(right_low[:, None] + right_high, n_low[:, None] + n_high, len(bits), delta, alpha)
+    n_right, n_guesses = weight * (right_low[:, None] + right_high), weight * (n_low[:, None] + n_high)
+    bounds = lower_epsilon(n_right, n_guesses, n_runs, delta, alpha)
     lows, highs = np.append(-np.inf, cuts), np.append(cuts, np.inf)
     bounds[lows[:, None] >= highs] = -1.0
     low, high = np.unravel_index(int(bounds.argmax()), bounds.shape)
