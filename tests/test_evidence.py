@@ -214,6 +214,84 @@ def test_more_spent_than_promised_is_found(evidence):
     assert "more than was promised" in str(check_evidence(faulty))
 
 
+def with_noise(document):
+    return next(line for line in document["releases"] if "noise" in line)
+
+
+def says(**said):
+    return lambda document: with_noise(document).update(said)
+
+
+def moves(**facts):
+    return lambda document: with_noise(document)["statistic"].update(facts)
+
+
+def in_a_circle(document):
+    """Each line pays for the next: no charge is left that adds up."""
+    lines = document["releases"]
+    for line, above in zip(lines, [*lines[1:], lines[0]], strict=True):
+        line["part_of"] = above["number"]
+    document["spent"] = {"epsilon": "0", "delta": "0"}
+
+
+def given_back(document):
+    bare = {name: with_noise(document)[name] for name in ("relation", "unit", "rows_per_unit", "group", "part_of")}
+    document["releases"].append(bare | {"number": 99, "name": "back", "loss": {"epsilon": "-1/2", "delta": "0"}})
+    document["numbers"].append([99, 99])
+    document["spent"]["epsilon"] = "1/2"
+
+
+def of_one_row(document):
+    for each in (document["promise"], *document["releases"]):
+        each["rows_per_unit"] = 1
+
+
+CRAFTED = {
+    "pays for itself": ("PMM-optimal", in_a_circle, "is part of itself"),
+    "pays for another": ("Online-paper", in_a_circle, "is part of itself"),
+    "no scale": ("PMM-optimal", says(scales=[]), "does not say the scale"),
+    "a scale that nothing has": ("PMM-optimal", says(scales=["inf"]), "does not say the scale"),
+    "some noise": ("PMM-optimal", says(randomness="some"), "does not say where its noise comes from"),
+    "less than no table": ("PMM-optimal", moves(tables=-1), "whose tables is '-1'"),
+    "a part of a table": ("PMM-optimal", moves(tables=0.25), "whose tables is '0.25'"),
+    "steps without end": ("square-root", moves(steps=10**12), "whose steps is"),
+    "no gain": ("square-root", moves(gain=0), "whose gain is '0'"),
+    "no sensitivity": ("unbounded", moves(sensitivity=0), "whose sensitivity is '0'"),
+    "fewer segments than none": ("sparse", moves(segment_levels=-1), "whose segment_levels is '-1'"),
+    "a total that pays": ("sparse", moves(total_scale="-1"), "whose total_scale is '-1'"),
+    "a charge that is given back": ("PMM-optimal", given_back, "release 99 ('back') charges what is no loss"),
+    "two losses": ("gaussian", lambda document: with_noise(document)["loss"].update(epsilon="0", delta="0"), "charges what is no loss"),
+    "one row of several": ("units", of_one_row, "at most 2 rows, which are not 1 rows"),
+    "no row": ("PMM-optimal", says(rows_per_unit=0), "a row, which are not 0 rows"),
+    "a promise to more": (
+        "PMM-optimal",
+        lambda document: document["promise"].update(rows_per_unit=9),
+        "the promise is for a row, which are",
+    ),
+    "less was paid": ("PMM-optimal", lambda document: document.update(charged={"epsilon": "1/9", "delta": "0"}), "epsilon 1/9 was charged"),
+}
+
+
+@pytest.mark.parametrize(("name", "craft", "words"), CRAFTED.values(), ids=CRAFTED)
+def test_evidence_that_is_crafted_to_say_less_is_found(evidence, name, craft, words):
+    crafted = copy.deepcopy(evidence[name])
+    craft(crafted)
+    assert any(words in line for line in check_evidence(crafted).wrong)
+
+
+def test_laplace_noise_is_no_gaussian_loss():
+    """Its rho is that of zCDP; as one of Gaussian noise it would convert to less than half of the epsilon that it has here."""
+    accountant = PrivacyAccountant(5, 0.23, neighboring="add_or_remove_one")
+    accountant.spend(PrivacyLoss(rho=Fraction(47, 100), gaussian=True), name="counts")
+    crafted = accountant.evidence()
+    assert check_evidence(crafted).ok
+    noise = {"noise": "DiscreteLaplace", "scales": ["1"], "norm": "l1", "change": "1", "values": 1, "randomness": "secure"}
+    crafted["releases"][0] |= noise | {"statistic": {"kind": "tables", "tables": 1}}
+    assert any(line.startswith("release 1 ('counts') loses epsilon 1") for line in check_evidence(crafted).wrong)
+    crafted["releases"][0]["loss"]["gaussian"] = False
+    assert not any(line.startswith("release 1") for line in check_evidence(crafted).wrong)
+
+
 @pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(1, 50), Fraction(3)])
 @pytest.mark.parametrize("gaussian", [True, False])
 def test_conversions_of_rho_agree_with_the_accountant_from_above_and_below(rho, gaussian):

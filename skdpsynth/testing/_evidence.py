@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from skdpsynth.testing._evidence_form import is_loss, is_unit, unsound
 from skdpsynth.testing._evidence_kinds import RELATIONS, derived
 from skdpsynth.testing._evidence_losses import NORM_OF, added_up, cost, covers, holds_at, is_least, is_tight, number, optimal_holds
 
@@ -97,8 +98,12 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     try:
         check = EvidenceCheck(n_releases=len(document["releases"]))
         _check_numbers(document, check)
+        lines = {release["number"]: release for release in document["releases"]}
         for release in document["releases"]:
-            _check_release(release, document["promise"], check)
+            problems = [f"{_line(release)} {problem}" for problem in unsound(release, lines)]
+            check.wrong += problems
+            if not problems:
+                _check_release(release, document["promise"], check)
         _check_sums(document, check)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but something in it is not: {error!r}.") from None
@@ -160,9 +165,6 @@ def _check_release(release: dict[str, Any], promise: dict[str, Any], check: Evid
         check.loose.append(f"{line} has noise of a seed, which protects nobody who knows it")
     if release["loss"].get("epsilon", release["loss"].get("rho")) == "inf":
         return
-    if not scales or min(scales) <= 0:
-        check.wrong.append(f"{line} has noise of scale 0, whose loss is infinite") if scales else None
-        return
     change = _checked_change(release, check)
     if change is None:
         return
@@ -212,6 +214,10 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
     epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
     total = added_up(by_account.get(None, []))
     charged = {} if document["charged"] is None else dict(document["charged"])
+    if charged and (not is_loss(charged) or _over(by_account.get(None, []), charged)):
+        check.wrong.append(f"{_told_loss(charged)} was charged for all releases, and they need more")
+    if not is_unit(promise):
+        check.wrong.append(f"the promise is for {promise['unit'] or 'a row'}, which are not {promise['rows_per_unit']!r} rows")
     if "rho" in charged and total.epsilon:  # an account of zCDP counts all of it in rho
         total = type(total)(delta=total.delta, rho=total.rho + total.in_rho, gaussian=False)
     if not holds_at(epsilon, delta, total):

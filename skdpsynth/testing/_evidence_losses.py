@@ -84,6 +84,8 @@ def covers(loss: dict[str, Any], needed: Any) -> bool:
     """Whether what was charged is at least what is needed: (epsilon, delta), or rho of the kind that is charged."""
     is_rho = not isinstance(needed, tuple)
     if "rho" in loss:
+        if loss["gaussian"] and not is_rho and needed[0]:
+            return False  # no Gaussian noise is as bad as what is pure, at every delta
         return bool(number(loss["rho"]) >= (needed if is_rho else rho_of_pure(needed[0])) and (is_rho or not needed[1]))
     epsilon, delta = number(loss["epsilon"]), number(loss["delta"])
     if is_rho:
