@@ -96,8 +96,9 @@ class PrivacyAccountant(LedgerKeeper):
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.
 
     With a `ledger` any number of processes and threads may spend, forked ones and those of ``n_jobs`` too: a charge is one transaction,
-    which is on the disk before anything is drawn. So what breaks afterwards has been paid for, and what was drawn too. A pickle of it
-    names the file, and goes on with it where it is loaded; a record holds what was charged, and no path.
+    which is on the disk before anything is drawn. So what breaks afterwards has been paid for, and what was drawn too. But what releases
+    again and again under one charge, as a counter does, stays in the process that charged it. A pickle of this accountant names the
+    file, and goes on with it where it is loaded; a record holds what was charged, and no path.
 
     References
     ----------

@@ -1,5 +1,6 @@
 """The door for a mechanism that releases again and again, such as a counter along a stream: it is charged for once, in full."""
 
+import os
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -20,7 +21,8 @@ class StandingRelease:
     """Noise for all releases of one mechanism, under one charge. Only `PrivacyAccountant` makes one.
 
     Whatever leaves through it carries noise of its own scale, which is 0 only where the loss is infinite. It knows what was charged, so
-    that a mechanism which costs more is refused.
+    that a mechanism which costs more is refused. It stays in its process, also where the ledger is in a file: a fork has a copy of all
+    noise so far, and what both release of different events would differ by exact counts, or be a second release that nobody pays for.
 
     Parameters
     ----------
@@ -36,7 +38,7 @@ class StandingRelease:
     def __init__(self, accountant: Any, noise: Any, loss: PrivacyLoss, rng: Any) -> None:
         if np.any(np.asarray(noise.scale == 0)) and not loss.is_infinite:
             raise ValueError(f"noise of scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
-        self._accountant, self.noise, self.loss, self._rng = accountant, noise, loss, rng
+        self._accountant, self.noise, self.loss, self._rng, self._process = accountant, noise, loss, rng, os.getpid()
 
     @property
     def neighboring(self) -> str:
@@ -44,8 +46,13 @@ class StandingRelease:
         return str(self._accountant.neighboring)
 
     def check_open(self, name: str) -> None:
-        """Raise unless the accountant is open, and in the process that opened it."""
+        """Raise unless the accountant is open, in the process in which this was charged."""
         self._accountant.check_open(name)
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"{shown(name)} cannot be released in another process than that which charged it, where it would be a second release; go "
+                "on with a pickle, or with a file of save, which is charged anew."
+            )
 
     def part(self, noise: Any, loss: PrivacyLoss, change: Change) -> "StandingRelease":
         """Return a door for a part of the mechanism, with a noise of its own.
@@ -65,6 +72,7 @@ class StandingRelease:
         ValueError
             If the part costs more than what was charged, or its noise does not cover the change at its loss.
         """
+        self.check_open("a part")
         check_covered(noise, self._rng, change, loss, self.neighboring, "a part", self._accountant.rows_per_unit)
         if not covers(self.loss, loss):
             raise ValueError(

@@ -179,7 +179,8 @@ class OnlineSynthesizer(RunningStream):
     noise ("kary" and "sparse" begin new trees), so that copies which go on with different rows do not subtract to them.
 
     *Threads.* Threads may share a stream: it has one lock, for whoever reads, feeds, copies or saves it. A forked process may sample
-    "blocks" and start streams of its own, but not go on with this one: its charges would be lost.
+    "blocks" and start streams of its own, but not go on with this one: its charges would be lost. With a ledger in a file it may go on
+    with "blocks": one of the two is then charged once more. A "paper" stream stays in its process, as the noise of its counters does.
 
     *Interrupts.* A `partial_fit` that fails or is interrupted has taken in no row, and may be repeated. A block that was charged by
     then is never released again: its rows are left out, with a `SmallSampleWarning`, and the blocks beside it stand in for them. A

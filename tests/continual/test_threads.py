@@ -195,9 +195,12 @@ def test_a_fork_while_another_thread_reads_does_not_hang_the_counters_of_the_chi
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("in_a_file", [False, True])
 @pytest.mark.parametrize("kind", [KaryCounter, BinaryCounter, HonakerCounter, SparseCounter, SquareRootCounter, UnboundedCounter])
-def test_an_update_that_is_refused_in_a_fork_counts_nothing(kind):
-    counter = kind() if kind is UnboundedCounter else kind(10)
+def test_a_counter_does_not_go_on_in_a_fork(kind, in_a_file, tmp_path):
+    """Also where the child could charge: it would have the noise that is drawn already, and subtract to the events of its parent."""
+    accountant = PrivacyAccountant(9, 1e-6, ledger=tmp_path / "budget.db") if in_a_file else None
+    counter = kind(accountant=accountant) if kind is UnboundedCounter else kind(10, accountant=accountant)
     counter.update(1)
     pid = os.fork()
     if not pid:
@@ -205,6 +208,37 @@ def test_an_update_that_is_refused_in_a_fork_counts_nothing(kind):
             counter.update(1)
         except RuntimeError:
             os._exit(0 if counter.n_steps == 1 else 1)
+        finally:
+            os._exit(2)
+    assert ends_within(pid, 10)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("kind", [KaryCounter, BinaryCounter])
+def test_noise_of_a_time_is_not_drawn_a_second_time_in_a_fork(kind, tmp_path):
+    counter = kind(10, accountant=PrivacyAccountant(9, ledger=tmp_path / "budget.db"))
+    counter.update(1)
+    pid = os.fork()
+    if not pid:
+        try:
+            _ = counter.value
+        except RuntimeError:
+            os._exit(0)
+        finally:
+            os._exit(2)
+    assert ends_within(pid, 10)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_part_of_what_was_charged_is_not_handed_out_in_a_fork(tmp_path):
+    accountant = PrivacyAccountant(9, ledger=tmp_path / "budget.db")
+    counter = KaryCounter(10, accountant=accountant)
+    pid = os.fork()
+    if not pid:
+        try:
+            KaryCounter(10).resume(counter._door)
+        except RuntimeError:
+            os._exit(0)
         finally:
             os._exit(2)
     assert ends_within(pid, 10)
