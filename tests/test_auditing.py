@@ -13,7 +13,9 @@ import pytest
 from estimators import variants
 from scipy.special import ndtr
 from scipy.stats import binom, binomtest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -29,7 +31,7 @@ from skdpsynth.auditing._bounds import lower_epsilon, lower_mu, lower_share
 from skdpsynth.auditing._counting import Counting
 from skdpsynth.auditing._likelihood import untangled
 from skdpsynth.auditing._neighbors import check_neighbors
-from skdpsynth.auditing._observing import run
+from skdpsynth.auditing._observing import Layout, observed, run
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, check_rng
 from skdpsynth.testing._door import Lost, fixed_bits, pair_loss, watched
@@ -254,6 +256,46 @@ def test_faults_are_caught(fault, seed):
     assert "broken" in str(result)
 
 
+class Mean(TransformerMixin, BaseEstimator):
+    """Holds the mean of the rows."""
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.parametrize("place", ["step", "step of a step", "column", "attribute"])
+def test_what_a_part_of_an_estimator_holds_is_seen(place):
+    inner = make_pipeline(Mean(), Mean())
+    outer = {
+        "step": inner,
+        "step of a step": make_pipeline(inner),
+        "column": make_pipeline(make_column_transformer((inner, [0]))),
+        "attribute": Holder(inner),
+    }[place]
+    seen = observed(outer.fit(np.arange(4.0).reshape(4, 1) / 4), [])
+    assert [numbers.tolist() for name, numbers in seen.items() if name.endswith("[0][1].mean_")] == [[0.375]]
+
+
+class Holder(BaseEstimator):
+    """Fits a part as an attribute."""
+
+    def __init__(self, part):
+        self.part = part
+
+    def fit(self, X, y=None):
+        self.parts_ = {"first": clone(self.part).fit(X)}
+        return self
+
+
+def test_many_numbers_in_one_place_hide_no_others():
+    layout = Layout.of(lambda X: {"noise": np.zeros(5000), "leak": X.mean(), "row": X[:3]}, X, X_NEIGHBOR)
+    assert layout.sizes == {"output['noise']": 1024 - 4, "output['leak']": 1, "output['row']": 3}
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_without_a_fault_is_not_accused(seed):
@@ -344,6 +386,8 @@ def test_worst_pairs_are_refused(estimator, n, message):
         (PrivatePCA(epsilon=math.inf), {}, "epsilon must be positive and finite"),
         (PrivatePCA, {}, "give an instance"),
         (3, {}, "estimator must have fit"),
+        (type("Unclonable", (), {"fit": lambda self, X: self, "epsilon": 1})(), {}, "estimator must have get_params"),
+        (lambda X: None, {"epsilon": 1}, "estimator must fit or return numbers"),
         (lambda X: 0.0, {}, "epsilon must be given"),
         (Count(), {"n_trials": 10}, "n_trials must be"),
         (Count(), {"n_trials": 10.5}, "n_trials must be"),
@@ -368,11 +412,27 @@ def test_what_cannot_be_audited_is_refused(estimator, parameters, message):
         ("add_or_remove_one", X_NEIGHBOR, "one more or less"),
         ("add_or_remove_one", X[:2], "one more or less"),
         ("replace_one", np.zeros(4), "table in memory"),
+        ("replace_one", X, "but is X itself"),
+        ("replace_one", X.copy(), "both have the same rows"),
     ],
 )
 def test_tables_that_are_no_neighbours_are_refused(relation, other, message):
     with pytest.raises(ValueError, match=message):
         audit_epsilon(Count(neighboring=relation), X, other)
+
+
+@pytest.mark.parametrize("other", ["array", "names", "dtypes", "package"])
+def test_tables_that_differ_by_more_than_rows_are_refused(other):
+    """Names and dtypes pass into what is fitted, so an honest mechanism would seem broken."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    others = {
+        "array": X_NEIGHBOR,
+        "names": pd.DataFrame(X_NEIGHBOR, columns=["b"]),
+        "dtypes": pd.DataFrame(X_NEIGHBOR, columns=["a"], dtype="float32"),
+        "package": pl.DataFrame(X_NEIGHBOR, schema=["a"]),
+    }
+    with pytest.raises(ValueError, match="columns and dtypes"):
+        audit_epsilon(PrivateMeasureMechanism(depth=2), pd.DataFrame(X, columns=["a"]), others[other])
 
 
 def test_rows_of_a_stream_are_compared_in_their_order():

@@ -51,7 +51,8 @@ def audit_epsilon(
         nothing, whose tables are events of shape (n_steps, n_counters); or a function that takes a table and returns numbers. It is
         cloned, without its accountant, and draws fresh noise in each run.
     X, X_neighbor : array-like or data frame
-        Neighbours under the relation of the estimator, in memory.
+        Neighbours under the relation of the estimator, in memory, with the same columns and dtypes. Where the estimator has no
+        `neighboring`, whoever calls must see to it that they are neighbours.
     event : callable or "released", default=None
         Maps a fitted estimator, or what the function returned, to a number or a boolean, by which the tables are guessed. None: what was
         released, what was fitted, and sums of it that are learned from the first half of the runs. "released": the likelihood ratio of
@@ -78,8 +79,11 @@ def audit_epsilon(
 
     Raises
     ------
+    TypeError
+        If the estimator cannot be cloned, or gives no number to look at.
     ValueError
-        If the estimator is seeded or promises nothing (epsilon=inf), if the tables are no neighbours, or a parameter is out of its domain.
+        If the estimator is seeded or promises nothing (epsilon=inf), if the tables are equal, no neighbours or of different columns or
+        dtypes, or a parameter is out of its domain.
 
     See Also
     --------
@@ -223,6 +227,11 @@ def prepared(estimator: Any) -> Any:
     """Return a copy that is charged to nobody, or raise if its noise is no noise."""
     if not hasattr(estimator, "fit"):
         return estimator
+    if not hasattr(estimator, "get_params"):
+        raise TypeError(
+            f"estimator must have get_params as scikit-learn's have, to be cloned for each run, got {shown(estimator)}; "
+            "derive it from BaseEstimator, or give a function that fits it."
+        )
     parameters = estimator.get_params()
     seeded = [name for name, value in parameters.items() if name.rpartition("__")[2] == "random_state" and value is not None]
     if seeded:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_memory, is_whole, shown
-from skdpsynth._input import array_of, column_names
+from skdpsynth._input import array_of, column_names, eager_frame
 from skdpsynth.auditing._corners import CELL, Corners
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._likelihood import untangled
@@ -107,15 +107,24 @@ def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
 
 
 def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
-    """Refuse tables that are no neighbours under the relation of a mechanism, where it says one."""
+    """Refuse tables that are one table, or of two kinds, or no neighbours under the relation of a mechanism, where it says one."""
+    if X is X_neighbor:
+        raise ValueError("X_neighbor must be a table of its own, but is X itself; copy X before you change a row.")
     if isinstance(mechanism, Counting):
         mechanism.check_neighbors(X, X_neighbor)
         return
+    if _columns(X, "X") != _columns(X_neighbor, "X_neighbor"):
+        raise ValueError(
+            "X_neighbor must have the columns and dtypes of X: they are public, so they must not tell the tables apart; "
+            "make it of a copy of X, and cast what changed."
+        )
     relation = getattr(mechanism, "neighboring", None)
     if relation not in ("replace_one", "add_or_remove_one"):
         return
     most = int(getattr(mechanism, "max_rows_per_unit", 1))
     first, other = _rows_of(X, "X"), _rows_of(X_neighbor, "X_neighbor")
+    if first == other:
+        raise ValueError("X_neighbor must differ from X in a row, but both have the same rows; copy X before you change a row.")
     if relation == "replace_one":
         if len(first) == len(other) and hasattr(mechanism, "partial_fit"):
             n_moved = sum(a != b for a, b in zip(first, other, strict=True))
@@ -128,6 +137,14 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
     if n_moved > most:
         allowed = words if most == 1 else words.replace("one", f"{most} (max_rows_per_unit)")
         raise ValueError(f"X_neighbor must have {allowed}, as {relation!r} says, but {n_moved} rows differ; see worst_case_neighbors.")
+
+
+def _columns(X: Any, name: str) -> list | None:
+    """Return names and dtypes of the columns of a data frame, and which package it is of; None of what is no frame."""
+    if column_names(X, name) is None:
+        return None
+    frame = eager_frame(X, name)
+    return None if frame is None else [frame.implementation, *frame.schema.items()]
 
 
 def _rows_of(X: Any, name: str) -> list[tuple]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth.auditing._likelihood import RATIO, Likelihood, published
 from skdpsynth.fitting import PrivateEstimator
@@ -50,16 +50,42 @@ def observed(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
     if not hasattr(outcome, "fit"):
         seen.update(_numbers("output", outcome, 0))
         return seen
-    own = outcome.get_params(deep=False) if hasattr(outcome, "get_params") else {}
-    is_stream = hasattr(outcome, "partial_fit")  # whose open block is as secret as the data
-    for name, value in vars(outcome).items():
-        if name not in own and name not in _NOT_SEEN and not (is_stream and name.startswith("_")):
-            seen.update(_numbers(name, value, 0))
+    for path, estimator in _estimators(outcome):
+        own = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+        for name, value in _shown(estimator).items():
+            if name not in own:
+                seen.update(_numbers(path + name, value, 0))
     if not isinstance(outcome, PrivateEstimator) and hasattr(outcome, "sample"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             seen.update(_numbers("sample()", outcome.sample(), 0))
     return seen
+
+
+def _shown(estimator: Any) -> dict[str, Any]:
+    """Return what an estimator holds and shows."""
+    is_stream = hasattr(estimator, "partial_fit")  # whose open block is as secret as the data
+    return {name: value for name, value in vars(estimator).items() if name not in _NOT_SEEN and not (is_stream and name.startswith("_"))}
+
+
+def _estimators(outcome: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what was fitted, and the estimators within it, also among its parameters, as in a Pipeline: each once, by where it is."""
+    met: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("", outcome)]
+    while waiting:
+        path, value = waiting.pop()
+        if id(value) in met:
+            continue
+        met.add(id(value))
+        if isinstance(value, list | tuple):
+            inner: Any = ((f"{path}[{place}]", each) for place, each in enumerate(value))
+        elif isinstance(value, dict):
+            inner = ((f"{path}[{key!r}]", each) for key, each in value.items())
+        else:
+            path += "." * bool(path)
+            yield path, value
+            inner = ((path + name, each) for name, each in _shown(value).items())
+        waiting += [(place, each) for place, each in inner if isinstance(each, list | tuple | dict | BaseEstimator)]
 
 
 def _numbers(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
@@ -91,6 +117,15 @@ def _numbers_within(name: str, value: Any, depth: int) -> Iterator[tuple[str, np
         yield from _numbers(path, each, depth)
 
 
+def _shares(sizes: dict[str, int]) -> dict[str, int]:
+    """Return how many numbers of each place are looked at: small places in full, so that no large one hides what is beside it."""
+    shares, room = dict.fromkeys(sizes, 0), _MOST
+    for place, name in enumerate(sorted(sizes, key=sizes.__getitem__)):
+        shares[name] = min(sizes[name], room // (len(sizes) - place))
+        room -= shares[name]
+    return shares
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """How a run becomes a vector: numbers by their place, how many there are at each place, and the likelihood ratio of what was released.
@@ -116,9 +151,12 @@ class Layout:
         sizes: dict[str, int] = {}
         for seen in (observed(first, draws), observed(second, other_draws)):
             for name, numbers in seen.items():
-                room = _MOST - sum(sizes.values()) + sizes.get(name, 0)
-                sizes[name] = min(max(sizes.get(name, 0), len(numbers)), room)
-        return cls(sizes, Likelihood.of(draws, other_draws))
+                sizes[name] = max(sizes.get(name, 0), len(numbers))
+        if not sizes:
+            raise TypeError(
+                "estimator must fit or return numbers that an audit can look at, but there are none; return them, or give event."
+            )
+        return cls(_shares(sizes), Likelihood.of(draws, other_draws))
 
     @classmethod
     def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":

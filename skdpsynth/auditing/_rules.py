@@ -117,7 +117,7 @@ def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator
     X = np.clip(vectors, -_FAR, _FAR)
     first, other = X[~bits], X[bits]
     shift, spread = other.mean(axis=0) - first.mean(axis=0), (first.std(axis=0) + other.std(axis=0)) / 2
-    clear = np.abs(shift) / np.maximum(spread / np.sqrt(len(bits) / 4), 1e-300)
+    clear = np.abs(shift) / np.maximum(spread / np.sqrt(len(bits) / 4), 1e-200)  # at most 1e231
     clear[shift == 0] = 0
     order = np.argsort(-clear, kind="stable")
     for place in dict.fromkeys([len(names) - 1, *order[:_SINGLE]]):
