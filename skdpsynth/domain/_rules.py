@@ -3,6 +3,7 @@
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -342,8 +343,9 @@ def checked_rules(rules: Any) -> tuple[Rule, ...]:
 
 def rules_of_keys(told: Any) -> tuple[Rule, ...]:
     """Return the rules that a file holds, as what it parses to."""
-    if not isinstance(told, list) or not all(isinstance(each, Mapping) for each in told):
-        raise ValueError(f'rules must be a list of {{"rule": ..., ...}}, got {shown(told)}.')
+    wrong = [each for each in told if not isinstance(each, Mapping)] if isinstance(told, list) else [told]
+    if wrong:
+        raise ValueError(f'rules must be a list such as [{{"rule": "inequality", "low": "a", "high": "b"}}], got {shown(wrong[0])}.')
     return tuple(_of_keys(each) for each in told)
 
 
@@ -353,16 +355,39 @@ def _of_keys(told: Mapping[str, Any]) -> Rule:
         raise ValueError(f"rule must be one of {', '.join(map(repr, _NAMES.values()))}, got {shown(told.get('rule'))}.")
     keys = {each.name for each in fields(made)}
     given = {key: value for key, value in told.items() if key != "rule"}
-    if wrong := [key for key in given if key not in keys] or sorted(keys - {"strict"} - set(given)):
-        raise ValueError(
-            f"a rule {told['rule']!r} must have the keys {', '.join(sorted(keys))}, but not so with {shown(wrong[0])}; correct it."
-        )
+    missing = sorted(keys - {"strict"} - set(given))
+    if wrong := [f"without {shown(key)}" for key in missing] + [f"with {shown(key)}" for key in given if key not in keys]:
+        raise ValueError(f"a rule {told['rule']!r} must have the keys {', '.join(sorted(keys))}, got one {wrong[0]}; correct it.")
     if made is Impossible:
-        return Impossible({_name(cell["column"]): [_name(item) for item in cell["is"]] for cell in given["cells"]})
+        return Impossible(_cells_of_keys(given["cells"]))
     if made is Determines:
-        mapping = {_name(key): value for key, value in given["mapping"]}
-        return Determines([_name(each) for each in given["given"]], _name(given["column"]), mapping)
-    return made(**{key: [_name(each) for each in value] if key == "columns" else _name(value) for key, value in given.items()})
+        return Determines(_names_of_keys(given["given"]), _name(given["column"]), _mapping_of_keys(given["mapping"]))
+    return made(**{key: _names_of_keys(value) if key == "columns" else _name(value) for key, value in given.items()})
+
+
+def _cells_of_keys(told: Any) -> dict:
+    """Return the cells of an impossible row; what one holds may be a list, or one of these."""
+    if not told or not isinstance(told, list) or not all(isinstance(cell, Mapping) and set(cell) == {"column", "is"} for cell in told):
+        raise ValueError(f'cells must be a list such as [{{"column": "sex", "is": ["m"]}}, ...], got {shown(told)}.')
+    cells = {}
+    for cell in told:
+        check_name("cells", name := _name(cell["column"]))
+        cells[name] = [_name(item) for item in cell["is"]] if isinstance(cell["is"], list) else [cell["is"]]
+    return cells
+
+
+def _mapping_of_keys(told: Any) -> dict:
+    """Return what follows from which levels; pairs in a list, or a dict."""
+    pairs = list(told.items()) if isinstance(told, Mapping) else told
+    if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise ValueError(f"mapping must be a dict, or a list of pairs [level, value], got {shown(told)}.")
+    with suppress(TypeError):  # of levels that are dicts, or lists within lists
+        return {_name(key): value for key, value in pairs}
+    raise ValueError("mapping must have levels, or lists of them, as the first of each pair, got other things; correct it.")
+
+
+def _names_of_keys(told: Any) -> list:
+    return [_name(each) for each in told] if isinstance(told, list) else [told]
 
 
 def _name(told: Any) -> Any:

@@ -180,13 +180,38 @@ def test_rules_belong_to_a_schema():
     assert "rules" not in Schema({"a": (0, 1)}).to_json()
 
 
+def test_rules_in_files_may_be_written_short():
+    columns = [{"name": "a", "kind": "continuous", "bounds": [0, 9], "integer": True}]
+    columns += [{"name": name, "kind": "nominal", "levels": ["x", "y"]} for name in ("b", "c")]
+    rules = [
+        {"rule": "determines", "given": "b", "column": "c", "mapping": {"x": "y", "y": "x"}},
+        {"rule": "impossible", "cells": [{"column": "a", "is": 0}]},
+    ]
+    assert Schema.from_json({"columns": columns, "rules": rules}).rules == (
+        Determines(["b"], "c", {"x": "y", "y": "x"}),
+        Impossible({"a": 0}),
+    )
+
+
 def test_files_with_strange_rules_are_refused():
     told = {"columns": [{"name": "a", "kind": "continuous", "bounds": [0, 9]}]}
     for rules, message in [
         ([{"rule": "never"}], "rule must be one of 'impossible'"),
         ([{"rule": "sum", "columns": ["a", "b"]}], "must have the keys columns, total"),
-        ([{"rule": "unique", "columns": ["a"], "extra": 1}], "not so with 'extra'"),
+        ([{"rule": "sum", "columns": ["a", "b"]}], "got one without 'total'"),
+        ([{"rule": "unique", "columns": ["a"], "extra": 1}], "got one with 'extra'"),
+        ([{"rule": "unique", "columns": {"a": 1}}], "columns must name columns"),
+        ([{"rule": "unique", "columns": 3}], "names column 3, which schema has not"),
+        ([{"rule": "impossible", "cells": {"a": 1}}], "cells must be a list such as"),
+        ([{"rule": "impossible", "cells": ["a"]}], "cells must be a list such as"),
+        ([{"rule": "impossible", "cells": [{"column": "a"}]}], "cells must be a list such as"),
+        ([{"rule": "impossible", "cells": [{"column": {}, "is": [1]}]}], "cells must name columns"),
+        ([{"rule": "determines", "given": ["a"], "column": "b", "mapping": 3}], "mapping must be a dict"),
+        ([{"rule": "determines", "given": ["a"], "column": "b", "mapping": [[1, 2, 3]]}], "mapping must be a dict"),
+        ([{"rule": "determines", "given": ["a"], "column": "b", "mapping": [[{}, 1]]}], "mapping must have levels"),
         ("all", "rules must be a list"),
+        (["a <= b"], "rules must be a list such as .*, got 'a <= b'"),
+        ([None], "rules must be a list such as"),
     ]:
         with pytest.raises(ValueError, match=message):
             Schema.from_json({**told, "rules": rules})
