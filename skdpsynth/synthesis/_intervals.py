@@ -52,7 +52,8 @@ class Interval:
 
     def __str__(self) -> str:
         if np.ndim(self.estimate) == 0:
-            return f"{self.estimate:.4g} ({100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
+            estimate, low, high = (f"{float(f'{number:.4g}'):,.9g}" for number in (self.estimate, self.low, self.high))
+            return f"{estimate} ({100 * self.level:g} % interval {low} to {high})"
         rows = zip(np.ravel(self.estimate), np.ravel(self.low), np.ravel(self.high), strict=True)
         return "\n".join(str(Interval(*row, None, self.level)) for row in rows)
 

@@ -10,6 +10,7 @@ from scipy import stats
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema, Unique
 from skdpsynth.metrics import rule_violations
+from skdpsynth.synthesis import Interval
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.SmallSampleWarning",
@@ -68,6 +69,11 @@ def test_an_interval_says_itself_in_words(model):
     assert str(found) == f"{found.estimate:.4g} (90 % interval {found.low:.4g} to {found.high:.4g})"
     assert repr(found).startswith("Interval(estimate=")
     assert len(str(model.interval(several, random_state=0, **QUICK)).splitlines()) == 3
+
+
+def test_large_numbers_are_written_out():
+    assert str(Interval(5456.2, -2410.4, 13321.6, None, 0.95)) == "5,456 (95 % interval -2,410 to 13,320)"
+    assert str(Interval(np.array([3e-5]), np.array([-0.5]), np.array([12e9]), None, 0.9)) == "3e-05 (90 % interval -0.5 to 1.2e+10)"
 
 
 def test_nothing_is_charged_and_the_model_stays_as_it_is():
