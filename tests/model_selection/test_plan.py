@@ -35,7 +35,7 @@ SCHEMA = {
 
 
 def quick(estimator, n_samples=600, **more):
-    return plan(estimator, n_samples, **{"epsilons": [0.3, 3], "n_repeats": 2, "random_state": 0, **more})
+    return plan(estimator, n_samples, **{"epsilons": [0.3, 3], "n_repeats": 2, "random_state": 0, "time_limit": math.inf, **more})
 
 
 def errors_of(expected, place=0):
