@@ -500,6 +500,13 @@ def test_an_audit_of_a_model_reads_its_settings_alone(folder):
     assert told["n_trials"] == 100
 
 
+def test_an_audit_may_look_at_releases_alone(folder):
+    arguments = ("audit", "--schema", "people.yaml", "--epsilon", 1, "--trials", 40, "--confidence", 0.999999, "--released", "--json")
+    told = json.loads(fine(*arguments).stdout)
+    assert told["is_broken"] is False
+    assert told["event"].startswith("by the log-likelihood ratio of all that was released")
+
+
 def test_an_audit_of_a_model_of_units_has_made_up_rows_each_a_unit_of_its_own(folder):
     X = np.random.default_rng(0).random((100, 2))
     PrivateMeasureMechanism(depth=2, max_rows_per_unit=3).fit(X, unit=1).save("m.skdp")

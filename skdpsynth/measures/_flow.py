@@ -18,6 +18,7 @@ _LARGEST_SUPPLY = 2.0**50
 _SUPPLY = 2.0**20  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
 _MOST_WHOLE = 2.0**24  # whole masses are left as they are up to this sum
 _TOLERANCE = 1e-9
+TIGHT = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
 _RICH = 4  # times the median: what a source has beyond that is not near what it has to serve
 _SCARCE = 1.1
 _MANY_ARCS = 20_000  # fewer are solved in no time by any method
@@ -92,14 +93,19 @@ def _by_highs(
     source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, start: np.ndarray | None
 ) -> np.ndarray:
     """HiGHS has absolute tolerances: masses are scaled to them."""
-    whole = _are_whole(supply, demand)
-    unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
+    unit, whole = unit_of(supply, demand)
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.continued(start * unit)
     if found is None:
         found = problem.solved()
     found = problem.trimmed(np.maximum(found, 0))
     return np.rint(found / unit) if whole else found / unit
+
+
+def unit_of(supply: np.ndarray, demand: np.ndarray) -> tuple[float, bool]:
+    """Return what masses are multiplied by for HiGHS, and whether they are whole."""
+    whole = _are_whole(supply, demand)
+    return 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum())), whole
 
 
 class _Problem(NamedTuple):
@@ -122,10 +128,9 @@ class _Problem(NamedTuple):
         methods: list[dict[str, Any]] = [few, {"solver": "ipm"}, {"solver": "simplex"}]
         if len(self.cost) > _MANY_ARCS and mass_is_far(self.supply, self.demand):
             methods = methods[1:]
-        tight = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
         trouble = ""
-        for options in (*({**method, **tight} for method in methods), {"solver": "simplex", "presolve": "off"}):
-            trouble = _trouble_of(problem, options)
+        for options in (*({**method, **TIGHT} for method in methods), {"solver": "simplex", "presolve": "off"}):
+            trouble = trouble_of(problem, options)
             if not trouble and flow.value is not None:
                 return np.asarray(flow.value)
         raise RuntimeError(trouble)
@@ -184,7 +189,7 @@ class _Problem(NamedTuple):
         return flow
 
 
-def _trouble_of(problem: Any, options: dict[str, Any]) -> str:
+def trouble_of(problem: Any, options: dict[str, Any]) -> str:
     """Solve a problem of cvxpy; return what went wrong, in a few words, or nothing."""
     import cvxpy as cp
 

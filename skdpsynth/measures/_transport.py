@@ -15,6 +15,7 @@ from skdpsynth._input import array_of
 from skdpsynth._progress import task
 from skdpsynth.measures._cells import NORMS
 from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow, mass_is_far
+from skdpsynth.measures._grid_flow import Grid
 from skdpsynth.measures._line import transport_on_a_line
 from skdpsynth.persistence import savable
 
@@ -22,6 +23,7 @@ _TIE_BREAK = 2.0**-14  # of the euclidean distance, on grids: too little to chan
 _FINEST = 2**20  # steps of a grid across the positions: further, floats are not taken for a grid
 _ON_GRID = 5e-10  # of a step: distances are then off by less than the gap that is called optimal
 _COARSE = 1e-6
+_FEW_HOLES = 500
 _RICH = 4  # times as much, from one class of donors to the next
 _RICH_LISTED = 3
 _BLOCK = 1 << 21  # distances that are held at a time
@@ -116,6 +118,10 @@ def nearest_probability_measure(
     order of the positions, and any other way would be as near. Between equal transports over a grid the one of least euclidean cost
     is chosen (among the arcs listed).
 
+    With "highs", where the positions are a whole grid of one step in up to three dimensions and the metric is not euclidean, masses that
+    must move far go from cell to cell beside it: that is the same distance, over a few arcs a cell. Of equal transports
+    the one of least euclidean length of these moves is chosen then.
+
     References
     ----------
     .. [1] He, Vershynin, Zhu (2023), "Algorithmically effective differentially private synthetic data", the linear program of PSMM
@@ -170,7 +176,18 @@ def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) ->
             f"signed_weights must have at most {MOST_CELLS[solver]} that are not zero for solver={solver!r}, "
             f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
         )
-    return _Transport(space.places, mass, max(0.0, -surplus), space.metric, space.is_whole, solver).solve()
+    created = max(0.0, -surplus)
+    grid = Grid.of(space.places, space.metric) if solver == "highs" and space.is_whole and _is_hard(mass) else None
+    if grid is not None:
+        with task("transport"), suppress(RuntimeError):  # of a solver that gave up
+            return *grid.transport(mass, created, 2 * _diameter(space.places, space.metric) + 1), 1
+    return _Transport(space.places, mass, created, space.metric, space.is_whole, solver).solve()
+
+
+def _is_hard(mass: np.ndarray) -> bool:
+    """Whether arcs from near donors to holes would not do, and those from all be too many."""
+    holes = mass < 0
+    return int(holes.sum()) > _FEW_HOLES and mass_is_far(mass[mass > 0], -mass[holes])
 
 
 def _certified(weights: np.ndarray, value: float, lower_bound: float, metric: str, n_iter: int) -> NearestMeasure:

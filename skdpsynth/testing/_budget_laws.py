@@ -171,8 +171,8 @@ def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
     # Models are trained for longer where noise is small, so that epsilon=1 would be no measure.
     usual = min(_seconds(estimator, epsilon=100.0) for _ in range(2))
     for epsilon in (1e4, 1e8, 1e15, math.inf):
-        taken = _seconds(estimator, epsilon=epsilon)
-        holds(taken <= 10 * usual + 0.5, f"epsilon={epsilon:g} took {taken:.1f} s, epsilon=100 {usual:.3f} s")
+        tries = (_seconds(estimator, epsilon=epsilon) for _ in range(3))  # other work beside takes time of the processor too
+        holds(any(taken <= 10 * usual + 0.5 for taken in tries), f"epsilon={epsilon:g} took more than 10 * {usual:.3f} + 0.5 s three times")
 
 
 def _seconds(estimator: Any, **parameters: Any) -> float:

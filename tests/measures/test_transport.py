@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import identity, kron
 from scipy.spatial.distance import cdist
 
-from skdpsynth.measures import MOST_CELLS, _network, _transport, nearest_probability_measure
+from skdpsynth.measures import MOST_CELLS, _grid_flow, _network, _transport, nearest_probability_measure
 from skdpsynth.measures._flow import least_cost_flow
 
 # OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
@@ -155,6 +155,99 @@ def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, s
     assert np.rint(kept).sum() == total
     assert result.status == "optimal"
     assert result.gap <= 1e-9 * result.value
+
+
+@pytest.fixture
+def from_cell_to_cell(monkeypatch):
+    """Whole grids are solved by moves to the cells beside, also where few masses have to move."""
+    monkeypatch.setattr(_transport, "_is_hard", lambda mass: True)
+
+    def refuse(*arguments):
+        raise AssertionError("solved over arcs from donors to holes")
+
+    monkeypatch.setattr(_transport, "least_cost_flow", refuse)
+
+
+GRIDS = [(7, 8), (3, 1, 9), (4, 3, 5)]
+
+
+@pytest.mark.parametrize("total", ["sum", "more", "less"])
+@pytest.mark.parametrize("shape", GRIDS)
+@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+def test_moves_from_cell_to_cell_cost_what_a_program_over_all_arcs_costs(metric, shape, total, from_cell_to_cell):
+    for seed in range(4):
+        positions, counts = noisy_grid(seed, shape)
+        gain = np.maximum(counts, 0).sum()
+        counts[0] += max(0, 9 - counts.sum())
+        total_mass = {"sum": counts.sum(), "more": (counts.sum() + gain) / 2, "less": 0.7 * counts.sum()}[total]
+        result = nearest_probability_measure(positions, counts, metric, total=total_mass)
+        expected, _ = transport_program(positions, counts, metric, total_mass)
+        assert result.value == pytest.approx(expected, rel=1e-9)
+        assert result.status == "optimal"
+        assert_probabilities(result.weights)
+
+
+@pytest.mark.parametrize("shape", GRIDS)
+@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
+def test_what_moves_from_cell_to_cell_leaves_is_as_far_as_is_said(metric, shape, from_cell_to_cell):
+    positions, counts = noisy_grid(1, shape)
+    counts = counts * 1.37  # no whole numbers
+    result = nearest_probability_measure(positions, counts, metric, total=counts.sum())
+    distances = pairwise(positions, metric)
+    assert result.value == pytest.approx(bounded_lipschitz(counts / counts.sum() - result.weights, distances, distances.max())[0], rel=1e-7)
+
+
+def test_whole_counts_stay_whole_that_move_from_cell_to_cell(from_cell_to_cell):
+    positions, counts = noisy_grid(2, (30, 40))
+    kept = nearest_probability_measure(positions, counts, total=counts.sum()).weights * counts.sum()
+    np.testing.assert_allclose(kept, np.rint(kept), atol=1e-9)
+
+
+def test_bound_is_true_whatever_prices_the_solver_returns(from_cell_to_cell, monkeypatch):
+    positions, counts = noisy_grid(3, (6, 7))
+    solved = _grid_flow.Grid._solved
+    for total in (counts.sum(), counts.sum() + 9):
+        expected, _ = transport_program(positions, counts, "chebyshev", total)
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+
+            def wrong(grid, supply, created, rng=rng):
+                flow, made, price, most = solved(grid, supply, created)
+                return flow, made, price + rng.normal(size=len(price)) * rng.choice([0.3, 3]), most + rng.integers(-2, 3)
+
+            monkeypatch.setattr(_grid_flow.Grid, "_solved", wrong)
+            result = nearest_probability_measure(positions, counts, total=total)
+            assert result.lower_bound <= expected * (1 + 1e-9)
+            assert result.value >= expected * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "positions", [np.array([[0, 0], [1, 0], [0, 2], [5, 5]]), np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]]), np.eye(4)]
+)
+def test_positions_that_are_no_whole_grid_have_no_cells_beside(positions):
+    assert _grid_flow.Grid.of(positions.astype(float), "chebyshev") is None
+
+
+def test_cells_of_the_box_without_a_position_are_gone_through(from_cell_to_cell):
+    positions = np.array([[x, y] for x in range(6) for y in range(6) if (x, y) != (2, 2)])
+    counts = np.random.default_rng(4).integers(-3, 4, len(positions)) + 0.25
+    total = np.abs(counts).sum() / 4
+    result = nearest_probability_measure(positions, counts, "cityblock", total=total)
+    assert result.value == pytest.approx(transport_program(positions, counts, "cityblock", total)[0], rel=1e-9)
+
+
+def test_a_solver_that_gives_up_on_the_cells_is_followed_by_that_of_arcs(monkeypatch):
+    positions, counts = noisy_grid(5, (9, 9))
+    expected = nearest_probability_measure(positions, counts, total=counts.sum()).value
+    monkeypatch.setattr(_transport, "_is_hard", lambda mass: True)
+    monkeypatch.setattr(_grid_flow, "trouble_of", lambda *arguments: "time is up")
+    assert nearest_probability_measure(positions, counts, total=counts.sum()).value == pytest.approx(expected, rel=1e-12)
+
+
+def test_masses_that_must_move_far_over_a_whole_grid_take_one_program():
+    positions = np.stack(np.divmod(np.arange(2500), 50), axis=1)
+    result = nearest_probability_measure(positions, np.where(positions[:, 0] < 25, 1.0, -1.0))
+    assert (result.n_iter, result.status) == (1, "optimal")
 
 
 @pytest.mark.parametrize(("rounds", "sweeps"), [(1, 5000), (2, 2), (60, 1)])
