@@ -243,12 +243,15 @@ def _checked(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
 def _value(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Return a statistic of a synthetic table, or refuse it: nothing that an error says here is private."""
     try:
-        value = np.asarray(statistic(table), dtype=float)
+        answer = statistic(table)
+        value = np.asarray(answer, dtype=float)
     except Exception as error:
         raise ValueError(
             f"statistic must give a number or an array of numbers of every synthetic table, but it raised {type(error).__name__}: {error}; "
             "try it on a sample, and let it hold where a group has no rows."
         ) from error
+    if answer is None:
+        raise ValueError("statistic must return a number or an array of numbers, but it returned nothing; end it with return.")
     if not np.isfinite(value).all():
         raise ValueError(
             "statistic must give finite numbers of every synthetic table, but one was not finite; let it hold where a group has no rows, "

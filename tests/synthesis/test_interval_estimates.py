@@ -212,6 +212,7 @@ def _fails(table):
         (lambda m: m.interval(share, random_state="x"), "random_state must be None"),
         (lambda m: m.interval(_fails), "statistic must give a number .* it raised KeyError: 'nowhere'"),
         (lambda m: m.interval(lambda table: "many"), "statistic must give a number .* it raised ValueError"),
+        (lambda m: m.interval(lambda table: None), "statistic must return a number"),
         (lambda m: m.interval(_no_number), "statistic must give finite numbers"),
         (lambda m: m.bootstrap_tables(0), "B must be a positive integer, got 0"),
         (lambda m: m.bootstrap_tables(2.5), "B must be a positive integer, got 2.5"),
