@@ -25,23 +25,25 @@ from skdpsynth.privacy import DiscreteLaplace, check_rng
 
 TARGET, TARGET_OF_ONE = 0.9, 0.4
 PAIR = {0: [0, 1], 1: [0, 1]}
+WIDE_PAIR = {0: list(range(16)), 1: list(range(16))}  # with interactions, which few levels can only move where columns stay
 SQUARE = ([0, 0], [1, 1])
 DROP = {"neighboring": "add_or_remove_one"}
 MOMENTS = {"center": "public", "max_norm": 1.0, "bounds": SQUARE}  # the second moment takes all of the budget
+OF_LINE = {**MOMENTS, "bounds": ([0], [1])}
 CASES = {  # what is audited, by how many runs, and whether it is to reach the target
-    "PMM, depth 2": (PrivateMeasureMechanism("optimal", depth=2), 15_000, True),
-    "PSMM, 2 cells": (SignedMeasureMechanism(2), 10_000, True),
+    "PMM, depth 2": (PrivateMeasureMechanism("optimal", depth=2), 25_000, True),
+    "PSMM, 2 cells": (SignedMeasureMechanism(2), 12_000, True),
     "PrivatePCA, d=1": (PrivatePCA(center="public"), 20_000, True),
-    "PrivatePCA, d=1, Gaussian": (PrivatePCA(center="public", noise="gaussian", epsilon=8.0, delta=1e-5), 40_000, True),
+    "PrivatePCA, d=1, Gaussian": (PrivatePCA(**OF_LINE, noise="gaussian", epsilon=8.0, delta=1e-5), 20_000, True),
     "PrivatePCA, d=2, add/remove": (PrivatePCA(**MOMENTS, epsilon=2.0, **DROP), 40_000, True),
     "PrivatePCA, d=2, Gaussian": (PrivatePCA(**MOMENTS, noise="gaussian", epsilon=8.0, delta=1e-5), 12_000, True),
     "PrivatePCA, d=2, replace": (PrivatePCA(**MOMENTS, epsilon=2.0), 12_000, False),
     "PrivatePCA, d=2, private radius": (PrivatePCA(center="public", bounds=SQUARE, epsilon=2.0, **DROP), 12_000, False),
-    "BinaryCounter, 4 events": (BinaryCounter(4), 30_000, True),
+    "BinaryCounter, 4 events": (BinaryCounter(4), 40_000, True),
     "KaryCounter, 4 events": (KaryCounter(4), 12_000, True),
     "SquareRootCounter, 4 events": (SquareRootCounter(4, rho=0.5), 20_000, True),
     "LatentFactor, one pair, add/remove": (LatentFactorSynthesizer(PAIR, epsilon=2.0, **DROP), 10_000, True),
-    "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(PAIR, epsilon=2.0, delta=1e-2), 20_000, True),
+    "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(WIDE_PAIR, epsilon=8.0, delta=1e-5), 18_000, True),
     "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 45_000, True),
     "HonakerCounter, 4 events": (HonakerCounter(4), 30_000, True),
     "UnboundedCounter, 4 events": (UnboundedCounter(rho=0.5), 4_000, False),

@@ -76,7 +76,8 @@ class Change:
         n_rows : int
             At least 1.
         """
-        n_rows = check_whole("n_rows", n_rows, 1)
+        if (n_rows := check_whole("n_rows", n_rows, 1)) == 1:
+            return self
         nuclear = None if self.nuclear is None else n_rows * self.nuclear
         moved = {"l1": n_rows * self.l1, "l2_squared": n_rows**2 * self.l2_squared, "sup": n_rows * self.sup, "nuclear": nuclear}
         return replace(self, **moved)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from skdpsynth._change import Change
 from skdpsynth._checks import check_choice, check_kind, check_whole, shown
@@ -107,10 +108,7 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
         check_choice("kinds", kind, tuple(_NOISES))
     if share.is_infinite:
         return Mechanism(change, DiscreteLaplace(Fraction(0)), share, n_values)
-    options = [made for kind in kinds for made in _of_kind(kind, change, share, n_values)]
-    if not options:
-        raise ValueError(f"kinds must hold one that serves a loss of {share}, got {', '.join(kinds)}; give delta > 0 for Gaussian noise.")
-    return min(options, key=lambda option: option.deviation)
+    return Mechanism(change, *_least(change, share, tuple(kinds), n_values), n_values)
 
 
 _NOISES: dict[str, type[Noise]] = {
@@ -119,6 +117,16 @@ _NOISES: dict[str, type[Noise]] = {
     "sup_norm": DiscreteSupNorm,
     "matrix_laplace": DiscreteMatrixLaplace,
 }
+
+
+@lru_cache(maxsize=1024)  # a plan is made twice for each fit, and again for the next one; all of it is public
+def _least(change: Change, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[Noise, PrivacyLoss]:
+    """Return the noise of least deviation, and what it costs."""
+    options = [made for kind in kinds for made in _of_kind(kind, change, share, n_values)]
+    if not options:
+        raise ValueError(f"kinds must hold one that serves a loss of {share}, got {', '.join(kinds)}; give delta > 0 for Gaussian noise.")
+    least = min(options, key=lambda option: option.deviation)
+    return least.noise, least.loss
 
 
 def _of_kind(kind: str, change: Change, share: PrivacyLoss, n_values: int) -> list[Mechanism]:

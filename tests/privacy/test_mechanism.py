@@ -291,3 +291,12 @@ def test_a_name_that_is_a_table_is_not_printed():
     with pytest.raises(ValueError, match="with scale 0") as refusal:
         PrivacyAccountant(1).release(np.array([1]), DiscreteLaplace(0), SecureBits(), name=table, loss=1)
     assert "918273" not in str(refusal.value)
+
+
+def test_changes_that_are_equal_keep_what_they_say_they_are_of():
+    # Noise of equal changes is chosen once; a ledger still says of each what moves.
+    share = PrivacyLoss(0.375)
+    changes = [Change("replace_one", 2, 2, 1, statistic=(("kind", name),)) for name in ("Histogram", "Trees")]
+    first, second = (mechanism(change, share) for change in changes)
+    assert first.noise == second.noise
+    assert [made.change.statistic for made in (first, second)] == [change.statistic for change in changes]
