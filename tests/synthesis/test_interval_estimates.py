@@ -11,6 +11,7 @@ from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema, Unique
 from skdpsynth.metrics import rule_violations
 from skdpsynth.synthesis import Interval
+from skdpsynth.synthesis._intervals import _interval
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.SmallSampleWarning",
@@ -112,6 +113,16 @@ def test_without_noise_the_width_of_a_share_is_that_of_a_sample():
     p = people(4000)["ill"].mean()
     assert 0.7 < found.error / np.sqrt(p * (1 - p) / 4000) < 1.5
     assert abs(found.estimate - p) < 0.5 * found.error
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.02, -0.1])
+def test_twice_the_bias_of_the_refits_is_within_the_interval_and_no_bias_moves_nothing(bias):
+    # Re-fits that hardly vary: what is left is how well the bias is known, from none to twice what they have.
+    truth, found = np.array(1.0), 1 + bias + 1e-6 * np.array([-1.0, 1.0] * 20)
+    told = _interval(truth, found, np.array(0.0), 0.95)
+    assert told.low <= truth <= told.high
+    assert told.low <= truth - 2 * bias <= told.high
+    assert (abs(told.estimate - truth) < 1e-9) == (bias == 0)
 
 
 @pytest.mark.slow
