@@ -43,7 +43,7 @@ CASES = {  # what is audited, by how many runs, and whether it is to reach the t
     "KaryCounter, 4 events": (KaryCounter(4), 12_000, True),
     "SquareRootCounter, 4 events": (SquareRootCounter(4, rho=0.5), 20_000, True),
     "LatentFactor, one pair, add/remove": (LatentFactorSynthesizer(PAIR, epsilon=2.0, **DROP), 10_000, True),
-    "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(WIDE_PAIR, epsilon=8.0, delta=1e-5), 18_000, True),
+    "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(WIDE_PAIR, epsilon=2.0, delta=0.1), 24_000, True),
     "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 45_000, True),
     "HonakerCounter, 4 events": (HonakerCounter(4), 30_000, True),
     "UnboundedCounter, 4 events": (UnboundedCounter(rho=0.5), 4_000, False),

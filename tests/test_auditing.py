@@ -29,9 +29,10 @@ from skdpsynth import (
 from skdpsynth.auditing import _audit, audit_epsilon, worst_case_neighbors
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu, lower_share
 from skdpsynth.auditing._counting import Counting
-from skdpsynth.auditing._likelihood import untangled
+from skdpsynth.auditing._likelihood import RATIO, untangled
 from skdpsynth.auditing._neighbors import check_neighbors
 from skdpsynth.auditing._observing import Layout, observed, run
+from skdpsynth.auditing._rules import learned
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, check_rng
 from skdpsynth.testing._door import Lost, fixed_bits, pair_loss, watched
@@ -81,6 +82,23 @@ def test_the_bound_on_mu_errs_as_seldom_as_said(mu):
     n, alpha = 200, 0.05
     bounds = np.array([lower_mu(right, n, alpha) for right in range(n + 1)])
     assert binom.pmf(np.arange(n + 1), n, ndtr(mu / 2))[bounds > mu].sum() <= alpha
+
+
+@pytest.mark.parametrize("n_wild", [0, 80], ids=["all true", "some wrong"])
+def test_thresholds_are_chosen_by_what_likelihood_ratios_say_as_far_as_they_are_right(n_wild):
+    """Of two tables whose Laplace noise has scale 1/2; wrong ratios, as after a first run that is like no other, say nothing, loudly.
+
+    By the ratios alone only the wrong ones would be guessed, and nothing shown. The bound of 4,000 runs is below 1.5 by chance once in
+    10,000 times (binomial; of those that are guessed .88 are right).
+    """
+    rng = np.random.default_rng(3)
+    bits = np.arange(8000) % 2 == 1
+    noisy = bits + rng.laplace(scale=0.5, size=8000)
+    ratios = 2 * (np.abs(noisy) - np.abs(noisy - 1))
+    ratios[rng.choice(8000, n_wild, replace=False)] = rng.choice([-30.0, 30.0], n_wild)
+    rule = learned(ratios[:4000, None], bits[:4000], [RATIO], 4000, 0.0, 0.01)
+    n_guesses, n_right, _ = rule.counts(ratios[4000:, None], bits[4000:])
+    assert lower_epsilon(np.array([n_right]), np.array([n_guesses]), 4000, 0.0, 0.01)[0] > 1.5
 
 
 def test_a_rule_is_never_tested_on_the_runs_that_chose_it():

@@ -15,6 +15,7 @@ _CUTS = 24  # thresholds that are tried: of more, rare events win by chance
 _STRICTER = 0.01  # alpha by which they are compared, over that of the bound, for the same reason
 _SINGLE = 8  # numbers of a run that are tried by themselves
 _CLEAR = 4.0  # standard errors by which the mean of a number must differ
+_ODD = 4.0  # standard errors, and guesses, by which likelihood ratios may be off
 _MARGIN = 1.1  # by which a later score must promise more
 
 
@@ -142,9 +143,8 @@ def _cut(
     scores = score.of(vectors)
     cuts = np.unique(np.quantile(scores, np.linspace(0, 1, _CUTS), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
-    if score.words == RATIO:  # says how likely a guess is right: if the ledger is true, nearer than counts do, and for any number of runs
-        right = expit(scores)
-    else:
+    right = expit(scores)  # how likely a guess is right, nearer than counts tell it and for any number of runs, if this is such a ratio
+    if score.words != RATIO or not _holds(right, bits, at_least, at_most):
         right, n_runs, alpha = bits.astype(float), len(bits), _STRICTER * alpha
     weight = n_runs / len(bits)
     n_high, right_high = np.append(at_least.sum(axis=0), 0), np.append(right @ at_least, 0)
@@ -157,3 +157,12 @@ def _cut(
     shares = (at_least == bits[:, None]).mean(axis=0)
     middle = int(shares.argmax())
     return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
+
+
+def _holds(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:
+    """Whether guesses beyond every threshold are right about as often as likelihood ratios say.
+
+    They are not where the exact values of a first run are not those of others, as after a private radius came out otherwise.
+    """
+    variance = right * (1 - right)
+    return all((np.abs((right - bits) @ beyond) <= _ODD * np.sqrt(variance @ beyond) + _ODD).all() for beyond in (at_least, at_most))

@@ -281,7 +281,7 @@ def _interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: 
     correction stretches the error by as much. Of the bias only what the error of its mean does not explain tells of s.
 
     The model is smoother than what it stands for, so neither is known well: the true bias is taken to be uniform between none and twice
-    this one, hence a third of its square; and estimates spread up to 1.2 times as much as re-fits (all tables of `benchmarks/intervals.py`).
+    this one, hence a third of its square; and estimates spread up to 1.2 times as much as re-fits (`benchmarks/intervals.py`).
     """
     n_refits = len(found)
     bias = found.mean(axis=0) - truth
