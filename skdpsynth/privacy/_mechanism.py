@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 
 from skdpsynth._change import Change
 from skdpsynth._checks import check_choice, check_kind, check_whole, shown
@@ -108,7 +109,8 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
         check_choice("kinds", kind, tuple(_NOISES))
     if share.is_infinite:
         return Mechanism(change, DiscreteLaplace(Fraction(0)), share, n_values)
-    return Mechanism(change, *_least(change, share, tuple(kinds), n_values), n_values)
+    kind, place, scale = _least(change, share, tuple(kinds), n_values)
+    return Mechanism(change, _NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)  # type: ignore[call-arg]
 
 
 _NOISES: dict[str, type[Noise]] = {
@@ -120,18 +122,17 @@ _NOISES: dict[str, type[Noise]] = {
 
 
 @lru_cache(maxsize=1024)  # a plan is made twice for each fit, and again for the next one; all of it is public
-def _least(change: Change, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[Noise, PrivacyLoss]:
-    """Return the noise of least deviation, and what it costs."""
-    options = [made for kind in kinds for made in _of_kind(kind, change, share, n_values)]
+def _least(change: Change, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[str, int, Fraction]:
+    """Return the kind of noise of least deviation, which of its losses it takes, and its scale: no object that a pickle may tell apart."""
+    options = [
+        (Mechanism(change, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)  # type: ignore[call-arg]
+        for kind in kinds
+        for place, loss in enumerate(losses_of_kind(kind, share))
+        for scale in [scale_of_kind(kind, change, loss)]
+    ]
     if not options:
         raise ValueError(f"kinds must hold one that serves a loss of {share}, got {', '.join(kinds)}; give delta > 0 for Gaussian noise.")
-    least = min(options, key=lambda option: option.deviation)
-    return least.noise, least.loss
-
-
-def _of_kind(kind: str, change: Change, share: PrivacyLoss, n_values: int) -> list[Mechanism]:
-    losses = losses_of_kind(kind, share)
-    return [Mechanism(change, _NOISES[kind](scale_of_kind(kind, change, loss)), loss, n_values) for loss in losses]  # type: ignore[call-arg]
+    return min(options, key=itemgetter(0))[1:]
 
 
 def loss_of_kind(kind: str, share: PrivacyLoss) -> PrivacyLoss | None:

@@ -1,6 +1,7 @@
 """Noise and loss made together: the noise covers the change at the share, and no kind serves what it cannot."""
 
 import math
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -300,3 +301,13 @@ def test_changes_that_are_equal_keep_what_they_say_they_are_of():
     first, second = (mechanism(change, share) for change in changes)
     assert first.noise == second.noise
     assert [made.change.statistic for made in (first, second)] == [change.statistic for change in changes]
+
+
+@pytest.mark.parametrize("share", [{"epsilon": 0.4375}, {"rho": 0.03}, {"epsilon": 0.75, "delta": 1e-7}], ids=["pure", "rho", "delta"])
+def test_a_choice_that_was_made_before_is_pickled_as_the_first_was(share):
+    # Which objects are the same shows in a pickle, and must not tell what was asked for earlier.
+    def pickled():
+        asked = PrivacyLoss(**share)
+        return pickle.dumps([asked, *(mechanism(Change("replace_one", 6, 14, 3), asked) for _ in range(2))])
+
+    assert pickled() == pickled()
