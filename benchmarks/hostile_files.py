@@ -82,7 +82,8 @@ def chosen(tree, draw):
 
 
 def edited_number(value, draw):
-    return draw.choice([-value, value + 1, value - 1, value * 2, value / 2, str(value), [value], *HUGE])
+    half = value / 2 if abs(value) < 1e300 else value // 2  # of a whole number that an edit before made too large for floats
+    return draw.choice([-value, value + 1, value - 1, value * 2, half, str(value), [value], *HUGE])
 
 
 def edit(tree, arrays, draw):
