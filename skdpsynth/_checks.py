@@ -55,7 +55,9 @@ def is_whole(value: Any, low: float, high: float = math.inf) -> bool:
 
 def is_inside(value: Any, low: float, high: float) -> bool:
     """Whether `value` is a real number that is no integer, in the open interval (low, high)."""
-    return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and low < float(value) < high
+    with suppress(OverflowError):  # of a fraction that no float can hold
+        return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and low < float(value) < high
+    return False
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str], others: str = "") -> str:

@@ -137,7 +137,7 @@ class SparseCounter(ContinualCounter):
 
     def _check_counted(self) -> None:
         require(fits(self._state, tuple[np.ndarray, np.ndarray | None, dict[int, KaryCounter]]) and is_whole(self.every, 1))
-        require(fits(self.threshold, float))
+        require(fits(self.threshold, float) and abs(self.threshold) <= 1e300)
         counts, limits, closed = self._state
         require(is_array(counts, "i", self.n_counters + 1) and self._are_counts(counts[:-1]) and 0 <= self.n_steps <= self.horizon)
         require(limits is None or is_array(limits, "if", self.n_counters))
@@ -198,7 +198,7 @@ class SparseCounter(ContinualCounter):
         return KaryCounter._without_door(-(-self.horizon // self.every), own, name=f"{self.name}: segments of cell {cell}")
 
     def _fresh_limits(self, size: int, name: str) -> np.ndarray:
-        return self.threshold + self._door.release(np.zeros(size, dtype=np.int64), name)
+        return float(self.threshold) + self._door.release(np.zeros(size, dtype=np.int64), name)
 
     @property
     def value(self) -> np.ndarray:

@@ -214,7 +214,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         require(is_array(self.components_, "f", k, d) and is_array(self.mean_, "f", d) and is_array(self.covariance_, "f", d, d))
         for values in (self.explained_variance_, self.explained_variance_ratio_, self.singular_values_):
             require(is_array(values, "f", k) and values.min(initial=0) >= 0)
-        require(fits(self.noise_variance_, float) and self.noise_variance_ >= 0)
+        require(all(fits(value, float) and value >= 0 for value in (self.noise_variance_, self.noise_edge_)))
 
     def _plan(self, facts: Facts) -> Steps:
         point = self._check_parameters(facts.box)

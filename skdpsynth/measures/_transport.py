@@ -177,7 +177,7 @@ def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) ->
             f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
         )
     created = max(0.0, -surplus)
-    grid = Grid.of(space.places, space.metric) if solver == "highs" and space.is_whole and _is_hard(mass) else None
+    grid = Grid.of(space.places, space.metric) if space.is_whole and _is_hard(mass) else None
     if grid is not None:
         with task("transport"), suppress(RuntimeError):  # of a solver that gave up
             return *grid.transport(mass, created, 2 * _diameter(space.places, space.metric) + 1), 1

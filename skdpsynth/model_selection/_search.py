@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._checks import check_choice, is_inside, is_real, shown
 from skdpsynth._hints import hinted
 from skdpsynth._progress import task
+from skdpsynth._state import fits, require
 from skdpsynth._workers import do_all
 from skdpsynth.domain import Rows, part_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, opened_part
@@ -222,6 +223,17 @@ class PrivateSearchCV(PrivateEstimator):
                 "row of each person, or choose on public data."
             )
         return super()._opened_rows(X, unit)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        state = vars(self)
+        if "_names_of_fit" not in state:
+            return
+        require({"best_estimator_", "best_index_", "_params", "_scores", "_deviation", "_n_held_out"} <= state.keys())
+        require(isinstance(self.best_estimator_, PrivateEstimator) and fits(self._params, list[dict[str, Any]]))
+        require(fits(self.best_index_, int) and 0 <= self.best_index_ < len(self._params) and fits(self._n_held_out, int))
+        require(isinstance(self._scores, np.ndarray) and self._scores.dtype == float and self._scores.shape == (len(self._params),))
+        require(fits(self._deviation, float) and self._deviation >= 0)
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)

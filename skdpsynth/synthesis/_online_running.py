@@ -20,7 +20,7 @@ from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 from skdpsynth.synthesis._online_blocks import Blocks
-from skdpsynth.synthesis._online_settings import check_horizon, checked_settings, checked_since, counts_ticks, units_of
+from skdpsynth.synthesis._online_settings import check_horizon, checked_settings, checked_since, counts_ticks, present_settings, units_of
 from skdpsynth.synthesis._online_tree import GrowingTree
 
 
@@ -52,6 +52,7 @@ class RunningStream(PrivateSynthesizer):
             return
         stream = self._stream
         require(isinstance(stream, Blocks | GrowingTree) and stream.n_seen == self._time and isinstance(self._settings, dict))
+        require("_charged_to" in vars(self) and present_settings(self).keys() <= self._settings.keys())
         told = {"n_ticks_seen_": stream.n_seen} if stream.in_ticks else {"n_samples_seen_": stream.n_seen}
         require(all(getattr(self, name, None) == number for name, number in told.items()))
         require(self._units is None or fits(self._units, tuple[dict[Any, int], dict[Any, int]]))
