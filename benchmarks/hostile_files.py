@@ -88,6 +88,8 @@ def edited_number(value, draw):
 
 def edit(tree, arrays, draw):
     """Edit a tree once, in place; return where and how."""
+    if not tree:
+        return (), "nothing is left"
     path = chosen(tree, draw)
     while not path:
         path = chosen(tree, draw)
@@ -436,6 +438,8 @@ def run(options, out=sys.stdout):
             if begun is None:
                 raise RuntimeError("a child could not begin") from None
             results.append((begun, "crash", "", "", "", 0, 1, 0.0))
+            if options.list:
+                print(begun, "crash", process.exitcode, sep=" | ", file=out, flush=True)
             left = [number for number in left if number > begun] if begun in left else left
         process.join()
     return results

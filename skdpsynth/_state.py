@@ -8,6 +8,7 @@ that takes just what the state holds, or by a method ``_check_loaded``, which ma
 import importlib.util
 import inspect
 import math
+import sys
 import types
 import warnings
 from collections.abc import Hashable, Mapping
@@ -21,6 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 _BACKENDS = ("numpy", "pandas", "polars", "pyarrow", "modin", "cudf")
+_LARGEST = Fraction(sys.float_info.max)
 
 
 class Unfit(Exception):
@@ -134,7 +136,9 @@ def fits(value: Any, form: Any) -> bool:
     if origin is not None:
         return _fits_container(value, origin, parts)
     if form is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and (isinstance(value, Fraction) or not math.isnan(value))
+        if isinstance(value, bool) or not isinstance(value, Real):
+            return False
+        return bool(-_LARGEST <= value <= _LARGEST) if isinstance(value, Fraction | int) else not math.isnan(value)
     if form is int:
         return isinstance(value, Integral) and not isinstance(value, bool)
     if form is bool:

@@ -65,6 +65,10 @@ class BinaryPartition:
     1.0
     """
 
+    box: Box
+    depth: int
+    spread: bool
+
     def __init__(self, box: Any, depth: int, *, spread: bool = True) -> None:
         check_kind("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
         check_flag("spread", spread)
