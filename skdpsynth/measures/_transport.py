@@ -118,8 +118,8 @@ def nearest_probability_measure(
     order of the positions, and any other way would be as near. Between equal transports over a grid the one of least euclidean cost
     is chosen (among the arcs listed).
 
-    With "highs", where the positions are a whole grid of one step in up to three dimensions and the metric is not euclidean, masses that
-    must move far go from cell to cell beside it: that is the same distance, over a few arcs a cell. Of equal transports
+    Where the positions are a whole grid of one step in up to three dimensions and the metric is not euclidean, masses that must move far
+    go from cell to cell beside it, by HiGHS with either solver: that is the same distance, over a few arcs a cell. Of equal transports
     the one of least euclidean length of these moves is chosen then.
 
     References
