@@ -1,15 +1,53 @@
 """Fixtures of all tests."""
 
+import hashlib
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 from skdpsynth.models import _latent_factors, _training
+from skdpsynth.privacy import SecureBits
 from skdpsynth.testing._door import watched
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-settings.load_profile("any machine")
+LAX = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
+settings.register_profile("same each time", derandomize=True, **LAX)
+settings.register_profile("fresh", **LAX)
+
+
+class NamedNoise:
+    """Bits that follow the name of the test that runs, so that what failed once fails again. Other processes have those of the system."""
+
+    def __init__(self):
+        self.restart("")
+
+    def restart(self, name):
+        digest = hashlib.sha256(name.encode()).digest()
+        self._process, self._bits = os.getpid(), np.random.Generator(np.random.SFC64(int.from_bytes(digest)))
+
+    def bytes(self, size):
+        return self._bits.bytes(size) if os.getpid() == self._process else os.urandom(size)
+
+
+NOISE = NamedNoise()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fresh", action="store_true", help="draw noise and examples anew, as users have them, instead of by the test's name")
+
+
+def pytest_configure(config):
+    is_fresh = config.getoption("--fresh")
+    settings.load_profile("fresh" if is_fresh else "same each time")
+    if not is_fresh:
+        SecureBits.bytes = lambda self, size: NOISE.bytes(size)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    NOISE.restart(item.nodeid)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from skdpsynth.auditing._neighbors import check_neighbors
 from skdpsynth.auditing._observing import Layout, run
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
 from skdpsynth.auditing._rules import learned
+from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import watched
 
 _MOST_TRIALS = 10**7
@@ -129,7 +130,7 @@ def audit_epsilon(
     mu = _mu(mechanism, X, delta)
     alpha = 1 - confidence
     for_epsilon = EPSILON_SHARE[mu is not None] * alpha
-    coins = np.random.default_rng() if random_state is None else check_seed(random_state)
+    coins = SecureBits().generator() if random_state is None else check_seed(random_state)
 
     # Of a single score only the thresholds are chosen.
     n_choosing = min(n_trials // 5, _ENOUGH) if len(runs.names) == 1 else n_trials // 2

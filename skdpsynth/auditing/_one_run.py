@@ -14,6 +14,7 @@ from skdpsynth.auditing._likelihood import distances, published
 from skdpsynth.auditing._observing import run
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
 from skdpsynth.auditing._slots import Slots
+from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import Draw
 
 _ASKED, _SLOWER = 13, 0.4  # of n coins 13 n**0.4 are guessed for mu: about the best for n from 100 to 10,000 and mu from 1/2 to 2
@@ -120,7 +121,7 @@ def audit_one_run(
     epsilon, delta = promised(estimator, epsilon, delta)
     mechanism = prepared(estimator)
     slots = Slots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
-    coins = np.random.default_rng() if random_state is None else check_seed(random_state)
+    coins = SecureBits().generator() if random_state is None else check_seed(random_state)
     n_coins, counts, mu = slots.n * n_fits, np.zeros(3, dtype=int), None
     alpha, n_asked = 1 - confidence, max(1, min(slots.n, round(_ASKED * n_coins**_SLOWER / n_fits)))
     with task("audit", total=n_fits) as progress:

@@ -10,6 +10,7 @@ import numpy as np
 from skdpsynth._checks import is_whole, memory, shown
 from skdpsynth._sklearn import check_seed
 from skdpsynth.domain import checked_path, length_of, regrouped, write_table, written_suffix
+from skdpsynth.privacy import SecureBits
 
 BATCH = 1 << 16  # rows of a batch
 _CELLS = 1 << 23  # of rows times columns in a batch of a file, where rows are wide
@@ -126,7 +127,7 @@ def checked_number(n_samples: Any) -> int:
 def checked_generator(random_state: Any) -> np.random.Generator:
     """Return a numpy Generator for a seed, or refuse it."""
     if random_state is None:
-        return np.random.default_rng()
+        return SecureBits().generator()
     return np.random.default_rng(np.frombuffer(check_seed(random_state).bytes(32), dtype=np.uint32))
 
 
