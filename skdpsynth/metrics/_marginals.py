@@ -1,17 +1,19 @@
 """How well a synthetic table keeps the marginals of a real one."""
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import is_whole, shown, warn
 from skdpsynth.domain import Continuous, Rows, Schema, as_nullable
 from skdpsynth.metrics._counts import cross_counts
 from skdpsynth.metrics._quantiles import exact_parts
 from skdpsynth.metrics._tables import columns_in
 
+_MOST_SETS = 100_000  # of columns: their mean is that of all to within .2 % of how far they spread, at one standard error
 _PARTS = 12  # of a column of numbers: as in the measurements of the documentation
 
 
@@ -30,13 +32,14 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
     schema : dict, Schema or path of a file
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. Numbers are clipped to their bounds.
     order : {1, 2, 3}, default=2
-        How many columns a marginal has.
+        How many columns a marginal has. Of more than 100,000 sets of columns, which 86 columns have at order 3, as many count, always the
+        same ones, drawn evenly; a warning says so.
 
     Returns
     -------
     distance : float
         In [0, 1]: the mean over the marginals of the largest difference between the shares of rows that any event has in them. It does not
-        fall as `order` grows, and is symmetric for columns of levels; those of numbers are cut by `X`.
+        fall as `order` grows (where all sets count), and is symmetric for columns of levels; those of numbers are cut by `X`.
 
     Raises
     ------
@@ -75,8 +78,22 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
     schema, tables = read_both(X, Y, schema)
     if order > len(schema):
         raise ValueError(f"order must be at most the number of columns, {len(schema)}, got {order}.")
-    distances = distances_of(tables, schema, list(combinations(range(len(schema)), order)))
-    return float(np.mean(distances))
+    return float(np.mean(distances_of(tables, schema, _sets(len(schema), order))))
+
+
+def _sets(n_columns: int, order: int) -> list[tuple[int, ...]]:
+    """Return the sets of so many columns, or some drawn without replacement."""
+    n_sets = math.comb(n_columns, order)
+    if n_sets <= _MOST_SETS:
+        return list(combinations(range(n_columns), order))
+    warn(f"{_MOST_SETS} of the {n_sets} sets of {order} columns are compared, drawn evenly; give fewer columns to compare all.")
+    left, chosen = np.random.default_rng(0).choice(n_sets, _MOST_SETS, replace=False, shuffle=False), []
+    # Every number below n_sets is C(a, 3) + C(b, 2) + c in one way with a > b > c (the combinatorial number system).
+    for size in range(order, 0, -1):
+        below = np.array([math.comb(column, size) for column in range(n_columns)])
+        chosen.append(np.searchsorted(below, left, side="right") - 1)
+        left = left - below[chosen[-1]]
+    return list(map(tuple, np.stack(chosen[::-1], axis=1).tolist()))
 
 
 def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[int, ...]]) -> list[float]:

@@ -11,6 +11,7 @@ METRICS = ("chebyshev", "cityblock", "euclidean")
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB
 _ITERATIONS = 10_000_000
 _MOST_PROJECTIONS = 10**6
+_MOST_PROJECTED = 2**28  # values, beyond the default: they are sorted in some ten seconds
 _LARGE = 2.0**1000  # beyond it sums of cells may overflow
 
 
@@ -93,7 +94,8 @@ def sliced_wasserstein_distance(
     X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
         Read unprotected. Of arrays and frames in memory all rows count.
     n_projections : int, default=100
-        Number of directions, uniform on the sphere: 1 to 1,000,000.
+        Number of directions, uniform on the sphere: 1 to 1,000,000. Above 100, the directions times the rows of both tables may be at
+        most 2^28.
     random_state : int or None, default=0
         Seed of the directions, and of the rows that are drawn. None: other ones at each call.
     max_samples : int, default=100000
@@ -120,6 +122,10 @@ def sliced_wasserstein_distance(
         raise ValueError(f"n_projections must be an integer from 1 to {_MOST_PROJECTIONS}, got {shown(n_projections)}; 100 is the default.")
     check_subsample(max_samples, random_state)
     X, Y, unit = _samples(X, Y, max_samples, random_state)
+    most = max(100, _MOST_PROJECTED // (len(X) + len(Y)))
+    if n_projections > most:
+        told = f"{most} for {len(X)} and {len(Y)} rows, got {n_projections}"
+        raise ValueError(f"n_projections must be at most {told}; take fewer rows for more directions.")
     directions = uniform_direction(X.shape[1]).rvs(int(n_projections), random_state=np.random.default_rng(random_state))
     return unit * float(np.mean([_one_dimension(X @ direction, Y @ direction) for direction in directions]))
 

@@ -27,6 +27,7 @@ from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of
 
 _LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes follow from no more
 _SEEDS = 2**32
+_MOST_BUDGETS = 1000  # one fit each, and one for each repeat: the first table is always finished
 
 
 def plan(
@@ -65,7 +66,7 @@ def plan(
     n_features : int, default=None
         Number of columns, where neither bounds nor `prior` tell.
     epsilons : sequence of float, default=(0.1, 0.3, 1, 3, 10)
-        What to try.
+        What to try: with `deltas` and `unit_rows` at most 1000 combinations.
     deltas : float or sequence of float, default=None
         None: that of the estimator.
     unit_rows : int or sequence of int, default=None
@@ -251,6 +252,11 @@ def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list
     if not checked_deltas:
         raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
     parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
+    if (n_budgets := math.prod(map(len, parts))) > _MOST_BUDGETS:
+        raise ValueError(
+            f"epsilons, deltas and unit_rows must make at most {_MOST_BUDGETS} budgets, got {n_budgets}; each is one fit or more, "
+            "and some ten of them draw a curve."
+        )
     return [_BudgetAt(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
 
 

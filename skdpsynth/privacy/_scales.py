@@ -80,10 +80,13 @@ def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Callable
         return draws.reshape(shape)
     if not fits(scale, shape):
         raise ValueError(f"size must be a shape that scales of shape {np.shape(scale)} broadcast to, got {shape}.")
-    scales = np.broadcast_to(scale, shape).ravel()
+    values = distinct(scale)
+    number_of = {value: number for number, value in enumerate(values)}
+    numbered = np.array([number_of[value] for value in np.ravel(scale).tolist()], dtype=np.int64).reshape(np.shape(scale))
+    of_each = np.broadcast_to(numbered, shape).ravel()
+    places = np.split(np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values)))[:-1])
     out = np.zeros(count, dtype=np.int64)
-    for value in sorted(set(scales.tolist())):
-        where = np.flatnonzero(scales == value)
+    for value, where in zip(values, places, strict=True):
         if value:
             out[where] = sample_one(value, len(where), rng)
     return out.reshape(shape)

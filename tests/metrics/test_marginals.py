@@ -1,5 +1,6 @@
 """Total variation of marginals, and differences of associations, against cross tables, scipy and brute force."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import kruskal, rankdata, spearmanr
 from scipy.stats.contingency import association
 
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
-from skdpsynth.metrics import correlation_error, marginal_total_variation
+from skdpsynth.metrics import _marginals, correlation_error, marginal_total_variation
 
 SCHEMA = Schema(
     {
@@ -112,6 +113,30 @@ def test_marginals_of_more_cells_than_memory_holds_are_compared(order):
     X, Y = np.arange(12).reshape(4, 3), 99_999 - np.arange(12).reshape(4, 3)
     Y[0] = X[0]
     assert marginal_total_variation(X, Y, schema, order=order) == 3 / 4
+
+
+@pytest.mark.parametrize("n", [86, 90])
+def test_of_very_many_sets_of_columns_as_many_as_said_are_compared(n):
+    """Half of the rows differ in the sets that hold one of the first three columns, and none in others."""
+    X = np.zeros((2, n), dtype=int)
+    Y = X.copy()
+    Y[0, :3] = 1
+    schema = {j: [0, 1] for j in range(n)}
+    with pytest.warns(UserWarning, match=rf"^100000 of the {math.comb(n, 3)} sets of 3 columns are compared, [^\n]*\.$"):
+        distance = marginal_total_variation(X, Y, schema, order=3)
+    share = 1 - math.comb(n - 3, 3) / math.comb(n, 3)
+    # 6 standard errors of a hypergeometric mean; the seed is the library's own.
+    error = math.sqrt(share * (1 - share) / 100_000 * (1 - 100_000 / math.comb(n, 3)))
+    assert abs(distance - share / 2) <= 3 * error
+
+
+def test_sets_of_columns_that_are_drawn_are_all_different_and_in_order():
+    with pytest.warns(UserWarning, match="sets of 3 columns"):
+        sets = _marginals._sets(200, 3)
+    assert len(set(sets)) == len(sets) == 100_000
+    assert all(0 <= a < b < c < 200 for a, b, c in sets)
+    # Each column is in 1500 of them: 6 standard deviations.
+    assert np.abs(np.bincount(np.ravel(sets), minlength=200) - 1500).max() < 6 * math.sqrt(1500)
 
 
 @each_order

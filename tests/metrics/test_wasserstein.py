@@ -244,6 +244,12 @@ def test_number_of_projections_must_be_a_whole_number(n_projections):
         sliced_wasserstein_distance([[0.0]], [[1.0]], n_projections)
 
 
+def test_directions_that_would_take_minutes_are_refused():
+    X = np.zeros((10**6, 2))
+    with pytest.raises(ValueError, match=r"^n_projections must be at most 134 for 1000000 and 1000000 rows, got 135; [^\n]*\.$"):
+        sliced_wasserstein_distance(X, X, 135)
+
+
 @pytest.mark.parametrize("random_state", [-1, 2.5, "seed", [[1]]])
 def test_seed_of_the_directions_must_be_a_whole_number(random_state):
     with pytest.raises(ValueError, match=r"^random_state must be a non-negative integer or None, got [^\n]*\.$"):

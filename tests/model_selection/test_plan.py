@@ -310,6 +310,12 @@ def test_html_shows_every_number_of_the_text():
         (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": []}, ValueError, "epsilons must be finite numbers"),
         (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": [math.inf]}, ValueError, "epsilons must be finite numbers"),
         (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": [-1]}, ValueError, "epsilon must be"),
+        (
+            PrivateMeasureMechanism(),
+            {"n_features": 1, "epsilons": np.arange(1, 402), "deltas": [0, 1e-9, 1e-6]},
+            ValueError,
+            "^epsilons, deltas and unit_rows must make at most 1000 budgets, got 1203; .*\\.$",
+        ),
         (PrivateMeasureMechanism(), {"n_features": 1, "deltas": [1]}, ValueError, "delta must be"),
         (PrivateMeasureMechanism(), {"n_features": 1, "deltas": []}, ValueError, "deltas must be"),
         (PrivateMeasureMechanism(), {"n_features": 1, "unit_rows": 0}, ValueError, "unit_rows must be"),
