@@ -180,14 +180,14 @@ def parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block,
             yield columns, centred(table), released.variance
 
 
-def interactions_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
-    """Yield the interaction of each table of a pair alone, as `parts_of` does."""
-    if isinstance(released, NoisyInteractions):
-        yield from parts_of(released)
-    else:
-        for columns, table in released.tables.items():
-            if len(columns) == 2:
-                yield columns, centred(table), released.variance
+def pairs_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
+    """Yield the table of each pair in counts, and the variance of its numbers: centred, it is the interaction as `parts_of` yields it."""
+    for columns, table in released.tables.items():
+        if isinstance(released, NoisyInteractions):
+            scale = released.scales[columns]
+            yield columns, table / scale, released.variance / scale**2
+        elif len(columns) == 2:
+            yield columns, table, released.variance
 
 
 def centred(table: np.ndarray) -> np.ndarray:

@@ -1,13 +1,13 @@
 """What small tables of all pairs of very many columns tell: their codes are merged into two or three groups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.models._blocks import NoisyTables
-from skdpsynth.models._estimates import NoisyInteractions, interactions_of
+from skdpsynth.models._estimates import NoisyInteractions, pairs_of
 from skdpsynth.models._training import starts_of
 from skdpsynth.persistence import savable
 
@@ -38,13 +38,17 @@ class MergedPairs:
     def of(cls, released: NoisyTables | NoisyInteractions, groups: Sequence[np.ndarray], n: float) -> "MergedPairs":
         """Take what tables of pairs, or their interactions, of about n rows say beyond their margins."""
         sizes = np.array([int(group.max()) + 1 for group in groups])
-        starts = starts_of(sizes).tolist()
-        interactions, variances = np.zeros((int(sizes.sum()),) * 2, dtype=np.float32), [0.0]
-        for (i, j), table, variance in interactions_of(released):
-            values = table[0] / n
-            rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
-            interactions[rows, columns], interactions[columns, rows] = values, values.T
+        starts, variances = starts_of(sizes), [0.0]
+        slices = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+        whole = np.zeros((int(sizes.sum()),) * 2)
+        for (i, j), table, variance in pairs_of(released):
+            whole[slices[i], slices[j]] = table[0]
             variances.append(variance)
+        whole += whole.T
+        for _ in range(2):
+            whole -= np.repeat(np.add.reduceat(whole, starts, axis=0) / sizes[:, None], sizes, axis=0)
+            whole = whole.T
+        interactions = (whole / n).astype(np.float32)
         return cls(tuple(groups), interactions, float(np.mean(variances[1:] or variances) ** 0.5 / n), float(n))
 
     @property
@@ -56,6 +60,16 @@ class MergedPairs:
     def column_of(self) -> np.ndarray:
         """The column of each group."""
         return np.repeat(np.arange(len(self.groups)), self.sizes)
+
+    def only(self, columns: Sequence[int]) -> "MergedPairs":
+        """Return what it says of some columns, in the order that is given."""
+        kept = self.codes_of(columns)
+        return replace(self, groups=tuple(self.groups[column] for column in columns), interactions=self.interactions[np.ix_(kept, kept)])
+
+    def codes_of(self, columns: Sequence[int]) -> np.ndarray:
+        """Return the places of the groups of some columns, one column after the other."""
+        starts, sizes = starts_of(self.sizes), self.sizes
+        return np.concatenate([starts[column] + np.arange(sizes[column]) for column in columns])
 
     def summing(self, columns: Sequence[int]) -> Any:
         """Return a sparse matrix of shape (n_groups, n_codes).

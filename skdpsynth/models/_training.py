@@ -82,17 +82,31 @@ class Targets:
         laws : sequence of TiedLaw or NearLaw, default=()
         """
         sizes = np.array([len(counts) for counts in one_way])
-        starts, n_codes = starts_of(sizes), int(sizes.sum())
-        first, second = deviations
-        n = max(n, second / _MOST_NOISE)
-        matrix, mask = (np.zeros((n_codes, n_codes), dtype=np.float32) for _ in range(2))
+        starts, n_codes = starts_of(sizes).tolist(), int(sizes.sum())
+        matrix, mask = np.zeros((n_codes, n_codes)), np.zeros((n_codes, n_codes), dtype=np.float32)
         for (i, j), counts in two_way.items():
             rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
-            matrix[rows, columns], matrix[columns, rows] = counts / n, counts.T / n
+            matrix[rows, columns], matrix[columns, rows] = counts, counts.T
             mask[rows, columns] = mask[columns, rows] = 1
+        return cls.of_all(one_way, matrix, mask, n, deviations, laws)
+
+    @classmethod
+    def of_all(
+        cls,
+        one_way: Sequence[np.ndarray],
+        two_way: np.ndarray,
+        mask: np.ndarray,
+        n: float,
+        deviations: tuple[float, float],
+        laws: Sequence[Law] = (),
+    ) -> "Targets":
+        """Make frequencies of noisy counts of all pairs in one matrix, of which `mask` tells those that were counted."""
+        first, second = deviations
+        n = max(n, second / _MOST_NOISE)
+        sizes = np.array([len(counts) for counts in one_way])
         one = np.concatenate([nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
         weight = min((second / first) ** 2, _MOST_WEIGHT) if first > 0 else _MOST_WEIGHT
-        return cls(sizes, one, matrix, mask, weight, n, second, laws)
+        return cls(sizes, one, (two_way / n).astype(np.float32), mask, weight, n, second, laws)
 
     def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
         """Return two copies with more noise, which is independent between them.

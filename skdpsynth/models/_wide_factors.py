@@ -47,19 +47,19 @@ def common_of(
     common : Common
     blocks : list of tuple of int
     """
-    nodes, starts = quasi_normal(N_COMMON, min(n_factors, _FACTORS)), starts_of(merged.sizes).tolist()
+    nodes, starts = quasi_normal(N_COMMON, min(n_factors, _FACTORS)), starts_of(merged.sizes)
     masses = [np.bincount(group, np.maximum(counts, 0)) for group, counts in zip(merged.groups, one_way, strict=True)]
     masses = [mass / mass.sum() if mass.any() else np.full(len(mass), 1 / len(mass)) for mass in masses]
     alone = np.concatenate([mass - 1 / len(mass) for mass in masses])
-    first, two_way = blocks_of(merged.dependence(np.outer(alone, alone)), tied), {}
-    block_of = {column: number for number, block in enumerate(first) for column in block}
-    for (i, own), (j, other) in combinations(enumerate(masses), 2):
-        if block_of[i] == block_of[j]:
-            continue
-        beyond = merged.interactions[starts[i] : starts[i] + len(own), starts[j] : starts[j] + len(other)]
-        two_way[i, j] = n * (own[:, None] / len(other) + other / len(own) - 1 / (len(own) * len(other)) + beyond)
+    block_of = np.empty(len(masses), dtype=np.int64)
+    for number, block in enumerate(blocks_of(merged.dependence(np.outer(alone, alone)), tied)):
+        block_of[list(block)] = number
+    whole, even = np.concatenate(masses), np.concatenate([np.full(len(mass), 1 / len(mass)) for mass in masses])
+    of_groups = np.repeat(block_of, merged.sizes)
+    mask = of_groups[:, None] != of_groups
+    counts = n * mask * (np.outer(whole, even) + np.outer(even, alone) + merged.interactions)
     deviation = merged.deviation * n
-    target = Targets.of([n * mass for mass in masses], two_way, n, (deviation / 7, deviation))
+    target = Targets.of_all([n * mass for mass in masses], counts, mask.astype(np.float32), n, (deviation / 7, deviation))
     variance, work = chosen_variance([target], nodes, _WORK_OF_COMMON / 2)
     most_steps = int(np.clip((_WORK_OF_COMMON - work) / work_of_step([target]), _LEAST_STEPS, _STEPS))
     fit = trained([target], nodes, variance, 0, most_steps)
@@ -133,15 +133,14 @@ def _own_variance(wide: WideTargets) -> float:
         if n_columns < _PILOT_COLUMNS and len(wide.blocks[number]) > 1:
             widest.append(number)
             n_columns += len(wide.blocks[number])
-    nodes = [wide.nodes[number] for number in widest]
+    pilot = wide.only(widest)
     rng = np.random.default_rng(_SEED)
     scores: list[float] = []
-    split = [[target.split(rng) for target in of_classes] for of_classes in (wide.targets[number] for number in widest)]
+    split = [[target.split(rng) for target in of_classes] for of_classes in pilot.targets]
     fitted, judged = ([[pair[side] for pair in of_classes] for of_classes in split] for side in (0, 1))
-    pilot = replace(wide, blocks=[wide.blocks[number] for number in widest], nodes=nodes, targets=fitted)
     for variance in _VARIANCES:
-        fits = trained_together(replace(pilot, variance=variance), 0, _PILOT_STEPS)
-        scores.append(sum(score(each, own, fit) for each, own, fit in zip(judged, nodes, fits, strict=True)))
+        fits = trained_together(replace(pilot, targets=fitted, variance=variance), 0, _PILOT_STEPS)
+        scores.append(sum(score(each, own, fit) for each, own, fit in zip(judged, pilot.nodes, fits, strict=True)))
     return _VARIANCES[int(np.argmin(scores))]
 
 

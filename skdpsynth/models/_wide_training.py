@@ -1,7 +1,7 @@
 """What fits very many columns: factors that all columns share, from small tables of all pairs, and factors of each block."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -64,6 +64,21 @@ class WideTargets:
     is_ordered: Sequence[np.ndarray]
     variance: float = 1.0
 
+    def only(self, numbers: Sequence[int]) -> "WideTargets":
+        """Return what some of the blocks are fitted to by themselves."""
+        blocks = [self.blocks[number] for number in numbers]
+        columns = [column for block in blocks for column in block]
+        place = {column: number for number, column in enumerate(columns)}
+        merged = self.common.merged
+        return replace(
+            self,
+            blocks=[tuple(place[column] for column in block) for block in blocks],
+            targets=[self.targets[number] for number in numbers],
+            nodes=[self.nodes[number] for number in numbers],
+            common=replace(self.common, merged=merged.only(columns), loadings=self.common.loadings[merged.codes_of(columns)]),
+            is_ordered=[self.is_ordered[column] for column in columns],
+        )
+
 
 def trained_together(wide: WideTargets, seed: int, most_steps: int) -> list[Trained]:
     """Find the most likely loadings of all blocks, by Adam.
@@ -114,11 +129,10 @@ class _Descent:
         self.weights = squares / squares.sum()
         noise = of_classes[0].deviation ** 2 / squares.sum()
         self.ratio = noise / wide.common.merged.deviation**2 if noise and wide.common.merged.deviation else 1.0
-        block_of = np.full(len(wide.is_ordered), -1)  # of a pilot that leaves blocks out
+        block_of = np.empty(len(wide.is_ordered), dtype=np.int64)
         block_of[self.order] = np.repeat(np.arange(len(wide.blocks)), [len(block) for block in wide.blocks])
         block_of_group = block_of[wide.common.merged.column_of]
-        self.mask = (block_of_group[:, None] != block_of_group) & (np.minimum(block_of_group[:, None], block_of_group) >= 0)
-        self.mask = self.mask.astype(np.float32)
+        self.mask = (block_of_group[:, None] != block_of_group).astype(np.float32)
         variances = np.full(self.nodes[0].shape[1], wide.variance)
         variances[: wide.common.nodes.shape[1]] = wide.common.variance
         self.pull = (noise / variances).astype(np.float32)
@@ -180,11 +194,13 @@ class _Descent:
 
     def _merged(self, at: Sequence[Sequence[Probabilities]]) -> tuple[list[np.ndarray], float]:
         """Return the derivatives of the error of merged tables by the probabilities of codes at common nodes, and the error."""
-        error, sums = -self.wide.common.merged.interactions, []
-        for share, of_blocks in zip(self.wide.shares, at, strict=True):
+        sums = []
+        for of_blocks in at:
             P = np.concatenate([each.singles.reshape(len(each.singles), self.n_common, -1).mean(axis=2) for each in of_blocks])
             sums.append(self.summing @ P)
-            error += sums[-1] @ sums[-1].T * np.float32(share / self.n_common)
+        scaled = np.hstack([Q * np.float32((share / self.n_common) ** 0.5) for share, Q in zip(self.wide.shares, sums, strict=True)])
+        error = scaled @ scaled.T
+        error -= self.wide.common.merged.interactions
         error *= self.mask
         beside = [self.summing.T @ (error @ Q * np.float32(self.ratio * share)) for share, Q in zip(self.wide.shares, sums, strict=True)]
         return beside, float(np.vdot(error, error)) / 4 * self.ratio

@@ -70,7 +70,12 @@ class Marginals(Statistic):
         if not isinstance(sizes, list | tuple) or not all(is_whole(size, 0) for size in sizes):
             raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {shown(sizes)}.")
         listed = attributes if isinstance(attributes, list | tuple) else [None]
-        if not all(isinstance(table, list | tuple) and table and all(is_whole(j, 0, len(sizes) - 1) for j in table) for table in listed):
+        if not all(
+            isinstance(table, list | tuple)
+            and table
+            and all(is_whole(j, 0, len(sizes) - 1) if type(j) is not int else 0 <= j < len(sizes) for j in table)
+            for table in listed
+        ):
             raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {shown(attributes)}.")
         return CountCombinations(tuple(sizes), tuple(map(tuple, listed)))
 
@@ -131,13 +136,16 @@ class CountCombinations(Aggregator):
 
     def add(self, statistic: Marginals, chunk: Sequence[np.ndarray]) -> Marginals:
         """Count the rows of a chunk, in place."""
-        stops = np.cumsum([math.prod(shape) for shape in statistic.shapes], dtype=np.int64).tolist()
+        shapes = statistic.shapes
+        stops = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.int64).tolist()
         tables = [statistic.counts[start:stop] for start, stop in pairwise([0, *stops])]
         for start in range(0, len(chunk[0]) if chunk else 0, _ROWS):
             block = [column[start : start + _ROWS] for column in chunk]
-            for columns, shape, counts in zip(self.attributes, statistic.shapes, tables, strict=True):
-                cell = block[columns[0]].astype(np.int64, copy=False)
-                for column, size in zip(columns[1:], shape[1:], strict=True):
-                    cell = cell * size + block[column]
-                counts += np.bincount(cell, minlength=len(counts))
+            before: tuple[tuple[int, ...], int] = ((), 0)  # tables that differ in their last column follow each other
+            for columns, shape, counts in zip(self.attributes, shapes, tables, strict=True):
+                if before != (columns[:-1], shape[-1]):
+                    before, cell = (columns[:-1], shape[-1]), np.zeros(1, dtype=np.int64)
+                    for column, size in zip(columns[:-1], shape[1:], strict=True):
+                        cell = (cell + block[column]) * size
+                counts += np.bincount(cell + block[columns[-1]], minlength=len(counts))
         return statistic
