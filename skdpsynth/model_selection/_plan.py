@@ -252,7 +252,7 @@ def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list
     if not checked_deltas:
         raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
     parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
-    if (n_budgets := math.prod(map(len, parts))) > _MOST_BUDGETS:
+    if (n_budgets := math.prod(len(part) for part in parts)) > _MOST_BUDGETS:
         raise ValueError(
             f"epsilons, deltas and unit_rows must make at most {_MOST_BUDGETS} budgets, got {n_budgets}; each is one fit or more, "
             "and some ten of them draw a curve."

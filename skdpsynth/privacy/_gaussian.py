@@ -15,10 +15,11 @@ from skdpsynth.privacy._laplace import draw_parts, join
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._scales import SMALLEST, check_scale, sample_by_scale, to_fraction
+from skdpsynth.privacy._scales import SMALLEST, check_scale, distinct, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
 _TABLE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
+_KEPT = 64  # tables
 _MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-37
 
 
@@ -67,7 +68,8 @@ class DiscreteGaussian(Noise):
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        return sample_by_scale(self.scale, size, rng, _sample)
+        # Where tables of so many scales are not kept, rejection is quicker: its proposals have whole scales, which return.
+        return sample_by_scale(self.scale, size, rng, _sample if len(distinct(self.scale)) <= _KEPT else _accepted)
 
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         # Canonne, Kamath, Steinke (2020), Theorem 4.
@@ -84,8 +86,11 @@ class DiscreteGaussian(Noise):
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale."""
-    if scale <= _TABLE:
-        return _table(scale).sample(size, rng)
+    return _table(scale).sample(size, rng) if scale <= _TABLE else _accepted(scale, size, rng)
+
+
+def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
+    """Draw `size` values of one positive scale by rejection."""
     out = np.empty(size, dtype=np.int64)
     missing = np.arange(size)
     while len(missing):
@@ -118,7 +123,7 @@ def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, n
     return join(negative, low, high, shift), accepted
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_KEPT)
 def _table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2))."""
 

@@ -172,14 +172,26 @@ def error_of_gaussian(scale):
     """
     if scale <= TABLE:
         return error_of_table(_gaussian._table(scale), gaussian_weights(scale)), Decimal(0)
+    return error_of_rejection(scale)
+
+
+def error_of_rejection(scale):
+    """Return the errors of a Gaussian whose proposals of Lap_Z(t) are accepted or not: all of wide ones, and where scales are many."""
     t, variance = math.floor(scale) + 1, scale * scale
-    error, parts = parts_of(Fraction(t))
     # sum_z exp(-z^2 / 2 v) = sqrt(2 pi v) (1 + 2 exp(-2 pi^2 v) + ...), which is 1 to more digits than these from v = 2^16 on.
-    constant = law_of_laplace(Fraction(t), 0) * decimal(-variance / (2 * t * t)).exp() * (2 * PI * decimal(variance)).sqrt()
+    total = (2 * PI * decimal(variance)).sqrt() if scale > TABLE else sum(gaussian_weights(scale))
+    if t <= TABLE:
+        table = _laplace._two_sided(Fraction(t))
+        error, chances = error_of_table(table, geometric_weights(Fraction(t), True)), chances_of(table)
+        tree = [chance / (2 if z else 1) for z, chance in enumerate(chances)]
+    else:
+        error, parts = parts_of(Fraction(t))
+    constant = law_of_laplace(Fraction(t), 0) * decimal(-variance / (2 * t * t)).exp() * total
     worst = Decimal(0)
     for z in places(scale):
-        law = decimal(-Fraction(z * z) / (2 * variance)).exp() / (2 * PI * decimal(variance)).sqrt()
-        worst = max(worst, abs(tree_of_laplace(parts, z) * acceptance(scale, t, z) / (constant * law) - 1))
+        law = decimal(-Fraction(z * z) / (2 * variance)).exp() / total
+        proposed = tree[z] if t <= TABLE else tree_of_laplace(parts, z)
+        worst = max(worst, abs(proposed * acceptance(scale, t, z) / (constant * law) - 1))
     return error, worst
 
 
