@@ -10,17 +10,16 @@ import numpy as np
 
 from skdpsynth._change import Change
 from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED
-from skdpsynth.privacy._intervals import bernoulli_exp_minus, exp_minus, times
-from skdpsynth.privacy._laplace import draw_parts, join
+from skdpsynth.privacy._intervals import exp_minus, times
+from skdpsynth.privacy._laplace import KEPT, draw_parts, join
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
+from skdpsynth.privacy._rejection import by_rejection, decided
 from skdpsynth.privacy._scales import SMALLEST, check_scale, distinct, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
 _TABLE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
-_KEPT = 64  # tables
-_MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-37
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class DiscreteGaussian(Noise):
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
         # Where tables of so many scales are not kept, rejection is quicker: its proposals have whole scales, which return.
-        return sample_by_scale(self.scale, size, rng, _sample if len(distinct(self.scale)) <= _KEPT else _accepted)
+        return sample_by_scale(self.scale, size, rng, _sample if len(distinct(self.scale)) <= KEPT else _accepted)
 
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         # Canonne, Kamath, Steinke (2020), Theorem 4.
@@ -91,13 +90,7 @@ def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
 
 def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale by rejection."""
-    out = np.empty(size, dtype=np.int64)
-    missing = np.arange(size)
-    while len(missing):
-        proposals, accepted = _propose(scale, len(missing), rng)
-        out[missing[accepted]] = proposals[accepted]
-        missing = missing[~accepted]
-    return out
+    return by_rejection(size, lambda n: _propose(scale, n, rng))
 
 
 def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray]:
@@ -109,21 +102,16 @@ def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, n
     variance = scale * scale
     negative, low, high, shift = draw_parts(Fraction(t), size, rng)
     centre, sigma = float(variance / t), float(scale)
+    # With |z| <= 61 scales the exponent has an absolute error below 61**2 * 6 * 2**-53 < 2**-38.
     distance = (low + high * 2.0**shift - centre) / sigma
-    accept = np.exp(-0.5 * distance * distance)
-    words = np.frombuffer(rng.bytes(8 * size), dtype=np.uint64)
-    uniform = words * 2.0**-64
-    accepted = uniform < accept
-    # A float filter: with |z| <= 61 scales the exponent g has absolute error below 61**2 * 6 * 2**-53 < 2**-38 and exp and
-    # u lose a few 2**-53 more, so beyond the margin the comparison is certain. All others are decided in rationals.
-    unsure = (np.abs(uniform - accept) <= _MARGIN) | (np.abs(distance) > 60)
-    for i in np.flatnonzero(unsure):
-        gamma = (int(low[i]) + (int(high[i]) << shift) - variance / t) ** 2 / (2 * variance)
-        accepted[i] = bernoulli_exp_minus(gamma, rng, int(words[i]), 64)
-    return join(negative, low, high, shift), accepted
+
+    def exact(i: int) -> Fraction:
+        return (int(low[i]) + (int(high[i]) << shift) - variance / t) ** 2 / (2 * variance)
+
+    return join(negative, low, high, shift), decided(0.5 * distance * distance, exact, rng)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def _table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2))."""
 

@@ -13,9 +13,11 @@ from skdpsynth.privacy._intervals import exp_minus, times
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._scales import SMALLEST, check_scale, sample_by_scale, to_fraction
+from skdpsynth.privacy._rejection import by_rejection, decided
+from skdpsynth.privacy._scales import SMALLEST, check_scale, distinct, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
+KEPT = 64  # tables of one kind
 _DIGIT = 8  # bits of a magnitude that one table draws: small tables are quick to build
 _TABLE = 1 << _DIGIT  # largest scale that a single table serves
 
@@ -59,7 +61,8 @@ class DiscreteLaplace(Noise):
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        return sample_by_scale(self.scale, size, rng, _sample)
+        # Where tables of so many scales are not kept, rejection is quicker: its proposals have whole scales, which return.
+        return sample_by_scale(self.scale, size, rng, _sample if len(distinct(self.scale)) <= KEPT else _accepted)
 
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         # The log ratio of two densities at z is at most |change_i| / scale, summed over the values.
@@ -93,6 +96,23 @@ def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     if scale <= _TABLE:
         return _two_sided(scale).sample(size, rng)
     return join(*draw_parts(scale, size, rng))
+
+
+def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
+    """Draw `size` values of one positive scale by rejection from a whole scale t beyond it.
+
+    Accept z with probability exp(-g), g = abs(z) * (1 / scale - 1 / t): the product with exp(-abs(z) / t) is the law.
+    """
+    t = int(scale) + 1
+    steeper = 1 / scale - Fraction(1, t)
+
+    def propose(n: int) -> tuple[np.ndarray, np.ndarray]:
+        negative, low, high, shift = draw_parts(Fraction(t), n, rng)
+        # Three roundings: up to an exponent of 1800 their error is below 1800 * 3 * 2**-53 < 2**-38.
+        exponents = (low + high * 2.0**shift) * float(steeper)
+        return join(negative, low, high, shift), decided(exponents, lambda i: (int(low[i]) + (int(high[i]) << shift)) * steeper, rng)
+
+    return by_rejection(size, propose)
 
 
 def draw_parts(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -130,7 +150,7 @@ def geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, 
     return low, _one_sided(scale).sample(size, rng), shift
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=KEPT)
 def _two_sided(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 q**k / (1 + q)."""
 
@@ -144,7 +164,7 @@ def _two_sided(scale: Fraction) -> SurvivalTable:
     return SurvivalTable(survival, signed=True)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=KEPT)
 def _one_sided(scale: Fraction) -> SurvivalTable:
     """Table of a geometric: S(k) = q**k."""
 

@@ -84,11 +84,11 @@ def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Callable
     number_of = {value: number for number, value in enumerate(values)}
     numbered = np.array([number_of[value] for value in np.ravel(scale).tolist()], dtype=np.int64).reshape(np.shape(scale))
     of_each = np.broadcast_to(numbered, shape).ravel()
-    places = np.split(np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values)))[:-1])
+    order, ends = np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values))).tolist()
     out = np.zeros(count, dtype=np.int64)
-    for value, where in zip(values, places, strict=True):
+    for value, start, end in zip(values, [0, *ends], ends, strict=False):
         if value:
-            out[where] = sample_one(value, len(where), rng)
+            out[order[start:end]] = sample_one(value, end - start, rng)
     return out.reshape(shape)
 
 

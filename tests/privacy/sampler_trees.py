@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from skdpsynth.privacy import _gaussian, _laplace
+from skdpsynth.privacy import _gaussian, _laplace, _rejection
 from skdpsynth.privacy._intervals import exp_minus
 
 getcontext().prec = 80
@@ -180,30 +180,40 @@ def error_of_rejection(scale):
     t, variance = math.floor(scale) + 1, scale * scale
     # sum_z exp(-z^2 / 2 v) = sqrt(2 pi v) (1 + 2 exp(-2 pi^2 v) + ...), which is 1 to more digits than these from v = 2^16 on.
     total = (2 * PI * decimal(variance)).sqrt() if scale > TABLE else sum(gaussian_weights(scale))
-    if t <= TABLE:
-        table = _laplace._two_sided(Fraction(t))
-        error, chances = error_of_table(table, geometric_weights(Fraction(t), True)), chances_of(table)
-        tree = [chance / (2 if z else 1) for z, chance in enumerate(chances)]
-    else:
-        error, parts = parts_of(Fraction(t))
+    error, proposed = proposals_of(t)
     constant = law_of_laplace(Fraction(t), 0) * decimal(-variance / (2 * t * t)).exp() * total
     worst = Decimal(0)
     for z in places(scale):
+        gamma, distance = (z - variance / t) ** 2 / (2 * variance), (z - float(variance / t)) / float(scale)
         law = decimal(-Fraction(z * z) / (2 * variance)).exp() / total
-        proposed = tree[z] if t <= TABLE else tree_of_laplace(parts, z)
-        worst = max(worst, abs(proposed * acceptance(scale, t, z) / (constant * law) - 1))
+        worst = max(worst, abs(proposed(z) * acceptance(gamma, 0.5 * distance * distance) / (constant * law) - 1))
     return error, worst
 
 
-def acceptance(scale, t, z):
+def error_of_laplace_rejection(scale):
+    """Return the errors of a Laplace law whose proposals of a whole scale t are accepted or not, as where scales are many."""
+    t = math.floor(scale) + 1
+    error, proposed = proposals_of(t)
+    constant, steeper = law_of_laplace(Fraction(t), 0) / law_of_laplace(scale, 0), 1 / scale - Fraction(1, t)
+    found = ((z, proposed(z) * acceptance(z * steeper, z * float(steeper))) for z in places(scale))
+    return error, max(abs(chance / (constant * law_of_laplace(scale, z)) - 1) for z, chance in found)
+
+
+def proposals_of(t):
+    """Return the largest error of the tables of a whole scale, and P(Z = z) by what they do."""
+    if t > TABLE:
+        error, parts = parts_of(Fraction(t))
+        return error, lambda z: tree_of_laplace(parts, z)
+    table = _laplace._two_sided(Fraction(t))
+    chances = chances_of(table)
+    return error_of_table(table, geometric_weights(Fraction(t), True)), lambda z: chances[z] / (2 if z else 1)
+
+
+def acceptance(gamma, in_floats):
     """Return the probability that a proposal is accepted: by the float filter, and by exact bounds within its margin."""
-    variance = scale * scale
-    gamma = (z - variance / t) ** 2 / (2 * variance)
     # What the filter is sure of must be right, whatever floats have made of the exponent.
-    distance = (z - float(variance / t)) / float(scale)
-    filtered, margin = math.exp(-0.5 * distance * distance), _gaussian._MARGIN
     exact = decimal(-gamma).exp()
-    assert abs(Decimal(filtered) - exact) < Decimal(margin) / 8
+    assert abs(Decimal(math.exp(-in_floats)) - exact) < Decimal(_rejection.MARGIN) / 8
     low, high = exp_minus(gamma, 64)
     later = exp_minus(gamma, 128)
     assert low - 1 <= later[0] >> 64 <= high

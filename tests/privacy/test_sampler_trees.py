@@ -5,7 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sampler_trees import error_of_gaussian, error_of_laplace, error_of_rejection, error_of_table, geometric_weights, scales
+from sampler_trees import (
+    error_of_gaussian,
+    error_of_laplace,
+    error_of_laplace_rejection,
+    error_of_rejection,
+    error_of_table,
+    geometric_weights,
+    scales,
+)
 
 from skdpsynth.privacy import _intervals, _laplace
 
@@ -26,9 +34,15 @@ def test_probabilities_at_the_ends_of_each_way_to_draw_are_exact(error_of, scale
     assert max(error_of(scale)) < LIMIT
 
 
+@pytest.mark.parametrize("error_of", [error_of_rejection, error_of_laplace_rejection])
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(40), Fraction(1023, 4), Fraction(256)])
-def test_rejection_of_small_scales_is_exact_too(scale):
-    assert max(error_of_rejection(scale)) < LIMIT
+def test_rejection_of_small_scales_is_exact_too(error_of, scale):
+    assert max(error_of(scale)) < LIMIT
+
+
+@pytest.mark.parametrize("scale", [Fraction(257), Fraction(2**20) / 3, Fraction(2**58)])
+def test_rejection_of_wide_laplace_scales_is_exact_too(scale):
+    assert max(error_of_laplace_rejection(scale)) < LIMIT
 
 
 # The same, of samplers with faults
