@@ -20,9 +20,6 @@ settings.register_profile("fresh", **LAX)
 class NamedNoise:
     """Bits that follow the name of the test that runs, so that what failed once fails again. Other processes have those of the system."""
 
-    def __init__(self):
-        self.restart("")
-
     def restart(self, name):
         digest = hashlib.sha256(name.encode()).digest()
         self._process, self._bits = os.getpid(), np.random.Generator(np.random.SFC64(int.from_bytes(digest)))
@@ -31,7 +28,7 @@ class NamedNoise:
         return self._bits.bytes(size) if os.getpid() == self._process else os.urandom(size)
 
 
-NOISE = NamedNoise()
+NOISE, OF_THE_SYSTEM = NamedNoise(), SecureBits.bytes
 
 
 def pytest_addoption(parser):
@@ -39,15 +36,20 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    is_fresh = config.getoption("--fresh")
-    settings.load_profile("fresh" if is_fresh else "same each time")
-    if not is_fresh:
-        SecureBits.bytes = lambda self, size: NOISE.bytes(size)
+    settings.load_profile("fresh" if config.getoption("--fresh") else "same each time")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    NOISE.restart(item.nodeid)
+    if item.config.getoption("--fresh") or item.get_closest_marker("real_noise"):
+        SecureBits.bytes = OF_THE_SYSTEM
+    else:
+        NOISE.restart(item.nodeid)
+        SecureBits.bytes = lambda self, size: NOISE.bytes(size)
+
+
+def pytest_unconfigure():
+    SecureBits.bytes = OF_THE_SYSTEM
 
 
 @pytest.fixture

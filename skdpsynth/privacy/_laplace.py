@@ -108,7 +108,7 @@ def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
 
     def propose(n: int) -> tuple[np.ndarray, np.ndarray]:
         negative, low, high, shift = draw_parts(Fraction(t), n, rng)
-        # Three roundings: up to an exponent of 1800 their error is below 1800 * 3 * 2**-53 < 2**-38.
+        # Four roundings: up to an exponent of 1800 their error is below 1800 * 4 * 2**-53 < 2**-38.
         exponents = (low + high * 2.0**shift) * float(steeper)
         return join(negative, low, high, shift), decided(exponents, lambda i: (int(low[i]) + (int(high[i]) << shift)) * steeper, rng)
 

@@ -9,7 +9,6 @@ from skdpsynth.privacy._intervals import bernoulli_exp_minus
 from skdpsynth.privacy._random import RandomBits
 
 MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-37
-_FAR = 1800.0  # exponents up to it have an absolute error below 2**-38
 
 Proposals = tuple[np.ndarray, np.ndarray]  # values, and which of them are accepted
 
@@ -31,7 +30,7 @@ def decided(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: Random
     Parameters
     ----------
     exponents : ndarray of shape (n,)
-        In floats.
+        In floats: an absolute error below 2**-38 up to 1800, and of a few parts in 2**53 beyond, where exp(-g) is next to nothing.
     exact : callable
         From a place to its g.
     rng : SecureBits or SeededBits
@@ -41,6 +40,6 @@ def decided(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: Random
     uniform = words * 2.0**-64
     accepted: np.ndarray = uniform < accept
     # exp and u lose a few 2**-53 more than g, so beyond the margin the comparison is certain. All others are decided in rationals.
-    for i in np.flatnonzero((np.abs(uniform - accept) <= MARGIN) | (exponents > _FAR)):
+    for i in np.flatnonzero(np.abs(uniform - accept) <= MARGIN):
         accepted[i] = bernoulli_exp_minus(exact(int(i)), rng, int(words[i]), 64)
     return accepted

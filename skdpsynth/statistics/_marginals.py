@@ -141,6 +141,7 @@ class CountCombinations(Aggregator):
         tables = [statistic.counts[start:stop] for start, stop in pairwise([0, *stops])]
         for start in range(0, len(chunk[0]) if chunk else 0, _ROWS):
             block = [column[start : start + _ROWS] for column in chunk]
+            block = [column.astype(np.int64) if column.dtype == np.uint64 else column for column in block]  # sums of both are floats
             before: tuple[tuple[int, ...], int] = ((), 0)  # tables that differ in their last column follow each other
             for columns, shape, counts in zip(self.attributes, shapes, tables, strict=True):
                 if before != (columns[:-1], shape[-1]):

@@ -1,6 +1,8 @@
 """Streams of bits: secure by default, seeded only with a warning, never repeated by accident."""
 
+import os
 import pickle
+import secrets
 import warnings
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from skdpsynth.exceptions import InsecureRandomnessWarning
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SecureBits, SeededBits, check_rng
 
+pytestmark = pytest.mark.real_noise
 SEED = 918273645
 
 
@@ -20,6 +23,16 @@ def test_a_forked_child_never_repeats_the_secure_noise_of_its_parent(noise, in_c
     assert drawn_there.shape == (100,)
     # Independent draws of scale 10 coincide with probability below 0.06 each: all 100 with less than 1e-120.
     assert not np.array_equal(drawn_there, noise.sample(100, rng))
+
+
+def test_secure_bits_are_those_that_the_operating_system_gave(monkeypatch):
+    given = []
+    monkeypatch.setattr(os, "urandom", lambda size: given.append(secrets.token_bytes(size)) or given[-1])
+    rng = check_rng(None)
+    drawn = [rng.bytes(7), rng.child("a").bytes(32), rng.bytes(0)]
+    assert drawn == given
+    DiscreteLaplace(100).sample(50, rng)
+    assert sum(map(len, given[3:])) >= 100  # 16 bits a value
 
 
 def test_none_means_the_operating_system():

@@ -81,3 +81,14 @@ def test_no_tables_are_no_counts():
     marginals = Marginals.of(codes(5), SIZES, [])
     assert marginals.counts.shape == (0,)
     assert marginals.counts.dtype == np.int64
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("columns", [(0,), (0, 1), (1, 0), (0, 1, 2), (2, 2)])
+def test_codes_of_any_integer_dtype_are_counted_alike(dtype, columns):
+    rng, sizes = np.random.default_rng(0), [3, 1, 4]
+    codes = [rng.integers(size, size=50) for size in sizes]
+    given = [codes[0].astype(dtype), codes[1].astype(np.int16), codes[2]]
+    (table,) = Marginals.over(sizes, [columns]).of(given).tables()
+    edges = [np.arange(sizes[column] + 1) - 0.5 for column in columns]
+    np.testing.assert_array_equal(table, np.histogramdd([codes[column] for column in columns], edges)[0])
