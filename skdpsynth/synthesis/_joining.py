@@ -1,11 +1,12 @@
 """What a stream asks of a synthesizer whose blocks have one model."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from skdpsynth.fitting import Facts
 
 
+@runtime_checkable
 class JoinsBlocks(Protocol):
     """A `PrivateSynthesizer` whose fitted blocks can be joined, and which reads mixed tables of a stream.
 

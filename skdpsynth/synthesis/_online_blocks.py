@@ -17,6 +17,7 @@ from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
 from skdpsynth.synthesis._drawing import BATCH
+from skdpsynth.synthesis._joining import JoinsBlocks
 from skdpsynth.synthesis._online_draws import Conditional, Share
 from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length, usual_growth
 from skdpsynth.synthesis._online_rows import Columns, Points, rows_of
@@ -100,7 +101,7 @@ class Blocks:
     @property
     def are_joined(self) -> bool:
         """Whether one model is made of all blocks; else a sample is mixed of theirs."""
-        return bool(getattr(self.inner, "_can_join", False))
+        return isinstance(self.inner, JoinsBlocks) and self.inner._can_join
 
     def __post_init__(self) -> None:
         if self._buffer is None:
@@ -201,7 +202,7 @@ class Blocks:
 
     def _next_part(self, n_samples: float) -> Any:
         """Return the unfitted synthesizer of the next block, of about so many rows; it may use what was released of those before."""
-        if not hasattr(self.inner, "_next_block"):
+        if not isinstance(self.inner, JoinsBlocks):
             return clone(self.inner)
         return self.inner._next_block(getattr(self.kept, "reader", None), [model for *_, model in self.blocks], n_samples)
 

@@ -13,6 +13,7 @@ from skdpsynth._checks import check_choice, is_real, is_whole, shown
 from skdpsynth.domain import Rows, start_table
 from skdpsynth.fitting import Facts, PrivateEstimator, check_part, check_rows_per_unit, clone_part
 from skdpsynth.privacy import check_epsilon, is_durable
+from skdpsynth.synthesis._joining import JoinsBlocks
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 
 # For the length of a stream.
@@ -63,7 +64,7 @@ def checked_inner(stream: Any, facts: Facts) -> Any:
 
 def least_rows_of(inner: Any, facts: Facts) -> int:
     """Return how many rows a block shall have, so that it is more than noise: a public number."""
-    if not hasattr(inner, "_least_rows_of_block"):
+    if not isinstance(inner, JoinsBlocks):
         return 0
     part = clone(inner)
     check_part(part, facts.part())
@@ -74,7 +75,7 @@ def reader_of(stream: Any) -> Any:
     """Return what reads the mixed tables of a stream; None where its rows are numbers."""
     given = stream.synthesizer
     check_choice("strategy", stream.strategy, ("blocks", "paper"))
-    if stream.strategy == "paper" or getattr(given, "schema", None) is None or not hasattr(given, "_next_block"):
+    if stream.strategy == "paper" or getattr(given, "schema", None) is None or not isinstance(given, JoinsBlocks):
         return None
     return clone(given).set_params(bounds=stream.bounds)
 
