@@ -190,14 +190,21 @@ class _Problem(NamedTuple):
 
 
 def trouble_of(problem: Any, options: dict[str, Any]) -> str:
-    """Solve a problem of cvxpy; return what went wrong, in a few words, or nothing."""
+    """Solve a problem of cvxpy; return what went wrong, in a few words, or nothing.
+
+    In the steps of ``problem.solve``, which would warn of a solution that is not used.
+    """
     import cvxpy as cp
 
     try:
-        problem.solve(solver=cp.HIGHS, highs_options=options)
+        data, chain, inverse_data = problem.get_problem_data(cp.HIGHS)
+        found = chain.solve_via_data(problem, data, warm_start=False, verbose=False, solver_opts={"highs_options": options})
+        solution = chain.invert(found, inverse_data)
+        if solution.status == cp.OPTIMAL:
+            problem.unpack(solution)
     except (cp.error.SolverError, ValueError, ArithmeticError) as error:  # cvxpy raises ValueError where HiGHS knows no status
         return (str(error).splitlines() or [type(error).__name__])[0]
-    return "" if problem.status == cp.OPTIMAL else str(problem.status)
+    return "" if solution.status == cp.OPTIMAL else str(solution.status)
 
 
 def _by_ortools(source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse import identity, kron
 from scipy.spatial.distance import cdist
 
-from skdpsynth.measures import MOST_CELLS, _grid_flow, _network, _transport, nearest_probability_measure
+from skdpsynth.measures import MOST_CELLS, _flow, _grid_flow, _network, _transport, nearest_probability_measure
 from skdpsynth.measures._flow import least_cost_flow
 
 # OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
@@ -242,6 +243,19 @@ def test_a_solver_that_gives_up_on_the_cells_is_followed_by_that_of_arcs(monkeyp
     monkeypatch.setattr(_transport, "_is_hard", lambda mass: True)
     monkeypatch.setattr(_grid_flow, "trouble_of", lambda *arguments: "time is up")
     assert nearest_probability_measure(positions, counts, total=counts.sum()).value == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_simplex_method_that_takes_too_many_steps_is_followed_by_another_in_silence(monkeypatch):
+    positions, signed = irregular(5, 150, 2, 1.2)
+    expected = nearest_probability_measure(positions, signed)
+    tried, solve = [], _flow.trouble_of
+    monkeypatch.setattr(_flow, "_STEPS_A_NODE", 0)
+    monkeypatch.setattr(_flow, "trouble_of", lambda problem, options: tried.append(solve(problem, options)) or tried[-1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = nearest_probability_measure(positions, signed)
+    assert tried[:2] == ["user_limit", ""]
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
 
 
 def test_masses_that_must_move_far_over_a_whole_grid_take_one_program():
@@ -725,6 +739,6 @@ def test_solver_that_knows_no_status_is_told_in_one_sentence(monkeypatch):
     def unknown(*arguments, **options):
         raise ValueError("Cannot unpack invalid solution: Solution(status=UNKNOWN)\nand more")
 
-    monkeypatch.setattr(cvxpy.Problem, "solve", unknown)
+    monkeypatch.setattr(cvxpy.Problem, "unpack", unknown)
     with pytest.raises(RuntimeError, match=r"^The transport from [^\n]* \(status: Cannot unpack[^\n]*\); [^\n]*\.$"):
         nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [2.0, -0.5, -0.5])
