@@ -97,13 +97,11 @@ def check_has(name: str, value: Any, attributes: tuple[str, ...], what: str) -> 
 
 
 def elements(value: Any) -> list | None:
-    """Return the elements of what can be listed; None for a text, and for all that has none."""
-    if isinstance(value, str | bytes):
-        return None
-    try:
-        return list(value)
-    except TypeError:  # an array of no dimension says that it can be iterated over
-        return None
+    """Return the elements of what can be listed; None for a text, and for all that has none, or fails to tell them."""
+    if not isinstance(value, str | bytes):
+        with suppress(Exception):  # of the caller's own objects
+            return list(value)
+    return None
 
 
 def check_word(name: str, value: Any) -> str:

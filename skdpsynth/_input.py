@@ -218,8 +218,10 @@ def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = Fa
     if array.dtype.kind == "O":
         with suppress(Exception):
             array = array.astype(np.int64 if whole and all(map(is_whole, array.flat, repeat(-(2**63)))) else float)
-    if whole and array.dtype.kind == "f" and np.all(np.abs(array) < 2**53) and np.all(array == np.trunc(array)):
-        array = array.astype(np.int64)
+    if whole and array.dtype.kind == "f":
+        with np.errstate(all="ignore"):  # 2**53 is infinite in half precision
+            if np.all(np.abs(array) < 2**53) and np.all(array == np.trunc(array)):
+                array = array.astype(np.int64)
     kinds = "iu" if whole else "iufb"
     if array.dtype.kind not in kinds:
         raise TypeError(f"{name} must hold {'whole ' if whole else ''}numbers only, got {shown(values)}; give an array of them.")

@@ -160,7 +160,7 @@ def is_name(name: Any) -> bool:
     """Whether something can be the name of a column: a word, a number, a date, or a tuple of these."""
     if isinstance(name, tuple):
         return all(map(is_name, name))
-    return name is None or isinstance(name, str | int | float | np.generic | datetime.date)
+    return name is None or (isinstance(name, str | int | float | np.generic | datetime.date) and not isinstance(name, np.void))
 
 
 def _listed_levels(levels: Any) -> tuple:

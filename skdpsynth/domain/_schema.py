@@ -4,6 +4,8 @@ import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from skdpsynth._checks import check_flag, elements, shown
 from skdpsynth._notebook import small_table
 from skdpsynth._state import fits, require
@@ -205,9 +207,10 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
-        given, names = names, elements(names)  # type: ignore[assignment]
-        if names is None or not all(map(is_name, names)):
-            raise ValueError(f"names must be a list of columns, got {shown(given)}; list their names.")
+        listed_names = None if _is_column(names) else elements(names)
+        if listed_names is None or not all(map(is_name, listed_names)):
+            raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
+        names = listed_names
         present = set(names)
         missing = [name for name in names if name not in self._columns]
         extra = [name for name, kind in self._columns.items() if name not in present and not isinstance(kind, Identifier)]
@@ -410,3 +413,10 @@ def _written(text: str, path: Any, overwrite: bool) -> str | None:
         )
     file.write_bytes(written)
     return None
+
+
+def _is_column(names: Any) -> bool:
+    """Whether this is cells of a table, a series or an array of numbers with fractions, and no list of names."""
+    is_array_of_names = isinstance(names, np.ndarray) and names.dtype.kind in "UOiu"
+    is_index = hasattr(names, "get_indexer")  # of pandas
+    return hasattr(names, "dtype") and not is_index and not is_array_of_names

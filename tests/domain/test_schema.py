@@ -651,3 +651,24 @@ def test_columns_of_several_levels_are_named_by_tuples():
     again = MixedTypeEncoder(schema).fit(frame)
     assert Schema.from_json(schema.to_json()) == schema
     assert list(again.inverse_transform(again.transform(frame)).columns) == list(schema)
+
+
+class Failing:
+    def __iter__(self):
+        raise RuntimeError("31415")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [np.array([31415.5]), pd.Series([31415.5]), pd.Series(["31415"]), [np.zeros(1, dtype=[("a", float)])[0]], Failing(), "age", None],
+    ids=["array", "series", "words", "record", "failing", "word", "none"],
+)
+def test_names_that_are_no_list_of_columns_are_refused_and_not_quoted(names):
+    with pytest.raises(ValueError, match=r"^names must be a list of columns, got [^\n]*\.$") as caught:
+        Schema({"age": (0, 1)}).ordered(names)
+    assert "31415" not in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [["age"], ("age",), np.array(["age"]), pd.Index(["age"]), {"age": 0}, iter(["age"])])
+def test_names_may_be_any_list_of_columns(names):
+    assert list(Schema({"age": (0, 1)}).ordered(names)) == ["age"]

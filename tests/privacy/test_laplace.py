@@ -177,3 +177,32 @@ def test_laplace_scale_refuses_what_is_no_epsilon(epsilon):
 def test_secure_draws_follow_the_law_too(p_value):
     # 20,000 draws, not seeded: false alarm 1e-7 in every run.
     assert p_value(DiscreteLaplace(5).sample(20_000, check_rng(None)), survival(5)) > 1e-7
+
+
+@pytest.mark.parametrize("scale", [*SMALL, Fraction(257), Fraction(12345678, 1000), Fraction(2**40)])
+@pytest.mark.parametrize("distance", [0.5, 1, 1.7, 3, 6.5])
+def test_where_scales_are_many_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted, scale, distance):
+    """Of a whole scale t > scale, with probability exp(-z / scale) / exp(-z / t), to 2**-64 and around the margin of the float filter."""
+    shift = 8
+    magnitude, asked = math.ceil(scale * Fraction(distance)), []
+    parts = np.array([False]), np.array([magnitude & 255]), np.array([magnitude >> shift]), shift
+    monkeypatch.setattr(laplace, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
+    monkeypatch.setattr(laplace, "by_rejection", lambda size, propose: propose(size))
+
+    def accepts(uniform, then=0):
+        (proposal,), (is_accepted,) = laplace._accepted(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
+        assert proposal == magnitude
+        return is_accepted
+
+    accepts(0)
+    (t,) = asked
+    assert t.denominator == 1
+    assert t > scale
+    exponent = magnitude * (1 / scale - 1 / t)
+    probability = DIGITS.exp(DIGITS.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
+    threshold = int(DIGITS.multiply(probability, 1 << 64))
+    for step in (1, 2, 2**11, 2**31, 2**32 - 2**12, 2**32, 2**32 + 2**12, 2**40):
+        if step <= threshold:
+            assert accepts(threshold - step, then=255)
+        if threshold + step < 2**64:
+            assert not accepts(threshold + step)
