@@ -48,6 +48,7 @@ class Grid:
         if any(len(axis) < np.ptp(axis) + 1 for axis in axes) or np.prod([len(axis) for axis in axes]) > _MOST_EMPTY * n:
             return None
         shape = tuple(len(axis) for axis in axes)
+        # Places are public cells, or were released: the least of them tells nothing.
         cell = np.ravel_multi_index(tuple((places - places.min(axis=0)).astype(int).T), shape)
         if len(np.unique(cell)) < n:
             return None

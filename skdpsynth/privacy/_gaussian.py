@@ -11,12 +11,12 @@ import numpy as np
 from skdpsynth._change import Change
 from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED
 from skdpsynth.privacy._intervals import exp_minus, times
-from skdpsynth.privacy._laplace import KEPT, draw_parts, join
+from skdpsynth.privacy._laplace import draw_parts, join
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._rejection import by_rejection, decided
-from skdpsynth.privacy._scales import SMALLEST, check_scale, distinct, sample_by_scale, to_fraction
+from skdpsynth.privacy._scales import KEPT, SMALLEST, check_scale, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
 _TABLE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
@@ -67,8 +67,7 @@ class DiscreteGaussian(Noise):
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        # Where tables of so many scales are not kept, rejection is quicker: its proposals have whole scales, which return.
-        return sample_by_scale(self.scale, size, rng, _sample if len(distinct(self.scale)) <= KEPT else _accepted)
+        return sample_by_scale(self.scale, size, rng, _sample, _accepted)
 
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         # Canonne, Kamath, Steinke (2020), Theorem 4.

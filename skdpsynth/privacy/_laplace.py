@@ -14,10 +14,9 @@ from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._rejection import by_rejection, decided
-from skdpsynth.privacy._scales import SMALLEST, check_scale, distinct, sample_by_scale, to_fraction
+from skdpsynth.privacy._scales import KEPT, SMALLEST, check_scale, sample_by_scale, to_fraction
 from skdpsynth.privacy._table import SurvivalTable
 
-KEPT = 64  # tables of one kind
 _DIGIT = 8  # bits of a magnitude that one table draws: small tables are quick to build
 _TABLE = 1 << _DIGIT  # largest scale that a single table serves
 
@@ -61,8 +60,7 @@ class DiscreteLaplace(Noise):
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        # Where tables of so many scales are not kept, rejection is quicker: its proposals have whole scales, which return.
-        return sample_by_scale(self.scale, size, rng, _sample if len(distinct(self.scale)) <= KEPT else _accepted)
+        return sample_by_scale(self.scale, size, rng, _sample, _accepted)
 
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         # The log ratio of two densities at z is at most |change_i| / scale, summed over the values.

@@ -15,6 +15,10 @@ from skdpsynth.privacy._random import RandomBits, check_stream
 LARGEST = 2**58
 SMALLEST = Fraction(1, 100)
 MOST_VALUES = 1 << 60  # of one release: more than any memory holds
+KEPT = 64  # tables of one kind
+_FEW = 2000  # values of each scale: more take longer by rejection than by a table that is made for them
+
+Sampler = Callable[[Fraction, int, RandomBits], np.ndarray]
 
 
 def to_fraction(value: Any) -> Fraction:
@@ -70,8 +74,11 @@ def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
     return shape
 
 
-def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Callable[[Fraction, int, RandomBits], np.ndarray]) -> np.ndarray:
-    """Draw an array of shape `size`, one exact sampler for each distinct scale."""
+def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Sampler, by_rejection: Sampler) -> np.ndarray:
+    """Draw an array of shape `size`, by an exact sampler for each distinct scale.
+
+    Where these are more than tables are kept and each has few values, rejection is quicker: its proposals have whole scales, which return.
+    """
     check_stream(rng)
     shape = shape_of(size)
     count = math.prod(shape)
@@ -85,10 +92,11 @@ def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Callable
     numbered = np.array([number_of[value] for value in np.ravel(scale).tolist()], dtype=np.int64).reshape(np.shape(scale))
     of_each = np.broadcast_to(numbered, shape).ravel()
     order, ends = np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values))).tolist()
+    sample = by_rejection if len(values) > KEPT and count < _FEW * len(values) else sample_one
     out = np.zeros(count, dtype=np.int64)
     for value, start, end in zip(values, [0, *ends], ends, strict=False):
         if value:
-            out[order[start:end]] = sample_one(value, end - start, rng)
+            out[order[start:end]] = sample(value, end - start, rng)
     return out.reshape(shape)
 
 

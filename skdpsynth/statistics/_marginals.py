@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -70,12 +71,7 @@ class Marginals(Statistic):
         if not isinstance(sizes, list | tuple) or not all(is_whole(size, 0) for size in sizes):
             raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {shown(sizes)}.")
         listed = attributes if isinstance(attributes, list | tuple) else [None]
-        if not all(
-            isinstance(table, list | tuple)
-            and table
-            and all(is_whole(j, 0, len(sizes) - 1) if type(j) is not int else 0 <= j < len(sizes) for j in table)
-            for table in listed
-        ):
+        if not all(isinstance(table, list | tuple) and table and all(_is_place(j, len(sizes)) for j in table) for table in listed):
             raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {shown(attributes)}.")
         return CountCombinations(tuple(sizes), tuple(map(tuple, listed)))
 
@@ -99,6 +95,10 @@ class Marginals(Statistic):
             raise ValueError(f"values must be {len(self.counts)} numbers, one for each count, got {len(values)}.")
         stops = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(values, stops), self.shapes, strict=True)]
+
+
+def _is_place(j: Any, n_columns: int) -> bool:
+    return 0 <= j < n_columns if type(j) is int else is_whole(j, 0, n_columns - 1)  # quick, of half a million pairs
 
 
 @savable

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from skdpsynth._checks import shown
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits, _scales
 
 both = pytest.mark.parametrize("noise", [DiscreteLaplace, DiscreteGaussian])
 
@@ -56,6 +56,8 @@ def test_values_of_several_scales_get_the_draws_of_each_scale_one_after_the_othe
 def test_more_scales_than_tables_are_kept_have_the_same_law(noise, power, scale):
     """Chi squared of 64,000 draws of 64 scales that are one to within 2**-40; 1e-6 of false alarm."""
     scales = [scale + Fraction(k, 2**46) for k in range(64)] + [300 + k for k in range(6)]
+    assert len(scales) > _scales.KEPT
+    assert _scales._FEW > 1000
     draws = noise(scales).sample((1000, 70), SeededBits(0))[:, :64].ravel()
     cells = np.arange(-4, 5) * math.ceil(scale)
     law = np.exp(-(np.abs(cells / float(scale)) ** power) / power)
