@@ -121,11 +121,12 @@ if __name__ == "__main__":
     check("m = 10,648: seconds", middle["seconds"], 1.5)
     check("m = 10,648: MiB added", middle["MiB"], 150)
     check("m = 10,648: relative gap", middle["gap"] / middle["value"], 1e-9)
-    run(22, 3, "chebyshev", "ortools")
+    for solver in ("highs", "ortools"):
+        figures = run(9, 4, "chebyshev", solver)  # no cell has few neighbours: over arcs from donors to holes
+        check("relative gap", figures["gap"] / figures["value"], 1e-9)
     if not arguments.quick:
-        for solver, limit in (("highs", 120), ("ortools", 30)):
-            figures = run(46, 3, "chebyshev", solver)
-            check(f"m = 97,336, {solver}: seconds", figures["seconds"], limit)
-            check(f"m = 97,336, {solver}: relative gap", figures["gap"] / figures["value"], 1e-9)
+        figures = run(46, 3, "chebyshev", "highs")
+        check("m = 97,336: seconds", figures["seconds"], 30)
+        check("m = 97,336: relative gap", figures["gap"] / figures["value"], 1e-9)
     print("all targets met" if not FAILED else f"MISSED: {FAILED}")
     sys.exit(bool(FAILED))

@@ -18,7 +18,7 @@ _LARGEST_SUPPLY = 2.0**50
 _SUPPLY = 2.0**20  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
 _MOST_WHOLE = 2.0**24  # whole masses are left as they are up to this sum
 _TOLERANCE = 1e-9
-TIGHT = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+_TIGHT = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
 _RICH = 4  # times the median: what a source has beyond that is not near what it has to serve
 _SCARCE = 1.1
 _MANY_ARCS = 20_000  # fewer are solved in no time by any method
@@ -93,7 +93,7 @@ def _by_highs(
     source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, start: np.ndarray | None
 ) -> np.ndarray:
     """HiGHS has absolute tolerances: masses are scaled to them."""
-    unit, whole = unit_of(supply, demand)
+    unit, whole = _unit_of(supply, demand)
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.continued(start * unit)
     if found is None:
@@ -102,7 +102,7 @@ def _by_highs(
     return np.rint(found / unit) if whole else found / unit
 
 
-def unit_of(supply: np.ndarray, demand: np.ndarray) -> tuple[float, bool]:
+def _unit_of(supply: np.ndarray, demand: np.ndarray) -> tuple[float, bool]:
     """Return what masses are multiplied by for HiGHS, and whether they are whole."""
     whole = _are_whole(supply, demand)
     return 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum())), whole
@@ -129,8 +129,8 @@ class _Problem(NamedTuple):
         if len(self.cost) > _MANY_ARCS and mass_is_far(self.supply, self.demand):
             methods = methods[1:]
         trouble = ""
-        for options in (*({**method, **TIGHT} for method in methods), {"solver": "simplex", "presolve": "off"}):
-            trouble = trouble_of(problem, options)
+        for options in (*({**method, **_TIGHT} for method in methods), {"solver": "simplex", "presolve": "off"}):
+            trouble = _trouble_of(problem, options)
             if not trouble and flow.value is not None:
                 return np.asarray(flow.value)
         raise RuntimeError(trouble)
@@ -189,7 +189,7 @@ class _Problem(NamedTuple):
         return flow
 
 
-def trouble_of(problem: Any, options: dict[str, Any]) -> str:
+def _trouble_of(problem: Any, options: dict[str, Any]) -> str:
     """Solve a problem of cvxpy; return what went wrong, in a few words, or nothing.
 
     In the steps of ``problem.solve``, which would warn of a solution that is not used.

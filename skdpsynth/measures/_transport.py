@@ -23,7 +23,8 @@ _TIE_BREAK = 2.0**-14  # of the euclidean distance, on grids: too little to chan
 _FINEST = 2**20  # steps of a grid across the positions: further, floats are not taken for a grid
 _ON_GRID = 5e-10  # of a step: distances are then off by less than the gap that is called optimal
 _COARSE = 1e-6
-_FEW_HOLES = 500
+_EMPTY = 8  # cells of a grid for each weight that is not zero
+_FEW_HOLES = 500  # for which a linear program over arcs to near donors takes no time
 _RICH = 4  # times as much, from one class of donors to the next
 _RICH_LISTED = 3
 _BLOCK = 1 << 21  # distances that are held at a time
@@ -47,12 +48,13 @@ class NearestMeasure:
     value : float
         Bounded-Lipschitz distance between the signed measure (divided by `total`) and `weights`: mass times distance.
     lower_bound : float
-        No probability measure is nearer than this: the value of a potential that was checked against every pair of positions.
+        No probability measure is nearer than this: the value of a potential whose values at any two positions differ by
+        no more than their distance.
     status : str
         "optimal" if `value` and `lower_bound` agree to 1e-9 of `value` (1e-6 for euclidean distances); else "feasible": a probability
         measure that is at most ``gap`` farther than the nearest.
     n_iter : int
-        How many linear programs were solved; 0 where there is a closed form.
+        How many linear programs were solved; 0 where none is needed: on a line, and on a whole grid with many holes.
 
     See Also
     --------
@@ -89,10 +91,12 @@ def nearest_probability_measure(
         Finite, of any sign.
     metric : {"chebyshev", "cityblock", "euclidean"}, default="chebyshev"
     total : float, default=1.0
-        What the weights of a probability measure sum to: 1, or n for noisy counts of n rows.
+        What `signed_weights` would sum to without noise: 1, or n for noisy counts of n rows. The weights of the result are
+        probabilities, whatever it is.
     solver : {"highs", "ortools"}, default="highs"
         "highs": a linear program through cvxpy. "ortools": the same program as a network flow; the package must be installed. It is many
-        times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed.
+        times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed, nor on a
+        whole grid with more than 500 holes (see Notes).
 
     Returns
     -------
@@ -118,9 +122,10 @@ def nearest_probability_measure(
     order of the positions, and any other way would be as near. Between equal transports over a grid the one of least euclidean cost
     is chosen (among the arcs listed).
 
-    Where the positions are a whole grid of one step in up to three dimensions and the metric is not euclidean, masses that must move far
-    go from cell to cell beside it, by HiGHS with either solver: that is the same distance, over a few arcs a cell. Of equal transports
-    the one of least euclidean length of these moves is chosen then.
+    With more than 500 holes on a whole grid of one step, and a metric that is not euclidean, masses go from cell to cell beside it: that
+    is the same distance, over a few arcs a cell. The flow is found in whole numbers by the primal-dual method, from the prices of coarser
+    and coarser grids, with either solver, and of equal transports one of the least cityblock cost. The grid has up to three dimensions,
+    512 cells along each, and at least one in eight of its cells has a weight that is not zero.
 
     References
     ----------
@@ -177,17 +182,12 @@ def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) ->
             f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
         )
     created = max(0.0, -surplus)
-    grid = Grid.of(space.places, space.metric) if space.is_whole and _is_hard(mass) else None
+    has_many = np.count_nonzero(mass < 0) > _FEW_HOLES
+    grid = Grid.of(space.places, space.metric, _EMPTY * n_active) if space.is_whole and has_many else None
     if grid is not None:
-        with task("transport"), suppress(RuntimeError):  # of a solver that gave up
-            return *grid.transport(mass, created, 2 * _diameter(space.places, space.metric) + 1), 1
+        with task("transport"):
+            return *grid.transport(mass, created, 2 * _diameter(space.places, space.metric) + 1), 0
     return _Transport(space.places, mass, created, space.metric, space.is_whole, solver).solve()
-
-
-def _is_hard(mass: np.ndarray) -> bool:
-    """Whether arcs from near donors to holes would not do, and those from all be too many."""
-    holes = mass < 0
-    return int(holes.sum()) > _FEW_HOLES and mass_is_far(mass[mass > 0], -mass[holes])
 
 
 def _certified(weights: np.ndarray, value: float, lower_bound: float, metric: str, n_iter: int) -> NearestMeasure:

@@ -111,7 +111,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     Raises
     ------
     ValueError
-        If a parameter is out of its domain, a solver is not installed or the cells are too many for it, before any budget is spent.
+        If a parameter is out of its domain, a solver is not installed or the cells are too many for it, before any budget is spent. (Of
+        scattered `cells` at most 30,000, or 100,000 with "ortools", where they are more than 4 for each row times epsilon and the number
+        of rows is public.)
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
     RuntimeError
@@ -253,6 +255,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         if partition is None:
             n_cells = default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self._solvable(facts, box.n_features)
             partition = Lattice(box, lattice_shape(n_cells, box))
+        elif facts.neighboring == "replace_one":  # else the number of rows has been paid for, and the fit goes on with a warning
+            self._check_solvable(partition, facts)
         # What the caller decided is not warned of.
         warn_if_small(facts, _n_cut(partition.shape, box) if given is None and self.n_cells == "auto" else box.n_features)
         if box.n_features > 1 and _is_sparse(partition.n_cells, facts.size):
@@ -266,6 +270,16 @@ class SignedMeasureMechanism(PrivateSynthesizer):
                 "solver='ortools'."
             )
         return partition
+
+    def _check_solvable(self, given: Any, facts: Facts) -> None:
+        """Refuse scattered cells that nearly all count noise, and are so many that cancelling it takes minutes or hours."""
+        most = _MOST_CUT[self.solver]
+        scattered = facts.n_features > 1 and not isinstance(given, Lattice)
+        if scattered and given.n_cells > most and _is_sparse(given.n_cells, facts.size):
+            raise ValueError(
+                f"cells must be at most {most} for solver={self.solver!r} where they are more than {_SPARSE} * n_samples * epsilon = "
+                f"{_SPARSE * facts.size:g}, got {given.n_cells}, whose noise would take very long to cancel; give fewer, or a Lattice."
+            )
 
     def _solvable(self, facts: Facts, n_features: int) -> int:
         """Return how many cells the lattice shall have at most: as many as asked for, or what takes seconds to solve, with a warning."""

@@ -124,16 +124,22 @@ def codes_of(rows):
     return out.astype(str)
 
 
+@pytest.fixture(scope="module")
+def crowd(model):
+    rows = model.sample(1_000_000, random_state=7)
+    return rows, codes_of(rows)
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("conditions", [CONDITIONS[i] for i in (0, 2, 4, 5, 7, 8, 9, 11, 14)], ids=str)
-def test_conditional_frequencies_are_those_of_a_large_sample_of_which_rows_are_kept(model, conditions):
+def test_conditional_frequencies_are_those_of_a_large_sample_of_which_rows_are_kept(model, crowd, conditions):
     """Chi squared of the tables of all pairs against what is left of a million rows.
 
     Rows of a sample are evener than independent ones, so statistics are no larger than chi squared. False alarms: below 9 conditions
     times 2 models times 15 tables times 1e-6.
     """
-    everyone = codes_of(all_rows := model.sample(1_000_000, random_state=7))
+    all_rows, everyone = crowd
     kept = everyone[holds(all_rows, conditions)]
     drawn = codes_of(model.sample(min(50_000, 2 * len(kept)), random_state=8, conditions=conditions))
     for i, first in enumerate(drawn):

@@ -11,9 +11,11 @@ from scipy.spatial.distance import cdist
 
 from skdpsynth import PrivacyAccountant, SignedMeasureMechanism
 from skdpsynth.domain import Box
+from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.measures import Lattice
 from skdpsynth.metrics import wasserstein_distance
+from skdpsynth.synthesis import _signed_measure
 from skdpsynth.synthesis._signed_measure import default_n_cells, lattice_shape
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
@@ -316,6 +318,19 @@ def test_cells_that_are_given_and_cells_on_a_line_are_as_many_as_asked_for():
     assert SignedMeasureMechanism(cells=Lattice(box, (200, 200)))._plan(facts).partition.n_cells == 40_000
     line = Facts(Fraction(1), Fraction(0), "replace_one", 30, 1, Box(np.zeros(1), np.ones(1)))
     assert SignedMeasureMechanism(150_000)._plan(line).partition.n_cells == 150_000
+
+
+def test_scattered_cells_whose_noise_takes_too_long_to_cancel_are_refused_before_any_budget_is_spent(monkeypatch):
+    monkeypatch.setitem(_signed_measure._MOST_CUT, "highs", 1100)
+    rng = np.random.default_rng(0)
+    X, cells, accountant = rng.random((20, 2)), rng.random((1200, 2)), PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=r"cells must be at most 1100 .* 4 \* n_samples \* epsilon = 80, got 1200"):
+        SignedMeasureMechanism(cells=cells, accountant=accountant).fit(X)
+    assert accountant.spent == 0
+    SignedMeasureMechanism(cells=cells[:1100]).fit(X)
+    SignedMeasureMechanism(cells=Lattice(Box(np.zeros(2), np.ones(2)), (40, 30))).fit(X)
+    with pytest.warns(SmallSampleWarning, match="nearly all that they count is noise"):
+        SignedMeasureMechanism(cells=cells, neighboring="add_or_remove_one").fit(X)
 
 
 def test_a_solver_that_is_not_installed_is_refused_before_any_budget_is_spent(monkeypatch):
