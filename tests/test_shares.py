@@ -63,6 +63,8 @@ FITS = {
         {"bounds: magnitudes": 5, "bounds: even cells": 5, "count of the first of two cells": 90},
     ),
     "bounds in rho": (PrivatePCA(bounds="private", noise="gaussian", delta=1e-6), X, {"bounds: magnitudes": 10, "moments": 90}),
+    "scout of a line": (PrivateMeasureMechanism(), X[:, :1], {"counts of level ": 10, "counts of the refined cells": 90}),
+    "scout of a plane": (PrivateMeasureMechanism(), X[:, :2], {"counts of level ": 20, "counts of the refined cells": 80}),
     "two cells": (SignedMeasureMechanism(2, **ADD), X, {"number of rows": 5, "counts of the cells": 95}),
     "projection": (
         LowDimSynthesizer(1, epsilon=500, synthesizer=PrivateMeasureMechanism("adaptive"), **ADD),

@@ -113,7 +113,7 @@ def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, 
     return min(bound, widest[0])
 
 
-def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, power: float, most: int) -> np.ndarray:
+def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, most: int) -> np.ndarray:
     """Return how often each coarse cell is halved in the second stage: a function of the first stage and of public numbers.
 
     Parameters
@@ -123,9 +123,7 @@ def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, po
     n : float
         Number of rows.
     halvings : float
-        How often a cell with an even share of the rows is halved; rounded down.
-    power : float
-        A cell with k times as many has ``k**power`` times as many parts.
+        How often a cell with an even share of the rows is halved, rounded down; one with k times as many has k times as many parts.
     most : int
         No cell is halved more often.
 
@@ -135,7 +133,7 @@ def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, po
     """
     rough = mass_from_root(estimates[1:], np.array(n, dtype=float))
     times = rough * (len(rough) / n)
-    refinement = np.maximum(halvings + power * np.log2(np.maximum(times, _HARDLY)), 0.0).astype(np.int64)
+    refinement = np.maximum(halvings + np.log2(np.maximum(times, _HARDLY)), 0.0).astype(np.int64)
     return np.minimum(refinement, most, out=refinement)
 
 

@@ -31,8 +31,9 @@ from skdpsynth.statistics import Histogram, LeavesOf, LevelCounts, total
 MOST_HELD = 24  # levels whose cells are all held: a gigabyte
 _SMALL_PLANE = 1000  # n * epsilon up to which two features are served like one
 _SMALL = 300  # ... and more than two features
-_SCOUT = Fraction(1, 5)  # of the budget, for the first of the two adaptive stages there
-_POWER = 1.3  # of a cell's share of the rows: its share of the parts
+_SCOUT_SHARE = Fraction(1, 5)  # of the budget, for the first of the two adaptive stages there
+_SCOUT_SHARE_OF_LINE = Fraction(1, 10)  # ... with one feature
+_FURTHER, _FURTHER_SCOUTED = 1.0, 0.25  # halvings of one feature beyond those of one stage
 _MOST_PARTS = 23  # halvings of all parts
 _FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptive stages of larger tables
 _POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
@@ -128,11 +129,10 @@ class PublishedLevels(Plan):
 
 
 class _Stages(NamedTuple):
-    """What two stages measure: shares of the levels of the first stage and, last, of the second; and how it halves their cells."""
+    """What two stages measure: shares of the levels of the first stage and, last, of the second; and how often it halves an even cell."""
 
     shares: tuple[Fraction, ...]
     halvings: float
-    power: float
 
     @property
     def coarse_depth(self) -> int:
@@ -142,27 +142,25 @@ class _Stages(NamedTuple):
     @property
     def finest(self) -> int:
         """Level of the parts of a cell that holds all rows."""
-        return self.coarse_depth + max(0, int(self.halvings + self.power * self.coarse_depth))
+        return self.coarse_depth + max(0, int(self.halvings + self.coarse_depth))
 
 
 def _stages_by_levels(size: float, d: int, depth: int | None, cut: Cut) -> _Stages:
     """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
 
-    If they all go to one level, a fifth goes to the level above it. Rows that crowd at one scale crowd at finer ones too, so cells get
-    parts by more than their share of the rows.
+    If they all go to one level, a tenth (one feature) or a fifth goes to the level above it.
     """
     log_size = int(math.log2(max(2.0, size)))
     partition, deepest = cut(min(depth or MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), MOST_HELD))
     shares = optimal_shares(total_diameters(partition, deepest))
     coarse_depth = [level for level, share in enumerate(shares[:-1]) if share or level == 0][-1]
-    if coarse_depth > 1:
-        shares = (*shares[: coarse_depth + 1], shares[-1])
+    if is_scouted := coarse_depth <= 1:
+        coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
+        shares = ((Fraction(0),) * coarse_depth) + (scout, 1 - scout)
     else:
-        coarse_depth = max(1, deepest - 1)
-        shares = ((Fraction(0),) * coarse_depth) + (_SCOUT, 1 - _SCOUT)
-    halvings = deepest - coarse_depth + (0.5 if d == 1 else 0.0)
-    # Cells have at most 2**(halvings + power * coarse_depth) parts in all, as a power of shares sums to one at most.
-    return _Stages(shares, halvings, min(_POWER, max(0.0, _MOST_PARTS - halvings) / coarse_depth))
+        shares = (*shares[: coarse_depth + 1], shares[-1])
+    further = 0.0 if d > 1 else _FURTHER_SCOUTED if is_scouted else _FURTHER
+    return _Stages(shares, min(deepest + further, _MOST_PARTS) - coarse_depth)
 
 
 def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> _Stages:
@@ -171,7 +169,7 @@ def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> _Stages
     coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
     most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
     _, kept = cut(min(depth or MAX_DEPTH, coarse_depth))
-    return _Stages(((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept, 1.0)
+    return _Stages(((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept)
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,7 @@ class Adaptive(Plan):
             math.inf if noise is None else _weight(noise, share) for noise, share in noises
         ]
         estimates, _ = least_squares([*above, coarse], [*above_variances, first_variance])
-        refinement = refinement_of(estimates, n, plan.halvings, plan.power, self.finest - coarse_depth)
+        refinement = refinement_of(estimates, n, plan.halvings, self.finest - coarse_depth)
         counts = total(cells, Histogram.over_refined(shift, refinement))
         fine = budget.answer(counts.query(budget.relation), self.second, "counts of the refined cells")
         del counts, levels  # they may be many

@@ -166,7 +166,7 @@ def test_parts_of_the_second_stage_are_as_few_as_the_memory_takes(size, d):
     for j in range(coarse + 1):
         counts = np.zeros(1 << coarse)
         counts[: 1 << j] = 2.0 ** (coarse - j)
-        refinement = refinement_of(level_sums(counts, coarse), 2.0**coarse, stages.halvings, stages.power, 62)
+        refinement = refinement_of(level_sums(counts, coarse), 2.0**coarse, stages.halvings, 62)
         assert (2.0**refinement).sum() <= 2**23 + 2**coarse
 
 
