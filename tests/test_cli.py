@@ -336,7 +336,8 @@ def test_evidence_of_a_ledger_is_written_and_checked(folder):
     fine("budget", "init", "budget.db", "--epsilon", 2)
     fine(*SYNTHESIZE[:-2], "--ledger", "budget.db", "-o", "out.csv")
     fine("budget", "evidence", "budget.db", "-o", "evidence.json")
-    assert fine("budget", "check", "evidence.json").stdout == "ok\n"
+    assert fine("budget", "check", "evidence.json").stdout == "ok: 4 releases, epsilon 1 in all, under 'replace_one', for a row\n"
+    fine("budget", "check", "--strict", "evidence.json")
     path = Path("evidence.json")
     told = json.loads(path.read_text(encoding="utf-8"))
     told["releases"][-1]["scales"] = ["1"]

@@ -89,7 +89,7 @@ def evidence():
 
 @pytest.mark.parametrize("name", [*FITS, *COUNTERS])
 def test_every_estimator_and_counter_passes_to_the_last_digit(evidence, name):
-    assert str(check_evidence(evidence[name])) == "ok"
+    assert check_evidence(evidence[name]).is_exact
 
 
 def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
@@ -116,7 +116,7 @@ def test_shown_levels_are_checked_with_their_threshold(relation, epsilon):
     chosen = discovery(relation, 2, PrivacyLoss(epsilon=epsilon, delta=1e-6))
     accountant.release_discovered([{"a": 3}, {}], chosen, SecureBits(), name="levels")
     told = accountant.evidence()
-    assert str(check_evidence(told)) == "ok"
+    assert check_evidence(told).is_exact
     told["releases"][0]["statistic"]["threshold"] -= 1
     assert "release 1 ('levels') loses" in str(check_evidence(told))
 
@@ -321,8 +321,25 @@ def test_charges_that_say_nothing_are_listed_as_not_checked():
     assert [line.split(" (")[0] for line in check.unchecked] == ["release 2", "release 1"]
 
 
-def test_a_seed_is_told(evidence):
-    assert "seed" in str(check_evidence(evidence_of(PrivatePCA(random_state=0))))
+def test_what_is_not_checked_is_told_in_the_first_line():
+    accountant = PrivacyAccountant(1)
+    accountant.spend(0.25, name="a plain charge")
+    check = check_evidence(accountant.evidence())
+    assert str(check).startswith("ok: 1 release, epsilon 0.25 in all, under 'replace_one', for a row, but 1 of them cannot be checked\n")
+    assert not check.is_exact
+
+
+def test_noise_of_a_seed_is_wrong():
+    check = check_evidence(evidence_of(PrivatePCA(random_state=0)))
+    assert not check.ok
+    assert all("noise of a seed" in line for line in check.wrong)
+
+
+@pytest.mark.parametrize("noise", ["none", "Uniform", None])
+def test_noise_of_an_unknown_law_is_wrong(noise, evidence):
+    told = copy.deepcopy(evidence["PrivatePCA"])
+    told["releases"][-1]["noise"] = noise
+    assert any("law that is not known" in line for line in check_evidence(told).wrong)
 
 
 # The checker itself

@@ -84,14 +84,15 @@ def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
 
 @budget.command("check", short_help="Derive every figure of an EVIDENCE again.")
 @click.argument("told", metavar="EVIDENCE", type=click.Path(exists=True, dir_okay=False))
+@click.option("--strict", is_flag=True, help="Exit code 1 also if a line is loose or cannot be checked.")
 @speaking
-def check(voice: Voice, told: str) -> int:
+def check(voice: Voice, told: str, strict: bool) -> int:
     """Derive every change, every loss and their sum in an EVIDENCE again. Exit code 1 if a line is wrong."""
     from skdpsynth.testing import check_evidence
 
     found = check_evidence(told)
     voice.result({"ok": found.ok, **asdict(found)}, str(found))
-    return 0 if found.ok else FOUND
+    return 0 if (found.is_exact if strict else found.ok) else FOUND
 
 
 def ledger_at(path: str) -> Any:

@@ -30,6 +30,8 @@ class EvidenceCheck:
         What says too little to be derived: the caller answers for it.
     n_releases : int
         How many lines were read.
+    told : str
+        What they are said to cost together, under which relation, and for whom.
 
     See Also
     --------
@@ -40,16 +42,24 @@ class EvidenceCheck:
     loose: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     n_releases: int = 0
+    told: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether nothing is wrong. What is not checked may be."""
         return not self.wrong
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is wrong, everything was derived, and every figure is the one that follows."""
+        return not (self.wrong or self.loose or self.unchecked)
 
     def __str__(self) -> str:
         told = [f"wrong: {line}" for line in self.wrong]
         told += [f"loose: {line}" for line in self.loose] + [f"not checked: {line}" for line in self.unchecked]
-        return "\n".join(["ok" if self.ok else "NOT OK", *told])
+        but = f", but {len(self.unchecked)} of them cannot be checked" if self.unchecked else ""
+        head = f"{self.n_releases} release{'s' * (self.n_releases != 1)}, {self.told}{but}"
+        return "\n".join([f"{'ok' if self.ok else 'NOT OK'}: {head}", *told])
 
 
 def check_evidence(evidence: Any) -> EvidenceCheck:
@@ -67,7 +77,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     Returns
     -------
     check : EvidenceCheck
-        Its text is "ok", or names each line that is wrong.
+        Its text begins with "ok" or "NOT OK" and what all releases cost, and names each line that is wrong, loose or not checked.
 
     Raises
     ------
@@ -92,11 +102,11 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     >>> from skdpsynth.testing import check_evidence
     >>> model = PrivateMeasureMechanism(epsilon=0.5).fit([[0.2], [0.7], [0.4]])
     >>> print(check_evidence(model.accountant_.evidence()))
-    ok
+    ok: 2 releases, epsilon 0.5 in all, under 'replace_one', for a row
     """
     document = _read(evidence)
     try:
-        check = EvidenceCheck(n_releases=len(document["releases"]))
+        check = EvidenceCheck(n_releases=len(document["releases"]), told=_cost_of(document))
         _check_numbers(document, check)
         lines = {release["number"]: release for release in document["releases"]}
         for release in document["releases"]:
@@ -106,7 +116,8 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
                 _check_release(release, document["promise"], check)
         _check_sums(document, check)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
-        raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but something in it is not: {error!r}.") from None
+        what = f"it lacks {error}" if isinstance(error, KeyError) else f"something in it is not: {error}"
+        raise ValueError(f"evidence must be what PrivacyAccountant.evidence gives, but {what}.") from None
     return check
 
 
@@ -148,6 +159,13 @@ def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
     check.wrong += [f"release {n} is one too many" for n in there if n not in known or there.count(n) > 1]
 
 
+def _cost_of(document: dict[str, Any]) -> str:
+    promise, spent = document["promise"], document["spent"]
+    epsilon, delta = (float(number(spent[name])) for name in ("epsilon", "delta"))
+    cost = f"epsilon {epsilon:g} and delta {delta:g}" if delta else f"epsilon {epsilon:g}"
+    return f"{cost} in all, under {promise['relation']!r}, for {promise['unit'] or 'a row'}"
+
+
 def _line(release: dict[str, Any]) -> str:
     return f"release {release['number']} ({release['name']!r})"
 
@@ -162,7 +180,7 @@ def _check_release(release: dict[str, Any], promise: dict[str, Any], check: Evid
         return
     scales = [number(scale) for scale in release["scales"]]
     if release["randomness"] == "seeded":
-        check.loose.append(f"{line} has noise of a seed, which protects nobody who knows it")
+        check.wrong.append(f"{line} has noise of a seed, which protects nobody who knows it")
     if release["loss"].get("epsilon", release["loss"].get("rho")) == "inf":
         return
     change = _checked_change(release, check)
@@ -178,7 +196,10 @@ def _check_release(release: dict[str, Any], promise: dict[str, Any], check: Evid
 def _checked_change(release: dict[str, Any], check: EvidenceCheck) -> Fraction | None:
     """Return how far the rows of a unit move what was released, in the norm of its noise: derived, and compared with what is said."""
     line, norm, statistic = _line(release), NORM_OF.get(release["noise"]), release["statistic"]
-    if norm is None or statistic is None or release["change"] is None:
+    if norm is None:
+        check.wrong.append(f"{line} has noise of a law that is not known here, {release['noise']!r}")
+        return None
+    if statistic is None or release["change"] is None:
         check.unchecked.append(f"{line} does not say what was released; whoever charged it answers for its loss")
         return None
     found = derived(statistic, release["relation"], norm, release["rows_per_unit"])
