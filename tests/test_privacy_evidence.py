@@ -404,3 +404,16 @@ def test_a_page_of_quality_shows_the_evidence_too():
     html5lib.HTMLParser(strict=True).parse(html)
     assert html.count("Not private</p>") == html.count("<section>")
     assert f"{evidence.membership.train:.4f}" in html
+
+
+def test_a_schema_of_whole_numbers_hides_no_copies():
+    train, holdout = np.random.default_rng(0).random((2, 300, 3))
+    evidence = privacy_evidence(train, train, holdout, dict.fromkeys(range(3), (0, 1)))
+    assert (evidence.exact_copies.train, evidence.exact_copies.holdout) == (1.0, 0.0)
+    assert evidence.exact_copies.is_found
+
+
+def test_a_class_is_no_model():
+    train, holdout = np.random.default_rng(0).random((2, 30, 1))
+    with pytest.raises(TypeError, match="model must be a fitted synthesizer"):
+        privacy_evidence(PrivateMeasureMechanism, train, holdout)

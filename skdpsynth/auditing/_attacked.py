@@ -1,13 +1,13 @@
 """The three tables of an attack: training, held-out and synthetic rows, as columns in one order, and as points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.domain import Nominal, Schema, as_nullable, encode, is_name, open_source, part_of
+from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, encode, is_name, open_source, part_of
 from skdpsynth.metrics import columns_in, schema_of_ranges
 
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
@@ -44,7 +44,7 @@ class Tables:
         synthetic = model if is_table(model) else _drawn(model, train, stated, seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
         stated = schema_of_ranges(given) if stated is None else stated
-        kinds = Schema({name: as_nullable(kind) for name, kind in stated.items()})
+        kinds = Schema({name: _as_it_stands(kind) for name, kind in stated.items()})
         read = [columns_in(table, kinds, name) for name, table in given.items()]
         for name, rows in zip(_NAMES, read, strict=True):
             if (rows.n_samples or 0) < _LEAST:
@@ -136,9 +136,15 @@ def places_of(secret: Any, schema: Schema) -> list[int]:
     return [names.index(name) for name in wanted]
 
 
+def _as_it_stands(kind: Any) -> Any:
+    """Return a kind in which every cell may be missing, and no number is rounded: rows that a schema makes equal are no copies."""
+    kind = as_nullable(kind)
+    return replace(kind, integer=False) if isinstance(kind, Continuous) and kind.integer else kind
+
+
 def _drawn(model: Any, train: Any, stated: Schema | None, seed: int | None) -> Any:
     """Draw as many synthetic rows as there are training rows."""
-    if not callable(getattr(model, "sample", None)):
+    if isinstance(model, type) or not callable(getattr(model, "sample", None)):
         raise TypeError(
             f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {shown(model)}; give what fit "
             "returned, or the rows."

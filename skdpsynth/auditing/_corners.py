@@ -88,7 +88,7 @@ def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[
         return list(bounds), box.low.tolist(), box.high.tolist()
     widths = [np.size(side) for side in bounds if np.ndim(side)] if isinstance(bounds, tuple | list) else []
     usual = 2 if hasattr(estimator, "schema") or hasattr(estimator, "n_factors") else 1
-    width = widths[0] if widths else n_features or usual
+    width: int = widths[0] if widths else n_features or getattr(estimator, "n_features_in_", None) or usual
     check_memory("n_features", width, CELL * width)
     box = Box.from_bounds(bounds, width)
     return list(range(width)), box.low.tolist(), box.high.tolist()
