@@ -30,6 +30,7 @@ for script in (
     "samplers.py",
     "mutations.py",
     "audits.py",
+    "matrix_tails.py",
     "hostile_files.py",
     "faults.py",
     "resources.py",

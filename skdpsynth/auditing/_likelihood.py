@@ -16,29 +16,45 @@ RATIO = "the log-likelihood ratio of all that was released"
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The likelihood ratio of runs, from a run on each of two tables.
+    """The likelihood ratio of runs, from some runs on each of two tables.
 
     Attributes
     ----------
-    draws, other_draws : list of Draw
-        What passed the door in a first run on each of the tables, with its exact values.
+    values, other_values : dict of ndarray
+        What the exact values were on each of the tables, in the first run that released such an array.
     """
 
-    draws: list[Draw]
-    other_draws: list[Draw]
+    values: dict[tuple, np.ndarray]
+    other_values: dict[tuple, np.ndarray]
 
     @classmethod
-    def of(cls, draws: list[Draw], other_draws: list[Draw]) -> "Likelihood":
-        """Return that of two runs."""
-        return cls(untangled(published(draws)), untangled(published(other_draws)))
+    def of(cls, runs: list[list[Draw]], other_runs: list[list[Draw]]) -> "Likelihood":
+        """Return that of the draws of some runs on each table."""
+        return cls(_values_of(runs), _values_of(other_runs))
 
     def ratio(self, draws: list[Draw]) -> float:
         """Return the logarithm of the likelihood of the neighbour over that of the first table (for matrices of many rows, nearly)."""
         ratio = 0.0
-        for draw, first, other in zip(untangled(published(draws)), self.draws, self.other_draws, strict=False):
-            if draw.answer.shape == first.values.shape == other.values.shape:
-                ratio += distance(draw, first.values) - distance(draw, other.values)
+        for key, draw in _by_key(draws).items():
+            if key in self.values and key in self.other_values:
+                ratio += distance(draw, self.values[key]) - distance(draw, self.other_values[key])
         return round(ratio, 6)  # where it is as large as it can be, rounding must not tell runs apart
+
+
+def _by_key(draws: list[Draw]) -> dict[tuple, Draw]:
+    """Return what an attacker sees of draws by name, shape and how many such came before: not all need be there in every run."""
+    alike: dict[tuple, list[Draw]] = {}
+    for draw in untangled(published(draws)):
+        alike.setdefault((str(draw.name), draw.values.shape), []).append(draw)
+    return {(*key, place): draw for key, found in alike.items() for place, draw in enumerate(found)}
+
+
+def _values_of(runs: list[list[Draw]]) -> dict[tuple, np.ndarray]:
+    values: dict[tuple, np.ndarray] = {}
+    for draws in runs:
+        for key, draw in _by_key(draws).items():
+            values.setdefault(key, draw.values)
+    return values
 
 
 def published(draws: list[Draw]) -> list[Draw]:

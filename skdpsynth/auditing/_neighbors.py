@@ -12,7 +12,7 @@ from skdpsynth._input import array_of, column_names, eager_frame
 from skdpsynth.auditing._corners import CELL, Corners
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._likelihood import untangled
-from skdpsynth.auditing._observing import run
+from skdpsynth.auditing._observing import run, tried
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import Lost, pair_loss
 
@@ -35,7 +35,8 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
         clipping of noisy counts at 0 plays no part
         where there are many times 1 / epsilon.
     n_features : int, default=None
-        None: as many as the bounds or the schema have; 1 if they do not tell (for `LatentFactorSynthesizer` 2, one pair).
+        None: as many as the bounds or the schema have, or else as the estimator was fitted with; 1 if neither tells (for
+        `LatentFactorSynthesizer` 2, one pair).
 
     Returns
     -------
@@ -81,7 +82,7 @@ def _worst(mechanism: Any, pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
     best: tuple[float, Any, Any] | None = None
     n_releases = None
     for pair in pairs:
-        n_releases = n_releases or len(run(mechanism, pair[0])[1])
+        n_releases = n_releases or max(map(len, tried(mechanism, pair[0])[1]))
         loss = _loss(mechanism, *pair, n_releases)
         if best is None or loss > best[0] * (1 + 1e-9):
             best = loss, *pair

@@ -1,5 +1,6 @@
 """What an attacker sees of one run, as numbers: all that passed the door, and all that was fitted."""
 
+import inspect
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from skdpsynth.testing import Draw, Enough, watched
 
 _MOST = 1024  # numbers of a run that a rule may look at
 _DEEPEST = 4
+_SOME_ROWS = 20  # of a sampler that must be told how many
+_TRIED = 5  # runs: what is released may depend on what was released before
 _NOT_SEEN = {"accountant_", "accountant", "random_state"}  # what was spent is public, and big
 
 
@@ -44,6 +47,12 @@ def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | 
     return outcome, door.draws
 
 
+def tried(mechanism: Any, X: Any) -> tuple[Any, list[list[Draw]]]:
+    """Return what came out of the first of some runs, and what passed the door in each."""
+    outcome, draws = run(mechanism, X)
+    return outcome, [draws, *(run(mechanism, X)[1] for _ in range(_TRIED - 1))]
+
+
 def observed(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
     """Return all numbers of a run that can be seen, by where they are."""
     seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(published(draws))}
@@ -58,8 +67,17 @@ def observed(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
     if not isinstance(outcome, PrivateEstimator) and hasattr(outcome, "sample"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            seen.update(_numbers("sample()", outcome.sample(), 0))
+            seen.update(_numbers("sample()", _sample(outcome), 0))
     return seen
+
+
+def _sample(outcome: Any) -> Any:
+    """Return some rows of a synthesizer, also of one that must be told how many."""
+    try:
+        inspect.signature(outcome.sample).bind()
+    except TypeError:
+        return outcome.sample(_SOME_ROWS)
+    return outcome.sample()
 
 
 def _shown(estimator: Any) -> dict[str, Any]:
@@ -135,7 +153,7 @@ class Layout:
     sizes : dict of str to int
         How many numbers of each place are taken.
     likelihood : Likelihood
-        From a first run on each of the tables: the score that tells the tables apart best.
+        From some runs on each of the tables: the score that tells the tables apart best.
     until : int or None
         Where given, a run ends once so many answers have passed the door, and is nothing but its likelihood ratio.
     """
@@ -146,25 +164,25 @@ class Layout:
 
     @classmethod
     def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        """Return the layout that serves two tables, from a run on each."""
-        (first, draws), (second, other_draws) = run(mechanism, X), run(mechanism, X_neighbor)
+        """Return the layout that serves two tables, from some runs on each."""
+        (first, runs), (second, other_runs) = tried(mechanism, X), tried(mechanism, X_neighbor)
         sizes: dict[str, int] = {}
-        for seen in (observed(first, draws), observed(second, other_draws)):
+        for seen in (observed(first, runs[0]), observed(second, other_runs[0])):
             for name, numbers in seen.items():
                 sizes[name] = max(sizes.get(name, 0), len(numbers))
         if not sizes:
             raise TypeError(
                 "estimator must fit or return numbers that an audit can look at, but there are none; return them, or give event."
             )
-        return cls(_shares(sizes), Likelihood.of(draws, other_draws))
+        return cls(_shares(sizes), Likelihood.of(runs, other_runs))
 
     @classmethod
     def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
         """Return the layout that looks at nothing but what passes the door."""
-        (_, draws), (_, other_draws) = run(mechanism, X), run(mechanism, X_neighbor)
-        if not draws:
+        (_, runs), (_, other_runs) = tried(mechanism, X), tried(mechanism, X_neighbor)
+        if not any(runs):
             raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
-        return cls({}, Likelihood.of(draws, other_draws), max(len(draws), len(other_draws)))
+        return cls({}, Likelihood.of(runs, other_runs), max(len(draws) for draws in runs + other_runs))
 
     @property
     def names(self) -> list[str]:

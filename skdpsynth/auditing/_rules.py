@@ -154,7 +154,7 @@ def _cut(
     lows, highs = np.append(-np.inf, cuts), np.append(cuts, np.inf)
     bounds[lows[:, None] >= highs] = -1.0
     low, high = np.unravel_index(int(bounds.argmax()), bounds.shape)
-    shares = (at_least == bits[:, None]).mean(axis=0)
+    shares = (right @ at_least + (1 - right) @ ~at_least) / len(bits)
     middle = int(shares.argmax())
     return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
 

@@ -19,7 +19,7 @@ from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
 @click.option("--delta", type=float, default=0.0, help="With --schema.  [default: 0]")
 @click.option("--neighboring", type=click.Choice(RELATIONS), default=RELATIONS[0], help="With --schema.  [default: replace_one]")
 @click.option("--method", type=click.Choice(METHODS), default="auto", help="With --schema.  [default: auto]")
-@click.option("--rows", type=click.IntRange(2), default=20, show_default=True, help="Of the made-up tables.")
+@click.option("--rows", type=click.IntRange(2), default=500, show_default=True, help="Of the made-up tables.")
 @click.option("--trials", type=click.IntRange(20), default=400, show_default=True, help="Fits; more of them can show more.")
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With which the bound holds.")
 @click.option("--released", is_flag=True, help="Look at what is released alone: much faster, but blind to leaks beside it.")
@@ -33,9 +33,9 @@ def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: fl
     """
     from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 
-    estimator = _recipe(voice, path, given)
+    estimator, n_features = _recipe(voice, path, given)
     with voice.at_work():
-        pair = worst_case_neighbors(estimator, rows)
+        pair = worst_case_neighbors(estimator, rows, n_features=n_features)
         event = "released" if released else None
         result = audit_epsilon(estimator, *pair, event, n_trials=trials, confidence=confidence, n_jobs=jobs)
     told = {name: finite(value) if isinstance(value, float) else value for name, value in asdict(result).items()}
@@ -43,12 +43,14 @@ def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: fl
     return FOUND if result.is_broken else 0
 
 
-def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> Any:
-    """Return an unfitted estimator: with the settings of a model, or made of a schema."""
+def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> tuple[Any, int | None]:
+    """Return an unfitted estimator, with the settings of a model or made of a schema; and how many columns, where these do not tell."""
     if (path is None) == (given["stated"] is None):
         raise Refusal("audit takes either MODEL or --schema; give one of them")
     if path is not None:
-        return _as_made(opened_model(path))
+        model = opened_model(path)
+        made = _as_made(model)
+        return made, None if getattr(made, "schema", None) is not None else getattr(model, "n_features_in_", None)
     if given["epsilon"] is None:
         raise Refusal("--epsilon must go with --schema, because it is what is promised; add it")
     from skdpsynth.domain import Schema
@@ -57,7 +59,7 @@ def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> Any:
     method, why = chosen(given["method"], schema, None, given["delta"])
     say_method(voice, given["method"], method, why)
     settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")}
-    return estimator_of(method, schema, None, **settings)
+    return estimator_of(method, schema, None, **settings), None
 
 
 def _as_made(model: Any) -> Any:
