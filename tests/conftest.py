@@ -3,6 +3,9 @@
 import hashlib
 import os
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several would wait for each other, most of the time
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -630,9 +630,9 @@ def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_time_and_little_mem
             model.partial_fit(rows).sample(10)
         return time.process_time() - start
 
-    usual = max(seconds(1.0) for _ in range(2))
     for epsilon in (1e4, 1e9, 1e15, float("inf")):
-        assert any(seconds(epsilon) <= 10 * usual + 0.5 for _ in range(2))
+        # Beside other work seconds of the processor double, so the usual ones are taken at the same time.
+        assert any(seconds(epsilon) <= 10 * max(seconds(1.0) for _ in range(2)) + 0.5 for _ in range(3))
         tracemalloc.start()
         try:
             seconds(epsilon, 100)
