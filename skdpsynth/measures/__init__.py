@@ -15,7 +15,7 @@ from skdpsynth.measures._flow import MOST_CELLS, check_solver
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition
 from skdpsynth.measures._schedules import optimal_shares, paper_shares
-from skdpsynth.measures._shrinkage import learned_mass
+from skdpsynth.measures._shrinkage import learned_mass, usual_shares
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
 
 # What users are told of; the other rooms import more.

@@ -13,7 +13,7 @@ import numpy as np
 from skdpsynth._cached import cached_property
 from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
-from skdpsynth.measures._shrinkage import learned_mass
+from skdpsynth.measures._shrinkage import learned_mass, usual_shares
 
 _PARTS = 1 << 18  # whose sums are made at a time
 _MOST_LEARNED = 1 << 14  # parts; more were measured to be shared better, and faster, by least squares alone
@@ -250,12 +250,20 @@ class TwoStages:
     ) -> tuple[np.ndarray, list[float]]:
         if self.noise_free or len(self.fine) > _MOST_LEARNED:
             return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
-        return learned_mass(estimates, root, variances, left_shares)
+        return learned_mass(estimates, root, variances, left_shares, self._usual)
+
+    @cached_property
+    def _levels(self) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], list[np.ndarray | float]]:
+        """Estimates, root, variances and left shares of the levels down to the coarse cells."""
+        return self.joined[1:], np.array(self.n, dtype=float), [v for _, v in self._joined_levels[1:]], self._left_shares
+
+    @cached_property
+    def _usual(self) -> np.ndarray:
+        return usual_shares(*self._levels)
 
     @cached_property
     def _coarse(self) -> tuple[np.ndarray, list[float]]:
-        variances = [v for _, v in self._joined_levels[1:]]
-        return self._shared(self.joined[1:], np.array(self.n, dtype=float), variances, self._left_shares)
+        return self._shared(*self._levels)
 
     def coarse_mass(self) -> np.ndarray:
         """Return the mass of each coarse cell: non-negative, n in all."""

@@ -1,28 +1,67 @@
-"""Mass shared from the root by an empirical Bayes rule: what is within noise looks like what is usual at its level.
+"""Mass shared from the root by an empirical Bayes rule: what is within noise looks like what is usual in such a table, at its level.
 
 A node's children share its mass evenly (where rows are spread out), one of them has all of it (where rows crowd), or anything between.
-How often each is so is learned from the noisy counts of the level themselves, and each share is its posterior mean.
+How often each is so depends on the kind of table, told by all levels, and is learned from the noisy counts of the level themselves. Each
+share is its posterior mean.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-# Deviations of shares about a half and about 0 or 1, which say how alike siblings are; and how usual each is before anything is seen.
-# Chosen among many by the W1 of one feature on the sets of benchmarks/hindsight.py.
-_ABOUT_HALF = np.array([0.01, 0.03, 0.15, 0.4])
+# Deviations of shares about a half (beyond those of chance) and about 0 or 1, which say how alike siblings are; how usual each is in a
+# table that is even, smooth or crowded; and how usual such tables are. Chosen among many by the W1 of one and two features on the sets of
+# benchmarks/hindsight.py.
+_ABOUT_HALF = np.array([0.0, 0.03, 0.15, 0.4])
 _ABOUT_EDGE = np.array([0.0, 0.08])
-_USUAL = np.array([4.0, 1.0, 8.0, 4.0, 16.0, 32.0]) / 65.0
+_IN_TABLES = np.array([[20.0, 4.0, 2.0, 0.5, 0.5, 0.5], [1.0, 1.0, 16.0, 8.0, 2.0, 4.0], [2.0, 1.0, 4.0, 4.0, 40.0, 40.0]])
+_IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
+_TABLES = np.array([0.1, 0.2, 0.7])
 _NODES = 1.5  # that what is usual counts as much as
-_KEPT = 0.4  # part of it that comes from the level above
 _ROUNDS = 6
 _MOST = 1 << 11  # nodes of a level; where there are more, time matters and the noise of each counts little
 _NONE = 1e-9  # mass that is not worth sharing
 _LEAST = 1e-18  # variance of a share: less would be lost in rounding
 
 
-def learned_mass(
+class _Shared(NamedTuple):
+    """Mass of the last level; how much of each level went to another child than by `mass_from_root`; and the evidence.
+
+    The evidence is the logarithm of the likelihood of what was seen in each kind of table, up to a constant.
+    """
+
+    mass: np.ndarray
+    moved: list[float]
+    evidence: np.ndarray
+
+
+def usual_shares(
     estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[np.ndarray | float], left_shares: Sequence[np.ndarray | float]
+) -> np.ndarray:
+    """Return how usual each kind of share is in this table: the mean over kinds of tables, by how likely all levels are in each.
+
+    Parameters
+    ----------
+    estimates, root, variances, left_shares
+        As of `learned_mass`. One level alone tells little of the few nodes near the root, whose shares matter most.
+
+    Returns
+    -------
+    usual : ndarray of shape (n_kinds,)
+        For `learned_mass`.
+    """
+    evidence = _shared(estimates, root, variances, left_shares, _TABLES @ _IN_TABLES).evidence
+    tables = _TABLES * np.exp(evidence - evidence.max())
+    return tables / tables.sum() @ _IN_TABLES
+
+
+def learned_mass(
+    estimates: Sequence[np.ndarray],
+    root: np.ndarray,
+    variances: Sequence[np.ndarray | float],
+    left_shares: Sequence[np.ndarray | float],
+    usual: np.ndarray,
 ) -> tuple[np.ndarray, list[float]]:
     """Share the root's mass downwards, each node by the posterior mean of its left child's share.
 
@@ -36,6 +75,8 @@ def learned_mass(
         Of the estimates of each level.
     left_shares : list of ndarray or float
         Share of a deficit that goes to the left child at each level.
+    usual : ndarray of shape (n_kinds,)
+        From `usual_shares`.
 
     Returns
     -------
@@ -44,7 +85,14 @@ def learned_mass(
     moved : list of float
         By level of the parents, how much mass went to another child than by `mass_from_root`.
     """
-    mass, usual, moved = np.asarray(root, dtype=float)[..., None], _USUAL, []
+    shared = _shared(estimates, root, variances, left_shares, usual)
+    return shared.mass, shared.moved
+
+
+def _shared(
+    estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[Any], left_shares: Sequence[Any], usual: np.ndarray
+) -> _Shared:
+    mass, moved, evidence = np.asarray(root, dtype=float)[..., None], [], np.zeros(len(_TABLES))
     for level, variance, share in zip(estimates, variances, left_shares, strict=True):
         left_estimate, right_estimate = level[..., 0::2], level[..., 1::2]
         raw = left_estimate + share * (mass - left_estimate - right_estimate)
@@ -54,42 +102,51 @@ def learned_mass(
             variance = np.broadcast_to(variance, level.shape)
             noise = (1 - share) ** 2 * variance[..., 0::2] + share**2 * variance[..., 1::2]
             some = mass > _NONE
-            shares, usual = _posterior(raw[some] / mass[some], np.maximum(noise[some] / mass[some] ** 2, _LEAST), usual)
-            learned = shares * mass[some]
+            whole = mass[some]
+            shares, told = _posterior(raw[some] / whole, np.maximum(noise[some] / whole**2, _LEAST), whole, usual)
+            learned = shares * whole
             moved[-1] = float(np.abs(learned - left[some]).sum())
             left[some] = learned
+            evidence += told
         below = np.empty((*left.shape[:-1], 2 * left.shape[-1]))
         below[..., 0::2] = left
         np.subtract(mass, left, out=below[..., 1::2])
         mass = below
-    return mass, moved
+    return _Shared(mass, moved, evidence)
 
 
-def _posterior(seen: np.ndarray, noise: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the posterior mean of shares seen with normal noise of some variances, and how usual each kind of share is here.
+def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the posterior mean of shares seen with normal noise of some variances, and the log-likelihood of each kind of table.
 
-    A share is normal about a half, or about 0 or 1 (equally often), with one of some deviations. How often each is so maximises the
-    likelihood, with a few nodes added that are like those above (expectation and maximisation).
+    A share is normal about a half, or about 0 or 1 (equally often), with one of some deviations. Rows that fall into either half by chance
+    add a variance of 1 / (4 rows) about a half. How often each is so maximises the likelihood, with a few nodes added that are as usual
+    (expectation and maximisation).
     """
     centre = np.repeat([0.5, 0.0, 1.0], [len(_ABOUT_HALF), len(_ABOUT_EDGE), len(_ABOUT_EDGE)])[:, None]
-    own = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None] ** 2
+    by_chance = np.repeat([0.25, 0.0], [len(_ABOUT_HALF), 2 * len(_ABOUT_EDGE)])[:, None] / np.maximum(rows, 1.0)
+    own = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None] ** 2 + by_chance
     total = own + noise
     means = np.clip(centre + (seen - centre) * (own / total), 0, 1)
     likelihood = -0.5 * ((seen - centre) ** 2 / total + np.log(total))
     likelihood = np.exp(likelihood - likelihood.max(axis=0, initial=-np.inf))
-    before = _NODES * (_KEPT * usual + (1 - _KEPT) * _USUAL)
-    weights = before / before.sum()
+    evidence = np.array([np.log(_joint(weights, likelihood).sum(axis=0)).sum() for weights in _IN_TABLES])
+    weights = usual
     for _ in range(_ROUNDS):
-        found = _joined(_responsibility(weights, likelihood).sum(axis=1)) + before
+        found = _joined(_responsibility(weights, likelihood).sum(axis=1)) + _NODES * usual
         weights = found / found.sum()
     shares = (_responsibility(weights, likelihood) * means).sum(axis=0)
-    return np.minimum(shares, 1.0), weights  # rounding may make one a little more
+    return np.minimum(shares, 1.0), evidence  # rounding may make one a little more
+
+
+def _joint(weights: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
+    """Return how likely each kind of share is together with what was seen, by node."""
+    halves = len(_ABOUT_HALF)
+    return np.concatenate([weights[:halves], weights[halves:] / 2, weights[halves:] / 2])[:, None] * likelihood
 
 
 def _responsibility(weights: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
     """Return the posterior probability of each kind of share, by node."""
-    halves = len(_ABOUT_HALF)
-    joint = np.concatenate([weights[:halves], weights[halves:] / 2, weights[halves:] / 2])[:, None] * likelihood
+    joint = _joint(weights, likelihood)
     return joint / joint.sum(axis=0)
 
 
