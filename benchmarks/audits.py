@@ -1,11 +1,12 @@
 """How near audits come to what is promised, and which faults they find.
 
-    python benchmarks/audits.py [--share 1] [--repeats 20] [--jobs 2] [--only faults tightness one-run] [--cases Counter]
+    python benchmarks/audits.py [--share 1] [--repeats 20] [--jobs 2] [--only faults tightness noise one-run] [--cases Counter]
 
 First a count of rows with a fault, audited `repeats` times by 2,000 fits: how often the promise was found broken; and the same count
 without one, which may be accused in 1 % of audits. Then our estimators at their worst pairs: epsilon_lower / epsilon at 99 % confidence
 (for Gaussian noise mu_lower / mu), which must never be above 1. Each run is a whole fit on fresh noise up to its last release (of a
-counter, all counts); what follows is post-processing. Last audits by one fit, and what they find of faults in a histogram.
+counter, all counts); what follows is post-processing. Then the same of noise alone: the values of the first fits with fresh noise, by
+millions. Last audits by one fit, and what they find of faults in a histogram.
 
 The last number of a line is the time that passed, in seconds.
 """
@@ -47,6 +48,15 @@ CASES = {  # what is audited, by how many runs, and whether it is to reach the t
     "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 45_000, True),
     "HonakerCounter, 4 events": (HonakerCounter(4), 30_000, True),
     "UnboundedCounter, 4 events": (UnboundedCounter(rho=0.5), 4_000, False),
+}
+NOISE_ALONE = {  # what is audited, and by how many draws
+    "PMM, depth 2": (PrivateMeasureMechanism("optimal", depth=2), 1_000_000),
+    "PSMM, 2 cells": (SignedMeasureMechanism(2), 1_000_000),
+    "PrivatePCA, d=1": (PrivatePCA(center="public"), 1_000_000),
+    "PrivatePCA, d=2, add/remove": (PrivatePCA(**MOMENTS, epsilon=2.0, **DROP), 2_000_000),
+    "PrivatePCA, d=2, Gaussian": (PrivatePCA(**MOMENTS, noise="gaussian", epsilon=8.0, delta=1e-5), 1_000_000),
+    "PrivatePCA, d=2, replace": (PrivatePCA(**MOMENTS, epsilon=3.0), 8_000_000),
+    "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 2_000_000),
 }
 LEVELS = [f"level {number}" for number in range(64)]
 ONE_RUN = {  # what is audited, by how many canaries, in how many fits
@@ -130,6 +140,16 @@ def tightness(share, jobs, cases):
         report(name, result, time.monotonic() - start, TARGET if is_goal else 0)
 
 
+def noise(share, jobs, cases):
+    print(f"{'noise alone':36}{'shown':>8}{'promised':>10}{'ratio':>8}{'guesses right':>18}{'s':>8}")
+    for name, (audited, trials) in NOISE_ALONE.items():
+        if any(part in name for part in cases):
+            start = time.monotonic()
+            pair = worst_case_neighbors(audited, 20)
+            result = audit_epsilon(audited, *pair, "noise", n_trials=max(40, int(trials * share)), n_jobs=jobs)
+            report(name, result, time.monotonic() - start, TARGET)
+
+
 def one_run(repeats):
     print(f"{'by one fit':36}{'mean ratio':>12}{'least':>8}{'largest':>8}  of {AUDITS_OF_ONE}")
     for name, (audited, n, n_fits) in ONE_RUN.items():
@@ -169,7 +189,7 @@ if __name__ == "__main__":
     parser.add_argument("--share", type=float, default=1.0, help="of the runs")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", nargs="*", default=["faults", "tightness", "one-run"])
+    parser.add_argument("--only", nargs="*", default=["faults", "tightness", "noise", "one-run"])
     parser.add_argument("--cases", nargs="*", default=[""], help="those whose name holds one of these")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -178,6 +198,8 @@ if __name__ == "__main__":
         faults(arguments.repeats)
     if "tightness" in arguments.only:
         tightness(arguments.share, arguments.jobs, arguments.cases)
+    if "noise" in arguments.only:
+        noise(arguments.share, arguments.jobs, arguments.cases)
     if "one-run" in arguments.only:
         one_run(arguments.repeats)
     print(f"{time.monotonic() - begun:.0f} s in all")

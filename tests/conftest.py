@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from skdpsynth.models import _latent_factors, _training
+from skdpsynth.models import _latent_factors, _together, _training, _wide_factors
 from skdpsynth.privacy import SecureBits
 from skdpsynth.testing._door import watched
 
@@ -42,8 +42,24 @@ def pytest_configure(config):
     settings.load_profile("fresh" if config.getoption("--fresh") else "same each time")
 
 
+# Models of tables are fitted twice, in few steps and with the usual prior: that takes a fraction of the time.
+QUICK = {
+    (_latent_factors, "_FITS"): 2,
+    (_latent_factors, "_STEPS"): 150,
+    (_training, "_SPLITS"): 0,
+    (_together, "_STEPS"): 40,
+    (_together, "_PILOT_STEPS"): 20,
+    (_together, "_PILOT_STEPS_TOGETHER"): 6,
+    (_wide_factors, "_STEPS"): 100,
+    (_wide_factors, "_PILOT_STEPS"): 20,
+}
+AS_USERS_HAVE_THEM = {place: getattr(*place) for place in QUICK}
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
+def pytest_runtest_setup(item):  # before fixtures, also those of a module, which fit too
+    for place, value in (QUICK if item.get_closest_marker("all_fits") is None else AS_USERS_HAVE_THEM).items():
+        setattr(*place, value)
     if item.config.getoption("--fresh") or item.get_closest_marker("real_noise"):
         SecureBits.bytes = OF_THE_SYSTEM
     else:
@@ -68,15 +84,7 @@ def door():
         yield seen
 
 
-@pytest.fixture(autouse=True)
-def few_fits(request, monkeypatch):
-    """Models of tables are fitted twice, and with the usual prior: that takes a fifth of the time."""
-    if request.node.get_closest_marker("all_fits") is None:
-        monkeypatch.setattr(_latent_factors, "_FITS", 2)
-        monkeypatch.setattr(_training, "_SPLITS", 0)
-
-
 @pytest.fixture
 def hasty(monkeypatch):
-    """Models of tables are fitted in a few steps, where the quality of samples is not the point."""
+    """Models of tables are fitted in still fewer steps, where the quality of samples is not the point."""
     monkeypatch.setattr(_latent_factors, "_STEPS", 20)

@@ -17,6 +17,7 @@ from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._neighbors import check_neighbors
 from skdpsynth.auditing._observing import Layout, run
+from skdpsynth.auditing._redrawn import Redrawn
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
 from skdpsynth.auditing._rules import learned
 from skdpsynth.privacy import SecureBits
@@ -54,14 +55,15 @@ def audit_epsilon(
     X, X_neighbor : array-like or data frame
         Neighbours under the relation of the estimator, in memory, with the same columns and dtypes. Where the estimator has no
         `neighboring`, whoever calls must see to it that they are neighbours.
-    event : callable or "released", default=None
+    event : callable, "released" or "noise", default=None
         Maps a fitted estimator, or what the function returned, to a number or a boolean, by which the tables are guessed. None: what was
         released, what was fitted, and sums of it that are learned from the first half of the runs. "released": the likelihood ratio of
         what passed the door of this package, alone. A run then ends at its last release: many times faster for models that take long,
-        but blind to whatever leaks past the door.
+        but blind to whatever leaks past the door. "noise": the same, but of the values of the first fits with fresh noise: millions of
+        runs in a minute, where what is released does not hang on what was released before; blind to whatever the fits do besides.
     n_trials : int, default=1000
         Fits in all: half of them choose how to guess, half of them count; where there is one number to look at, a fifth
-        of them choose, and at most 5000.
+        of them choose, and at most 5000 whole runs.
         What can be shown grows with them: see `epsilon_most` of the result.
     confidence : float, default=0.99
         The least probability that both lower bounds of the result hold.
@@ -133,10 +135,10 @@ def audit_epsilon(
     coins = SecureBits().generator() if random_state is None else check_seed(random_state)
 
     # Of a single score only the thresholds are chosen.
-    n_choosing = min(n_trials // 5, _ENOUGH) if len(runs.names) == 1 else n_trials // 2
+    n_choosing = n_trials // 2 if len(runs.names) > 1 else min(n_trials // 5, _ENOUGH * runs.at_once // _AT_ONCE)
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
-    with task("audit", total=-(-n_choosing // _AT_ONCE) - (-len(bits) // _AT_ONCE)) as progress:
+    with task("audit", total=-(-n_choosing // runs.at_once) - (-len(bits) // runs.at_once)) as progress:
         rule = learned(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, len(bits), delta, for_epsilon)
         n_guesses, n_right, n_right_of_all = rule.counts(runs.vectors(bits, n_jobs, progress), bits)
     epsilon_lower = float(lower_epsilon(np.array([n_right]), np.array([n_guesses]), len(bits), delta, for_epsilon)[0])
@@ -156,11 +158,16 @@ class _Runs:
 
     @property
     def names(self) -> list[str]:
-        return self.seen.names if isinstance(self.seen, Layout) else ["event"]
+        return self.seen.names if isinstance(self.seen, Layout | Redrawn) else ["event"]
+
+    @property
+    def at_once(self) -> int:
+        return self.seen.at_once if isinstance(self.seen, Redrawn) else _AT_ONCE
 
     def vectors(self, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
         """Return a row for each run, in any number of processes alike."""
-        parts, width = [bits[start : start + _AT_ONCE] for start in range(0, len(bits), _AT_ONCE)], processes_of(n_jobs)
+        parts = [bits[start : start + self.at_once] for start in range(0, len(bits), self.at_once)]
+        width = processes_of(n_jobs)
         found: list[np.ndarray] = []
         with Parallel(n_jobs=min(width, len(parts))) as pool:
             for start in range(0, len(parts), width):
@@ -171,6 +178,8 @@ class _Runs:
 
     def rows(self, bits: np.ndarray) -> np.ndarray:
         """Return a row for each of some runs."""
+        if isinstance(self.seen, Redrawn):
+            return self.seen.rows(bits)
         with watched():  # once for all of them: each run watches too, and the first to come and the last to go do the work
             return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
 
@@ -188,11 +197,13 @@ class _Runs:
 def _seen(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
     """Return what makes numbers of a run."""
     if isinstance(event, str):
-        if event != "released":
-            raise ValueError(f"event must be None, 'released' or a function, got {shown(event)}; 'released' looks at no fitted attribute.")
-        return Layout.of_released(mechanism, X, X_neighbor)
+        if event not in ("released", "noise"):
+            raise ValueError(
+                f"event must be None, 'released', 'noise' or a function, got {shown(event)}; 'released' looks at no fitted attribute."
+            )
+        return (Layout.of_released if event == "released" else Redrawn.of)(mechanism, X, X_neighbor)
     if event is not None and not callable(event):
-        raise TypeError(f"event must be None, 'released' or a function of what a run returns, got {shown(event)}; leave it out.")
+        raise TypeError(f"event must be None, 'released', 'noise' or a function of what a run returns, got {shown(event)}; leave it out.")
     return Layout.of(mechanism, X, X_neighbor) if event is None else event
 
 

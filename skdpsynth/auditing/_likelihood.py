@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from skdpsynth.auditing._matrix_density import minus_log_density
 from skdpsynth.testing import Draw, kind_of
 
 RATIO = "the log-likelihood ratio of all that was released"
@@ -33,7 +34,7 @@ class Likelihood:
         return cls(_values_of(runs), _values_of(other_runs))
 
     def ratio(self, draws: list[Draw]) -> float:
-        """Return the logarithm of the likelihood of the neighbour over that of the first table (for matrices of many rows, nearly)."""
+        """Return the logarithm of the likelihood of the neighbour over that of the first table (nearly, of three columns and more)."""
         ratio = 0.0
         for key, draw in _by_key(draws).items():
             if key in self.values and key in self.other_values:
@@ -64,15 +65,24 @@ def published(draws: list[Draw]) -> list[Draw]:
 
 def distance(draw: Draw, values: np.ndarray) -> float:
     """Return minus the log-likelihood of an answer, up to a constant, were these the exact values."""
-    off, kind = (draw.answer - values).astype(float), kind_of(draw.noise)
-    if "MatrixLaplace" in kind:
-        return float(np.abs(np.linalg.eigvalsh(off)).sum() / float(scales_of(draw)))
-    return float((np.max if "SupNorm" in kind else np.sum)(distances(draw, values), initial=0.0))
+    return float(minus_log_likelihoods(draw.answer[None], values, draw)[0])
+
+
+def minus_log_likelihoods(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
+    """Return the same of each of some answers that came from the noise of a draw."""
+    if "MatrixLaplace" in kind_of(draw.noise):
+        return minus_log_density((answers - values) / scales_of(draw))
+    each = _distances(answers, values, draw).reshape(len(answers), -1)
+    return (np.max if "SupNorm" in kind_of(draw.noise) else np.sum)(each, axis=1, initial=0.0)
 
 
 def distances(draw: Draw, values: np.ndarray) -> np.ndarray:
-    """Return the same of each value by itself."""
-    off = np.abs(draw.answer - values).astype(float) / scales_of(draw)
+    """Return minus the log-likelihood of each value of an answer by itself, up to a constant."""
+    return _distances(draw.answer, values, draw)
+
+
+def _distances(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
+    off = np.abs(answers - values).astype(float) / scales_of(draw)
     return off**2 / 2 if "Gaussian" in kind_of(draw.noise) else off
 
 

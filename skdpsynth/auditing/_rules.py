@@ -12,6 +12,7 @@ from skdpsynth.auditing._bounds import lower_epsilon
 from skdpsynth.auditing._likelihood import RATIO
 
 _CUTS = 24  # thresholds that are tried: of more, rare events win by chance
+_RARE = 200  # runs, as far out as others are tried where there are many
 _STRICTER = 0.01  # alpha by which they are compared, over that of the bound, for the same reason
 _SINGLE = 8  # numbers of a run that are tried by themselves
 _CLEAR = 4.0  # standard errors by which the mean of a number must differ
@@ -141,7 +142,7 @@ def _cut(
 ) -> tuple[float, tuple[float, float], float, float]:
     """Return the bound that a score promises, by which thresholds; and the share of right guesses at all runs, by which threshold."""
     scores = score.of(vectors)
-    cuts = np.unique(np.quantile(scores, np.linspace(0, 1, _CUTS), method="nearest"))
+    cuts = np.unique(np.quantile(scores, _shares_below(len(scores)), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
     right = expit(scores)  # how likely a guess is right, nearer than counts tell it and for any number of runs, if this is such a ratio
     if score.words != RATIO or not _holds(right, bits, at_least, at_most):
@@ -157,6 +158,13 @@ def _cut(
     shares = (right @ at_least + (1 - right) @ ~at_least) / len(bits)
     middle = int(shares.argmax())
     return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
+
+
+def _shares_below(n_runs: int) -> np.ndarray:
+    """Return which shares of the runs lie below the thresholds that are tried: where there are many runs, also such as few lie beyond."""
+    even = np.linspace(0, 1, _CUTS)
+    rare = even[1] / 2.0 ** np.arange(1, 1 + max(0, int(np.log2(even[1] * n_runs / _RARE))))
+    return np.concatenate([even, rare, 1 - rare])
 
 
 def _holds(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:

@@ -18,6 +18,7 @@ from skdpsynth.privacy._scales import check_scale, shape_of
 
 _MOST = 4096  # rows: a draw takes some minutes and 2.3 GB
 _ROWS = 512  # of limbs multiplied at a time: a sum of so many products of two limbs is below 2**53, so floats hold it exactly
+_NORMALS = 1 << 16  # of a stack at a time
 _ENTRIES = 1 << 15  # rounded at a time: the scratch stays in cache
 _MASK = (1 << LIMB) - 1
 _GOLDEN = (1 + math.sqrt(5)) / 2
@@ -81,13 +82,18 @@ class DiscreteMatrixLaplace(Noise):
         object.__setattr__(self, "scale", scale)
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
-        """Draw a symmetric int64 matrix of shape `size`, which must be (m, m), with the bits of `rng`."""
+        """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` is (m, m) or (count, m, m)."""
         check_stream(rng)
         shape = shape_of(size)
-        self.check_shape(shape)
-        if not self.scale or not shape[0]:
-            return np.zeros(shape, dtype=np.int64)
-        return _sample(self.scale, shape[0], rng)
+        self.check_shape(shape[-2:] if len(shape) == 3 else shape)
+        out = np.zeros(shape, dtype=np.int64)
+        if self.scale and out.size:
+            stack, m = out.reshape(-1, *shape[-2:]), shape[-1]
+            at_once = max(1, _NORMALS // (2 * m * (m + 1)))
+            for start in range(0, len(stack), at_once):
+                some = stack[start : start + at_once]
+                some[:] = _sample(self.scale, m, rng, count=len(some))
+        return out
 
     def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
         return PrivacyLoss(epsilon=nuclear(change) / scale)
@@ -134,40 +140,46 @@ def nuclear(change: Change) -> Fraction:
     return change.nuclear
 
 
-def _sample(scale: Fraction, m: int, rng: RandomBits, n_limbs: int | None = None) -> np.ndarray:
-    """Draw round(Z) for a positive scale, from limbs of normals where they decide it, and from more of their bits elsewhere."""
+def _sample(scale: Fraction, m: int, rng: RandomBits, n_limbs: int | None = None, count: int = 1) -> np.ndarray:
+    """Draw round(Z) some times for a positive scale, from limbs of normals where they decide it, and from more of their bits elsewhere."""
     n_limbs = _enough_limbs(scale, m) if n_limbs is None else n_limbs
-    normals = Normals((2 * (m + 1), m), rng)  # G above H
+    normals = Normals((2 * (m + 1), count * m), rng)  # G above H, those of one matrix beside those of the next
     while normals.bits < fraction_bits(n_limbs):
         normals.reveal()
     rows, columns = np.triu_indices(m)
-    values, undecided = np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool)
+    values, undecided = np.zeros(count * len(rows), dtype=np.int64), np.ones(count * len(rows), dtype=bool)
     if normals.largest < LARGEST:  # else limbs have no room for it, and all entries are decided one by one
         values, undecided = _round(_products(normals, m, n_limbs, (rows, columns)), scale, m)
-    for k in np.flatnonzero(undecided):
-        values[k] = _wrap(_decide(scale, normals, int(rows[k]), int(columns[k])))
-    out = np.empty((m, m), dtype=np.int64)
-    out[rows, columns] = out[columns, rows] = values
+    for k in np.flatnonzero(undecided).tolist():
+        which, entry = divmod(k, len(rows))
+        values[k] = _wrap(_decide(scale, normals, which * m + int(rows[entry]), which * m + int(columns[entry])))
+    out = np.empty((count, m, m), dtype=np.int64)
+    out[:, rows, columns] = out[:, columns, rows] = values.reshape(count, -1)
     return out
 
 
 def _products(normals: Normals, m: int, n_limbs: int, entries: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
-    """Return C_t, the sums of ``A_i' D A_j`` over i + j = t, exactly, for t < n_limbs: some entries, int64.
+    """Return C_t, the sums of ``A_i' D A_j`` over i + j = t, exactly, for t < n_limbs: some entries of each matrix, int64.
 
     A_i are the limbs of [G; H] and D is 1 for the rows of G and -1 for those of H.
     """
-    sums = [np.zeros((m, m), dtype=np.int64) for _ in range(n_limbs)]
+    sums = [np.zeros((normals.shape[1] // m, m, m), dtype=np.int64) for _ in range(n_limbs)]
     side = np.repeat([1.0, -1.0], m + 1)[:, None]
     for start in range(0, 2 * (m + 1), _ROWS):
         rows = slice(start, start + _ROWS)
         limbs = [normals.limb(i, rows) for i in range(n_limbs)]
         for i, limb in enumerate(limbs[: -(-n_limbs // 2)]):
-            left = (limb * side[rows]).T
+            left = _stacked(limb * side[rows], m).swapaxes(1, 2)
             for j in range(i, n_limbs - i):
                 # Whole numbers below 2**53 in every order of summation; at most 18 * 6 of them meet in a sum, so int64 holds that.
-                product = (left @ limbs[j]).astype(np.int64)
-                sums[i + j] += product if i == j else product + product.T
-    return [total[entries] for total in sums]
+                product = (left @ _stacked(limbs[j], m)).astype(np.int64)
+                sums[i + j] += product if i == j else product + product.swapaxes(1, 2)
+    return [total[:, *entries].ravel() for total in sums]
+
+
+def _stacked(limb: np.ndarray, m: int) -> np.ndarray:
+    """Return matrices that lie beside each other as a stack."""
+    return limb.reshape(len(limb), -1, m).swapaxes(0, 1)
 
 
 @lru_cache(maxsize=64)

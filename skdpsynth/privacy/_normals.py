@@ -32,6 +32,7 @@ class Normals:
 
     Attributes
     ----------
+    shape : tuple of two ints
     bits : int
         How many bits of each fraction are known.
     largest : int
@@ -45,7 +46,7 @@ class Normals:
     """
 
     def __init__(self, shape: tuple[int, int], rng: RandomBits) -> None:
-        self._rng, self._shape = rng, shape
+        self._rng, self.shape = rng, shape
         count = math.prod(shape)
         coins = np.frombuffer(rng.bytes(-(-count // 8)), dtype=np.uint8)
         self._negative = np.unpackbits(coins, count=count).astype(bool).reshape(shape)
@@ -75,11 +76,11 @@ class Normals:
 
     def reveal(self) -> None:
         """Draw 64 more bits of every fraction."""
-        words = np.frombuffer(self._rng.bytes(8 * math.prod(self._shape)), dtype=np.uint64).copy()
+        words = np.frombuffer(self._rng.bytes(8 * math.prod(self.shape)), dtype=np.uint64).copy()
         for i, more in self._ahead.items():
             words[i] = more.pop(0)
         self._ahead = {i: more for i, more in self._ahead.items() if more}
-        self._words.append(words.reshape(self._shape))
+        self._words.append(words.reshape(self.shape))
 
     def limb(self, i: int, rows: slice) -> np.ndarray:
         """Return limb i of some rows, with their signs, as floats that are whole: g is the sum of ``limb_i * 2**-fraction_bits(i + 1)``.

@@ -111,9 +111,11 @@ def test_fewer_rows_than_columns_have_the_noise_variance_of_pca():
 
 
 def test_it_finds_the_number_of_components_by_likelihood_as_pca_does():
+    """Of four columns, so three components have the likelihood of four: which of them is ahead is rounding."""
     scores = [[cross_val_score(make(k), IRIS[::-1], cv=5).mean() for k in (1, 2, 3, 4)] for make in (PCA, THEIRS)]
-    assert np.argmax(scores[0]) == np.argmax(scores[1])
+    assert np.argmax(scores[0][:3]) == np.argmax(scores[1][:3])
     close(*scores, rtol=1e-2)
+    close(scores[0][2], scores[0][3], rtol=1e-12)
 
 
 def test_sparse_rows_are_projected_as_pca_does():

@@ -27,7 +27,7 @@ from skdpsynth.statistics import Change
 
 def draws(scale, m, size, seed=0):
     rng = SeededBits(seed, ("matrix", str(scale), str(m)))
-    return np.array([DiscreteMatrixLaplace(scale).sample((m, m), rng) for _ in range(size)])
+    return DiscreteMatrixLaplace(scale).sample((size, m, m), rng)
 
 
 def wishart_differences(scale, m, size, seed=0):
@@ -245,11 +245,12 @@ def kept(monkeypatch):
     return made
 
 
-def in_fractions(normals, scale, m):
+def in_fractions(normals, scale, m, which=0):
     """round(Z) from the normals, of which 192 more bits are revealed: plain sums of fractions, rounded once."""
     for _ in range(3):
         normals.reveal()
-    columns = [[Fraction(-a if negative else a, 2**normals.bits) for negative, a in zip(*normals.column(j), strict=True)] for j in range(m)]
+    places = range(which * m, which * m + m)
+    columns = [[Fraction(-a if negative else a, 2**normals.bits) for negative, a in zip(*normals.column(j), strict=True)] for j in places]
     sides = [1] * (m + 1) + [-1] * (m + 1)
     Z = [[Fraction(scale) / 2 * sum(s * g * h for s, g, h in zip(sides, x, y, strict=True)) for x in columns] for y in columns]
     return [[(math.floor(z + Fraction(1, 2)) + 2**63) % 2**64 - 2**63 for z in row] for row in Z]
@@ -265,7 +266,7 @@ def test_entries_are_those_of_the_normals_in_fractions(kept, scale, n_limbs):
     """Few limbs leave entries undecided, at 10 and 1000 some and at large scales all: they are refined, and none is wrong."""
     rng, m = SeededBits(1), 4
     for _ in range(60 if n_limbs == 1 else 8):
-        drawn = matrix_laplace._sample(Fraction(scale), m, rng, n_limbs)
+        (drawn,) = matrix_laplace._sample(Fraction(scale), m, rng, n_limbs)
         assert drawn.tolist() == in_fractions(kept[-1], scale, m)
 
 
@@ -310,7 +311,7 @@ def test_a_normal_beyond_the_first_limb_is_not_lost(monkeypatch, far):
         return made[-1]
 
     monkeypatch.setattr(matrix_laplace, "Normals", plant)
-    assert matrix_laplace._sample(Fraction(1000), 3, SeededBits(3)).tolist() == in_fractions(made[0], 1000, 3)
+    assert matrix_laplace._sample(Fraction(1000), 3, SeededBits(3)).tolist() == [in_fractions(made[0], 1000, 3)]
 
 
 @pytest.mark.parametrize(("scale", "m"), [(2**58, 40), (2**50, 500), (Fraction(1, 100), 3), (10, 100), (2**58, 4096)])
@@ -324,7 +325,26 @@ def test_rows_beyond_one_product_are_added(kept, monkeypatch):
     """11 rows at a time, and 3 entries."""
     monkeypatch.setattr(matrix_laplace, "_ROWS", 11)
     monkeypatch.setattr(matrix_laplace, "_ENTRIES", 3)
-    assert matrix_laplace._sample(Fraction(500, 3), 8, SeededBits(4)).tolist() == in_fractions(kept[0], Fraction(500, 3), 8)
+    assert matrix_laplace._sample(Fraction(500, 3), 8, SeededBits(4)).tolist() == [in_fractions(kept[0], Fraction(500, 3), 8)]
+
+
+@pytest.mark.parametrize(("scale", "n_limbs"), [(10, 1), (Fraction(500, 3), 3), (2**58, 5)])
+def test_each_matrix_of_a_stack_is_that_of_normals_of_its_own(kept, scale, n_limbs):
+    """Also where limbs leave entries undecided, and some rows are multiplied at a time."""
+    drawn = matrix_laplace._sample(Fraction(scale), 3, SeededBits(9), n_limbs, count=5)
+    assert drawn.tolist() == [in_fractions(kept[0], scale, 3, which) for which in range(5)]
+
+
+def test_a_stack_is_drawn_some_matrices_at_a_time(kept, monkeypatch):
+    monkeypatch.setattr(matrix_laplace, "_NORMALS", 100)
+    drawn = DiscreteMatrixLaplace(1000).sample((9, 3, 3), SeededBits(9))
+    assert [normals.shape for normals in kept] == [(8, 12), (8, 12), (8, 3)]
+    assert drawn.tolist() == [in_fractions(kept[k // 4], 1000, 3, k % 4) for k in range(9)]
+
+
+def test_a_stack_of_one_is_the_matrix_of_its_seed():
+    (one,), alone = (DiscreteMatrixLaplace(1000).sample(size, SeededBits(6)) for size in ((1, 5, 5), (5, 5)))
+    np.testing.assert_array_equal(one, alone)
 
 
 def test_sums_of_limbs_stay_exact_in_floats():
@@ -354,13 +374,22 @@ def test_one_seed_draws_one_matrix():
 def test_scale_0_and_no_rows_draw_nothing():
     assert not DiscreteMatrixLaplace(0).sample((3, 3), SeededBits(0)).any()
     assert DiscreteMatrixLaplace(1).sample((0, 0), SeededBits(0)).shape == (0, 0)
+    assert DiscreteMatrixLaplace(1).sample((0, 2, 2), SeededBits(0)).shape == (0, 2, 2)
     assert DiscreteMatrixLaplace(0).variance(9) == DiscreteMatrixLaplace(0).spectral_norm(3) == 0
 
 
-@pytest.mark.parametrize("shape", [3, (3,), (2, 3), (2, 2, 2), ()])
+@pytest.mark.parametrize("shape", [3, (3,), (2, 3), (2, 2, 3), (2, 2, 2, 2), ()])
 def test_what_is_no_square_matrix_is_refused(shape):
     with pytest.raises(ValueError, match=r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole"):
         DiscreteMatrixLaplace(3).sample(shape, SeededBits(0))
+
+
+def test_the_door_takes_one_matrix_at_a_time():
+    """The loss of a stack is not that of one of its matrices."""
+    accountant = PrivacyAccountant(1)
+    with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):
+        accountant.release(np.zeros((2, 2, 2), dtype=np.int64), DiscreteMatrixLaplace(3), SecureBits(), name="stack", loss=1)
+    assert accountant.spent == 0
 
 
 @pytest.mark.parametrize("n_values", [2, 8, 4097**2])
@@ -464,7 +493,7 @@ def test_releases_on_neighbours_are_within_epsilon():
         rng = SeededBits(side, ("neighbours",))
         accountant = PrivacyAccountant(1, neighboring="add_or_remove_one")
         accountant.release(values, noise, rng, name="m", loss=1, change=change)  # it takes the noise for epsilon 1
-        noisy = [values + noise.sample((2, 2), rng) for _ in range(6000)]
+        noisy = values + noise.sample((6000, 2, 2), rng)
         totals.append(np.array(noisy)[:, 0, 0])
     for threshold in (-120, -60, 0, 30, 60, 120):
         for above in (True, False):

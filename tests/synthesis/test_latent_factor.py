@@ -809,6 +809,7 @@ def test_small_tables_are_warned_of_by_public_or_noisy_numbers():
 # What samples keep
 
 
+@pytest.mark.all_fits
 def test_without_noise_pairs_of_columns_are_kept():
     """Total variation of 5,000 rows in tables of at most 6 x 6 quantile bins; of a fresh table of the law it is .03 on average."""
     frame = people(5000)

@@ -14,6 +14,7 @@ from skdpsynth.synthesis import _latent_near
 from skdpsynth.synthesis._latent_near import spread_of
 
 pytestmark = [
+    pytest.mark.all_fits,  # copies stay copies
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
 ]

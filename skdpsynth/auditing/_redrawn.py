@@ -1,0 +1,75 @@
+"""Runs that draw the noise alone again: of what is released the exact values are those of the first runs."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdpsynth.auditing._likelihood import RATIO, minus_log_likelihoods, published, scales_of
+from skdpsynth.auditing._observing import tried
+from skdpsynth.privacy import SecureBits
+from skdpsynth.testing import Draw, kind_of
+
+_AT_ONCE = 1 << 14  # values
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """What a mechanism releases of two tables, where neither values nor noise hang on what came out before.
+
+    Attributes
+    ----------
+    pairs : list of (Draw, Draw)
+        Each release on the first table and on the neighbour.
+    """
+
+    pairs: list[tuple[Draw, Draw]]
+    names: ClassVar[list[str]] = [RATIO]
+
+    @classmethod
+    def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Redrawn":
+        """Return what some runs on each table release, or raise ValueError where that differs between them."""
+        (_, runs), (_, other_runs) = tried(mechanism, X), tried(mechanism, X_neighbor)
+        first, other = published(runs[0]), published(other_runs[0])
+        again = [published(draws) for draws in (*runs, *other_runs)]
+        same = all(map(_is_fixed, [first] * len(runs) + [other] * len(other_runs), again)) and _is_fixed(first, other, of_other_rows=True)
+        if not first or not same or any(draw.shared for draw in first):
+            raise ValueError(
+                "event must be None, 'released' or a function where what is released hangs on what was released before, shares noise or "
+                "does not pass the door of this package, got 'noise'; 'released' looks at whole runs."
+            )
+        return cls(list(zip(first, other, strict=True)))
+
+    @property
+    def at_once(self) -> int:
+        """How many runs are made at a time."""
+        return max(1, _AT_ONCE // sum(first.values.size for first, _ in self.pairs))
+
+    def rows(self, bits: np.ndarray) -> np.ndarray:
+        """Return the likelihood ratio of each of some runs, as rows of one number."""
+        ratios, rng = np.zeros(len(bits)), SecureBits()
+        for first, other in self.pairs:
+            exact = np.where(bits.reshape(-1, *[1] * first.values.ndim), other.values, first.values)
+            answers = exact + _drawn(first.noise, exact.shape, rng)
+            ratios += minus_log_likelihoods(answers, first.values, first)
+            ratios -= minus_log_likelihoods(answers, other.values, first)
+        return np.round(ratios, 6)[:, None]
+
+
+def _is_fixed(draws: list[Draw], others: list[Draw], of_other_rows: bool = False) -> bool:
+    """Whether the same was released by the same noise, or, of other rows, as many values."""
+    return len(draws) == len(others) and all(
+        draw.name == other.name
+        and kind_of(draw.noise) == kind_of(other.noise)
+        and np.array_equal(scales_of(draw), scales_of(other))
+        and draw.values.shape == other.values.shape
+        and (of_other_rows or np.array_equal(draw.values, other.values))
+        for draw, other in zip(draws, others, strict=True)
+    )
+
+
+def _drawn(noise: Any, shape: tuple[int, ...], rng: Any) -> np.ndarray:
+    """Return independent draws of the noise of values of shape ``shape[1:]``."""
+    if "SupNorm" in kind_of(noise):  # values that are drawn together are one draw
+        return np.array([noise.sample(shape[1:], rng) for _ in range(shape[0])])
+    return noise.sample(shape, rng)
