@@ -1,9 +1,12 @@
 """Laws of the command line, through click's runner: what it says, writes, refuses and charges."""
 
+import contextlib
 import csv
 import io
 import json
+import signal as signals
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -517,6 +520,39 @@ def test_an_audit_of_a_model_of_units_has_made_up_rows_each_a_unit_of_its_own(fo
 def test_an_audit_takes_a_model_or_a_schema(folder):
     assert "either MODEL or --schema" in refused("audit")
     assert "--epsilon must go with --schema" in refused("audit", "--schema", "people.yaml")
+
+
+def test_an_end_that_a_package_swallows_comes_again(monkeypatch):
+    monkeypatch.setattr(_outcomes, "_AGAIN", 0.05)
+
+    def swallows():
+        with contextlib.suppress(BaseException):
+            signals.raise_signal(signals.SIGTERM)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            time.sleep(0.01)
+
+    with pytest.raises(_outcomes.Terminated), _outcomes._terminable():
+        swallows()
+
+
+def test_an_end_that_is_on_its_way_lets_files_be_removed(monkeypatch):
+    monkeypatch.setattr(_outcomes, "_AGAIN", 0.02)
+    removed = []
+
+    def removes():
+        try:
+            signals.raise_signal(signals.SIGTERM)
+        finally:
+            try:
+                raise OSError("something else on the way")
+            except OSError:
+                time.sleep(0.3)
+            removed.append(True)
+
+    with pytest.raises(_outcomes.Terminated), _outcomes._terminable():
+        removes()
+    assert removed
 
 
 @pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_outcomes.Terminated(15), 143)])

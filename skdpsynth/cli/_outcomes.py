@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 FOUND, WRONG, INTERRUPTED, READER_GONE = 1, 2, 130, 141
+_AGAIN = 1.0  # seconds
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # somebody's, and a closed terminal's
 _INTERRUPTED = "Interrupted; no half-written file is left."
 _TERMINATED = "Terminated; no half-written file is left."
@@ -99,10 +100,19 @@ def _reader_gone() -> int:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM, and the end of a terminal, end the program as Ctrl-C does, so that files on the way are removed."""
+    """Let SIGTERM, and the end of a terminal, end the program as Ctrl-C does, so that files on the way are removed.
+
+    A package that is being imported, or an object that is being freed, may swallow what a signal raises: it is raised again until it gets
+    through, but not while files are removed because of it.
+    """
+    again: list[threading.Timer] = []
 
     def end(number: int, frame: Any) -> None:
-        raise Terminated(number)
+        again.append(threading.Timer(_AGAIN, signal.raise_signal, [number]))
+        again[-1].daemon = True
+        again[-1].start()
+        if not _is_ending(sys.exc_info()[1]):
+            raise Terminated(number)
 
     if threading.current_thread() is not threading.main_thread():  # whoever runs it there sees to signals
         yield
@@ -114,8 +124,18 @@ def _terminable() -> Iterator[None]:
     try:
         yield
     finally:
+        for timer in again:
+            timer.cancel()
+            timer.join()  # or what it sends would come when nobody looks out for it
         for number, handler in changed.items():
             signal.signal(number, handler)
+
+
+def _is_ending(error: BaseException | None) -> bool:
+    """Whether a signal's exception is on its way out, or what came of it."""
+    while error is not None and not isinstance(error, Terminated):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
