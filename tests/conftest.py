@@ -47,7 +47,6 @@ QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 150,
     (_training, "_SPLITS"): 0,
-    (_together, "_STEPS"): 40,
     (_together, "_PILOT_STEPS"): 20,
     (_together, "_PILOT_STEPS_TOGETHER"): 6,
     (_wide_factors, "_STEPS"): 100,
