@@ -46,7 +46,7 @@ CASES = {  # what is audited, by how many runs, and whether it is to reach the t
     "LatentFactor, one pair, add/remove": (LatentFactorSynthesizer(PAIR, epsilon=2.0, **DROP), 12_000, True),
     "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(WIDE_PAIR, epsilon=2.0, delta=0.1), 24_000, True),
     "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 45_000, True),
-    "HonakerCounter, 4 events": (HonakerCounter(4), 30_000, True),
+    "HonakerCounter, 4 events": (HonakerCounter(4), 60_000, True),
     "UnboundedCounter, 4 events": (UnboundedCounter(rho=0.5), 4_000, False),
 }
 NOISE_ALONE = {  # what is audited, and by how many draws
