@@ -6,6 +6,7 @@ Noise is that of users, from bits that follow a seed (`fixed_bits`), so every te
 
 import math
 import warnings
+from fractions import Fraction
 
 import joblib
 import numpy as np
@@ -37,6 +38,7 @@ from skdpsynth.auditing._redrawn import Redrawn
 from skdpsynth.auditing._rules import learned
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
+from skdpsynth.statistics import Change
 from skdpsynth.testing._door import Lost, fixed_bits, pair_loss, watched
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
@@ -248,6 +250,37 @@ def test_half_of_the_noise_is_found_without_a_fit():
 def test_noise_alone_is_refused_where_it_does_not_tell_all(mechanism):
     with pytest.raises(ValueError, match="event must be None, 'released' or a function where what is released hangs on"):
         audit_epsilon(mechanism, *worst_case_neighbors(mechanism, 20), "noise")
+
+
+def test_noise_alone_is_refused_where_few_runs_do_not_show_that_values_follow_from_answers():
+    """The second value hangs on whether the first is above 1/2, which it nearly always is on one table and never on the other."""
+
+    def follows(X):
+        accountant, rng = PrivacyAccountant(5), check_rng(None)
+        count = int(X.sum())
+        first = accountant.release(np.array([count]), DiscreteLaplace(Fraction(1, 20)), rng, name="first", loss=4)
+        return accountant.release(np.array([1000 * int(first[0] >= 1) + count]), DiscreteLaplace(1), rng, name="second", loss=1)
+
+    with pytest.raises(ValueError, match="hangs on what was released before"):
+        audit_epsilon(follows, X, X_NEIGHBOR, "noise", epsilon=5)
+
+
+def test_noise_alone_is_refused_where_a_choice_is_released():
+    def chooses(X):
+        accountant, rng = PrivacyAccountant(2), check_rng(None)
+        utilities = np.array([0, int(X.sum())])
+        accountant.release_choice(utilities, Change("replace_one", 1, 1, 1), rng, name="which", loss=1)
+        return accountant.release(np.array([int(X.sum())]), DiscreteLaplace(1), rng, name="count", loss=1)
+
+    with pytest.raises(ValueError, match="hangs on what was released before"):
+        audit_epsilon(chooses, X, X_NEIGHBOR, "noise", epsilon=2)
+
+
+def test_of_nothing_but_no_values_noise_alone_shows_nothing():
+    def empty(X):
+        return PrivacyAccountant(1).release(np.zeros(0, dtype=np.int64), DiscreteLaplace(1), check_rng(None), name="none", loss=1)
+
+    assert audit_epsilon(empty, X, X_NEIGHBOR, "noise", epsilon=1, n_trials=100).epsilon_lower == 0
 
 
 @pytest.mark.parametrize("n_columns", [1, 2])

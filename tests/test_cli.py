@@ -6,6 +6,7 @@ import io
 import json
 import signal as signals
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -534,6 +535,20 @@ def test_an_end_that_a_package_swallows_comes_again(monkeypatch):
 
     with pytest.raises(_outcomes.Terminated), _outcomes._terminable():
         swallows()
+
+
+def test_an_end_that_comes_again_wakes_a_thread_that_waits(monkeypatch):
+    monkeypatch.setattr(_outcomes, "_AGAIN", 0.1)
+
+    def waits():
+        with contextlib.suppress(BaseException):
+            signals.raise_signal(signals.SIGTERM)
+        threading.Event().wait(60)
+
+    begun = time.monotonic()
+    with pytest.raises(_outcomes.Terminated), _outcomes._terminable():
+        waits()
+    assert time.monotonic() - begun < 30
 
 
 def test_an_end_that_is_on_its_way_lets_files_be_removed(monkeypatch):

@@ -60,7 +60,8 @@ def audit_epsilon(
         released, what was fitted, and sums of it that are learned from the first half of the runs. "released": the likelihood ratio of
         what passed the door of this package, alone. A run then ends at its last release: many times faster for models that take long,
         but blind to whatever leaks past the door. "noise": the same, but of the values of the first fits with fresh noise: millions of
-        runs in a minute, where what is released does not hang on what was released before; blind to whatever the fits do besides.
+        runs in a minute, where what is released does not hang on what was released before; blind to whatever the fits do besides. It is
+        refused where values differ between twenty fits; of a mechanism whose values are random in some other, rarer way it says nothing.
     n_trials : int, default=1000
         Fits in all: half of them choose how to guess, half of them count; where there is one number to look at, a fifth
         of them choose, and at most 5000 whole runs.
@@ -135,7 +136,7 @@ def audit_epsilon(
     coins = SecureBits().generator() if random_state is None else check_seed(random_state)
 
     # Of a single score only the thresholds are chosen.
-    n_choosing = n_trials // 2 if len(runs.names) > 1 else min(n_trials // 5, _ENOUGH * runs.at_once // _AT_ONCE)
+    n_choosing = n_trials // 2 if len(runs.names) > 1 else min(n_trials // 5, _ENOUGH * max(1, runs.at_once // _AT_ONCE))
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
     with task("audit", total=-(-n_choosing // runs.at_once) - (-len(bits) // runs.at_once)) as progress:

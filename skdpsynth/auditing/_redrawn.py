@@ -6,11 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth.auditing._likelihood import RATIO, minus_log_likelihoods, published, scales_of
-from skdpsynth.auditing._observing import tried
+from skdpsynth.auditing._observing import run, tried
 from skdpsynth.privacy import SecureBits
-from skdpsynth.testing import Draw, kind_of
+from skdpsynth.testing import Draw, kind_of, watched
 
 _AT_ONCE = 1 << 14  # values
+_MORE = 15  # runs, beside those that are tried in full
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,18 @@ class Redrawn:
 
     @classmethod
     def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Redrawn":
-        """Return what some runs on each table release, or raise ValueError where that differs between them."""
-        (_, runs), (_, other_runs) = tried(mechanism, X), tried(mechanism, X_neighbor)
-        first, other = published(runs[0]), published(other_runs[0])
-        again = [published(draws) for draws in (*runs, *other_runs)]
-        same = all(map(_is_fixed, [first] * len(runs) + [other] * len(other_runs), again)) and _is_fixed(first, other, of_other_rows=True)
-        if not first or not same or any(draw.shared for draw in first):
+        """Return what some runs on each table release, or raise ValueError where that differs, also given the other's answers."""
+        with watched() as door:
+            (_, runs), (_, other_runs) = tried(mechanism, X), tried(mechanism, X_neighbor)
+            first, other = published(runs[0]), published(other_runs[0])
+            for table, found in ((X, runs), (X_neighbor, other_runs)):
+                found += [run(mechanism, table, until=len(found[0]))[1] for _ in range(_MORE)]
+            fixed = _is_fixed(first, other, of_other_rows=True) and all(
+                _is_fixed(expected, published(draws)) and _is_fixed(unlike, _replayed(mechanism, table, draws))
+                for expected, unlike, found, table in ((first, other, runs, X_neighbor), (other, first, other_runs, X))
+                for draws in found
+            )
+        if not first or not fixed or door.n_choices or any(draw.shared for draw in first):
             raise ValueError(
                 "event must be None, 'released' or a function where what is released hangs on what was released before, shares noise or "
                 "does not pass the door of this package, got 'noise'; 'released' looks at whole runs."
@@ -43,7 +50,7 @@ class Redrawn:
     @property
     def at_once(self) -> int:
         """How many runs are made at a time."""
-        return max(1, _AT_ONCE // sum(first.values.size for first, _ in self.pairs))
+        return max(1, _AT_ONCE // max(1, sum(first.values.size for first, _ in self.pairs)))
 
     def rows(self, bits: np.ndarray) -> np.ndarray:
         """Return the likelihood ratio of each of some runs, as rows of one number."""
@@ -54,6 +61,14 @@ class Redrawn:
             ratios += minus_log_likelihoods(answers, first.values, first)
             ratios -= minus_log_likelihoods(answers, other.values, first)
         return np.round(ratios, 6)[:, None]
+
+
+def _replayed(mechanism: Any, table: Any, answers: list[Draw]) -> list[Draw]:
+    """Return what is released of a table if these answers come out; nothing if something else is asked."""
+    try:
+        return published(run(mechanism, table, answers, len(answers))[1])
+    except AssertionError:
+        return []
 
 
 def _is_fixed(draws: list[Draw], others: list[Draw], of_other_rows: bool = False) -> bool:

@@ -9,7 +9,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -106,11 +106,16 @@ def _terminable() -> Iterator[None]:
     through, but not while files are removed because of it.
     """
     again: list[threading.Timer] = []
+    over = False
 
     def end(number: int, frame: Any) -> None:
-        again.append(threading.Timer(_AGAIN, signal.raise_signal, [number]))
-        again[-1].daemon = True
-        again[-1].start()
+        if over:
+            return
+        timer = threading.Timer(_AGAIN, _send, [number])
+        timer.daemon = True
+        with suppress(RuntimeError):  # no room for another thread
+            timer.start()
+            again.append(timer)
         if not _is_ending(sys.exc_info()[1]):
             raise Terminated(number)
 
@@ -124,11 +129,20 @@ def _terminable() -> Iterator[None]:
     try:
         yield
     finally:
+        over = True
         for timer in again:
             timer.cancel()
             timer.join()  # or what it sends would come when nobody looks out for it
         for number, handler in changed.items():
             signal.signal(number, handler)
+
+
+def _send(number: int) -> None:
+    """Send a signal to the main thread, which may be waiting."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
 
 
 def _is_ending(error: BaseException | None) -> bool:

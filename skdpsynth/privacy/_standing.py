@@ -126,6 +126,7 @@ class StandingRelease:
         return noisy
 
     def _draw(self, shape: tuple[int, ...], name: str) -> np.ndarray:
+        self.noise.check_shape(shape)  # noise of matrices draws stacks, too, each of which would cost as much
         return self.noise.sample(shape, self._rng.child(name))
 
 

@@ -66,12 +66,14 @@ class Door:
         Where given, these come out again, one after the other.
     until : int or None
         Where given, `Enough` is raised once so many have passed.
+    n_choices : int
+        How many choices and discoveries were released, which are no draws.
     """
 
     def __init__(self, answers: list[Draw] | None = None, until: int | None = None) -> None:
         self.draws: list[Draw] = []
         self.answer: Callable[[str | None, np.ndarray, np.ndarray], np.ndarray] | None = None
-        self.answers, self.until = answers, until
+        self.answers, self.until, self.n_choices = answers, until, 0
 
     def take(self) -> list[Draw]:
         """Return the draws since the last call, and forget them."""
@@ -182,12 +184,22 @@ def _replaced() -> Iterator[None]:
         how = {"standing": True, "shared": True, "nodes": tuple((each, sign) for _, each, sign in nodes)}
         return _pass_on(values, self.noise, nodes_of(self, values, nodes, kept), {"name": name}, **how)
 
+    def counted(method: Callable) -> Callable:
+        def passed(self: Any, *given: Any, **said: Any) -> Any:
+            for door in _doors():
+                door.n_choices += 1
+            return method(self, *given, **said)
+
+        return passed
+
     def bits(self: Any, size: int) -> bytes:
         generator = getattr(_MINE, "bits", None)
         return secure(self, size) if generator is None else generator.bytes(size)
 
     of_standing = patch.multiple(standing, release=through_standing, release_nodes=through_nodes)
-    with patch.object(PrivacyAccountant, "release", through), of_standing, patch.object(SecureBits, "bytes", bits):
+    choices: Any = {name: counted(getattr(PrivacyAccountant, name)) for name in ("release_choice", "release_discovered")}
+    at_door = patch.multiple(PrivacyAccountant, release=through, **choices)
+    with at_door, of_standing, patch.object(SecureBits, "bytes", bits):
         yield
 
 

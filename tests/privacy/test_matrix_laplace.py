@@ -390,6 +390,9 @@ def test_the_door_takes_one_matrix_at_a_time():
     with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):
         accountant.release(np.zeros((2, 2, 2), dtype=np.int64), DiscreteMatrixLaplace(3), SecureBits(), name="stack", loss=1)
     assert accountant.spent == 0
+    standing = accountant.standing(DiscreteMatrixLaplace(3), SecureBits(), name="stack", loss=1)
+    with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):
+        standing.release(np.zeros((2, 2, 2), dtype=np.int64), "first")
 
 
 @pytest.mark.parametrize("n_values", [2, 8, 4097**2])
