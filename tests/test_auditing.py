@@ -243,9 +243,10 @@ def test_half_of_the_noise_is_found_without_a_fit():
     [
         PrivateMeasureMechanism("adaptive", depth=4),
         BinaryCounter(4),
+        SparseCounter(4),
         PrivatePCA(center="public", bounds=([0, 0], [1, 1]), epsilon=2.0, neighboring="add_or_remove_one"),
     ],
-    ids=["the second stage follows from the first", "noise is shared", "a radius is not always bought"],
+    ids=["the second stage follows from the first", "noise is shared", "some noise is kept secret", "a radius is not always bought"],
 )
 def test_noise_alone_is_refused_where_it_does_not_tell_all(mechanism):
     with pytest.raises(ValueError, match="event must be None, 'released' or a function where what is released hangs on"):

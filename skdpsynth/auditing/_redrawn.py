@@ -32,15 +32,16 @@ class Redrawn:
         """Return what some runs on each table release, or raise ValueError where that differs, also given the other's answers."""
         with watched() as door:
             (_, runs), (_, other_runs) = tried(mechanism, X), tried(mechanism, X_neighbor)
-            first, other = published(runs[0]), published(other_runs[0])
+            first, other = runs[0], other_runs[0]
             for table, found in ((X, runs), (X_neighbor, other_runs)):
                 found += [run(mechanism, table, until=len(found[0]))[1] for _ in range(_MORE)]
             fixed = _is_fixed(first, other, of_other_rows=True) and all(
-                _is_fixed(expected, published(draws)) and _is_fixed(unlike, _replayed(mechanism, table, draws))
+                _is_fixed(expected, draws) and _is_fixed(unlike, _replayed(mechanism, table, draws))
                 for expected, unlike, found, table in ((first, other, runs, X_neighbor), (other, first, other_runs, X))
                 for draws in found
             )
-        if not first or not fixed or door.n_choices or any(draw.shared for draw in first):
+        is_seen = len(published(first)) == len(first)  # what is kept secret may decide what is released
+        if not first or not fixed or not is_seen or door.n_choices or any(draw.shared for draw in first):
             raise ValueError(
                 "event must be None, 'released' or a function where what is released hangs on what was released before, shares noise or "
                 "does not pass the door of this package, got 'noise'; 'released' looks at whole runs."
@@ -66,7 +67,7 @@ class Redrawn:
 def _replayed(mechanism: Any, table: Any, answers: list[Draw]) -> list[Draw]:
     """Return what is released of a table if these answers come out; nothing if something else is asked."""
     try:
-        return published(run(mechanism, table, answers, len(answers))[1])
+        return run(mechanism, table, answers, len(answers))[1]
     except AssertionError:
         return []
 
