@@ -14,7 +14,7 @@ help:  ## this list
 demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
 	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
-test: $(INSTALLED)  ## the test suite: some twenty minutes on two cores
+test: $(INSTALLED)  ## the test suite: some twenty-five minutes on two cores
 	$(BIN)/python -m pytest -n auto -q
 
 test-fast: $(INSTALLED)  ## a few minutes: the common laws for one variant of each class, without slow and statistical tests
