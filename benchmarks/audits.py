@@ -1,12 +1,14 @@
 """How near audits come to what is promised, and which faults they find.
 
-    python benchmarks/audits.py [--share 1] [--repeats 20] [--jobs 2] [--only faults tightness noise one-run] [--cases Counter]
+    python benchmarks/audits.py [--share 1] [--repeats 20] [--audits 10] [--jobs 2] [--cases Counter]
+        [--only faults tightness noise one-run]
 
 First a count of rows with a fault, audited `repeats` times by 2,000 fits: how often the promise was found broken; and the same count
 without one, which may be accused in 1 % of audits. Then our estimators at their worst pairs: epsilon_lower / epsilon at 99 % confidence
 (for Gaussian noise mu_lower / mu), which must never be above 1. Each run is a whole fit on fresh noise up to its last release (of a
 counter, all counts); what follows is post-processing. Then the same of noise alone: the values of the first fits with fresh noise, by
-millions. Last audits by one fit, and what they find of faults in a histogram.
+millions. Last audits by one fit, and what they find of faults in a histogram: of these one in a hundred
+may show more than is promised, and they are counted.
 
 The last number of a line is the time that passed, in seconds.
 """
@@ -16,6 +18,7 @@ import time
 import warnings
 
 import numpy as np
+from scipy.stats import binom
 from sklearn.base import BaseEstimator
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
@@ -24,7 +27,7 @@ from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, Squa
 from skdpsynth.privacy import DiscreteLaplace, check_rng
 
 TARGET, TARGET_OF_ONE = 0.9, 0.4
-AUDITS_OF_ONE = 10
+MAY_ERR = 0.01  # of audits at 99 % confidence: so many may show more than is promised
 PAIR = {0: [0, 1], 1: [0, 1]}
 WIDE_PAIR = {0: list(range(16)), 1: list(range(16))}  # with interactions, which few levels can only move where columns stay
 SQUARE = ([0, 0], [1, 1])
@@ -146,13 +149,17 @@ def noise(share, jobs, cases):
             report(name, result, time.monotonic() - start, TARGET)
 
 
-def one_run(repeats):
-    print(f"{'by one fit':36}{'mean ratio':>12}{'least':>8}{'largest':>8}  of {AUDITS_OF_ONE}")
+def one_run(repeats, audits, cases):
+    print(f"{'by one fit':36}{'mean ratio':>12}{'least':>8}{'largest':>8}{'above 1':>9}  of {audits}")
     for name, (audited, n, n_fits) in ONE_RUN.items():
-        results = (audit_one_run(audited, None, *isolated_canaries(audited, n), n_fits=n_fits) for _ in range(AUDITS_OF_ONE))
+        if not any(part in name for part in cases):
+            continue
+        results = (audit_one_run(audited, None, *isolated_canaries(audited, n), n_fits=n_fits) for _ in range(audits))
         ratios = [result.epsilon_lower / result.epsilon for result in results]
-        missed = "" if TARGET_OF_ONE <= np.mean(ratios) <= 1 and max(ratios) <= 1 else f"  MISSED {TARGET_OF_ONE} to 1"
-        print(f"{name:36}{np.mean(ratios):12.3f}{min(ratios):8.3f}{max(ratios):8.3f}{missed}", flush=True)
+        above = sum(ratio > 1 for ratio in ratios)
+        by_chance = above <= binom.ppf(0.999, audits, MAY_ERR)
+        missed = "" if TARGET_OF_ONE <= np.mean(ratios) <= 1 and by_chance else f"  MISSED {TARGET_OF_ONE} to 1"
+        print(f"{name:36}{np.mean(ratios):12.3f}{min(ratios):8.3f}{max(ratios):8.3f}{above:>9}{missed}", flush=True)
     rows = np.arange(N_CELLS, dtype=float)[:, None]
     for fault in (*FAULTS[:-1], None):
         score = score_of(fault)
@@ -184,6 +191,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--share", type=float, default=1.0, help="of the runs")
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--audits", type=int, default=10, help="by one fit, of each model")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", nargs="*", default=["faults", "tightness", "noise", "one-run"])
     parser.add_argument("--cases", nargs="*", default=[""], help="those whose name holds one of these")
@@ -197,5 +205,5 @@ if __name__ == "__main__":
     if "noise" in arguments.only:
         noise(arguments.share, arguments.jobs, arguments.cases)
     if "one-run" in arguments.only:
-        one_run(arguments.repeats)
+        one_run(arguments.repeats, arguments.audits, arguments.cases)
     print(f"{time.monotonic() - begun:.0f} s in all")
