@@ -20,7 +20,6 @@ from skdpsynth.domain._differences import comparable as comparable
 from skdpsynth.domain._differences import edges_of_differences as edges_of_differences
 from skdpsynth.domain._differences import ordered_pairs as ordered_pairs
 from skdpsynth.domain._dtypes import check_dtypes as check_dtypes
-from skdpsynth.domain._dtypes import texts_of as texts_of
 from skdpsynth.domain._encoder import MixedTypeEncoder
 from skdpsynth.domain._encoder import decode as decode
 from skdpsynth.domain._encoder import encode as encode
@@ -41,6 +40,7 @@ from skdpsynth.domain._kinds import as_nullable as as_nullable
 from skdpsynth.domain._kinds import is_name as is_name
 from skdpsynth.domain._kinds import listed as listed
 from skdpsynth.domain._left_out import Identifier, Text
+from skdpsynth.domain._opening import Finite as Finite
 from skdpsynth.domain._opening import NumbersAsValues as NumbersAsValues
 from skdpsynth.domain._opening import ReadNumbers as ReadNumbers
 from skdpsynth.domain._opening import ReadValues as ReadValues
@@ -50,6 +50,7 @@ from skdpsynth.domain._opening import continue_table as continue_table
 from skdpsynth.domain._opening import gathered as gathered
 from skdpsynth.domain._opening import open_columns as open_columns
 from skdpsynth.domain._opening import open_numbers as open_numbers
+from skdpsynth.domain._opening import reading_of as reading_of
 from skdpsynth.domain._opening import schema_of_box as schema_of_box
 from skdpsynth.domain._opening import start_table as start_table
 from skdpsynth.domain._parts import joined as joined

@@ -76,7 +76,8 @@ def listed_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
     A column of texts in which none may be missing has "other" for that, as its first level, whether or not there is any. Where fewer than
     two levels are left, made-up ones complete them.
     """
-    is_number = family_of(dtype) == "number"
+    # Where a dtype tells nothing of its cells, what was bought does.
+    is_number = family_of(dtype) == "number" or (family_of(dtype) == "any" and found and not any(isinstance(each, str) for each in found))
     levels = list(found) if is_number or kind.nullable else [OTHER, *(level for level in found if level != OTHER)]
     for more in (0, 1) if is_number else (OTHER, "none"):
         if len(levels) < 2 and more not in levels:

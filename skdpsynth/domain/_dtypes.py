@@ -13,7 +13,10 @@ from skdpsynth.domain._schema import Schema
 
 
 def check_dtypes(schema: Schema, dtypes: Sequence[str], floats_are_missing: bool = False) -> None:
-    """Refuse dtypes, which are public, in which nothing of what the schema says would be found.
+    """Refuse dtypes, which are public, in which what the schema says would not be found.
+
+    Where pandas takes a dtype from the cells ("object", "str"), one word makes it of a column of numbers, so an error would tell of that
+    cell. There each text is read by itself, as the number that it reads as.
 
     Parameters
     ----------
@@ -40,12 +43,6 @@ def _holds_no_floats(kind: Kind) -> bool:
     return isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(isinstance(level, str) for level in kind.levels)
 
 
-def texts_of(schema: Schema) -> list[Any]:
-    """Return the columns whose levels are all words, so that they are found in text alone."""
-    stated = ((name, kind.levels) for name, kind in schema.items() if isinstance(kind, Nominal | Ordinal) and kind.unstated is None)
-    return [name for name, levels in stated if all(isinstance(level, str) for level in levels)]
-
-
 def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
     """Refuse a dtype in which nothing of a kind would be found."""
     family = family_of(dtype)
@@ -54,7 +51,7 @@ def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
             f"column {shown_name(name)} has dtype {dtype}, which cannot hold the labels {kind.labels + '1'!r} and so on of schema; say "
             "Identifier(labels=True) for plain numbers."
         )
-    if isinstance(kind, Derived) and family not in ("number", "any"):
+    if isinstance(kind, Derived) and family not in ("number", "any") and dtype != "str":
         raise TypeError(
             f"column {shown_name(name)} is Derived and comes back as numbers, got dtype {dtype}; convert it, or leave it out of the table."
         )
@@ -113,14 +110,16 @@ def _is_dtype(name: str) -> bool:
 
 
 def _check_numbers(name: Any, dtype: str, family: str) -> None:
-    if family == "text":
+    if family == "text" and dtype != "str":
         raise TypeError(
             f"column {shown_name(name)} is continuous in schema, but has dtype {dtype}; convert it to numbers, or give its levels."
         )
 
 
 def _check_levels(name: Any, kind: Any, dtype: str, family: str) -> None:
-    if family != "any" and any(isinstance(level, str) != (family == "text") for level in kind.levels):
+    if family == "any" or dtype == "str":
+        return
+    if any(isinstance(level, str) != (family == "text") for level in kind.levels):
         as_numbers = "write them as they stand in the table, or read the column as text, as codes such as 01067 need"
         way = "write all in quotes" if family == "text" else as_numbers
         raise TypeError(

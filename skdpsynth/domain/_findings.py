@@ -9,7 +9,7 @@ import numpy as np
 from skdpsynth.domain._columns import family_of
 from skdpsynth.domain._conditions import is_missing
 from skdpsynth.domain._dates import Times
-from skdpsynth.domain._dtypes import check_dtype, texts_of
+from skdpsynth.domain._dtypes import check_dtype
 from skdpsynth.domain._kinds import Continuous, as_nullable, shown_name
 from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._reading import numbers_of, read_column
@@ -110,10 +110,12 @@ def _of_rule(rule: Any, found: Broken) -> Finding:
 
 
 def _of_columns(schema: Any, frame: Any) -> Findings:
-    source = open_source(frame, "frame", texts_of(schema))
+    # Of a CSV file numbers are read as text here, which says what is no number.
+    kinds = {name: Text() if isinstance(kind, Continuous) else kind for name, kind in schema.items()}
+    source = open_source(frame, "frame", schema=type(schema)(kinds, read=schema.read))
     if source is None:
         return _of_table(schema, frame)
-    parts = [_of_table(schema, chunk) for chunk in source.chunks()] or [_of_table(schema, source.head)]
+    parts = [_of_table(schema, chunk, source.is_text) for chunk in source.chunks()] or [_of_table(schema, source.head)]
     n_samples = sum(part.n_samples for part in parts)
     kept: dict[Any, Finding] = {}
     for part in parts:
@@ -126,14 +128,15 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
     return Findings(n_samples, tuple(found))
 
 
-def _of_table(schema: Any, frame: Any) -> Findings:
+def _of_table(schema: Any, frame: Any, is_text: bool = False) -> Findings:
+    """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
     table, raw = read_table(frame)
     n_samples = len(raw[0]) if raw else 0
     columns = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            found += _of_column(name, kind, *columns[name])
+            found += _of_column(name, kind, *columns[name], is_text=is_text)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))
     extra = (name for name in columns if name not in schema)
@@ -141,7 +144,7 @@ def _of_table(schema: Any, frame: Any) -> Findings:
     return Findings(n_samples, tuple(found))
 
 
-def _of_column(name: Any, kind: Any, column: Any, dtype: str) -> Iterator[Finding]:
+def _of_column(name: Any, kind: Any, column: Any, dtype: str, *, is_text: bool) -> Iterator[Finding]:
     if isinstance(kind, Text):
         yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
     if kind.unstated is not None:
@@ -149,7 +152,8 @@ def _of_column(name: Any, kind: Any, column: Any, dtype: str) -> Iterator[Findin
     if kind.coded is None or kind.unstated is not None:
         return
     try:
-        check_dtype(name, kind, dtype)
+        if not is_text:
+            check_dtype(name, kind, dtype)
     except TypeError as error:
         yield Finding(name, "dtype", 0, 0.0, str(error))
         return

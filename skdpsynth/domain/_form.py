@@ -96,7 +96,7 @@ class Form:
                     f"has {shown(str(there))}; rename or reorder them."
                 )
         for column, here, there in zip(self.columns, other.dtypes, self.dtypes, strict=False):  # an array has one dtype for all
-            if here != there:
+            if here != there and not (self.kind == "pandas" and _is_inferred(here) and _is_inferred(there)):
                 where = which if self.kind in ("numpy", "sparse") else f"column {shown(str(column))} of {which}"
                 raise TypeError(f"{name} must have the same dtypes throughout, but {where} has {here}, and the first {there}; convert one.")
 
@@ -193,6 +193,11 @@ def _kind_of(chunk: Any) -> str:
         return "pandas"
     library = library_of(chunk)
     return library if (library, type(chunk).__name__) in {("polars", "DataFrame"), ("pyarrow", "Table")} else ""
+
+
+def _is_inferred(dtype: str) -> bool:
+    """Whether pandas takes this dtype from cells: a missing one, or a word, makes another of the whole column."""
+    return dtype in ("int64", "float64", "bool", "object", "str") or re.fullmatch(r"datetime64\[\w+\]", dtype) is not None
 
 
 def _plain(dtype: Any) -> str:

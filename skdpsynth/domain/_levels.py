@@ -7,11 +7,34 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain._columns import family_of, is_pandas_column, numpy_dtype
+from skdpsynth.domain._text import number_in
 
 _SHORT = ("float32", "float16", "f4", "f2")
 # Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
 _KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decimal", "fractions"}
-_Codes = Mapping[Any, int]
+
+
+class _Codes(dict):
+    """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True."""
+
+    def __init__(self, codes: Mapping[Any, int]) -> None:
+        super().__init__(codes)
+        self._has_numbers = not all(isinstance(level, str) for level in codes)
+
+    def get(self, cell: Any, fallback: Any = None) -> Any:
+        """Return the number of a cell's level, or the fallback."""
+        code = super().get(cell)
+        if code is None and self._has_numbers and isinstance(cell, str):
+            code = super().get(_number_in(cell))
+        return fallback if code is None else code
+
+
+def _number_in(text: str) -> Any:
+    """Return the number that a text is, a whole one exactly; NaN of any other."""
+    try:
+        return int(text)
+    except ValueError:
+        return number_in(text)
 
 
 @np.errstate(all="ignore")  # a level may be beyond what a dtype holds
@@ -31,11 +54,11 @@ def read_levels(column: Any, kind: Any, dtype: str) -> np.ndarray:
     """
     is_category = is_pandas_column(column) and str(column.dtype) == "category"
     name = str(column.cat.categories.dtype if is_category else dtype).lower().lstrip("<>")
-    fallback, codes = len(kind.levels) if kind.nullable else 0, {level: code for code, level in enumerate(kind.levels)}
+    fallback, codes = len(kind.levels) if kind.nullable else 0, _Codes({level: code for code, level in enumerate(kind.levels)})
     if name.startswith(_SHORT) or name == "float[pyarrow]" or name == "halffloat[pyarrow]":
         # 0.1 stands in such a column as the nearest that it can hold.
         short = numpy_dtype(name).type
-        codes |= {short(level).item(): code for level, code in codes.items() if not isinstance(level, str)}
+        codes.update({short(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
     if is_category:
         # Its codes say which category; -1 is a missing cell.
         return _by_number(column.cat.codes.to_numpy(), _look_up(column.cat.categories.tolist(), codes, fallback), fallback)
@@ -90,20 +113,10 @@ def _of_arrow(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
 def _of_polars(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
     import polars as pl
 
-    known = {level: code for level, code in codes.items() if isinstance(level, str) and _is_unicode(level)}
-    if not known:
-        return np.full(len(column), fallback, dtype=np.int32)
     texts = column.cast(pl.String)
-    return texts.replace_strict(list(known), list(known.values()), default=fallback, return_dtype=pl.Int32).to_numpy()
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can stand in a column of text at all: half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    different = texts.unique().drop_nulls()
+    known = _look_up(different.to_list(), codes, fallback)
+    return texts.replace_strict(different, pl.Series(known), default=fallback, return_dtype=pl.Int32).to_numpy()
 
 
 def _numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:

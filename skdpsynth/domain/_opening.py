@@ -11,7 +11,7 @@ from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
 from skdpsynth.domain._box import Box
 from skdpsynth.domain._closing import with_whole
 from skdpsynth.domain._container import Container
-from skdpsynth.domain._dtypes import check_dtypes, texts_of
+from skdpsynth.domain._dtypes import check_dtypes
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._private_bounds import made_up
 from skdpsynth.domain._reading import read
@@ -46,6 +46,33 @@ class ReadNumbers:
         if not self.allow_nan:
             check_finite(numbers.data if issparse(numbers) else numbers)
         return numbers
+
+
+@savable
+@dataclass(frozen=True)
+class Finite:
+    """Rows of finite numbers, from text: the midpoint of a column where there is no number, a bound in place of an infinity.
+
+    Attributes
+    ----------
+    low, high : tuple of float
+        Bounds; infinite for columns whose bounds are still to be bought, which stay as they are.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @classmethod
+    def within(cls, box: Box, unknown: tuple[int, ...] = ()) -> "Finite":
+        """Return what makes rows finite within a box, but for unknown columns."""
+        ends = [(-np.inf, np.inf) if place in unknown else ends for place, ends in enumerate(zip(box.low, box.high, strict=True))]
+        return cls(tuple(float(low) for low, _ in ends), tuple(float(high) for _, high in ends))
+
+    @np.errstate(all="ignore")
+    def __call__(self, chunk: Any) -> Chunk:
+        low, high = np.array(self.low), np.array(self.high)
+        filled = np.where(np.isnan(chunk), low / 2 + high / 2, chunk)
+        return np.where(np.isinf(filled), np.clip(filled, low, high), filled)
 
 
 @savable
@@ -112,23 +139,36 @@ def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[C
     container : Container
     rows : Rows
     """
-    source, n_jobs = open_source(X), getattr(estimator, "n_jobs", None)
+    source, n_jobs = open_source(X, **reading_of(estimator)), getattr(estimator, "n_jobs", None)
     if source is None:
         container = Container.of(X)
         return container, Rows.held(validate_rows(estimator, X, reset=True, ensure_min_samples=ensure_min_samples), n_jobs=n_jobs)
     container = Container.of(source.head)
     dtype = validate_rows(estimator, source.head, reset=True, ensure_min_samples=0).dtype
     n_features = estimator.n_features_in_
-    return container, Rows(source, n_features, source.n_samples, (ReadNumbers(n_features),), n_jobs, dtype)
+    return container, Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, source.is_text),), n_jobs, dtype)
+
+
+def reading_of(estimator: Any) -> dict[str, Any]:
+    """Return what `open_source` must know of an estimator: its schema and its relation."""
+    schema = getattr(estimator, "schema", None)
+    return {
+        "schema": None if schema is None else Schema.of(schema),
+        "neighboring": getattr(estimator, "neighboring", "replace_one"),
+    }
 
 
 def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
     """Check a table of numbers after ``fit``, whose columns must be those of the fit; of one in memory, that it has enough rows."""
-    source, n_features = open_source(X), estimator.n_features_in_
+    source, n_features = open_source(X, **reading_of(estimator)), estimator.n_features_in_
     if source is None:
         return Rows.held(validate_rows(estimator, X, reset=False, ensure_min_samples=ensure_min_samples))
     validate_rows(estimator, source.head, reset=False, ensure_min_samples=0)
-    return Rows(source, n_features, source.n_samples, (ReadNumbers(n_features),))
+    rows = Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, source.is_text),))
+    if not source.is_text:
+        return rows
+    bounds = vars(estimator).get("bounds_", estimator.bounds)
+    return rows.map(Finite.within(estimator._container.box(bounds, n_features)))
 
 
 def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[MixedTable, Rows]:
@@ -149,14 +189,14 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Mi
     rows : Rows
         Chunks are lists of columns, as `read` gives them.
     """
-    schema = None if estimator.schema is None else Schema.of(estimator.schema)
-    source, n_jobs = open_source(X, texts=() if schema is None else texts_of(schema)), getattr(estimator, "n_jobs", None)
+    reading, n_jobs = reading_of(estimator), getattr(estimator, "n_jobs", None)
+    source, schema = open_source(X, **reading), reading["schema"]
     head = X if source is None else source.head
     if schema is None:
         return _start_numbers(estimator, head, source, ensure_min_samples, n_jobs)
-    table, raw = read_table(head)
+    given, raw = read_table(head)
     buys = getattr(estimator, "_buys_facts", False)
-    table = table.match(schema, buys)
+    table = given.match(schema, buys, floats_are_missing=source is not None)
     table = replace(table, schema=with_whole(table.schema, table.dtypes))
     check_synthesized(table.schema)
     check_room(table)
@@ -164,7 +204,7 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Mi
     Box.from_bounds(estimator.bounds, len(table.columns), None if table.backend == "numpy" else table.columns)
     remember_columns(estimator, head, reset=True)
     _check_rows(raw, ensure_min_samples if source is None else 0)
-    return table, _rows_of(source, raw, table.schema, table.dtypes, n_jobs)
+    return table, _rows_of(source, raw, table.schema, given.dtypes, n_jobs)
 
 
 def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_are_missing: bool = False) -> Rows:
@@ -173,7 +213,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
     `floats_are_missing`: whether columns of words and times may come as floats; see `check_dtypes`.
     """
     schema = estimator.schema_
-    source = open_source(X, texts=() if estimator.schema is None else texts_of(schema))
+    source = open_source(X, **reading_of(estimator) | ({} if estimator.schema is None else {"schema": schema}))
     head = X if source is None else source.head
     if estimator.schema is None:
         allow_nan = _takes_nan(estimator)
@@ -208,7 +248,7 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
     buys : bool, default=False
         Whether bounds and levels of the schema may be private, which are still to be bought.
     """
-    source = open_source(X, name, texts_of(schema))
+    source = open_source(X, name, schema=schema)
     if source is None:
         return Rows.held(list(columns_of(X, schema, name, buys).values()))
     table, _ = matched(source.head, schema, name, buys)
@@ -258,7 +298,7 @@ def _start_numbers(estimator: Any, head: Any, source: Any, least: int, n_jobs: A
 def _rows_of_numbers(source: Any, numbers: np.ndarray, schema: Schema, allow_nan: bool, n_jobs: Any, dtypes: Any = None) -> Rows:
     if source is None:
         return Rows.held(read(list(numbers.T), schema, dtypes or (numbers.dtype.str,) * numbers.shape[1]), n_jobs=n_jobs)
-    read_numbers = ReadNumbers(len(schema), allow_nan)
+    read_numbers = ReadNumbers(len(schema), allow_nan or source.is_text)
     return Rows(source, len(schema.coded), source.n_samples, (read_numbers, NumbersAsValues(schema)), n_jobs)
 
 

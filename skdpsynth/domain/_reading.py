@@ -13,6 +13,7 @@ from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._level_cells import level_cells
 from skdpsynth.domain._levels import read_levels
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._text import number_in
 from skdpsynth.domain._times import read_times
 
 _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
@@ -95,13 +96,13 @@ def _native(column: Any) -> np.ndarray:
 
 
 def _number(cell: Any) -> float:
-    """Return a cell as a float: NaN if it is no number, and no string that reads as one."""
+    """Return a cell as a float: NaN if it is no number, and no text that reads as one."""
     if type(cell) is float:
         return cell
     if isinstance(cell, np.ndarray) and cell.ndim == 0 and not isinstance(cell, np.ma.MaskedArray):
         cell = cell.item()
     try:
-        return float(cell) if _is_number(cell) else np.nan
+        return number_in(cell) if type(cell) is str else float(cell) if _is_number(cell) else np.nan
     except OverflowError:
         return _beyond(cell)
     except Exception:  # a string that reads as none, a signalling NaN

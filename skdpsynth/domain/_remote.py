@@ -22,6 +22,8 @@ class RemoteTable(ABC):
         The number of rows, where it is public. None: it is asked for.
     """
 
+    is_text = False
+
     def __init__(self, head: Any, n_samples: int | None = None) -> None:
         if not is_chunk(head):
             raise TypeError(

@@ -96,6 +96,11 @@ class Rows:
         return isinstance(self.origin, RemoteTable)
 
     @property
+    def are_text(self) -> bool:
+        """Whether cells were text, so that NaN stands where one reads as no number."""
+        return not self.are_held and self.origin.is_text
+
+    @property
     def lazy(self) -> Any:
         """The query whose answer the rows are, where they are in a database; else None."""
         return getattr(self.origin, "lazy", None)

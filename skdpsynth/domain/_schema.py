@@ -13,7 +13,7 @@ from skdpsynth._whole_file import place_of
 from skdpsynth.domain._computed import sources_of
 from skdpsynth.domain._forms import kind_of
 from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
-from skdpsynth.domain._kinds import is_name, listed
+from skdpsynth.domain._kinds import is_flag, is_name, listed
 from skdpsynth.domain._left_out import Identifier
 from skdpsynth.domain._rule_checks import check_rules
 from skdpsynth.domain._rules import Rule, checked_rules, rules_of_keys
@@ -41,6 +41,10 @@ class Schema(Mapping):
         What is publicly known to hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether`
         and `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that
         break one are counted as they are. Rules are facts as bounds are: never take them from the rows.
+    read : dict, default=None
+        How CSV files are read. ``{"multiline": True}``: cells in quotes may hold line breaks, so that a record ends where its quotes are
+        closed. The promise then assumes that every record closes its quotes: one that does not takes others with it. None: one record is
+        one line.
 
     Raises
     ------
@@ -69,8 +73,9 @@ class Schema(Mapping):
     _rules: tuple[Rule, ...] = ()
     _sources: Mapping[Any, Any] = {}
     _whole: "Schema | None" = None
+    _read_as: Mapping[str, bool] = {}
 
-    def __init__(self, columns: Any, rules: Any = ()) -> None:
+    def __init__(self, columns: Any, rules: Any = (), read: Any = None) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError(
                 f"schema must be a dict of column: (low, high) or [levels], got {shown(columns)}; it states public facts and is never "
@@ -80,6 +85,8 @@ class Schema(Mapping):
         self._rules = checked_rules(columns.rules if isinstance(columns, Schema) and not rules else rules)
         check_rules(self._columns, self._rules)
         self._sources = sources_of(self._columns, self._rules)
+        if read := _checked_reading(columns.read if isinstance(columns, Schema) and read is None else read):
+            self._read_as = read
 
     @classmethod
     def of(cls, schema: Any) -> "Schema":
@@ -99,9 +106,9 @@ class Schema(Mapping):
         return cls._of_file(columns_of_file(schema)) if isinstance(schema, str | os.PathLike) else cls(schema)
 
     @classmethod
-    def _of_file(cls, told: tuple[dict[Any, Any], Any]) -> "Schema":
-        columns, rules = told
-        return cls(columns, rules_of_keys(rules))
+    def _of_file(cls, told: tuple[dict[Any, Any], Any, Any]) -> "Schema":
+        columns, rules, read = told
+        return cls(columns, rules_of_keys(rules), read)
 
     def __getitem__(self, name: Any) -> Any:
         return self._columns[name]
@@ -113,19 +120,22 @@ class Schema(Mapping):
         return len(self._columns)
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and self._rules == (other._rules if isinstance(other, Schema) else ())
+        rules, read = (other._rules, other._read_as) if isinstance(other, Schema) else ((), {})
+        return super().__eq__(other) and self._rules == rules and self._read_as == read
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         rules = f", rules={list(self._rules)!r}" if self._rules else ""
+        rules += f", read={self._read_as!r}" if self._read_as else ""
         if len(self) <= _MOST_SHOWN:
             return f"Schema({self._columns!r}{rules})"
         first = ", ".join(f"{name!r}: {self._columns[name]!r}" for name in list(self)[:_MOST_SHOWN])
         return f"Schema({{{first}, ... {len(self)} columns}}{rules})"
 
     def _check_loaded(self) -> None:
-        require(fits(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole"})
+        require(fits(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"})
+        require(self._read_as == (_checked_reading(self._read_as) or {}))
         rules = self._rules if self._whole is None else ()
         again = Schema(self._columns, rules)
         require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
@@ -143,6 +153,16 @@ class Schema(Mapping):
         rules : tuple
         """
         return self._rules
+
+    @property
+    def read(self) -> Mapping[str, bool]:
+        """How CSV files are read; empty where one record is one line.
+
+        Returns
+        -------
+        read : dict
+        """
+        return self._read_as
 
     @property
     def sources(self) -> Mapping[Any, Any]:
@@ -163,7 +183,7 @@ class Schema(Mapping):
     def with_kinds(self, columns: Mapping[Any, Any]) -> "Schema":
         """Return the same with other kinds, bought facts for private ones, for the same columns."""
         if self._whole is None:
-            return Schema(columns, self._rules)
+            return Schema(columns, self._rules, self._read_as)
         return self._coded_as(dict(columns))
 
     def _coded_as(self, columns: dict[Any, Any]) -> "Schema":
@@ -224,7 +244,7 @@ class Schema(Mapping):
                 "Identifier() or left out."
             )
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
-        return Schema({name: self._columns[name] for name in names}, rules)
+        return Schema({name: self._columns[name] for name in names}, rules, self._read_as)
 
     def to_json(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as JSON text, or write it to a file.
@@ -244,7 +264,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(json_of(self, self._rules), path, overwrite)
+        return _written(json_of(self, self._rules, self._read_as), path, overwrite)
 
     @classmethod
     def from_json(cls, source: Any) -> "Schema":
@@ -255,8 +275,8 @@ class Schema(Mapping):
         source : path, str or dict
             A file, its text, or what it parses to: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
             "datetime", "identifier", "text" or "derived", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ...,
-            "labels": ..., "expression": ..., "nullable": ...}, ...], "rules": [{"rule": ..., ...}, ...]}``, rules as
-            `to_json` writes them. In place of bounds or levels may stand "open" or "private". Other keys are left aside.
+            "labels": ..., "expression": ..., "nullable": ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline": true}}``,
+            rules as `to_json` writes them. In place of bounds or levels may stand "open" or "private". Other keys are left aside.
 
         Returns
         -------
@@ -285,7 +305,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(yaml_of(self, self._rules), path, overwrite)
+        return _written(yaml_of(self, self._rules, self._read_as), path, overwrite)
 
     @classmethod
     def from_yaml(cls, source: Any) -> "Schema":
@@ -420,3 +440,12 @@ def _is_column(names: Any) -> bool:
     is_array_of_names = isinstance(names, np.ndarray) and names.dtype.kind in "UOiu"
     is_index = hasattr(names, "get_indexer")  # of pandas
     return hasattr(names, "dtype") and not is_index and not is_array_of_names
+
+
+def _checked_reading(read: Any) -> dict[str, bool]:
+    """Return how files are read as a dict of what differs from the usual, or refuse it."""
+    if read is None:
+        return {}
+    if not isinstance(read, Mapping) or not set(read) <= {"multiline"} or not all(is_flag(value) for value in read.values()):
+        raise ValueError(f"read must be None or {{'multiline': True}}, got {shown(read)}; see Schema.")
+    return {name: True for name, value in read.items() if value}

@@ -18,15 +18,17 @@ from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._rules import Rule
 
 _Columns = Mapping[Any, Any]
-_Told = tuple[dict[Any, Any], Any]
+_Told = tuple[dict[Any, Any], Any, Any]
 _INT = "tag:yaml.org,2002:int"
 
 
-def json_of(columns: _Columns, rules: Sequence[Rule] = ()) -> str:
-    """Return kinds by column, and rules, as JSON."""
+def json_of(columns: _Columns, rules: Sequence[Rule] = (), read: Mapping[str, bool] | None = None) -> str:
+    """Return kinds by column, rules, and how files are read, as JSON."""
     told: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
     if rules:
         told["rules"] = [rule.to_keys() for rule in rules]
+    if read:
+        told["read"] = dict(read)
     return json.dumps(told, indent=1, ensure_ascii=False)
 
 
@@ -116,7 +118,7 @@ def _columns_of(told: Any) -> _Told:
     if len(set(names)) < len(names):
         raise ValueError(f"source must name each column once, but {shown_name(first_twice(names))} occurs twice.")
     kinds = {name: about(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
-    return kinds, told.get("rules") or []
+    return kinds, told.get("rules") or [], told.get("read")
 
 
 def _is_name(name: Any) -> bool:
@@ -180,7 +182,8 @@ _HEAD = """\
 """
 _OPEN = (
     "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
-    "# Check names and kinds: those of a CSV file were guessed from its first rows.\n"
+    "# Names and kinds of a CSV file were guessed from its first rows: they are facts from rows, for your eyes, until you state them as\n"
+    "# public. Check each one.\n"
 )
 _EXAMPLES = {
     "continuous": "[low, high], such as [0, 120]",
@@ -190,8 +193,8 @@ _EXAMPLES = {
 _WIDEST = 100  # characters of a list in one line
 
 
-def yaml_of(columns: _Columns, rules: Sequence[Rule] = ()) -> str:
-    """Return kinds by column, and rules, as YAML that people edit."""
+def yaml_of(columns: _Columns, rules: Sequence[Rule] = (), read: Mapping[str, bool] | None = None) -> str:
+    """Return kinds by column, rules, and how files are read, as YAML that people edit."""
     yaml = _yaml()
     lines = ["columns:"]
     for name, kind in columns.items():
@@ -201,6 +204,8 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule] = ()) -> str:
     for rule in rules:
         told = [f"{key}: {_scalar(yaml, value)}" for key, value in rule.to_keys().items()]
         lines += [f"- {told[0]}", *(f"  {each}" for each in told[1:])]
+    if read:
+        lines += ["read:", *(f"  {key}: {_scalar(yaml, value)}" for key, value in read.items())]
     head = _HEAD + (_OPEN if any(kind.unstated == "open" for kind in columns.values()) else "")
     return head + "\n".join(lines) + "\n"
 

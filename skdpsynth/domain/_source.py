@@ -7,7 +7,7 @@ of a reading that failed is not handed on, since it often quotes one.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from os import PathLike
@@ -38,6 +38,8 @@ class Source(ABC):
         A table of that kind without rows: columns and dtypes, which are public. Of sparse chunks, compressed sparse rows.
     n_samples : int or None
         The number of rows, where it is known without reading them.
+    is_text : bool
+        Whether cells were text that nobody has promised to be numbers: what reads as none is NaN.
     lazy : narwhals LazyFrame or None
         The same table as a query, for sums that are made where the rows are.
     partitions : list of dask.delayed or None
@@ -55,6 +57,7 @@ class Source(ABC):
     tables: Any = None
     pieces: Any = None
     is_one_shot = False
+    is_text = False
 
     def __init__(self, name: str, head: Any, form: Form, *, backend: str | None = None, n_samples: int | None = None) -> None:
         self.head, self.n_samples = head, n_samples
@@ -128,7 +131,7 @@ def rows_at_once(n_columns: int) -> int:
     return max(1, min(MOST_ROWS, _MOST_CELLS // max(1, n_columns)))
 
 
-def open_source(X: Any, name: str = "X", texts: Collection[Any] = ()) -> Any:
+def open_source(X: Any, name: str = "X", *, schema: Any = None, unit: Any = None, neighboring: str = "replace_one") -> Any:
     """Open a table that is not in memory.
 
     Parameters
@@ -140,8 +143,12 @@ def open_source(X: Any, name: str = "X", texts: Collection[Any] = ()) -> Any:
         of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `RemoteTable`.
     name : str, default="X"
         What the caller calls the table, for messages.
-    texts : collection of str, default=()
-        Columns to read as text from CSV files, which have no dtypes: else the code 01067 would be a number.
+    schema : Schema, default=None
+        What the columns of CSV files hold, which have no dtypes. None: numbers.
+    unit : str, default=None
+        The column of CSV files that holds labels of units.
+    neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Whether the number of rows is public, so that a damaged line of a CSV file is a row of missing cells; else it is left out.
 
     Returns
     -------
@@ -160,18 +167,14 @@ def open_source(X: Any, name: str = "X", texts: Collection[Any] = ()) -> Any:
     if X is None:
         raise TypeError(f"{name} must be a table, got None; pass an array, a data frame, or {FILES}.")
     if isinstance(X, str | bytes | PathLike):
-        return _open_files([X], name, texts)
-    if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike) for item in X):
-        return _open_files(X, name, texts)
+        X = [X]
+    if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike | bytes) for item in X):
+        from skdpsynth.domain._source_files import open_files
+
+        return open_files(X, name, schema=schema, unit=unit, skips_damaged=neighboring != "replace_one")
     if library_of(X) == "narwhals" and hasattr(X, "to_native"):
         X = X.to_native()
     return _open_of_library(X, name)
-
-
-def _open_files(paths: Iterable[Any], name: str, texts: Collection[Any]) -> Source:
-    from skdpsynth.domain._source_files import open_files
-
-    return open_files(paths, name, texts)
 
 
 def _open_of_library(X: Any, name: str) -> Source | None:

@@ -19,13 +19,31 @@ def open_dask(X: Any, name: str) -> Source | None:
     if kind == "Array" and len(X.shape) == 2 and not math.isnan(X.shape[1]):
         return Partitions(name, X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X, "an array", _length(X))
     if kind == "DataFrame":
-        return Partitions(name, X, "a data frame")
+        return Partitions(name, _with_objects(X), "a data frame")
     if kind in ("Array", "Series", "Index"):
         raise ValueError(
             f"Expected 2D array, got {name} as {kind} of Dask of {X.ndim} dimension(s) instead; give columns whose number is known, by "
             ".to_frame() or .reshape(-1, 1) for example."
         )
     raise TypeError(f"{name} must be an array or data frame of Dask, got a {kind} of Dask; convert it, by .to_dataframe() for example.")
+
+
+def _with_objects(X: Any) -> Any:
+    """Return a data frame without Dask's own conversion of objects to strings, which raises where a cell cannot be one."""
+    if not hasattr(X, "expr"):
+        return X
+    try:
+        from dask.dataframe.dask_expr import new_collection
+
+        whole = X.expr
+        for part in list(whole.walk()):
+            if "pyarrow_strings_enabled" in part._parameters:
+                whole = whole.substitute(part, part.substitute_parameters({"pyarrow_strings_enabled": False}))
+            elif type(part).__name__ == "ArrowStringConversion":
+                whole = whole.substitute(part, part.frame)
+        return new_collection(whole)
+    except (ImportError, AttributeError):  # a version of Dask that is built otherwise
+        return X
 
 
 def _length(X: Any) -> int | None:

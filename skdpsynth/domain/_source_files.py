@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -18,12 +18,10 @@ from skdpsynth.domain._source_arrow import each_table
 _SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}
 _PACKED = (".gz", ".bz2", ".zst")  # of CSV files
 _BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
-_FIRST_BLOCK = 2**24  # bytes of a CSV file by which the dtypes of its columns are decided
-_BLOCK = 2**22  # bytes of a CSV file that are read at once
 
 
-def open_files(paths: Iterable[Any], name: str, texts: Collection[Any] = ()) -> Source:
-    """Open Parquet or CSV files, of CSV files some columns as text; refuse what is none in one sentence."""
+def open_files(paths: Iterable[Any], name: str, **reading: Any) -> Source:
+    """Open Parquet or CSV files, the latter as `CsvFiles` is told to read them; refuse what is none in one sentence."""
     files = [file for path in paths for file in files_at(path, name)]
     kinds = {_kind_of(file, name) for file in files}
     if len(kinds) > 1:
@@ -33,7 +31,11 @@ def open_files(paths: Iterable[Any], name: str, texts: Collection[Any] = ()) -> 
     check_distinct(files, name)
     (kind,) = kinds
     need("pyarrow", name, f"a {kind} file")
-    return ParquetFiles(name, files) if kind == "Parquet" else CsvFiles(name, files, texts)
+    if kind == "Parquet":
+        return ParquetFiles(name, files)
+    from skdpsynth.domain._csv import CsvFiles
+
+    return CsvFiles(name, files, **reading)
 
 
 def files_at(path: Any, name: str) -> list[Path]:
@@ -99,11 +101,13 @@ class Files(Source):
     schema : pyarrow Schema
         Of the columns that are read.
     n_samples : int or None
+    head : pyarrow Schema, default=None
+        Of the columns as they are public. None: as they are read.
     """
 
-    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None) -> None:
+    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None, *, head: Any = None) -> None:
         has_pandas = find_spec("pandas") is not None
-        head = schema.empty_table()
+        head = (schema if head is None else head).empty_table()
         # Dates as pandas has them, not as objects, which could be anything.
         head = (
             quietly(lambda: head.to_pandas(date_as_object=False), f"{name} has a column that pandas cannot hold ({{error}}); drop it.")
@@ -112,14 +116,17 @@ class Files(Source):
         )
         super().__init__(name, head, Form.of_schema(schema, name), backend="pandas" if has_pandas else "pyarrow", n_samples=n_samples)
         self._files = files
-        self._stamps = {file: _stamp(file, name) for file in files}
+        self._stamps = {file: self._stamp(file) for file in files}
         self._schema = schema.remove_metadata()
 
     def check_unchanged(self) -> None:
         """Raise OSError if a file is gone, or is not the one that was opened."""
         for file in self._files:
-            if _stamp(file, self._name) != self._stamps[file]:
+            if self._stamp(file) != self._stamps[file]:
                 raise OSError(f"{self._name} must not change while it is read, but {told(file)} was written to; wait until it is done.")
+
+    def _stamp(self, file: Path) -> tuple[int, int]:
+        return _stamp(file, self._name)
 
 
 class ParquetFiles(Files):
@@ -173,62 +180,6 @@ def schema_of_parquet(file: Path, name: str) -> Any:
     for column in index & set(schema.names):
         schema = schema.remove(schema.get_field_index(column))
     return schema
-
-
-class CsvFiles(Files):
-    """CSV files with a header, read block by block.
-
-    The dtypes are those of the first 16 MiB of the first file, for all that follows: whole numbers, numbers, booleans, and text for all
-    else, dates too. Columns in `texts` are text, whatever their cells look like. Empty cells are missing, and so is what says NA, NaN or
-    null.
-    """
-
-    def __init__(self, name: str, files: list[Path], texts: Collection[Any] = ()) -> None:
-        import pyarrow as pa
-
-        self._name = name
-        as_text = {column: pa.string() for column in texts if isinstance(column, str)}
-        with closing(self._started(files[0], _FIRST_BLOCK, as_text)) as reader:
-            schema = reader.schema
-        if len(schema) == 1 and (cut := next((cut for cut in ";\t|" if cut in schema.names[0]), None)):
-            raise ValueError(
-                f"{name} must have a comma between two cells (.tsv: a tab), but {told(files[0])} seems to have {cut!r}; give "
-                f"polars.scan_csv(path, separator={cut!r}), or write it as Parquet."
-            )
-        Form.of_schema(schema, told(files[0]))
-        super().__init__(name, files, _settled(schema), None)
-
-    def _read(self) -> Iterator[Any]:
-        return ahead(self._each())
-
-    def _each(self) -> Iterator[Any]:
-        for file in self._files:
-            with closing(self._started(file, _BLOCK, dict(zip(self._schema.names, self._schema.types, strict=True)))) as reader:
-                self._form.match(Form.of_schema(reader.schema, told(file)), told(file), self._name)
-                yield from each_table(reader, self._form.width, self._wrong(file), self._at_once)
-
-    def _started(self, file: Path, block: int, types: dict[str, Any]) -> Any:
-        import pyarrow.csv as csv
-
-        _stamp(file, self._name)
-        reading = csv.ReadOptions(block_size=block)
-        parsing = csv.ParseOptions(delimiter="\t" if suffix_of(file) == ".tsv" else ",", newlines_in_values=True)
-        converting = csv.ConvertOptions(strings_can_be_null=True, column_types=types)
-        return quietly(lambda: csv.open_csv(file, reading, parsing, converting), self._wrong(file))
-
-    def _wrong(self, file: Path) -> str:
-        return (
-            f"{self._name} must be CSV files in UTF-8 with a header, and cells that fit the dtypes of the first {_FIRST_BLOCK >> 20} MiB "
-            f"of the first file, but {told(file)} has a line or cell that does not; correct it, or write it as Parquet."
-        )
-
-
-def _settled(schema: Any) -> Any:
-    """Return the dtypes of all blocks by those of the first: text for dates, as they stand in the file, and for columns without cells."""
-    import pyarrow as pa
-
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    return pa.schema([field if any(is_kind(field.type) for is_kind in kinds) else pa.field(field.name, pa.string()) for field in schema])
 
 
 def _stamp(file: Path, name: str) -> tuple[int, int]:

@@ -34,7 +34,7 @@ from skdpsynth.domain._reading import read
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._times import holds_times
 from skdpsynth.domain._tying import keys_of
-from skdpsynth.domain._writing import array_out, column_out, dtype_of_labels
+from skdpsynth.domain._writing import array_out, column_out, dtype_back, dtype_of_labels
 from skdpsynth.persistence import savable
 
 
@@ -74,16 +74,31 @@ class MixedTable:
         numbers = ((name, dtype) for name, dtype in zip(self.columns, self.dtypes, strict=True) if family_of(dtype) == "number")
         return [name for name, dtype in numbers if not dtype.startswith("category") and numpy_dtype(dtype).kind in "iu"]
 
-    def match(self, schema: Schema, buys: bool = False) -> "MixedTable":
-        """Return this with the schema in the order of the columns, or raise about names and dtypes; `buys`: private facts may be bought."""
+    def match(self, schema: Schema, buys: bool = False, floats_are_missing: bool = False) -> "MixedTable":
+        """Return this with the schema in the order of the columns, or raise about names and dtypes.
+
+        Parameters
+        ----------
+        schema : Schema
+        buys : bool, default=False
+            Whether private facts may be bought.
+        floats_are_missing : bool, default=False
+            As in `check_dtypes`.
+        """
         if self.backend == "numpy" and any(isinstance(name, str) for name in schema):
             raise ValueError(
                 "schema names columns, but X is an array without names; pass a data frame, or make the keys of schema column numbers."
             )
         schema = schema.ordered(self.columns)
         check_stated(schema, buys)
-        check_dtypes(schema, self.dtypes)
-        return replace(self, schema=schema, dtypes=tuple(map(without_categories, self.dtypes)))
+        check_dtypes(schema, self.dtypes, floats_are_missing)
+        return replace(self, dtypes=tuple(map(without_categories, self.dtypes))).with_schema(schema)
+
+    def with_schema(self, schema: Schema) -> "MixedTable":
+        """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
+        if self.backend != "pandas":
+            return replace(self, schema=schema)
+        return replace(self, schema=schema, dtypes=tuple(map(dtype_back, schema.values(), self.dtypes)))
 
     def fill(self, values: Sequence[np.ndarray], start: int = 0, n_samples: int | None = None) -> Any:
         """Return arrays of columns, as `read` gives them, in the caller's kind of table; labels of identifiers are made anew.
@@ -204,7 +219,7 @@ def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict
     table, raw = matched(X, schema, name, buys)
     if not len(raw[0]):
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-    values = dict(zip(table.schema.coded, read(raw, table.schema, table.dtypes), strict=True))
+    values = dict(zip(table.schema.coded, read(raw, table.schema, read_table(X)[0].dtypes), strict=True))
     return {column: values[column] for column in schema if column in values}
 
 

@@ -5,7 +5,7 @@ and in which order, none of them takes the place of another's. Rows without a la
 to keep them would protect no one, and to refuse them would tell of one.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -84,7 +84,7 @@ class FirstRows(Source):
 
     def __init__(self, source: Source, unit: Any, most: int | None) -> None:
         self._source, self._unit, self._most = source, unit, most
-        self._by_column = is_column(unit)
+        self._by_column, self.is_text = is_column(unit), source.is_text
         form, head = source._form, source.head
         if self._by_column:
             place = _place(form.columns, unit)
@@ -112,7 +112,7 @@ class FirstRows(Source):
             raise _other_length()
 
 
-def with_units(X: Any, unit: Any, most: int, texts: Collection[Any] = ()) -> tuple[Any, list[Any] | None]:
+def with_units(X: Any, unit: Any, most: int, **reading: Any) -> tuple[Any, list[Any] | None]:
     """Return a table without its column of labels, and the labels.
 
     Parameters
@@ -122,8 +122,8 @@ def with_units(X: Any, unit: Any, most: int, texts: Collection[Any] = ()) -> tup
         The name of a column of `X` (in an array its number), or labels.
     most : int
         Rows of one unit.
-    texts : collection of str, default=()
-        Columns to read as text from CSV files.
+    **reading
+        What `open_source` must know to read a table that is not in memory.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def with_units(X: Any, unit: Any, most: int, texts: Collection[Any] = ()) -> tup
     labels : list or None
         Of a table in memory: for each row, None where it has none. `Counting` says which rows to keep.
     """
-    source = open_source(X, texts=texts)
+    source = open_source(X, unit=unit if isinstance(unit, str) else None, **reading)
     if isinstance(source, RemoteTable):
         raise TypeError(
             "unit must be None where rows lie elsewhere, because they are summed there; keep at most max_rows_per_unit rows of each unit "
@@ -155,7 +155,7 @@ def without_unit(X: Any, unit: Any) -> Any:
     """Return a table without its column of labels, if it has one; with all its rows."""
     if not is_column(unit):
         return X
-    source = open_source(X)
+    source = open_source(X, unit=unit if isinstance(unit, str) else None)
     return _split(X, unit)[0] if source is None else FirstRows(source, unit, None)
 
 

@@ -37,7 +37,7 @@ class Broken(NamedTuple):
 def broken_rules(schema: Any, X: Any, name: str = "X") -> tuple[list[tuple[Any, Broken]], int]:
     """Return (pairs of a rule or (column, `Derived`) and how many rows break it, the number of rows), of any table, chunk by chunk."""
     told: list[Any] = [*schema.rules, *((each, kind) for each, kind in schema.items() if isinstance(kind, Derived))]
-    source = open_source(X, name, _texts(schema))
+    source = open_source(X, name, schema=schema)
     counts, n_samples = [0] * len(told), 0
     seen: list[set] = [set() for _ in told]
     for chunk in [X] if source is None else source.chunks():
@@ -46,11 +46,6 @@ def broken_rules(schema: Any, X: Any, name: str = "X") -> tuple[list[tuple[Any, 
         for place, rule in enumerate(told):
             counts[place] += _count(rule, rows, seen[place]) if rows.has(_columns_of(rule)) else 0
     return [(rule, Broken(count, count / max(n_samples, 1))) for rule, count in zip(told, counts, strict=True)], n_samples
-
-
-def _texts(schema: Any) -> list[Any]:
-    stated = ((name, kind) for name, kind in schema.items() if hasattr(kind, "levels") and kind.unstated is None)
-    return [name for name, kind in stated if all(isinstance(level, str) for level in kind.levels)]
 
 
 def _columns_of(rule: Any) -> tuple:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import Ball, Box, Form, ReadValues, Rows, Schema, check_dtypes, open_source, read_table, texts_of
+from skdpsynth.domain import Ball, Box, Finite, Form, ReadNumbers, ReadValues, Rows, Schema, check_dtypes, open_source, read_table
 from skdpsynth.federated._masks import Masks
 from skdpsynth.federated._messages import Round, answer_of, quietly
 from skdpsynth.statistics import CountRows, Question, total
@@ -91,7 +91,7 @@ class Site:
         n_jobs: Any = None,
     ) -> None:
         schema = None if schema is None else Schema.of(schema)
-        self._source = open_source(X, texts=() if schema is None else texts_of(schema)) or open_source([X])
+        self._source = open_source(X, schema=schema) or open_source([X])
         if self._source is None:
             raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {shown(X)}.")
         if masks is not None and not isinstance(masks, Masks):
@@ -150,12 +150,18 @@ class Site:
         asked = self.read(message)
         self._take(asked)
         question = asked.question
-        rows = Rows(self._source, len(self._columns), self._source.n_samples, question.maps, self._n_jobs)
+        rows = Rows(self._source, len(self._columns), self._source.n_samples, self._maps(question), self._n_jobs)
         with np.errstate(all="ignore"):
             sums = quietly(lambda: total(rows, question.rule).flat)
         # The last number is 1 at each site, so their sum is the number of sites if all masks cancel.
         values = np.append(sums, 1).astype(np.int64).view(np.uint64)
         return answer_of(message, values if self._masks is None else self._masks.hide(values, message))
+
+    def _maps(self, question: Question) -> tuple[Any, ...]:
+        """Return what happens to rows here: numbers of a CSV file, where a cell is none, are the midpoint."""
+        if not self._source.is_text or not isinstance(question.maps[0], ReadNumbers) or self._box is None:
+            return question.maps
+        return (ReadNumbers(len(self._columns), allow_nan=True), Finite.within(self._box), *question.maps[1:])
 
     def _take(self, asked: Round) -> None:
         """Note a question, before any mask is made for it; refuse one that came before."""

@@ -19,15 +19,15 @@ from skdpsynth._workers import check_jobs
 from skdpsynth.domain import (
     Container,
     Counting,
+    Finite,
     MixedTable,
     Rows,
-    Schema,
     check_enough,
     check_length,
     has_private,
     made_up,
     open_numbers,
-    texts_of,
+    reading_of,
     with_units,
 )
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning
@@ -240,7 +240,7 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
-        X, labels = (X, None) if unit is None else with_units(X, unit, self._rows_per_unit, self._texts)
+        X, labels = (X, None) if unit is None else with_units(X, unit, self._rows_per_unit, **self._reading)
         rows, more = self._read(X)
         if labels is not None:
             check_length(labels, rows.n_samples)
@@ -256,10 +256,9 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         return Counting(self._rows_per_unit).kept(labels)
 
     @property
-    def _texts(self) -> list[Any]:
-        """The columns whose levels a schema says are words."""
-        schema = getattr(self, "schema", None)
-        return [] if schema is None else texts_of(Schema.of(schema))
+    def _reading(self) -> dict[str, Any]:
+        """What a source must know to be read."""
+        return reading_of(self)
 
     @property
     def _has_schema(self) -> bool:
@@ -283,6 +282,8 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
             )
         bounds, columns = made_up(self.bounds, rows.n_features, self._container.columns)
         box = self._container.box(bounds, rows.n_features)
+        if rows.are_text and not isinstance(X, Rows):
+            rows = rows.map(Finite.within(box, columns))
         return rows, {"box": box, "unknown": self._container.unknown(columns, rows.n_features)}
 
     def _with_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
@@ -295,7 +296,9 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         self.bounds_ = low, high
         names = self._container.columns or range(facts.n_features)
         warn_of_unseen([names[column] for column in np.array(unknown.columns)[~bought.is_seen]], budget)
-        return rows, aside.left_of(replace(facts, box=self._container.box((low, high), facts.n_features), unknown=None))
+        box = self._container.box((low, high), facts.n_features)
+        rows = rows.map(Finite.within(box)) if rows.are_text else rows
+        return rows, aside.left_of(replace(facts, box=box, unknown=None))
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
         public = n_samples if self.neighboring == "replace_one" else None

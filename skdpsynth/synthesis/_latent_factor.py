@@ -348,7 +348,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     def _with_facts(self, rows: Rows, facts: Facts, plan: Any, budget: Budget) -> tuple[Rows, Facts]:
         closed = close(self._container.schema, self._container.dtypes, rows, facts, plan.rho, budget)
-        self._container = replace(self._container, schema=closed.schema)
+        self._container = self._container.with_schema(closed.schema)
         self._prior = None if self._prior is None else self._prior.map(closed.closing)
         return closed.rows, closed.facts
 

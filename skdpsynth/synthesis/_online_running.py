@@ -12,7 +12,7 @@ from skdpsynth._checks import warn
 from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
-from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, texts_of, with_units
+from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, reading_of, with_units
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget
 from skdpsynth.privacy import check_rng, going_on, is_durable, is_overtaken, mark, opened_accountant
@@ -98,7 +98,7 @@ class RunningStream(PrivateSynthesizer):
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
-        X, labels = with_units(X, unit, self._rows_per_unit, self._texts)
+        X, labels = with_units(X, unit, self._rows_per_unit, **self._reading)
         rows = self._next_rows(X)
         check_held(rows)
         check_length(labels or [], rows.n_samples)
@@ -285,9 +285,8 @@ class RunningStream(PrivateSynthesizer):
         return self._reader is not None
 
     @property
-    def _texts(self) -> list[Any]:
-        schema = getattr(self.synthesizer, "schema", None)
-        return [] if schema is None else texts_of(Schema.of(schema))
+    def _reading(self) -> dict[str, Any]:
+        return super()._reading | {"schema": reading_of(self.synthesizer)["schema"]}
 
     def _locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
         with lock_of(self):

@@ -60,7 +60,7 @@ def test_labels_are_made_anew_in_the_dtype_of_the_column(column, labels, expecte
     else:
         frame = X.assign(id=column)
         out = sample(frame, id=Identifier(labels=labels))
-        assert out["id"].dtype == (np.int64 if isinstance(column[0], bytes) else column.dtype)
+        assert out["id"].dtype == (np.int64 if isinstance(column[0], bytes | float) else column.dtype)
         assert list(out) == list(X)
     assert out["id"].to_list() == expected
 

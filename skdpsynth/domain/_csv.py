@@ -1,0 +1,391 @@
+"""CSV files, read as text: one record a line, and each cell by itself.
+
+A file has no dtypes, and none are guessed: what one cell looks like would then decide about all others of its column. A schema says
+which columns are numbers; without one, all are. Text that reads as no number is missing.
+
+One record is one line, so that no cell can reach into the next record. A line with another number of cells, with a quote that is still
+open at its end, or of more than 8 MiB, is damaged, and only that line is: it is skipped where the number of rows is private, and is a
+row of missing cells where that number is public. Cells with line breaks need ``Schema(..., read={"multiline": True})``. Then a record
+ends where its quotes are closed, so that one which leaves a quote open takes others with it.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain._derived import Derived
+from skdpsynth.domain._form import Form
+from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
+from skdpsynth.domain._source import quietly, told
+from skdpsynth.domain._source_arrow import each_table
+from skdpsynth.domain._source_files import Files, ahead, suffix_of
+from skdpsynth.domain._text import number_in
+
+_BLOCK = 2**22  # bytes that are read at once
+_LONGEST = 2**23  # bytes of a line
+_AT_ONCE = 2**14  # records of several lines that make a table
+_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+_MISSING = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")
+_CELLS = {cut: re.compile(rf'(?s:"(?P<quoted>(?:[^"]++|"")*+)"|(?!"))(?P<rest>[^{cut}]*)(?P<cut>{cut}|\Z)') for cut in ",\t"}
+_UNWRITABLE = "\udcff"  # half of a surrogate pair stands for what no text may hold
+
+
+class CsvFiles(Files):
+    """CSV files with a header, read block by block.
+
+    Parameters
+    ----------
+    name : str
+    files : list of Path
+    schema : Schema, default=None
+        Numbers are read from the columns that it says are numbers, text from all others. None: numbers are read from all columns.
+    unit : str, default=None
+        A column of labels, which is text.
+    skips_damaged : bool, default=False
+        Whether damaged lines are left out, not rows of missing cells.
+    """
+
+    is_text = True
+
+    def __init__(self, name: str, files: list[Path], schema: Any = None, unit: Any = None, *, skips_damaged: bool = False) -> None:
+        import pyarrow as pa
+
+        self._name, self._skips_damaged = name, skips_damaged
+        self._is_multiline = schema is not None and schema.read.get("multiline", False)
+        names = self._header(files[0])
+        if len(names) == 1 and (cut := next((cut for cut in ";\t|" if cut in names[0]), None)):
+            raise ValueError(
+                f"{name} must have a comma between two cells (.tsv: a tab), but {told(files[0])} seems to have {cut!r}; give "
+                f"polars.scan_csv(path, separator={cut!r}), or write it as Parquet."
+            )
+        numbers = {each for each in names if _is_number(schema, each)} - {unit}
+        kinds = pa.schema([(each, pa.float64() if each in numbers else pa.string()) for each in names])
+        super().__init__(name, files, kinds, None, head=kinds if schema is None else pa.schema([_public(schema, each) for each in names]))
+        # A word such as NA means that a cell is missing, but where a schema lists it as a level.
+        self._listed = {each: set(_MISSING).intersection(_texts_of(schema, each)) for each in names} if schema is not None else {}
+
+    def _read(self) -> Iterator[Any]:
+        return ahead(self._each())
+
+    def _each(self) -> Iterator[Any]:
+        for file in self._files:
+            names = self._header(file)
+            self._form.match(Form.of_schema(_renamed(self._schema, names), told(file)), told(file), self._name)
+            tables = self._records(file) if self._is_multiline else self._lines(file)
+            batches = (batch for table in tables for batch in table.to_batches())
+            yield from each_table(batches, self._form.width, self._wrong(file), self._at_once)
+
+    def _header(self, file: Path) -> list[str]:
+        """Return the names of the columns, which the first line holds: a public fact."""
+        with closing(self._opened(file)) as stream:
+            line = quietly(lambda: next(_whole_lines(stream), b""), self._wrong(file))
+        line = line[: line.find(b"\n")].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
+        try:
+            names = cells_of(line.decode(), _cut_of(file)) if line else None
+        except UnicodeDecodeError:
+            names = None
+        if names is None or any(mark in name for name in names for mark in "\r\0"):
+            raise ValueError(self._wrong(file))
+        return names
+
+    def _opened(self, file: Path) -> Any:
+        import pyarrow as pa
+
+        self._stamp(file)
+        return quietly(lambda: pa.input_stream(str(file)), self._wrong(file))
+
+    def _lines(self, file: Path) -> Iterator[Any]:
+        """Yield tables of the lines of a file, after its header."""
+        with closing(self._opened(file)) as stream:
+            is_first = True
+            for block in _whole_lines(stream):
+                if is_first:
+                    block, is_first = block[block.find(b"\n") + 1 :], False
+                if block:
+                    yield self._table(block, _cut_of(file))
+
+    def _records(self, file: Path) -> Iterator[Any]:
+        """Yield tables of records that may have several lines."""
+        import pyarrow as pa
+
+        with closing(self._opened(file)) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="") as text:
+            records = _each_record(csv.reader(text, delimiter=_cut_of(file)))
+            next(records, None)
+            while some := list(islice(records, _AT_ONCE)):
+                rows = [cells for record in some if (cells := self._cells_of(record)) is not None]
+                if rows:
+                    columns = [pa.array(list(map(_cell, column)), pa.string()) for column in zip(*rows, strict=True)]
+                    yield self._as_numbers(_with_missing(pa.table(columns, names=self._schema.names), self._listed))
+
+    def _cells_of(self, record: list[str] | None) -> list[str] | None:
+        """Return the cells of a record: of one with another number of them missing ones, or None if it is left out."""
+        if record is not None and len(record) == self._form.width:
+            return record
+        return None if self._skips_damaged else [""] * self._form.width
+
+    def _table(self, block: bytes, cut: str) -> Any:
+        """Return whole lines as a table.
+
+        Nearly all blocks can be parsed as they are. Each record was one line if there were as many records as line ends, also with one
+        more line behind the block, which a quote that is open at its end would take in.
+        """
+        line = cut.encode() * (self._form.width - 1) + b"\n"
+        if len(block) <= _LONGEST and block.count(b"\r") == block.count(b"\r\n") and _is_utf8(block) and not _has_empty_line(block):
+            table, has_odd = self._parsed(block + line, cut)
+            if not has_odd and table.num_rows == block.count(b"\n") + 1:
+                return table.slice(0, table.num_rows - 1)
+        block = with_cells(block, self._form.width, cut, self._skips_damaged)
+        return self._parsed(block, cut)[0] if block else self._schema.empty_table()
+
+    def _parsed(self, block: bytes, cut: str) -> tuple[Any, bool]:
+        """Return (a table of the records in a block, whether some had another number of cells and were left out)."""
+        import pyarrow as pa
+
+        try:
+            return self._parsed_as(block, cut, self._schema)
+        except pa.ArrowInvalid:
+            # A cell is no number. Each is then read by itself, with the same numbers for all others.
+            table, has_odd = self._parsed_as(block, cut, pa.schema([(each, pa.string()) for each in self._schema.names]))
+            return self._as_numbers(table), has_odd
+
+    def _parsed_as(self, block: bytes, cut: str, schema: Any) -> tuple[Any, bool]:
+        import pyarrow as pa
+        import pyarrow.csv as arrow
+
+        odd: list[bool] = []
+
+        def skip(row: Any) -> str:
+            odd.append(True)
+            return "skip"
+
+        listed = set().union(*self._listed.values())
+        table = arrow.read_csv(
+            pa.BufferReader(block),
+            arrow.ReadOptions(column_names=schema.names, block_size=len(block)),
+            arrow.ParseOptions(delimiter=cut, ignore_empty_lines=False, invalid_row_handler=skip),
+            arrow.ConvertOptions(
+                column_types=dict(zip(schema.names, schema.types, strict=True)),
+                null_values=[word for word in _MISSING if word not in listed],
+                strings_can_be_null=True,
+            ),
+        )
+        return _with_missing(table, self._listed) if listed else table, bool(odd)
+
+    def _as_numbers(self, table: Any) -> Any:
+        """Return a table with the columns that are numbers as such; a text that is none is missing."""
+        for place, field in enumerate(self._schema):
+            if table.schema.field(place).type != field.type:
+                table = table.set_column(place, field, _numbers_in(table.column(place)))
+        return table
+
+    def _wrong(self, file: Path) -> str:
+        return (
+            f"{self._name} must be CSV files in UTF-8 whose first line names the columns, but {told(file)} does not begin so, or cannot "
+            "be read to its end; correct it, or write it as Parquet."
+        )
+
+
+def with_cells(block: bytes, n_columns: int, cut: str, skips_damaged: bool) -> bytes:
+    """Return lines with `n_columns` cells each, as a parser of single lines would find them; damaged ones are replaced or left out.
+
+    Parameters
+    ----------
+    block : bytes
+        Whole lines.
+    n_columns : int
+    cut : str
+        The character between two cells.
+    skips_damaged : bool
+    """
+    marks = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(marks == _NEWLINE)
+    is_odd = _odd_cells(marks, ends, n_columns - 1, ord(cut)) | (np.diff(ends, prepend=-1) > _LONGEST)
+    if block.count(b"\r") > block.count(b"\r\n"):
+        returns = np.flatnonzero(marks == _RETURN)
+        is_odd[np.searchsorted(ends, returns[marks[returns + 1] != _NEWLINE])] = True
+    if not _is_utf8(block):
+        for line in np.unique(np.searchsorted(ends, np.flatnonzero(marks > 127))):
+            start = ends[line - 1] + 1 if line else 0
+            is_odd[line] |= not _is_utf8(block[start : ends[line]])
+    if not is_odd.any():
+        return block
+    parts, done = [], 0
+    for line in np.flatnonzero(is_odd):
+        start, stop = (ends[line - 1] + 1 if line else 0), ends[line] + 1
+        parts += [block[done:start], _repaired(block[start:stop], n_columns, cut, skips_damaged)]
+        done = stop
+    return b"".join([*parts, block[done:]])
+
+
+def _odd_cells(marks: np.ndarray, ends: np.ndarray, n_cuts: int, cut: int) -> np.ndarray:
+    """Return which lines have another number of cells, or quotes that do not enclose whole cells, as booleans of shape (n_lines,).
+
+    A quote is opened at the start of a cell and closed at its end, and two within are one. So of the quotes of a line those at even places
+    open, after a cut, a line's start or the quote before; the others close, before a cut, a line's end or the quote after; and a cut lies
+    between cells where an even number of quotes precede it.
+    """
+    cuts, quotes = np.flatnonzero(marks == cut), np.flatnonzero(marks == _QUOTE)
+    if not len(quotes):
+        if len(cuts) == n_cuts * len(ends) and n_cuts:
+            grid = cuts.reshape(len(ends), n_cuts)
+            if (grid[:, -1] < ends).all() and (grid[1:, 0] > ends[:-1]).all():
+                return np.zeros(len(ends), dtype=bool)
+        return np.diff(np.searchsorted(cuts, ends), prepend=0) != n_cuts
+    before = np.searchsorted(quotes, ends)  # quotes up to the end of each line
+    is_odd = np.diff(before, prepend=0) % 2 == 1
+    first = np.append(0, before[:-1])  # quotes before each line
+    lines = np.searchsorted(ends, quotes)
+    is_opening = (np.arange(len(quotes)) - first[lines]) % 2 == 0
+    left, right = np.append(_NEWLINE, marks)[quotes], marks[quotes + 1]
+    fits = np.where(
+        is_opening,
+        (left == cut) | (left == _NEWLINE) | (left == _QUOTE),
+        (right == cut) | (right == _NEWLINE) | (right == _RETURN) | (right == _QUOTE),
+    )
+    is_odd[lines[~fits]] = True
+    places = np.searchsorted(ends, cuts)
+    between = (np.searchsorted(quotes, cuts) - first[places]) % 2 == 0
+    return is_odd | (np.bincount(places[between], minlength=len(ends)) != n_cuts)
+
+
+def _repaired(line: bytes, n_columns: int, cut: str, skips_damaged: bool) -> bytes:
+    """Return a line with its cells in quotes; cells that no text can hold are missing, and so are all of a damaged line."""
+    text = line.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r").replace("\r", _UNWRITABLE)
+    cells = None if len(line) > _LONGEST else cells_of(text, cut)
+    if cells is None or len(cells) != n_columns:
+        return b"" if skips_damaged else cut.encode() * (n_columns - 1) + b"\n"
+    written = ('"' + cell.replace('"', '""') + '"' if _cell(cell) else "" for cell in cells)
+    return (cut.join(written) + "\n").encode()
+
+
+def cells_of(line: str, cut: str) -> list[str] | None:
+    """Return the cells of one line, None where a quote is open at its end.
+
+    A cell that begins with a quote reaches to the quote that closes it, and on to the next cut; two quotes within are one. Elsewhere a
+    quote is a character like others.
+    """
+    cells, place, cell = [], 0, _CELLS[cut]
+    while (found := cell.match(line, place)) is not None:
+        quoted, rest = found["quoted"], found["rest"]
+        cells.append(rest if quoted is None else quoted.replace('""', '"') + rest)
+        if found.end() == len(line) and not found["cut"]:
+            return cells
+        place = found.end()
+    return None
+
+
+def _each_record(records: Any) -> Iterator[list[str] | None]:
+    """Yield what a reader of the csv module finds, None where it finds no record."""
+    while True:
+        try:
+            yield next(records)
+        except StopIteration:
+            return
+        except csv.Error:  # a quote that is open at the end, or a cell of more than 128 KiB
+            yield None
+
+
+def _whole_lines(stream: Any) -> Iterator[bytes]:
+    """Yield blocks of whole lines; in place of one that is too long, a line that is damaged as well, an open quote."""
+    rest, is_skipping = b"", False
+    while block := stream.read(_BLOCK):
+        if is_skipping:
+            _, newline, block = block.partition(b"\n")
+            is_skipping = not newline
+        stop = block.rfind(b"\n") + 1
+        if stop:
+            yield rest + block[:stop]
+            rest = block[stop:]
+        elif not is_skipping:
+            rest += block
+        if len(rest) > _LONGEST:
+            yield b'"\n'
+            rest, is_skipping = b"", True
+    if rest:
+        yield rest + b"\n"
+
+
+def _has_empty_line(block: bytes) -> bool:
+    return block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
+
+
+def _is_utf8(block: bytes) -> bool:
+    if block.isascii():
+        return True
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _cell(cell: str) -> str | None:
+    """Return a cell that a file can hold, None of any other."""
+    return cell if _is_unicode(cell) else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _numbers_in(column: Any) -> Any:
+    """Return a column of text as numbers, missing where a text is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.cast(column, pa.float64())
+    except pa.ArrowInvalid:
+        return pa.chunked_array([pa.array(map(number_in, column.to_pylist()), pa.float64(), from_pandas=True)])
+
+
+def _with_missing(table: Any, listed: dict[str, set[str]]) -> Any:
+    """Return a table of text without the words that stand for missing cells, but for those that are levels of their column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if field.type == pa.string():
+            words = pa.array([word for word in _MISSING if word not in listed[field.name]])
+            cells = table.column(place)
+            table = table.set_column(place, field, pc.if_else(pc.is_in(cells, words), pa.scalar(None, pa.string()), cells))
+    return table
+
+
+def _public(schema: Any, column: str) -> Any:
+    """Return a column as it is public: numbers and levels have no dtype but what the schema says, all else is text."""
+    import pyarrow as pa
+
+    kind = schema.get(column)
+    return pa.field(column, pa.null() if isinstance(kind, Continuous | Derived | Nominal | Ordinal) else pa.string())
+
+
+def _is_number(schema: Any, column: str) -> bool:
+    return schema is None or isinstance(schema.get(column), Continuous | Derived)
+
+
+def _texts_of(schema: Any, column: str) -> Sequence[Any]:
+    kind = schema.get(column)
+    return [level for level in getattr(kind, "levels", ()) if isinstance(level, str)] if getattr(kind, "unstated", "") is None else ()
+
+
+def _renamed(schema: Any, names: list[str]) -> Any:
+    """Return a schema with other names of its first columns; with as many as there are names."""
+    import pyarrow as pa
+
+    return pa.schema([(name, schema.types[place] if place < len(schema) else pa.string()) for place, name in enumerate(names)])
+
+
+def _cut_of(file: Path) -> str:
+    return "\t" if suffix_of(file) == ".tsv" else ","

@@ -1,0 +1,13 @@
+"""Numbers in text: what a cell of a file, or a word in a column of objects, reads as."""
+
+import math
+
+
+def number_in(text: str | None) -> float:
+    """Return the number that a text is, NaN of any other; "true" and "false" are 1 and 0."""
+    if text is None:
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        return {"true": 1.0, "false": 0.0}.get(text.strip().lower(), math.nan)

@@ -1,0 +1,135 @@
+"""CSV files: one record a line, each cell by itself, and nothing guessed."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Continuous, Nominal, Schema, _csv
+from skdpsynth.domain._source import open_source
+
+pytest.importorskip("pyarrow")
+SCHEMA = Schema({"a": Continuous(0, 9), "b": ["x", "y"]})
+MULTILINE = Schema(SCHEMA, read={"multiline": True})
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "f.csv"
+
+
+def rows(path, body, schema=SCHEMA, relation="replace_one", header=b"a,b\n"):
+    path.write_bytes(header + body)
+    source = open_source(path, schema=schema, neighboring=relation)
+    return [tuple(row.values()) for chunk in source.chunks() for row in chunk.to_pylist()]
+
+
+MISSING = (None, None)
+LINES = {
+    b"1,x": (1.0, "x"),
+    b'"1","x"': (1.0, "x"),
+    b" 1 ,x": (1.0, "x"),
+    b"+1,x": (1.0, "x"),
+    b"true,x": (1.0, "x"),
+    b"NA,NA": MISSING,
+    b'"",""': MISSING,
+    b"one,x": (None, "x"),
+    b"1.000.000,x": (None, "x"),
+    b'"1,5",x': (None, "x"),
+    b'2" pipe,5" pipe': (None, '5" pipe'),
+    b'"x"y,"x"y': (None, "xy"),
+    b'"a ""b""","c,d"': (None, "c,d"),
+    b"1,\xff": (1.0, None),
+    b"1\r2,x": (None, "x"),
+    b"1,x\0": (1.0, "x\0"),
+}
+DAMAGED = [b"", b"1", b"1,x,2", b'1,"x', b'"1,x', b'1,"x""', b"1," + b"x" * 500, b"\x80", b"\r"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("line", LINES, ids=repr)
+def test_each_cell_of_a_line_is_read_by_itself(line, end, path):
+    assert rows(path, line + end) == [LINES[line]]
+    assert rows(path, b"2,y" + end + line + end + b"3,x" + end) == [(2.0, "y"), LINES[line], (3.0, "x")]
+
+
+@pytest.mark.parametrize("line", DAMAGED, ids=repr)
+def test_a_damaged_line_is_left_out_or_missing_and_damages_no_other(line, path, monkeypatch):
+    monkeypatch.setattr(_csv, "_LONGEST", 200)
+    monkeypatch.setattr(_csv, "_BLOCK", 64)
+    for body in (b"2,y\n" + line + b"\n3,x\n", b"2,y\n" + line + b"\n3,x"):
+        assert rows(path, body) == [(2.0, "y"), MISSING, (3.0, "x")]
+        assert rows(path, body, relation="add_or_remove_one") == [(2.0, "y"), (3.0, "x")]
+
+
+PIECES = st.sampled_from([b"a", b"1", b'"', b'"', b",", b",", b" ", b"\r", b"\xff", "\u00e9".encode(), b"\0", b"\x0c", b"x" * 90])
+
+
+@given(st.lists(st.lists(PIECES, max_size=8).map(b"".join), min_size=1, max_size=6), st.sampled_from(RELATIONS), st.integers(40, 400))
+def test_the_records_of_a_file_are_those_of_each_line_by_itself(tmp_path_factory, lines, relation, block):
+    path = tmp_path_factory.mktemp("lines") / "f.csv"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_csv, "_LONGEST", 150)
+        patch.setattr(_csv, "_BLOCK", block)
+        whole = rows(path, b"".join(line + b"\n" for line in lines), relation=relation)
+        each = [row for line in lines for row in rows(path, line + b"\n", relation=relation)]
+    assert repr(whole) == repr(each)
+
+
+def test_where_blocks_end_makes_no_difference(path, monkeypatch):
+    draw = random.Random(0)
+    body = b"".join(draw.choice([*LINES, *DAMAGED]) + b"\n" for _ in range(400))
+    monkeypatch.setattr(_csv, "_LONGEST", 300)
+    expected = rows(path, body)
+    assert len(expected) == 400
+    for block in (1, 7, 64, 300, 1000):
+        monkeypatch.setattr(_csv, "_BLOCK", block)
+        assert rows(path, body) == expected
+
+
+def test_without_a_schema_all_columns_are_floats(path):
+    path.write_text("a,b\n1,true\nx,2\n,inf\n")
+    source = open_source(path)
+    assert list(map(str, source.head.dtypes)) == ["float64", "float64"]
+    assert [list(row.values()) for chunk in source.chunks() for row in chunk.to_pylist()] == [[1, 1], [None, 2], [None, float("inf")]]
+
+
+def test_the_column_of_units_is_text(path):
+    path.write_text("id,b\n01,1\n1,2\nNA,3\n")
+    (chunk,) = open_source(path, unit="id").chunks()
+    assert chunk["id"].to_pylist() == ["01", "1", None]
+
+
+def test_a_word_for_missing_cells_is_a_level_where_a_schema_says_so(path):
+    schema = Schema({"a": ["NA", "x"], "b": ["x", "y"]})
+    assert rows(path, b"NA,NA\nx,x\nnull,null\n", schema) == [("NA", None), ("x", "x"), MISSING]
+
+
+def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):
+    body = b'1,"x\ny"\n2,y\n3\n'
+    assert rows(path, body) == [MISSING, MISSING, (2.0, "y"), MISSING]
+    assert rows(path, body, MULTILINE) == [(1.0, "x\ny"), (2.0, "y"), MISSING]
+    assert rows(path, body, MULTILINE, "add_or_remove_one") == [(1.0, "x\ny"), (2.0, "y")]
+
+
+def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
+    for again in (Schema.from_json(MULTILINE.to_json()), Schema.from_yaml(MULTILINE.to_yaml()), Schema(MULTILINE), MULTILINE.ordered(["b", "a"])):
+        assert again.read == {"multiline": True}
+    assert MULTILINE != SCHEMA
+    assert Schema(MULTILINE, read={"multiline": False}) == SCHEMA
+    for read in ({"separator": ";"}, "multiline", {"multiline": 2}):
+        with pytest.raises(ValueError, match=r"^read must be None or {'multiline': True}, got [^\n]*; see Schema\.$"):
+            Schema({"a": (0, 1)}, read=read)
+
+
+def test_the_header_may_begin_with_a_mark_of_its_encoding(path):
+    assert rows(path, b"1,x\n", header=b"\xef\xbb\xbfa,b\r\n") == [(1.0, "x")]
+
+
+def test_private_levels_of_a_csv_file_are_text(path):
+    path.write_text("x\n" + "1\n2\n3\n" * 500)
+    model = LatentFactorSynthesizer(Schema({"x": Nominal("private")}), n_factors=1, epsilon=5.0, delta=1e-6, random_state=0).fit(path)
+    assert model.schema_["x"].levels == ("other", "1", "2", "3")

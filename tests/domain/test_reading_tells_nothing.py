@@ -1,0 +1,421 @@
+"""Reading tells nothing: one row more or another, and with the same answers everything is equal that anybody sees.
+
+A fit that raises, warns, logs, names, types, shapes or writes otherwise on a neighbor would tell of a row without noise. Each case fits a
+table, and its neighbor whose one row has an odd cell in every column, and gives both the same answers.
+"""
+
+import datetime
+import decimal
+import itertools
+import logging
+import math
+import warnings
+from contextlib import ExitStack
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Schema, _csv
+from skdpsynth.models import _latent_factors
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.testing._door import watched
+from skdpsynth.testing._state import held, released, written
+
+N, PLACE = 120, 77
+PUBLIC = {
+    "whole": Continuous(0, 9),
+    "real": Continuous(0.0, 1.0, nullable=True),
+    "word": Nominal(["a", "b", "NA"]),
+    "code": Nominal([1, 2, 3], nullable=True),
+    "flag": Nominal([False, True], nullable=True),
+    "grade": Ordinal(["low", "high"], nullable=True),
+    "day": Date("2020-01-01", "2020-12-31", nullable=True),
+    "id": Identifier(),
+}
+PRIVATE = PUBLIC | {"whole": Continuous(bounds="private"), "word": Nominal("private"), "code": Nominal("private", nullable=True)}
+FACTS = {"public": Schema(PUBLIC), "private": Schema(PRIVATE)}
+ROWS = {
+    "whole": [3, 4, 5],
+    "real": [0.25, 0.5, 0.75],
+    "word": ["a", "b", "a"],
+    "code": [1, 2, 3],
+    "flag": [True, False, True],
+    "grade": ["low", "high", "low"],
+    "day": [datetime.date(2020, 2, 1), datetime.date(2020, 3, 1), datetime.date(2020, 4, 1)],
+    "id": [1, 2, 3],
+}
+
+
+def columns():
+    return {name: list(itertools.islice(itertools.cycle(cells), N)) for name, cells in ROWS.items()}
+
+
+def neighbor(odd, relation):
+    """The columns with one row whose cells are odd, in place of another or more."""
+    table = columns()
+    for name, cells in table.items():
+        cell = odd[name] if isinstance(odd, dict) else odd
+        cells[PLACE : PLACE + (relation == "replace_one")] = [cell]
+    return table
+
+
+# Cells of objects, of which pandas and numpy make the dtype that suits them
+
+OBJECTS = {
+    "word": "odd",
+    "number with a comma": "1,5",
+    "not whole": 2.5,
+    "text of a number": "2",
+    "empty": "",
+    "none": None,
+    "missing": math.nan,
+    "huge": 10.0**300,
+    "beyond 64 bits": 2**70,
+    "infinite": math.inf,
+    "signalling": decimal.Decimal("sNaN"),
+    "surrogate": "\ud800",
+    "bytes": b"\xff",
+    "NUL": "a\0",
+    "return": "a\rb",
+    "date": datetime.date(2020, 5, 5),
+    "boolean": True,
+    "long": "x" * 5000,
+}
+TYPES = {"whole": "int64", "real": "float64", "word": "object", "code": "Int64", "flag": "boolean", "grade": "object", "day": "object"}
+# Dtypes that hold no other cells: these are as odd as they get.
+TYPED = {
+    "missing": dict.fromkeys(ROWS),
+    "beyond": {
+        "whole": 10**9,
+        "real": 1e300,
+        "word": "odd",
+        "code": 9,
+        "flag": None,
+        "grade": "",
+        "day": datetime.date(1800, 1, 1),
+        "id": 9,
+    },
+    "other": {"whole": 2, "real": math.nan, "word": "x" * 5000, "code": -1, "flag": True, "grade": "a\0", "day": None, "id": None},
+    "infinite": {"whole": 0, "real": -math.inf, "word": "1,5", "code": None, "flag": None, "grade": "\r\n", "day": None, "id": 0},
+}
+
+
+def typed(table):
+    schema = {"whole": pl.Int64, "real": pl.Float64, "word": pl.String, "code": pl.Int64, "flag": pl.Boolean, "grade": pl.String}
+    return pl.DataFrame(table, schema=schema | {"day": pl.Date, "id": pl.Int64}, strict=True)
+
+
+def fixed(table):
+    """A frame of pandas whose dtypes the caller has fixed; what they cannot hold is missing or an object."""
+    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in table.items()})
+    return frame.assign(real=np.array([cell if isinstance(cell, int | float) else math.nan for cell in table["real"]], dtype="float64"))
+
+
+def pieces(frame):
+    return [frame.iloc[:7], frame.iloc[7:70], frame.iloc[70:]]
+
+
+def parquet(table, folder):
+    typed(table).write_parquet(folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def duck(table, folder):
+    connection = pytest.importorskip("duckdb").connect()
+    connection.register("arrow", typed(table).to_arrow())
+    connection.execute("create table rows as select * from arrow")
+    return connection.table("rows")
+
+
+def dask(table, folder):
+    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in table.items()})
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+
+
+OF_OBJECTS = {
+    "array": lambda table, folder: np.array(
+        [*zip(*(np.array([*cells, None], dtype=object)[:-1] for cells in table.values()), strict=True)], dtype=object
+    ),
+    "pandas": lambda table, folder: pd.DataFrame(table),
+    "pandas, dtypes fixed": lambda table, folder: fixed(table),
+    "chunks of pandas": lambda table, folder: pieces(pd.DataFrame(table)),
+    "chunks, each by itself": lambda table, folder: [
+        pd.DataFrame({name: cells[start:stop] for name, cells in table.items()}) for start, stop in ((0, 7), (7, 70), (70, None))
+    ],
+    "iterator of pandas": lambda table, folder: iter(pieces(pd.DataFrame(table))),
+    "dask": dask,
+}
+OF_TYPES = {
+    "polars": lambda table, folder: typed(table),
+    "polars lazy": lambda table, folder: typed(table).lazy(),
+    "arrow": lambda table, folder: typed(table).to_arrow(),
+    "parquet": parquet,
+    "duckdb": duck,
+}
+
+# Lines of a CSV file
+
+LINES = {
+    "word": b"odd,odd,odd,odd,odd,odd,odd,odd",
+    "number with a comma": b'"1,5","1,5","1,5","1,5","1,5","1,5","1,5","1,5"',
+    "not whole": b"2.5,2.5,2.5,2.5,2.5,2.5,2.5,2.5",
+    "empty": b",,,,,,,",
+    "missing": b"NA,NaN,NA,null,NA,nan,NA,NA",
+    "huge": b"1e300,1e400,1e300,99999999999999999999999,1e300,1e300,1e300,1e300",
+    "infinite": b"inf,-inf,inf,inf,inf,inf,inf,inf",
+    "surrogate": b"\xed\xa0\x80,\xed\xa0\x80,\xed\xa0\x80,\xed\xa0\x80,\xed\xa0\x80,\xed\xa0\x80,\xed\xa0\x80,\xed\xa0\x80",
+    "no UTF-8": b"\xff,\xff,\xff,\xff,\xff,\xff,\xff,\xff",
+    "NUL": b"1\0,\0,a\0,1\0,\0,low\0,\0,\0",
+    "lone return": b"1\r,0.5\r,a\r,1\r,true\r,low\r,2020-01-01\r,1\r",
+    "lone return within": b"1,0.5,a,1,true,low,2020-01-01\r2,1",
+    "date": b"2020-05-05,2020-05-05,2020-05-05,2020-05-05,2020-05-05,2020-05-05,2020-05-05,1",
+    "text of numbers": b'"2"," 0.5 ","b"," 2","TRUE","high","2020-05-05","x"',
+    "quotes within": b'2",0.5",b",1",true",low",2020-01-01",1"',
+    "text after a quote": b'"2"x,"0.5"x,"b"x,"1"x,"true"x,"low"x,"2020-01-01"x,"1"x',
+    "one cell more": b"1,0.5,a,1,true,low,2020-01-01,1,9",
+    "one cell": b"1",
+    "no cell": b"",
+    "open quote": b'1,0.5,"a,1,true,low,2020-01-01,1',
+    "open quote at the end": b'1,0.5,a,1,true,low,2020-01-01,"1',
+    "longer than a block": b"1,0.5," + b"x" * 3000 + b",1,true,low,2020-01-01,1",
+    "longer than a line may be": b"1,0.5," + b"x" * 9000 + b",1,true,low,2020-01-01,1",
+    "packed zeros": b"\x1f\x8b\x08",
+}
+GOOD = [b"3,0.25,a,1,true,low,2020-02-01,1", b"4,0.5,b,2,false,high,2020-03-01,2", b"5,0.75,a,3,true,low,2020-04-01,3"]
+ENDS = {"csv": b"\n", "csv with returns": b"\r\n", "csv without a last end": b"\n"}
+AT_THE_END = ("word", "empty", "lone return within", "one cell", "open quote at the end", "longer than a line may be")
+
+
+def csv_of(lines, folder, kind):
+    text = ENDS[kind].join([b"whole,real,word,code,flag,grade,day,id", *lines, b""])
+    (folder / "rows.csv").write_bytes(text if kind != "csv without a last end" else text.removesuffix(b"\n"))
+    return folder / "rows.csv"
+
+
+def lines(odd=None, relation="replace_one", n=N, place=PLACE):
+    some = list(itertools.islice(itertools.cycle(GOOD), n))
+    if odd is not None:
+        some[place : place + (relation == "replace_one")] = [odd]
+    return some
+
+
+# What anybody sees
+
+
+class Answers:
+    """The answers of one fit, noise, choices and discoveries, which come out again for its neighbors."""
+
+    def __init__(self):
+        self.draws, self.found = None, []
+
+    def seen(self, make, table, with_files):
+        """Return all that is seen of a fit: an error, or state, sample, files, warnings and log lines."""
+        discover, found = PrivacyAccountant.release_discovered, iter(list(self.found))
+
+        def again(account, tables, chosen, rng, *, name):
+            answer = discover(account, tables, chosen, rng, name=name)
+            if self.draws is not None:
+                return next(found)
+            self.found.append(answer)
+            return answer
+
+        records = []
+        handler = logging.Handler()
+        handler.emit = lambda record: records.append(record.getMessage())
+        logging.getLogger().addHandler(handler)
+        with ExitStack() as stack:
+            stack.callback(logging.getLogger().removeHandler, handler)
+            told = stack.enter_context(warnings.catch_warnings(record=True))
+            warnings.simplefilter("always")
+            stack.enter_context(patch.object(PrivacyAccountant, "release_discovered", again))
+            door = stack.enter_context(watched(self.draws))
+            try:
+                model = make(table)
+                is_open = isinstance(model, OnlineSynthesizer)  # which holds the rows of its open block
+                state = released(model) if is_open else held(model)
+                shown = {"state": state, "sample": of_table(model.sample(5, random_state=0))}
+                if with_files and not is_open:
+                    shown["files"] = written(model)
+            except (TypeError, ValueError, OSError, ArithmeticError, UnicodeError) as error:
+                shown = {"error": (type(error), str(error))}
+            draws = door.take()
+        if self.draws is None:
+            self.draws = draws
+        shown["releases"] = [(draw.name, draw.values.shape, repr(draw.noise)) for draw in draws]
+        return shown | {"warnings": sorted({str(each.message) for each in told}), "log": records}
+
+
+def of_table(table):
+    """Columns, dtypes and cells of a sample."""
+    if isinstance(table, np.ndarray):
+        return "array", str(table.dtype), repr(table.tolist())
+    columns = table.column_names if hasattr(table, "column_names") else list(table.columns)
+    types = table.schema.types if hasattr(table, "column_names") else table.dtypes
+    return type(table).__module__, columns, list(map(str, types)), repr([list(table[name]) for name in columns])
+
+
+def check_equal(make, base, others):
+    """Fit a table and its neighbors, which are made when they are needed, with the same answers; none may look otherwise."""
+    answers = Answers()
+    expected = answers.seen(make, base(), True)
+    assert "error" not in expected, expected
+    for name, other in others.items():
+        try:
+            table = other()
+        except (UnicodeError, TypeError, ValueError, ArithmeticError):  # which that library cannot even hold
+            continue
+        found = answers.seen(make, table, name in ("word", "missing"))  # what is held is what files are made of
+        for what in expected.keys() & found.keys() | {"error", "state"}:
+            assert str(found.get(what)) == str(expected.get(what)), (name, what)
+
+
+def synthesizer(facts, relation, **more):
+    delta = 1e-3 if facts == "private" else 0.0
+    return LatentFactorSynthesizer(FACTS[facts], n_factors=1, epsilon=1.0, delta=delta, neighboring=relation, random_state=3, **more)
+
+
+relations = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+# The other two pairs add no path that these do not take.
+slow = pytest.mark.slow
+facts_and_relations = pytest.mark.parametrize(
+    ("facts", "relation"),
+    [
+        ("public", "replace_one"),
+        ("private", "add_or_remove_one"),
+        pytest.param("public", "add_or_remove_one", marks=slow),
+        pytest.param("private", "replace_one", marks=slow),
+    ],
+)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Blocks are so small that a file has several."""
+    monkeypatch.setattr(_latent_factors, "_STEPS", 1)
+    monkeypatch.setattr(_csv, "_BLOCK", 1000)
+    monkeypatch.setattr(_csv, "_LONGEST", 8000)
+
+
+@facts_and_relations
+@pytest.mark.parametrize("source", OF_OBJECTS)
+def test_objects_tell_nothing(source, facts, relation, tmp_path):
+    def made(table):
+        return OF_OBJECTS[source](table, tmp_path)
+
+    schema = FACTS[facts]
+    if source == "array":
+        schema = Schema({place: schema[name] for place, name in enumerate(schema)})
+    model = synthesizer(facts, relation).set_params(schema=schema)
+    odd = {name: lambda cell=cell: made(neighbor(cell, relation)) for name, cell in OBJECTS.items()}
+    check_equal(lambda table: type(model)(**model.get_params()).fit(table), lambda: made(columns()), odd)
+
+
+@facts_and_relations
+@pytest.mark.parametrize("source", OF_TYPES)
+def test_columns_of_a_type_tell_nothing(source, facts, relation, tmp_path):
+    if source == "polars lazy" and not hasattr(pl.LazyFrame, "collect_batches"):
+        pytest.skip("needs polars 1.34")
+    pytest.importorskip("pyarrow")
+    odd = {name: lambda cells=cells: OF_TYPES[source](neighbor(cells, relation), tmp_path) for name, cells in TYPED.items()}
+    check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_TYPES[source](columns(), tmp_path), odd)
+
+
+@facts_and_relations
+@pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=slow) for kind in list(ENDS)[1:])])
+def test_a_csv_file_tells_nothing(kind, facts, relation, tmp_path):
+    pytest.importorskip("pyarrow")
+    odd = {name: lambda line=line: csv_of(lines(line, relation), tmp_path, kind) for name, line in LINES.items()}
+    last = {
+        f"{name}, last": lambda name=name: csv_of(lines(LINES[name], relation, place=N - (relation == "replace_one")), tmp_path, kind)
+        for name in AT_THE_END
+    }
+    check_equal(lambda path: synthesizer(facts, relation).fit(path), lambda: csv_of(lines(), tmp_path, kind), odd | last)
+
+
+ESTIMATORS = {
+    "PMM": lambda bounds, relation: PrivateMeasureMechanism(depth=3, bounds=bounds, neighboring=relation, random_state=3),
+    "LowDim": lambda bounds, relation: LowDimSynthesizer(1, bounds=bounds, neighboring=relation, random_state=3),
+    "LatentFactor": lambda bounds, relation: LatentFactorSynthesizer(n_factors=1, bounds=bounds, neighboring=relation, random_state=3),
+    "Online": lambda bounds, relation: OnlineSynthesizer(bounds=bounds, neighboring=relation, random_state=3),
+}
+NUMBERS = [line.split(b",")[0] + b"," + line.split(b",")[1] for line in GOOD]
+NO_NUMBERS = {name: b",".join(line.split(b",")[:2]) if name != "one cell more" else b"1,2,3" for name, line in LINES.items()}
+
+
+@relations
+@pytest.mark.parametrize("bounds", [(0, 9), "private"], ids=str)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_csv_file_without_a_schema_tells_nothing(name, bounds, relation, tmp_path):
+    pytest.importorskip("pyarrow")
+    if name == "Online" and bounds == "private":
+        pytest.skip("bounds of a stream are public")
+
+    def path_of(odd=None):
+        some = list(itertools.islice(itertools.cycle(NUMBERS), N))
+        if odd is not None:
+            some[PLACE : PLACE + (relation == "replace_one")] = [odd]
+        (tmp_path / "rows.csv").write_bytes(b"\n".join([b"a,b", *some, b""]))
+        return tmp_path / "rows.csv"
+
+    odd = {each: lambda line=line: path_of(line) for each, line in NO_NUMBERS.items()}
+    check_equal(lambda path: ESTIMATORS[name](bounds, relation).fit(path), path_of, odd)
+
+
+@relations
+def test_the_components_of_a_csv_file_tell_nothing(relation, tmp_path):
+    pytest.importorskip("pyarrow")
+    for place, line in enumerate(NO_NUMBERS.values()):
+        (tmp_path / f"{place}.csv").write_bytes(b"\n".join([b"a,b", *NUMBERS * 20, line, b""]))
+        fitted = PrivatePCA(1, bounds=(0, 9), neighboring=relation, epsilon=1e6, random_state=3).fit(tmp_path / f"{place}.csv")
+        assert np.isfinite(fitted.transform(tmp_path / f"{place}.csv")).all()
+
+
+@pytest.mark.parametrize("source", ["pandas", "csv"])
+def test_a_tick_of_a_stream_tells_nothing(source, tmp_path):
+    # Under "replace_one" alone: one row more moves those after it to other places, as the docs of streams say.
+    def ticks(**odd):
+        for number in range(3):
+            some = odd if number == 1 else {}
+            if source == "csv":
+                (tmp_path / str(number)).mkdir(exist_ok=True)
+                yield csv_of(lines(*some.values()), tmp_path / str(number), "csv")
+            else:
+                yield pd.DataFrame(neighbor(some["cell"], "replace_one") if some else columns())
+
+    def along(tables):
+        stream = OnlineSynthesizer(synthesizer=synthesizer("public", "replace_one"), epsilon=1.0, random_state=3)
+        for table in tables:
+            stream.partial_fit(table)
+        return stream
+
+    if source == "csv":
+        pytest.importorskip("pyarrow")
+    odd = LINES if source == "csv" else OBJECTS
+    check_equal(along, lambda: list(ticks()), {name: lambda cell=cell: list(ticks(cell=cell)) for name, cell in odd.items()})
+
+
+def test_no_row_of_a_csv_file_and_only_missing_cells_fit_too(tmp_path):
+    pytest.importorskip("pyarrow")
+    for some in ([], [b",,,,,,,"], [b",,,,,,,"] * 9, [b"odd"] * 9):
+        model = synthesizer("public", "add_or_remove_one").fit(csv_of(some, tmp_path, "csv"))
+        assert len(model.sample(3)) == 3
+        model = synthesizer("private", "add_or_remove_one").fit(csv_of(some, tmp_path, "csv"))
+        assert len(model.sample(3)) == 3
+
+
+@slow
+def test_what_stands_far_behind_the_first_rows_tells_nothing(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.undo()
+    n = 2**24 // len(GOOD[0]) + 1000  # more than 16 MiB
+    odd = {
+        name: lambda line=line: csv_of(lines(line, n=n, place=n - 5), tmp_path, "csv")
+        for name, line in LINES.items()
+        if name in ("word", "open quote", "no UTF-8")
+    }
+    check_equal(lambda path: synthesizer("public", "replace_one").fit(path), lambda: csv_of(lines(n=n), tmp_path, "csv"), odd)
