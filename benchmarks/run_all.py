@@ -28,6 +28,7 @@ for script in (
     "private_facts.py",
     "planning.py",
     "samplers.py",
+    "replays.py",
     "mutations.py",
     "audits.py",
     "matrix_tails.py",
