@@ -13,9 +13,9 @@ _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 def level_cells(cells: Iterable[Any]) -> np.ndarray:
     """Return cells as levels: strings and whole numbers as they stand, anything else None, which is missing.
 
-    Equal cells become equal levels of one type, so that which of them comes first says nothing: 3, 3.0 and numpy's 3 are the number 3,
-    True is 1. Texts of more than 100 characters, and those that no file can hold, are missing. No cell can raise, and none is asked
-    anything of its own.
+    Each cell becomes a level by itself: 3, 3.0 and numpy's 3 are the number 3, True is 1, "3" is a text. So equal cells have equal levels
+    whatever other rows hold, if the reader did not choose their type by other rows; from CSV files all cells are texts. Texts of more than
+    100 characters, and those that no file can hold, are missing. No cell can raise, and none is asked anything of its own.
 
     Parameters
     ----------

@@ -1,4 +1,8 @@
-"""Skeletons of schemas: names and dtypes of a table, and nothing of its rows."""
+"""Skeletons of schemas: names and kinds of columns, by dtypes alone.
+
+A CSV file has no dtypes, so its kinds are guessed from the first 1000 rows: facts about rows, for the holder alone until they are stated as
+public.
+"""
 
 import csv
 import datetime
@@ -124,7 +128,7 @@ def _opened(path: Path) -> Any:
 
 
 def _of_csv(path: Path, separator: str) -> dict[Any, Any]:
-    """Read the header, and from the first rows whether a column has numbers, times or words: nothing else of them is kept."""
+    """Read the header, and guess from the first rows whether a column has numbers, times or words; no cell is kept."""
     try:
         with _opened(path) as file:
             first = file.readline()

@@ -307,7 +307,7 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
 
     @property
     def _least_rows(self) -> int:
-        """An empty table is a neighbour of one row under add/remove, so it must fit too."""
+        """Under add/remove an empty table is a neighbor of one row, so it fits, if it has columns: an empty list has none."""
         return 1 if self.neighboring == "replace_one" else 0
 
     def _check_promise(self) -> PrivacyAccountant | None:

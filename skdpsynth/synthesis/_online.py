@@ -138,8 +138,10 @@ class OnlineSynthesizer(RunningStream):
     Notes
     -----
     *Privacy.* All that is ever sampled is epsilon-differentially private with respect to replacing one row (event level). "blocks":
-    where blocks begin and end follows from the number of rows alone, a row is in one block, and nothing of an open block is
-    released; so the stream costs what one block does (parallel composition), also if later rows depend on earlier samples. "paper":
+    where blocks begin and end follows from the number of rows alone, a row is in one block by its position, and nothing of an open block
+    is released; so the stream costs what one block does (parallel composition), also if later rows depend on earlier samples. That
+    supposes an order that no row decides: those of arrays, frames, files and calls are such, and lazy queries without one are refused.
+    "paper":
     a row is counted by the counters of one level of time, in one cell of each depth; replacing it changes two cells a depth, and
     the budgets of all depths sum to epsilon. `sample` is free. `score` is not private.
 
