@@ -1,5 +1,6 @@
 """Schemas: a skeleton to fill in, and what of a table does not fit one."""
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -8,6 +9,10 @@ import click
 from skdpsynth.cli._files import STREAM, Outputs, readable, write_text
 from skdpsynth.cli._outcomes import FOUND
 from skdpsynth.cli._saying import Voice, speaking
+
+_GUESSED = (
+    "Names and kinds of a CSV file are guessed from its first rows: for your eyes only, until you have checked and stated each as public."
+)
 
 
 @click.group(invoke_without_command=True)
@@ -27,7 +32,7 @@ def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
     """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
 
     Fill in what is public in place of each word open. Nothing of it may be taken from the rows. Kinds are guessed from the first 1000
-    rows of a CSV file, and names are its first line: correct them by what you know.
+    rows of a CSV file, and names are its first line: facts from rows, for your eyes only, until you have checked and stated each.
     """
     from skdpsynth.domain import Schema
 
@@ -36,7 +41,10 @@ def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
     with readable([source]) as path:
         found = Schema.skeleton(path)
     as_json = voice.is_json or (out is not None and out.lower().endswith(".json"))
-    write_text(out, str(found.to_json() if as_json else found.to_yaml()))
+    if as_json:
+        write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
+    else:
+        write_text(out, f"# {_GUESSED}\n{found.to_yaml()}")
     n_open = sum(kind.unstated == "open" for kind in found.values())
     place = "" if out in (None, STREAM) else f" to {out}"
     voice.note(f"Wrote {len(found)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too.")

@@ -182,8 +182,7 @@ _HEAD = """\
 """
 _OPEN = (
     "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
-    "# Names and kinds of a CSV file were guessed from its first rows: they are facts from rows, for your eyes, until you state them as\n"
-    "# public. Check each one.\n"
+    "# Check names and kinds: those of a CSV file were guessed from its first rows, so they are for your eyes only until then.\n"
 )
 _EXAMPLES = {
     "continuous": "[low, high], such as [0, 120]",

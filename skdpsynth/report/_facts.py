@@ -92,6 +92,8 @@ class CardFacts:
     n_samples : int or None
         Rows of the fit: exact and public under "replace_one", noisy under "add_or_remove_one".
     is_stream : bool
+    is_multiline : bool
+        Whether cells of CSV files might hold line breaks.
     columns : tuple of ColumnFact
         At most 200.
     n_columns : int
@@ -115,6 +117,7 @@ class CardFacts:
     promise: Promise
     n_samples: int | None = None
     is_stream: bool = False
+    is_multiline: bool = False
     columns: tuple[ColumnFact, ...] = ()
     n_columns: int = 0
     bounds: tuple[Bound, ...] = ()
@@ -146,6 +149,7 @@ def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None
         promise=promise,
         n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
         is_stream=is_stream,
+        is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),
         columns=columns[:_MOST_COLUMNS],
         n_columns=len(columns),
         bounds=tuple(_bounds(winner)),

@@ -23,7 +23,7 @@ def values_of(facts: CardFacts) -> dict[str, Any]:
         "relation": relation_of(promise),
         "unit": unit_of(promise),
         "composition": composition_of(promise),
-        "unprotected": unprotected(promise, facts.is_stream),
+        "unprotected": unprotected(promise, facts.is_stream, facts.is_multiline),
     }
     tables = {
         "risk_rows": [(_percent(risk.fpr), _percent(risk.tpr), _percent(risk.fpr)) for risk in promise.risks],

@@ -78,7 +78,7 @@ def untold_of(promise: Promise) -> str:
     return f" {what} no noise: how that was made, and whether it fits, is not covered."
 
 
-def unprotected(promise: Promise, is_stream: bool) -> tuple[str, ...]:
+def unprotected(promise: Promise, is_stream: bool, is_multiline: bool) -> tuple[str, ...]:
     """Say what the promise does not cover, the gravest first."""
     rows = (
         "The number of rows: it is public, and exact."
@@ -91,12 +91,17 @@ def unprotected(promise: Promise, is_stream: bool) -> tuple[str, ...]:
         else "People whom the labels do not tell apart, or who have several labels."
     )
     stream = ("The file of the stream itself, which holds rows and counts that wait: publish samples, not the file.",) * is_stream
+    records = (
+        "Records of CSV files that leave a quote open: cells were allowed to hold line breaks, so such a record takes others with it, and "
+        "the promise assumes that there is none.",
+    ) * is_multiline
     return (
         "What the data holder stated as public: names of columns, their kinds, bounds and levels. If they were read off the rows, they "
         "tell of them.",
         "Other releases about the same people. Each adds its own epsilon to this one.",
         person,
         rows,
+        *records,
         *stream,
         "What is true of many: that smokers fall ill can be learned from this release, and is meant to be, whoever took part.",
         "Choices made by looking at the rows: columns, filters, settings that were tried and dropped.",

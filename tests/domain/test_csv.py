@@ -116,7 +116,12 @@ def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):
 
 
 def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
-    for again in (Schema.from_json(MULTILINE.to_json()), Schema.from_yaml(MULTILINE.to_yaml()), Schema(MULTILINE), MULTILINE.ordered(["b", "a"])):
+    for again in (
+        Schema.from_json(MULTILINE.to_json()),
+        Schema.from_yaml(MULTILINE.to_yaml()),
+        Schema(MULTILINE),
+        MULTILINE.ordered(["b", "a"]),
+    ):
         assert again.read == {"multiline": True}
     assert MULTILINE != SCHEMA
     assert Schema(MULTILINE, read={"multiline": False}) == SCHEMA
