@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -123,6 +124,7 @@ class _Problem(NamedTuple):
         The simplex method ends at a vertex, where whole numbers stay whole. Where mass has to go far it takes very many steps, and an
         interior point method is faster, from which HiGHS then goes to a vertex. What gives up is tried another way.
         """
+        _log_banner_nowhere()
         problem, flow = self._program()
         few: dict[str, Any] = {"solver": "simplex", "simplex_iteration_limit": _STEPS_A_NODE * (len(self.supply) + len(self.demand))}
         methods: list[dict[str, Any]] = [few, {"solver": "ipm"}, {"solver": "simplex"}]
@@ -150,6 +152,7 @@ class _Problem(NamedTuple):
         """Go on from a flow, by HiGHS itself, as cvxpy has no way to say where to start; None if that fails."""
         import highspy
 
+        _log_banner_nowhere()
         try:
             highs = highspy.Highs()
             highs.setOptionValue("output_flag", False)
@@ -187,6 +190,21 @@ class _Problem(NamedTuple):
             flow[arc] -= cut
             excess[self.sink[arc]] -= cut
         return flow
+
+
+@cache
+def _log_banner_nowhere() -> None:
+    """Keep the banner of HiGHS off stdout.
+
+    HiGHS logs it once a process, and `highspy.Highs()`, which cvxpy calls too, does so before anybody could set an option. The class
+    under it waits for its first callback; with logs to the console off, the banner goes nowhere, and counts as logged.
+    """
+    import highspy
+
+    with suppress(AttributeError, TypeError):  # another release of HiGHS
+        highs = highspy._Highs()
+        highs.setOptionValue("log_to_console", False)
+        highs.setCallback(lambda *_: None, None)
 
 
 def _trouble_of(problem: Any, options: dict[str, Any]) -> str:

@@ -1,0 +1,44 @@
+"""The package prints nothing, and neither does what it calls: asked of file descriptor 1, in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from estimators import all_estimators
+
+HERE = Path(__file__).parent
+FIT_AND_SAMPLE = """
+import sys, warnings
+import numpy as np
+import skdpsynth
+
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).random((60, 3))
+model = getattr(skdpsynth, sys.argv[1])().fit(X)
+if hasattr(model, "sample"):
+    model.sample(20)
+else:
+    model.transform(X)
+"""
+BY_HIGHS_ALONE = """
+import numpy as np
+from skdpsynth.measures._flow import least_cost_flow
+
+a, b = np.divmod(np.arange(9), 3)
+least_cost_flow("highs", a, b, 1.0 + np.abs(a - b), np.array([2.0, 3, 4]), np.array([3.0, 3, 3]), np.full(9, 1.0))
+"""
+
+
+def printed(code, *arguments):
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, cwd=HERE.parent, timeout=300)
+    return done.stdout
+
+
+@pytest.mark.parametrize("cls", all_estimators())
+def test_the_first_fit_and_sample_of_a_process_print_nothing(cls):
+    assert printed(FIT_AND_SAMPLE, cls.__name__) == b""
+
+
+def test_the_first_flow_of_a_process_that_starts_from_a_flow_prints_nothing():
+    assert printed(BY_HIGHS_ALONE) == b""
