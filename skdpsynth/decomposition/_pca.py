@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_inside, is_real, is_whole, shown
-from skdpsynth._hints import hinted
 from skdpsynth._state import fits, is_array, require
 from skdpsynth.decomposition._components import PrincipalComponents, kept_dtype
 from skdpsynth.decomposition._location import shrunken
@@ -174,7 +173,6 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     (20000, 1)
     """
 
-    @hinted
     def __init__(
         self,
         n_components: Any = None,

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._checks import warn
-from skdpsynth._hints import HintedEstimator, hinted
 from skdpsynth._links import Documented
 from skdpsynth._locks import lock_of
 from skdpsynth._progress import bar, rows_are_public
@@ -72,7 +71,7 @@ class Hand:
         return facts if facts.n_samples is not None else replace(facts, n_samples=self.n_samples, count_error=self.count_error)
 
 
-class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimator):
+class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
     """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release`.
 
     The order of a fit: parameters and rows are checked; `_plan` decides by public facts alone, and refuses; warnings that are known by
@@ -118,7 +117,6 @@ class PrivateEstimator(HintedEstimator, Documented, TakesCallbacks, BaseEstimato
         """
 
     @final
-    @hinted
     def fit(self, X: Any, y: Any = None, unit: Any = None) -> Any:
         """Learn from rows under differential privacy; a refit forgets the fit before, and spends epsilon again.
 

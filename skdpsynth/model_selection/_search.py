@@ -14,7 +14,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import check_choice, is_inside, is_real, shown
-from skdpsynth._hints import hinted
 from skdpsynth._progress import task
 from skdpsynth._state import fits, require
 from skdpsynth._workers import do_all
@@ -172,7 +171,6 @@ class PrivateSearchCV(PrivateEstimator):
 
     _counts_rows = False  # the refit counts them
 
-    @hinted
     def __init__(
         self,
         estimator: Any,
@@ -339,7 +337,6 @@ class PrivateSearchCV(PrivateEstimator):
         return {**found, "params": [dict(params) for params in self._params], **scores}
 
     @available_if(_has("sample"))
-    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
         """Draw synthetic rows of the chosen estimator; free of charge.
 

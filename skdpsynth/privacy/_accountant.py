@@ -8,7 +8,6 @@ import numpy as np
 
 from skdpsynth._change import Change, described, units
 from skdpsynth._checks import check_kind, check_word, shown
-from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
@@ -131,7 +130,6 @@ class PrivacyAccountant(LedgerKeeper):
     _planned: bool = False  # whether the shares of all kinds of losses were fixed before the first
     unit: Unit | None = None  # also of records from before there were units
 
-    @hinted
     def __init__(
         self,
         epsilon: Any,

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, Self
 
 from skdpsynth._checks import check_flag, check_kind, shown
-from skdpsynth._hints import HintedAccountant, Uncalled
 from skdpsynth._locks import lock_of
 from skdpsynth._notebook import small_table
 from skdpsynth._state import require
@@ -38,7 +37,7 @@ def checked_words(name: str, words: Any) -> str | None:
     return words
 
 
-class LedgerKeeper(HintedAccountant):
+class LedgerKeeper:
     """What an accountant does with its ledger but to spend: the base of `PrivacyAccountant`."""
 
     epsilon: Amount
@@ -145,7 +144,7 @@ class LedgerKeeper(HintedAccountant):
     @property
     def remaining(self) -> Amount:
         """Epsilon left."""
-        return math.inf if self.epsilon == math.inf else Uncalled(self.epsilon - self.spent)
+        return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._hints import hinted
 from skdpsynth.domain import Rows, Schema, continue_numbers, schema_of_box
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
@@ -46,7 +45,6 @@ class PrivateSynthesizer(PrivateEstimator):
         for start in range(0, n_samples, BATCH):
             yield self._sample_rows(min(BATCH, n_samples - start), rng)
 
-    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None) -> Any:
         """Draw synthetic rows; this is post-processing and costs no privacy.
 
@@ -70,7 +68,6 @@ class PrivateSynthesizer(PrivateEstimator):
         check_is_fitted(self)
         return self._drawing(n_samples, random_state).to(out)
 
-    @hinted
     def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None) -> Iterator[Any]:
         """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
 

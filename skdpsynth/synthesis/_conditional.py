@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._hints import hinted
 from skdpsynth.domain import IncompleteRows, Wanted, listed, wanted_of
 from skdpsynth.models import completed
 from skdpsynth.synthesis._base import PrivateSynthesizer
@@ -23,7 +22,6 @@ class ConditionalSynthesizer(PrivateSynthesizer):
 
     _model: Any
 
-    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
         """Draw synthetic rows, all of them or only those that meet conditions; this is post-processing and costs no privacy.
 
@@ -59,7 +57,6 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         check_is_fitted(self)
         return PrivateSynthesizer.sample(self._given(conditions), n_samples, random_state, out=out)
 
-    @hinted
     def sample_batches(
         self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, *, conditions: Any = None
     ) -> Iterator[Any]:
@@ -87,7 +84,6 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         check_is_fitted(self)
         return PrivateSynthesizer.sample_batches(self._given(conditions), n_samples, batch_size, random_state)
 
-    @hinted
     def impute(self, X: Any, random_state: Any = None) -> Any:
         """Fill the missing cells of rows of your own by draws from the model, given the cells that are there; it costs no privacy.
 

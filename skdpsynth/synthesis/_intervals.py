@@ -9,7 +9,6 @@ from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import check_memory, is_real, is_whole, shown
-from skdpsynth._hints import hinted
 from skdpsynth._progress import steps
 from skdpsynth.domain import keys_of
 from skdpsynth.models import MarginalModel
@@ -66,7 +65,6 @@ class IntervalSynthesizer(ConditionalSynthesizer):
     ConditionalSynthesizer : What else they can do.
     """
 
-    @hinted
     def interval(
         self, statistic: Any, level: Any = 0.95, *, n_refits: Any = 40, n_samples: Any = None, random_state: Any = None
     ) -> Interval:
@@ -130,7 +128,6 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         found = np.array([_value(statistic, table, truth.shape) for table in world.tables(n_refits)])
         return _interval(truth, found, without, level)
 
-    @hinted
     def bootstrap_tables(self, B: Any, n_samples: Any = None, random_state: Any = None) -> Iterator[Any]:
         """Draw synthetic tables, each from a model of its own, whose differences show how sure a result is; it costs no privacy.
 

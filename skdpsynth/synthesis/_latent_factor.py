@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth._hints import hinted
 from skdpsynth._state import require
 from skdpsynth.domain import (
     Box,
@@ -276,7 +275,6 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     _prior: Rows | None = None
     _counted: Any
 
-    @hinted
     def __init__(
         self,
         schema: Any = None,

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_inside, is_whole, shown
-from skdpsynth._hints import hinted
 from skdpsynth.decomposition import MOST_AUTO, PrivatePCA, keep_first
 from skdpsynth.domain import Box, Rows, joined
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, check_rows_of_part, check_useful, clone_part, fit_part, seed_from
@@ -164,7 +163,6 @@ class LowDimSynthesizer(PrivateSynthesizer):
     (3, 4)
     """
 
-    @hinted
     def __init__(
         self,
         n_components: Any = "auto",

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth.domain import Counting, Rows
 from skdpsynth.fitting import Budget, Facts, Plan, check_ignored
@@ -236,7 +235,6 @@ class OnlineSynthesizer(RunningStream):
     _buys_facts = False
     _counts_rows = False  # blocks, or counters, tell how many there are
 
-    @hinted
     def __init__(
         self,
         strategy: str = "blocks",
@@ -325,7 +323,6 @@ class OnlineSynthesizer(RunningStream):
         kept, self._units = counting.kept(labels), ({}, counting.latest)
         return kept
 
-    @hinted
     def partial_fit(self, X: Any, y: Any = None, unit: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import warn
-from skdpsynth._hints import hinted
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
 from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, reading_of, with_units
@@ -174,7 +173,6 @@ class RunningStream(PrivateSynthesizer):
         mark(self.accountant_, f"{words} at {units_of(self)[:-1]} {stream.n_seen}", (stream.epsilon, stream.delta), stream.group)
         self._was_saved = False
 
-    @hinted
     def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
 
@@ -208,7 +206,6 @@ class RunningStream(PrivateSynthesizer):
         check_is_fitted(self, "_stream")
         return self._drawing_since(n_samples, random_state, since, conditions).to(out)
 
-    @hinted
     def sample_batches(
         self,
         n_samples: Any = None,

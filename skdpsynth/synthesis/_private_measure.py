@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth._hints import hinted
 from skdpsynth._state import require
 from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
@@ -142,7 +141,6 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
     partition_: Any
 
-    @hinted
     def __init__(
         self,
         strategy: str = "auto",

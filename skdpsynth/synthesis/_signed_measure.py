@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth._hints import hinted
 from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
@@ -161,7 +160,6 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     'optimal'
     """
 
-    @hinted
     def __init__(
         self,
         n_cells: Any = "auto",

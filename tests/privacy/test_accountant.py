@@ -255,6 +255,12 @@ def test_a_split_is_spent_to_the_last_bit(epsilon, weights):
     assert accountant.spent == accountant.epsilon
 
 
+def test_what_remains_is_a_plain_fraction():
+    remaining = PrivacyAccountant(0.3).remaining
+    assert type(remaining) is Fraction
+    assert not callable(remaining)
+
+
 @given(epsilon=positive, losses=st.lists(positive, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_spent_and_remaining_sum_to_the_budget_and_never_pass_it(epsilon, losses):
