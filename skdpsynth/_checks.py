@@ -145,21 +145,40 @@ _LAWS = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a
 _BETWEEN = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us
 
 
+_SAID: dict[tuple[str, type, str, int], object] = {}  # the first to say it, for each text and place
+_ONCE = ("default", "module", "once")  # actions that do not repeat themselves
+
+
 def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
-    """Warn in the name of whoever called into the package: the first frame outside of it, and of scikit-learn."""
+    """Warn in the name of whoever called into the package: the first frame outside of it, and of scikit-learn.
+
+    A place in the caller's code is told the same once a process, unless filters say "always". Python means to do so too, but forgets
+    what it said whenever somebody changes filters, and scikit-learn does for each fit of a search.
+    """
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_between(frame):
         frame = frame.f_back
     if category is None:
         category = type(message) if isinstance(message, Warning) else UserWarning
-    warnings.warn_explicit(
-        message,
-        category,
-        frame.f_code.co_filename,
-        frame.f_lineno,
-        module=frame.f_globals.get("__name__"),
-        registry=frame.f_globals.setdefault("__warningregistry__", {}),
-    )
+    text, file, line = str(message), frame.f_code.co_filename, frame.f_lineno
+    module, mine = frame.f_globals.get("__name__") or "<unknown>", object()
+    if _action(text, category, module, line) in _ONCE and _SAID.setdefault((text, category, file, line), mine) is not mine:
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, file, line, module=module, registry=registry)
+
+
+def _action(text: str, category: type[Warning], module: str, line: int) -> str:
+    """Return what filters say is to be done with a warning, as Python finds it."""
+    filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()  # of this context, from Python 3.14
+    for action, message, kind, name, at in filters:
+        if issubclass(category, kind) and at in (0, line) and _matches(message, text) and _matches(name, module):
+            return str(action)
+    return getattr(warnings, "defaultaction", "default")
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
 
 
 def _is_between(frame: Any) -> bool:

@@ -160,5 +160,6 @@ def _warnings_in_a_line() -> Iterator[None]:
         click.echo(f"Warning: {_line(str(message))}", err=True)
 
     with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning, append=True)  # whatever was said before in this process
         warnings.showwarning = show
         yield

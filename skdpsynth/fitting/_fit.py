@@ -35,7 +35,6 @@ from skdpsynth.fitting._budget import COUNT_SHARE, Budget
 from skdpsynth.fitting._callbacks import TakesCallbacks, with_callbacks
 from skdpsynth.fitting._facts import Facts, Plan, check_useful
 from skdpsynth.fitting._levels import without_levels_share
-from skdpsynth.fitting._searched import REMARK, is_searched, words_of_search
 from skdpsynth.fitting._set_aside import kind_of_all, set_aside
 from skdpsynth.fitting._unit import check_ignored, check_rows_per_unit, unit_of
 from skdpsynth.persistence import save
@@ -51,6 +50,9 @@ from skdpsynth.privacy import (
     stream_of,
 )
 from skdpsynth.statistics import RowCount, pushed_sums, total
+
+_CLONE = "_is_clone"  # marks what scikit-learn's `clone` made; it goes to worker processes too
+_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,18 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
                 warn(message, category)
         return self
 
+    def __sklearn_clone__(self) -> Any:
+        """Tell a clone that it is one: whoever makes clones may fit many, of which none knows what the others spend."""
+        made = super().__sklearn_clone__()
+        vars(made)[_CLONE] = True
+        return made
+
     def _fit(self, X: Any, hand: Hand | None = None, unit: Any = None) -> list:
         """Fit, or leave the object as it was; return the warnings that are not issued yet (of a part: all of them)."""
         check_neighboring(self.neighboring)
         blank = self._blank()
+        if hand is not None:  # a part is charged to the whole, whoever made it
+            vars(blank).pop(_CLONE, None)
         before = {*vars(blank)}
         # How many rows of a unit there are is private, whatever the relation.
         are_public = rows_are_public(self.neighboring == "replace_one" and unit is None)
@@ -220,8 +230,13 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         facts.warn_if_delta_is_large()
         if not self._has_schema and hasattr(self, "bounds"):  # a search has those of its estimator
             facts.warn_if_bounds_are_left(self.bounds, self._container)
-        if self.accountant is None and is_searched():
-            facts.warn(words_of_search(float(self.epsilon)), BudgetWarning)
+        if self.accountant is None and _is_clone(self):
+            facts.warn(
+                f"A clone is fitted, as in a search or cross-validation: this fit spends epsilon={float(self.epsilon):g} by itself, and so "
+                "does every other fit of a clone; give the estimator one accountant=PrivacyAccountant(...) that counts them all, or use "
+                "PrivateSearchCV.",
+                BudgetWarning,
+            )
 
     def _planned_again(self, first: Plan, facts: Facts) -> Plan:
         """Return the plan by the facts that were bought."""
@@ -333,7 +348,7 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             own = hand.budget.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group, rho=rho)
         elif shared is None:
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
-            own.remark = REMARK if is_searched() else None
+            own.remark = _REMARK if _is_clone(self) else None
         else:
             own = shared.child(self.epsilon, delta, name=type(self).__name__, rho=in_rho, unit=unit)
         own._planned = True  # the plan has fixed what each step costs
@@ -361,6 +376,8 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
+        if "accountant_" in state:
+            state.pop(_CLONE, None)  # its ledger says so
         shared = state.get("accountant")
         if "accountant_" not in state or shared is None or getattr(shared, "closed", False):
             return state
@@ -381,6 +398,10 @@ def _made_up(facts: Facts, is_private: bool) -> Facts:
     for share in [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None):
         facts = replace(facts, epsilon=facts.epsilon * (1 - share))
     return without_levels_share(facts) if facts.unlisted else facts
+
+
+def _is_clone(estimator: PrivateEstimator) -> bool:
+    return _CLONE in vars(estimator)
 
 
 def _issue(told: list) -> None:

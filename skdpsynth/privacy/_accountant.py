@@ -60,7 +60,7 @@ class PrivacyAccountant(LedgerKeeper):
     spent_delta : Fraction
         Delta spent so far.
     remark : str or None
-        What its text says besides: that of a fit within a search tells that other fits are not in it.
+        What its text says besides: that of the fit of a clone tells that other fits are not in it.
     ledger : tuple of LedgerEntry
         What was charged, in order.
     rows_per_unit : int

@@ -268,7 +268,7 @@ class TestWarningsNameTheCaller:
 
     def test_of_a_clone(self):
         with pytest.warns(SmallSampleWarning) as caught:
-            clone(PrivateMeasureMechanism()).fit(rows(50))
+            clone(PrivateMeasureMechanism(accountant=PrivacyAccountant(1))).fit(rows(50))
         assert where(caught) == here(-1)
 
     def test_of_a_part(self):

@@ -367,7 +367,7 @@ def test_grid_search_with_one_accountant_records_every_fit_and_refuses_the_one_t
 
 def test_grid_search_without_an_accountant_warns_and_the_ledger_says_that_it_is_not_the_whole():
     grid = GridSearchCV(PrivateMeasureMechanism(epsilon=0.5), {"depth": [2, 3]}, cv=2)
-    with pytest.warns(BudgetWarning, match="every other fit of the search"):
+    with pytest.warns(BudgetWarning, match="every other fit of a clone"):
         grid.fit(rows())
     assert "other fits are not in this ledger" in repr(grid.best_estimator_.accountant_)
     assert "other fits" in repr(pickle.loads(pickle.dumps(grid.best_estimator_)).accountant_)
