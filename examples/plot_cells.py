@@ -33,7 +33,7 @@ figure, axes = plt.subplots(1, 4, figsize=(14, 3.4), layout="constrained")
 axes[0].scatter(*X.T, s=2, color="0.4")
 axes[0].set(title="2,000 rows (private)", xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="column 0", ylabel="column 1")
 for ax, epsilon in zip(axes[1:], epsilons, strict=True):
-    model = PrivateMeasureMechanism(epsilon=epsilon).fit(X)
+    model = PrivateMeasureMechanism(epsilon=epsilon, bounds=(0, 1)).fit(X)
     MeasureDisplay.from_estimator(model).plot(ax, title=f"epsilon {epsilon:g}: {model.measure_.n_cells} cells with weight")
 
 # %%
@@ -51,5 +51,5 @@ print(f"{np.sum(model.signed_measure_ < 0)} of {len(model.signed_measure_)} cell
 # ----------
 # The same on a line, where the density has a height that can be read off.
 
-model = SignedMeasureMechanism(epsilon=0.5).fit(X[:500, :1])
+model = SignedMeasureMechanism(epsilon=0.5, bounds=(0, 1)).fit(X[:500, :1])
 MeasureDisplay.from_estimator(model).plot(title="One column of 500 rows, epsilon 0.5")

@@ -22,9 +22,9 @@ frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
 X = np.clip(0.5 + 0.8 * rng.uniform(-1, 1, (n, 2)) * [1, 0.6] @ frame.T / 2 + 0.01 * rng.normal(size=(n, d)), 0, 1)
 
 dimensions = [1, 2, 3, 4, 6]
-search = GridSearchCV(LowDimSynthesizer(epsilon=1.0), {"n_components": dimensions}, cv=4).fit(X)
+search = GridSearchCV(LowDimSynthesizer(epsilon=1.0, bounds=(0, 1)), {"n_components": dimensions}, cv=4).fit(X)
 distance, spread = -search.cv_results_["mean_test_score"], search.cv_results_["std_test_score"]
-auto = LowDimSynthesizer(epsilon=1.0).fit(X)
+auto = LowDimSynthesizer(epsilon=1.0, bounds=(0, 1)).fit(X)
 print(f"search: {search.best_params_}; auto: {auto.n_components_} at no extra cost (epsilon {float(auto.accountant_.spent):g} in all)")
 
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")

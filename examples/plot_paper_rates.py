@@ -24,7 +24,7 @@ styles = {"auto": ("#1f5fa8", "o", "skdpsynth"), "paper": ("#b0782b", "s", 'stra
 def errors(strategy, d, n, epsilon, fits=6):
     """W1 (chebyshev) between n rows and as many synthetic ones, of several fits."""
     X = rng.beta(2, 5, size=(n, d))
-    model = PrivateMeasureMechanism(strategy, epsilon=epsilon)
+    model = PrivateMeasureMechanism(strategy, epsilon=epsilon, bounds=(0, 1))
     return [wasserstein_distance(X, model.fit(X).sample()) for _ in range(fits)]
 
 

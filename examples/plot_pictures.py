@@ -66,7 +66,7 @@ SynthesisDisplay.from_samples(model.sample(random_state=0), schema, patients).pl
 
 directions = np.linalg.qr(rng.normal(size=(30, 3)))[0]
 measured = np.clip(0.5 + rng.normal(size=(n, 3)) * [0.12, 0.08, 0.05] @ directions.T + 0.005 * rng.normal(size=(n, 30)), 0, 1)
-pca = PrivatePCA(n_components="auto", noise="gaussian", epsilon=1.0, delta=1e-7, accountant=budget).fit(measured)
+pca = PrivatePCA(n_components="auto", noise="gaussian", epsilon=1.0, delta=1e-7, accountant=budget, bounds=(0, 1)).fit(measured)
 BudgetDisplay.from_accountant(budget).plot(title="Patients of 2025")
 PrivatePCADisplay.from_estimator(pca).plot(title="Thirty measurements: which components are more than noise?")
 
@@ -76,7 +76,7 @@ PrivatePCADisplay.from_estimator(pca).plot(title="Thirty measurements: which com
 # Each block was released when it ended. What lies in the open one waits.
 
 waiting_times = np.clip(rng.gamma(4, 0.05, 30_000) + 0.2 * np.sin(np.linspace(0, 3, 30_000)), 0, 1)
-stream = OnlineSynthesizer(epsilon=1.0)
+stream = OnlineSynthesizer(epsilon=1.0, bounds=(0, 1))
 frame = pd.DataFrame({"waiting time (days)": waiting_times})
 for start in range(0, len(frame), 500):
     stream.partial_fit(frame[start : start + 500])

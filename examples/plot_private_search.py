@@ -19,7 +19,7 @@ frame = np.linalg.qr(rng.normal(size=(d, 2)))[0]
 X = np.clip(0.5 + 0.8 * rng.uniform(-1, 1, (n, 2)) * [1, 0.6] @ frame.T / 2 + 0.01 * rng.normal(size=(n, d)), 0, 1)
 
 dimensions = [1, 2, 3, 4, 6]
-search = PrivateSearchCV(LowDimSynthesizer(), {"n_components": dimensions}, epsilon=2.0).fit(X)
+search = PrivateSearchCV(LowDimSynthesizer(bounds=(0, 1)), {"n_components": dimensions}, epsilon=2.0).fit(X)
 print(f"chosen: {search.best_params_}, spent: epsilon {float(search.accountant_.spent):g} of 2")
 for entry in search.accountant_.ledger:
     print(f"  {entry.name}: {entry.loss}")

@@ -9,13 +9,13 @@ The script prints a table and the privacy ledger, and writes ``quickstart.png`` 
 """
 
 import argparse
+import copy
 import time
 import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.decomposition import PCA
 
@@ -45,7 +45,7 @@ def compare(what, X, models, bounds, fits=3):
     W1 takes subsamples of at most 2,000 rows; the sliced distance takes all rows (of the real ones, half against half).
     """
     n = min(2000, len(X) // 2)
-    draws = {name: [clone(model).fit(X).sample for _ in range(fits)] for name, model in models.items()}
+    draws = {name: [copy.deepcopy(model).fit(X).sample for _ in range(fits)] for name, model in models.items()}
     draws["uniform"] = [lambda n: public.uniform(*bounds, size=(n, X.shape[1]))]
     draws["midpoint"] = [lambda n: np.full((n, X.shape[1]), np.mean(bounds))]
     row = {"data": what}
@@ -91,7 +91,7 @@ rest = patches - np.outer(patches @ pca.components_[0], pca.components_[0])
 captured = {name: captured_variance_ratio(rest, model.components_[1:]) for name, model in (("pure", private_pca), ("delta", gaussian_pca))}
 
 low_dim = LowDimSynthesizer(epsilon=1.0, delta=1e-6, bounds=(0, 255), center="private")
-paper = clone(low_dim).set_params(synthesizer=PrivateMeasureMechanism("paper"))
+paper = copy.deepcopy(low_dim).set_params(synthesizer=PrivateMeasureMechanism("paper"))
 compare("china: 8x8 patches, d=64", patches, {"skdpsynth": low_dim, "paper": paper}, (0, 255))
 low_dim.fit(patches)
 
@@ -108,7 +108,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # that so few rows are few is what this part shows
     for epsilon in (1.0, 10.0):
         models = {
-            name: LowDimSynthesizer(epsilon=epsilon, synthesizer=PrivateMeasureMechanism(strategy))
+            name: LowDimSynthesizer(epsilon=epsilon, synthesizer=PrivateMeasureMechanism(strategy), bounds=(0, 1))
             for name, strategy in (("skdpsynth", "auto"), ("paper", "paper"))
         }
         compare(f"breast cancer, d=30, epsilon {epsilon:g}", cancer, models, (0, 1))

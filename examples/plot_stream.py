@@ -39,11 +39,11 @@ def distances(t, samples):
 settings = {"blocks": {}, "paper (Algorithm 12)": {"strategy": "paper", "counter": "sparse"}}
 curves = {name: [] for name in (*settings, "uniform", "offline, epsilon at each time")}
 for _ in range(3):
-    models = {name: OnlineSynthesizer(epsilon=1.0, **own) for name, own in settings.items()}
+    models = {name: OnlineSynthesizer(epsilon=1.0, bounds=(0, 1), **own) for name, own in settings.items()}
     run, seen = [], 0
     for t in times:
         samples = [model.partial_fit(stream[seen:t]).sample(600) for model in models.values()]
-        offline = PrivateMeasureMechanism(epsilon=1.0).fit(stream[:t]).sample(600)
+        offline = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(stream[:t]).sample(600)
         run.append(distances(t, [*samples, rng.random((600, 2)), offline]))
         seen = t
     for name, curve in zip(curves, np.transpose(run), strict=True):

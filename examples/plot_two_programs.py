@@ -31,7 +31,7 @@ X = np.load(sys.argv[1])
 budget = PrivacyAccountant.at(sys.argv[2], note=sys.argv[3])
 while True:
     try:
-        PrivateMeasureMechanism(epsilon=0.1, accountant=budget).fit(X)
+        PrivateMeasureMechanism(epsilon=0.1, accountant=budget, bounds=(0, 1)).fit(X)
     except BudgetExceededError as refused:
         print(f"{sys.argv[3]}: {refused}")
         break

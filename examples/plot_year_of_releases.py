@@ -32,7 +32,7 @@ for month in range(1, 13):
     patients = np.clip(0.5 + 0.1 * rng.normal(size=(20_000, 3)) @ directions.T + 0.02 * rng.normal(size=(20_000, 30)), 0, 1)
     year = PrivacyAccountant.at(ledger, note=f"month {month}")
     try:
-        PrivatePCA(3, noise="gaussian", epsilon=0.5, delta=1e-7, accountant=year).fit(patients)
+        PrivatePCA(3, noise="gaussian", epsilon=0.5, delta=1e-7, accountant=year, bounds=(0, 1)).fit(patients)
     except BudgetExceededError as refused:
         print(f"Month {month}: {refused}")
         break

@@ -78,7 +78,7 @@ def show_progress(console: Any = None) -> Iterator[None]:
     >>> import numpy as np
     >>> from skdpsynth import PrivateMeasureMechanism, show_progress
     >>> with show_progress():
-    ...     pmm = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((1000, 2)))
+    ...     pmm = PrivateMeasureMechanism(bounds=(0, 1)).fit(np.random.default_rng(0).random((1000, 2)))
     """
     with _opening:
         _open(console)

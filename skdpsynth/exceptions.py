@@ -31,7 +31,7 @@ class BudgetExceededError(ValueError):
 
 
 class BoundsWarning(UserWarning):
-    """Columns of integers are left with bounds of 0 and 1, between which there are only these two. It follows from dtypes alone.
+    """Nobody gave bounds, so values are clipped to (0, 1). It follows from the parameters alone.
 
     See Also
     --------

@@ -135,7 +135,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> import tempfile, pathlib
     >>> import numpy as np
     >>> import skdpsynth
-    >>> model = skdpsynth.PrivateMeasureMechanism().fit(np.random.default_rng(0).random((500, 1)))
+    >>> model = skdpsynth.PrivateMeasureMechanism(bounds=(0, 1)).fit(np.random.default_rng(0).random((500, 1)))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(pathlib.Path(folder) / "model.zip")
     ...     again = skdpsynth.load(pathlib.Path(folder) / "model.zip")

@@ -23,7 +23,7 @@ from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.cli import _outcomes, _synthesize
 from skdpsynth.cli._methods import chosen, learned
 from skdpsynth.cli._program import program
-from skdpsynth.domain import Continuous, Date, Identifier, Inequality, Schema
+from skdpsynth.domain import Continuous, Date, Identifier, Inequality, Schema, Unique
 
 CANARY = "zebra-7431"
 SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
@@ -151,6 +151,18 @@ def test_a_person_with_several_rows_is_protected_as_one(folder):
     assert told["unit"] == "person, at most 2 rows"
     assert told["rows"] == 200
     assert "--max-rows-per-unit must go with --unit" in refused(*SYNTHESIZE, "--max-rows", 2, "-o", "new.csv")
+
+
+def test_an_identifier_without_a_unit_is_said_in_words_of_the_command_line(folder):
+    lines = text_of_people().splitlines()
+    Path("visits.csv").write_text("\n".join(f"{i or 'person'},{line}" for i, line in enumerate(lines)) + "\n", encoding="utf-8")
+    for rules, number in (([], 1), ([Unique("person")], 0)):
+        Schema({"person": Identifier(), **SCHEMA}, rules=rules).to_yaml("visits.yaml", overwrite=True)
+        done = fine("synthesize", "visits.csv", "--schema", "visits.yaml", "--epsilon", 1, "-o", "out.csv", "--force")
+        said = [line for line in done.stderr.splitlines() if "identifier" in line]
+        assert len(said) == number
+        assert all(line.startswith("Warning: The schema has the identifier 'person', but there is no --unit") for line in said)
+        assert all("add --unit person, or" in line and "fit(" not in line for line in said)
 
 
 def test_a_stratified_synthesis_takes_a_column_of_the_schema(folder):

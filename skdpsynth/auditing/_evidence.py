@@ -105,7 +105,7 @@ def privacy_evidence(
     >>> from skdpsynth import PrivateMeasureMechanism
     >>> from skdpsynth.auditing import privacy_evidence
     >>> train, holdout = np.random.default_rng(0).beta(2, 5, size=(2, 500, 2))
-    >>> evidence = privacy_evidence(PrivateMeasureMechanism(epsilon=1.0).fit(train), train, holdout)
+    >>> evidence = privacy_evidence(PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(train), train, holdout)
     >>> evidence.exact_copies.train
     0.0
     >>> privacy_evidence(train, train, holdout).exact_copies.is_found  # of rows that are no synthetic ones at all

@@ -1,6 +1,8 @@
 """From a table of people to synthetic rows."""
 
 import math
+import shlex
+import warnings
 from typing import Any
 
 import click
@@ -67,12 +69,31 @@ def _estimator(stated: str, promise: Promise, given: dict[str, Any]) -> tuple[An
     from skdpsynth.domain import Schema
 
     schema = Schema.of(stated)
+    if given["unit"] is None:
+        _warn_of_unit(schema)
     columns = {str(name): name for name in schema}
     stratify = given["stratify"] if given["stratify"] is None else columns.get(given["stratify"], given["stratify"])
     method, why = chosen(given["method"], learned(schema, given["unit"]), stratify, promise.delta)
     settings = {"epsilon": promise.epsilon, "delta": promise.delta, "neighboring": promise.neighboring}
     settings |= {"max_rows_per_unit": given["most"] or 1}
     return estimator_of(method, schema, given["unit"], stratify, **settings), method, why
+
+
+def _warn_of_unit(schema: Any) -> None:
+    """Say what a fit says of an identifier without a unit, in the words of the command line."""
+    from skdpsynth.exceptions import BudgetWarning
+    from skdpsynth.fitting import unit_left_out
+
+    name = unit_left_out(schema)
+    if name is not None:
+        warnings.warn(
+            f"The schema has the identifier {str(name)!r}, but there is no --unit, so one row is protected, and not all rows of one "
+            f"{str(name)!r}; add --unit {shlex.quote(str(name))}, or, if no two rows have the same, the rule "
+            f"{{rule: unique, columns: [{name}]}} to the schema.",
+            BudgetWarning,
+            stacklevel=2,
+        )
+        warnings.filterwarnings("ignore", "schema has the identifier", BudgetWarning)
 
 
 def check_card(places: Outputs, page: str | None) -> None:

@@ -50,11 +50,11 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         0: pure differential privacy.
-    bounds : tuple, dict or "private", default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
-        outside are clipped. Never take them from the data. Noise has one size on all columns, so put columns of unlike units on one
-        scale first, by their public bounds: ``(X - low) / (high - low)``. Bounds may be generous where rows are many or
-        lie about the centre: the noise on the moments follows the radius, not the box.
+        outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`. Noise has one size on all columns, so
+        put columns of unlike units on one scale first, by their public bounds: ``(X - low) / (high - low)``. Bounds may be generous where
+        rows are many or lie about the centre: the noise on the moments follows the radius, not the box.
         "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which tables are neighbours. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
@@ -166,7 +166,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     >>> from skdpsynth import PrivatePCA
     >>> t = np.random.default_rng(0).random((20_000, 1))
     >>> X = np.hstack([t, 1 - t, 0.5 + 0 * t])
-    >>> pca = PrivatePCA(n_components=1, epsilon=1.0).fit(X)
+    >>> pca = PrivatePCA(n_components=1, epsilon=1.0, bounds=(0, 1)).fit(X)
     >>> bool(abs(pca.components_[0, 0]) > 0.6)
     True
     >>> pca.transform(X).shape
@@ -183,7 +183,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         whiten: bool = False,
         epsilon: Any = 1.0,
         delta: Any = 0.0,
-        bounds: Any = (0.0, 1.0),
+        bounds: Any = None,
         neighboring: str = "replace_one",
         max_rows_per_unit: Any = 1,
         accountant: Any = None,

@@ -2,6 +2,8 @@
 
 from skdpsynth.domain._ball import Ball as Ball
 from skdpsynth.domain._box import BITS as BITS
+from skdpsynth.domain._box import NO_BOUNDS as NO_BOUNDS
+from skdpsynth.domain._box import UNIT as UNIT
 from skdpsynth.domain._box import Box
 from skdpsynth.domain._box import pair_of as pair_of
 from skdpsynth.domain._closing import Closing as Closing

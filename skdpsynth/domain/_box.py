@@ -13,6 +13,11 @@ from skdpsynth.domain._kinds import is_name, listed
 from skdpsynth.persistence import savable
 
 BITS = 16
+UNIT = (0.0, 1.0)  # bounds that nobody gave
+NO_BOUNDS = (
+    "bounds are not given, so values are clipped to (0, 1); give bounds in the units of your columns, such as {'age': (0, 120)}, or "
+    "bounds=(0, 1) if these are what they are."
+)
 _VALUES = 1 << 17  # values at a time: the scratch stays in cache
 _TILE = 64  # rows that share one line of bounds
 _WIDEST = 990  # widths lie between 2**-990 and 2**990
@@ -84,8 +89,8 @@ class Box:
 
         Parameters
         ----------
-        bounds : tuple (low, high) or dict
-            Scalars or array-likes of shape (n_features,); or ``{column: (low, high)}`` for every column.
+        bounds : tuple (low, high), dict or None
+            Scalars or array-likes of shape (n_features,); or ``{column: (low, high)}`` for every column. None: (0, 1).
         n_features : int
         feature_names : sequence of str, default=None
             The columns, in order; needed when `bounds` is a dict.
@@ -94,6 +99,8 @@ class Box:
         """
         n_features = check_whole("n_features", n_features, 1)
         check_memory("n_features", n_features, 64 * n_features)
+        if bounds is None:
+            bounds = UNIT
         low, high = _from_columns(bounds, feature_names) if isinstance(bounds, dict) else pair_of(bounds)
         return cls(_broadcast(low, n_features, "low"), _broadcast(high, n_features, "high"), bits, whole)
 
@@ -377,7 +384,7 @@ def pair_of(bounds: Any) -> tuple[Any, Any]:
             raise TypeError  # cells, maybe, which the message must not show
     except Exception:  # also of the caller's own objects
         raise ValueError(
-            f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {shown(bounds)}; (0, 1) is the default."
+            f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {shown(bounds)}; None is the default, (0, 1)."
         ) from None
     return low, high
 

@@ -63,12 +63,6 @@ class Container:
         """Which columns hold whole numbers by their dtype, shape (n_features,)."""
         return np.resize([dtype.kind in "iub" for dtype in self.dtypes], n_features)
 
-    @property
-    def integers(self) -> list[Any]:
-        """Columns of integers, by their dtype: names, or numbers in an array, whose dtype the first of them stands for."""
-        names = self.columns or range(len(self.dtypes))
-        return [name for name, dtype in zip(names, self.dtypes, strict=True) if dtype.kind in "iu"]
-
     def box(self, bounds: Any, n_features: int, bits: int = BITS) -> Box:
         """Return the box of `bounds` for this table, or refuse them where a dtype can hold no number within them.
 

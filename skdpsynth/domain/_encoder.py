@@ -8,13 +8,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth._checks import warn
 from skdpsynth._links import Documented
 from skdpsynth._sklearn import check_names, check_points
 from skdpsynth._state import check_columns, require
+from skdpsynth.domain._box import NO_BOUNDS
 from skdpsynth.domain._kinds import Continuous, Nominal
 from skdpsynth.domain._opening import continue_table, gathered, start_table
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._table import MixedTable
+from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.persistence import savable
 
 _MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
@@ -38,8 +41,9 @@ class MixedTypeEncoder(TransformerMixin, Documented, BaseEstimator):
     ----------
     schema : dict, Schema or path of a file, default=None
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: every column is a number within `bounds`.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple or dict, default=None
         Public bounds where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``.
+        None: (0, 1), with a `BoundsWarning`.
 
     Attributes
     ----------
@@ -81,7 +85,7 @@ class MixedTypeEncoder(TransformerMixin, Documented, BaseEstimator):
     array([[35, 'no']], dtype=object)
     """
 
-    def __init__(self, schema: Any = None, *, bounds: Any = (0.0, 1.0)) -> None:
+    def __init__(self, schema: Any = None, *, bounds: Any = None) -> None:
         self.schema = schema
         self.bounds = bounds
 
@@ -100,6 +104,8 @@ class MixedTypeEncoder(TransformerMixin, Documented, BaseEstimator):
         self : MixedTypeEncoder
         """
         self._table, _ = start_table(self, X)
+        if self.schema is None and self.bounds is None:
+            warn(NO_BOUNDS, BoundsWarning)
         self.schema_ = self._table.schema
         return self
 

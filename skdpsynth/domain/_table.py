@@ -63,16 +63,12 @@ class MixedTable:
     def _check_loaded(self) -> None:
         check_installed(self.backend)
         require(fits(self.dtypes, tuple[str, ...]) and len(self.dtypes) == len(self.columns) == len(set(self.columns)) > 0)
-        _ = self.integers
+        for dtype in self.dtypes:
+            if family_of(dtype) == "number" and not dtype.startswith("category"):
+                numpy_dtype(dtype)  # refuses what is none
         if self.schema is not None:
             require(isinstance(self.schema, Schema) and list(self.schema) == list(self.columns))
             self.specimen(len(self.columns), 2)
-
-    @property
-    def integers(self) -> list[Any]:
-        """Columns of integers, by their dtype."""
-        numbers = ((name, dtype) for name, dtype in zip(self.columns, self.dtypes, strict=True) if family_of(dtype) == "number")
-        return [name for name, dtype in numbers if not dtype.startswith("category") and numpy_dtype(dtype).kind in "iu"]
 
     def match(self, schema: Schema, buys: bool = False, floats_are_missing: bool = False) -> "MixedTable":
         """Return this with the schema in the order of the columns, or raise about names and dtypes.

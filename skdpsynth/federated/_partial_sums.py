@@ -79,7 +79,7 @@ class PartialSums(RemoteTable):
     >>> import numpy as np
     >>> from skdpsynth import PrivateMeasureMechanism
     >>> from skdpsynth.federated import PartialSums
-    >>> rng, model = np.random.default_rng(0), PrivateMeasureMechanism("optimal", epsilon=1.0)
+    >>> rng, model = np.random.default_rng(0), PrivateMeasureMechanism("optimal", epsilon=1.0, bounds=(0, 1))
     >>> sums = PartialSums(model, head=np.empty((0, 2)), n_samples=5000)
     >>> for _ in range(10):
     ...     sums = sums.add(rng.random((500, 2)))  # a chunk that is then gone

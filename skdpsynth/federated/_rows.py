@@ -52,7 +52,7 @@ class RemoteRows(RemoteTable):
     >>> parts = np.array_split(np.random.default_rng(0).random((5000, 2)), 7)  # wherever they are
     >>> def ask(question):
     ...     return reduce(add, map(question.of, parts))
-    >>> model = PrivateMeasureMechanism(epsilon=1.0).fit(RemoteRows(ask, head=np.empty((0, 2))))
+    >>> model = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(RemoteRows(ask, head=np.empty((0, 2))))
     >>> model.sample().shape
     (5000, 2)
     """

@@ -55,7 +55,7 @@ class Sites(RemoteTable):
     >>> from skdpsynth.federated import Site, Sites
     >>> tables = np.array_split(np.random.default_rng(0).random((9000, 3)), 3)
     >>> sites = Sites({f"site {i}": Site(table).answer for i, table in enumerate(tables)}, head=np.empty((0, 3)))
-    >>> PrivatePCA(1, epsilon=1.0, delta=1e-6).fit(sites).n_samples_
+    >>> PrivatePCA(1, epsilon=1.0, delta=1e-6, bounds=(0, 1)).fit(sites).n_samples_
     9000
     """
 

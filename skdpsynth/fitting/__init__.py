@@ -13,5 +13,6 @@ from skdpsynth.fitting._parts import check_part, check_rows_of_part, clone_part,
 from skdpsynth.fitting._set_aside import set_aside as set_aside
 from skdpsynth.fitting._unit import check_ignored as check_ignored
 from skdpsynth.fitting._unit import check_rows_per_unit as check_rows_per_unit
+from skdpsynth.fitting._unit import unit_left_out as unit_left_out
 
 __all__ = ["Budget", "Facts", "Plan", "PrivateEstimator"]

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from skdpsynth._checks import shown
-from skdpsynth.exceptions import BoundsWarning, BudgetWarning, SmallSampleWarning
+from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.privacy import PrivacyLoss, check_epsilon
 
 _SMALLEST_EPSILON = Fraction(1, 10**9)  # its noise still fits into 64 bits
@@ -113,17 +111,6 @@ class Facts:
                 f"delta={float(self.delta):g} is above 1 / n_samples, with n_samples={self.n_samples}: such a promise allows to publish a "
                 f"row as it is; use delta={float(self.usual_delta):g} or less. {_GUIDE}",
                 BudgetWarning,
-            )
-
-    def warn_if_bounds_are_left(self, bounds: Any, container: Any) -> None:
-        """Warn where columns of integers have the default bounds: a public fact. Whether a number lies beyond them may not be told."""
-        is_default = isinstance(bounds, tuple) and all(np.ndim(end) == 0 for end in bounds) and bounds == (0, 1)
-        if is_default and (columns := container.integers):
-            which = "X" if container.backend == "numpy" else f"Column {shown(str(columns[0]))}"
-            self.warn(
-                f"{which} holds integers, of which bounds=(0, 1) leave only 0 and 1; give bounds in the units of your columns, such as "
-                "{'age': (0, 120)}, or make columns of 0 and 1 boolean, by .astype(bool).",
-                BoundsWarning,
             )
 
     def warn_if_delta_helps(self, deviation: float, with_delta: float) -> None:

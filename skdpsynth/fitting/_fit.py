@@ -9,34 +9,35 @@ from typing import Any, final
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpsynth._checks import warn
+from skdpsynth._checks import shown, warn
 from skdpsynth._links import Documented
 from skdpsynth._locks import lock_of
 from skdpsynth._progress import bar, rows_are_public
 from skdpsynth._state import check_columns, require
 from skdpsynth._workers import check_jobs
 from skdpsynth.domain import (
+    NO_BOUNDS,
     Container,
     Counting,
     Finite,
     MixedTable,
     Rows,
+    Schema,
     check_enough,
     check_length,
     has_private,
     made_up,
     open_numbers,
-    reading_of,
     with_units,
 )
-from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning
+from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting._bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
 from skdpsynth.fitting._callbacks import TakesCallbacks, with_callbacks
 from skdpsynth.fitting._facts import Facts, Plan, check_useful
 from skdpsynth.fitting._levels import without_levels_share
 from skdpsynth.fitting._set_aside import kind_of_all, set_aside
-from skdpsynth.fitting._unit import check_ignored, check_rows_per_unit, unit_of
+from skdpsynth.fitting._unit import check_ignored, check_rows_per_unit, unit_left_out, unit_of
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEEDED,
@@ -187,6 +188,8 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         _check_plan(plan, type(self).__name__)
         in_rho = kind_of_all(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
         if hand is None:
+            if labels is None:
+                self._note_unit_left_out(facts)
             self._say_before_the_charge(facts, rng.seeded, plan, shared, in_rho)
         budget = Budget.opened_late(partial(self._open_account, plan, hand, shared, unit, in_rho), self.neighboring, rng, facts.told)
         if is_private:
@@ -228,13 +231,22 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             facts.warn(SEEDED, InsecureRandomnessWarning)
         facts.warn_if_epsilon_is_large()
         facts.warn_if_delta_is_large()
-        if not self._has_schema and hasattr(self, "bounds"):  # a search has those of its estimator
-            facts.warn_if_bounds_are_left(self.bounds, self._container)
+        if self._lacks_bounds:
+            facts.warn(NO_BOUNDS, BoundsWarning)
         if self.accountant is None and _is_clone(self):
             facts.warn(
                 f"A clone is fitted, as in a search or cross-validation: this fit spends epsilon={float(self.epsilon):g} by itself, and so "
                 "does every other fit of a clone; give the estimator one accountant=PrivacyAccountant(...) that counts them all, or use "
                 "PrivateSearchCV.",
+                BudgetWarning,
+            )
+
+    def _note_unit_left_out(self, facts: Facts) -> None:
+        schema = self._stated_schema
+        if schema is not None and (name := unit_left_out(schema)) is not None:
+            facts.warn(
+                f"schema has the identifier {shown(name)}, but fit got no unit, so one row is protected, and not all rows of one "
+                f"{shown(name)}; give fit(X, unit={shown(name)}), or, if no two rows have the same, the rule Unique({shown(name)}).",
                 BudgetWarning,
             )
 
@@ -269,13 +281,23 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         return Counting(self._rows_per_unit).kept(labels)
 
     @property
+    def _stated_schema(self) -> Schema | None:
+        schema = getattr(self, "schema", None)
+        return None if schema is None else Schema.of(schema)
+
+    @property
     def _reading(self) -> dict[str, Any]:
         """What a source must know to be read."""
-        return reading_of(self)
+        return {"schema": self._stated_schema, "neighboring": self.neighboring}
 
     @property
     def _has_schema(self) -> bool:
         return getattr(self, "schema", None) is not None
+
+    @property
+    def _lacks_bounds(self) -> bool:
+        """Whether rows are clipped to bounds that nobody gave."""
+        return not self._has_schema and self.bounds is None
 
     @property
     def _rows_per_unit(self) -> int:

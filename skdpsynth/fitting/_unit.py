@@ -3,7 +3,7 @@
 from typing import Any
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import words_of_unit
+from skdpsynth.domain import Identifier, Schema, Unique, words_of_unit
 from skdpsynth.fitting._facts import check_useful_rows
 from skdpsynth.privacy import PrivacyAccountant, Unit
 
@@ -12,6 +12,15 @@ def check_ignored(y: Any) -> None:
     """Refuse the name of a column as `y`, which nobody reads: it would be a promise to rows that was meant for people."""
     if isinstance(y, str):
         raise ValueError(f"y is ignored and must not name a column, got {shown(y)}; for whose row each is, say unit={shown(y)}.")
+
+
+def unit_left_out(schema: Schema) -> Any:
+    """Return the first column of a schema that says whose row it is, unless a rule says that no two rows are of one; None if there is none.
+
+    A public fact, as the schema is.
+    """
+    keys = [rule.columns_named for rule in schema.rules if isinstance(rule, Unique)]
+    return next((name for name, kind in schema.items() if isinstance(kind, Identifier) and (name,) not in keys), None)
 
 
 def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:

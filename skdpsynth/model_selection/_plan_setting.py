@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._input import array_of
-from skdpsynth.domain import Box, Continuous, Schema, has_private, listed, pair_of
+from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, listed, pair_of
 from skdpsynth.model_selection._plan_measures import OfComponents, OfNumbers, OfTables
 from skdpsynth.model_selection._plan_tables import Ground
 
@@ -103,13 +103,17 @@ def _names_of(schema: Schema) -> Any:
 def _of_bounds(fitted: Any, bounds: Any, n_features: Any, prior: Any, words: str) -> Setting:
     """Return the setting of rows of numbers."""
     params = fitted.get_params(deep=False)
-    own = params.get("bounds", (0.0, 1.0))
+    own = params.get("bounds")
     given = own if bounds is None else bounds
+    is_table = words == _TABLE
+    if given is None:
+        given = UNIT
+        if "bounds" in params and not is_table:  # rows are made up within them: there is nothing to clip
+            fitted.set_params(bounds=UNIT)
     if has_private(given):
         raise ValueError("bounds must be two numbers to simulate rows within, got 'private'; give plan a generous guess as bounds.")
     if bounds is not None and "bounds" in params and not has_private(own):
         fitted.set_params(bounds=bounds)
-    is_table = words == _TABLE
     names = list(given) if isinstance(given, dict) else None
     if is_table:
         names = list(prior.columns) if hasattr(prior, "columns") else None

@@ -164,7 +164,7 @@ class PrivateSearchCV(PrivateEstimator):
     >>> from skdpsynth.model_selection import PrivateSearchCV
     >>> rng = np.random.default_rng(0)
     >>> X = 0.5 + 0.4 * rng.uniform(-1, 1, (50_000, 1)) @ np.array([[1.0, -1.0, 0.5, 0.2]])
-    >>> search = PrivateSearchCV(LowDimSynthesizer(), {"n_components": [1, 4]}, epsilon=2.0).fit(X)
+    >>> search = PrivateSearchCV(LowDimSynthesizer(bounds=(0, 1)), {"n_components": [1, 4]}, epsilon=2.0).fit(X)
     >>> search.best_params_, search.sample(3).shape, search.accountant_.spent
     ({'n_components': 1}, (3, 4), Fraction(2, 1))
     """
@@ -204,6 +204,10 @@ class PrivateSearchCV(PrivateEstimator):
     def neighboring(self) -> Any:
         """The relation of the estimator."""
         return getattr(self.estimator, "neighboring", "replace_one")
+
+    @property
+    def _lacks_bounds(self) -> bool:
+        return bool(self.estimator._lacks_bounds)
 
     @property
     def _least_rows(self) -> int:

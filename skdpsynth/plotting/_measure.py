@@ -52,7 +52,7 @@ class MeasureDisplay(Display):
     >>> import numpy as np
     >>> from skdpsynth import PrivateMeasureMechanism
     >>> from skdpsynth.plotting import MeasureDisplay
-    >>> pmm = PrivateMeasureMechanism(epsilon=1.0).fit(np.random.default_rng(0).beta(2, 5, size=(5000, 2)))
+    >>> pmm = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(np.random.default_rng(0).beta(2, 5, size=(5000, 2)))
     >>> display = MeasureDisplay.from_estimator(pmm)
     >>> len(display.weights) == pmm.measure_.n_cells
     True

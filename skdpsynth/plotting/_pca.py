@@ -54,7 +54,7 @@ class PrivatePCADisplay(Display):
     >>> from skdpsynth import PrivatePCA
     >>> from skdpsynth.plotting import PrivatePCADisplay
     >>> X = np.random.default_rng(0).random((5000, 1)) * [0.2, 0.5, 1.0]
-    >>> display = PrivatePCADisplay.from_estimator(PrivatePCA(n_components=1).fit(X))
+    >>> display = PrivatePCADisplay.from_estimator(PrivatePCA(n_components=1, bounds=(0, 1)).fit(X))
     >>> display.variances.shape
     (3,)
     >>> figure = display.plot().figure_

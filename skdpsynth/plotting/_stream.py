@@ -50,7 +50,7 @@ class StreamDisplay(Display):
     >>> import numpy as np
     >>> from skdpsynth import OnlineSynthesizer
     >>> from skdpsynth.plotting import StreamDisplay
-    >>> model = OnlineSynthesizer(epsilon=1.0).partial_fit(np.random.default_rng(0).beta(2, 5, size=(2000, 1)))
+    >>> model = OnlineSynthesizer(epsilon=1.0, bounds=(0, 1)).partial_fit(np.random.default_rng(0).beta(2, 5, size=(2000, 1)))
     >>> display = StreamDisplay.from_estimator(model)
     >>> display.quantiles.shape[0], display.now
     (1, 2000)

@@ -120,7 +120,7 @@ def card(
     >>> from skdpsynth import PrivateMeasureMechanism
     >>> from skdpsynth.report import card
     >>> rng = np.random.default_rng(0)
-    >>> model = PrivateMeasureMechanism(epsilon=1.0).fit(rng.random((1000, 2)))
+    >>> model = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(rng.random((1000, 2)))
     >>> release = card(model, title="Visits in May")
     >>> release
     Card(title='Visits in May', audience='public')

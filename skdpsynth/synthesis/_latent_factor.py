@@ -87,9 +87,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     delta : float, default=0.0
         Above 0 the noise is Gaussian where that is less, as it is if there are more than a few columns, and much less if there are many.
         0: pure differential privacy.
-    bounds : tuple, dict or "private", default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=None
         Public bounds of all columns, used where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or
-        ``{column: (low, high)}``. "private": nobody knows them, so a tenth of the budget buys them first, into `schema_`.
+        ``{column: (low, high)}``. None: (0, 1), with a `BoundsWarning`. "private": nobody knows them, so a tenth of the budget buys them
+        first, into `schema_`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the noisy counts (strategy
         "scores": released by what learns the factors, with 4 % of the budget).
@@ -286,7 +287,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         synthesizer: Any = None,
         epsilon: Any = 1.0,
         delta: Any = 0.0,
-        bounds: Any = (0.0, 1.0),
+        bounds: Any = None,
         neighboring: str = "replace_one",
         max_rows_per_unit: Any = 1,
         accountant: Any = None,

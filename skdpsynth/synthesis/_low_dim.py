@@ -62,9 +62,9 @@ class LowDimSynthesizer(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Above 0, the moments of the PCA get Gaussian noise where that is smaller; the counts keep Laplace noise.
-    bounds : tuple, dict or "private", default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
-        outside are clipped. Never take them from the data.
+        outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
         "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget, once.
@@ -158,7 +158,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     >>> from skdpsynth import LowDimSynthesizer
     >>> rng = np.random.default_rng(0)
     >>> X = 0.5 + 0.4 * rng.uniform(-1, 1, (20_000, 1)) @ np.array([[1.0, -1.0, 0.5, 0.2]])
-    >>> model = LowDimSynthesizer(n_components=1, epsilon=1.0).fit(X)
+    >>> model = LowDimSynthesizer(n_components=1, epsilon=1.0, bounds=(0, 1)).fit(X)
     >>> model.sample(3).shape
     (3, 4)
     """
@@ -172,7 +172,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         center: Any = "public",
         epsilon: Any = 1.0,
         delta: Any = 0.0,
-        bounds: Any = (0.0, 1.0),
+        bounds: Any = None,
         neighboring: str = "replace_one",
         max_rows_per_unit: Any = 1,
         accountant: Any = None,

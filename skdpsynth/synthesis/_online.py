@@ -77,9 +77,9 @@ class OnlineSynthesizer(RunningStream):
         The whole budget of the stream. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Handed to `synthesizer` where it is given; else no delta is spent.
-    bounds : tuple or dict, default=(0.0, 1.0)
+    bounds : tuple or dict, default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
-        outside are clipped. Never take them from the data.
+        outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Event level: two streams are neighbours if they differ in one row. "replace_one": how many rows come, and in which order, is
         public; a row more or less would shift all that follow, which is not covered. "add_or_remove_one": one of them has a row more in
@@ -211,7 +211,7 @@ class OnlineSynthesizer(RunningStream):
     ((100, 2), 3000)
     >>> model.accountant_.spent
     Fraction(1, 1)
-    >>> hourly = OnlineSynthesizer(neighboring="add_or_remove_one")
+    >>> hourly = OnlineSynthesizer(neighboring="add_or_remove_one", bounds=(0, 1))
     >>> for rows in (stream[:800], stream[:0], stream[800:]):  # the second hour is empty
     ...     hourly = hourly.partial_fit(rows)
     >>> hourly.n_ticks_seen_
@@ -246,7 +246,7 @@ class OnlineSynthesizer(RunningStream):
         horizon: Any = None,
         epsilon: Any = 1.0,
         delta: Any = 0.0,
-        bounds: Any = (0.0, 1.0),
+        bounds: Any = None,
         neighboring: str = "replace_one",
         max_rows_per_unit: Any = 1,
         accountant: Any = None,

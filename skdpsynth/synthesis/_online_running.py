@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._checks import warn
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
-from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, reading_of, with_units
+from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, with_units
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget
 from skdpsynth.privacy import check_rng, going_on, is_durable, is_overtaken, mark, opened_accountant
@@ -282,8 +282,9 @@ class RunningStream(PrivateSynthesizer):
         return self._reader is not None
 
     @property
-    def _reading(self) -> dict[str, Any]:
-        return super()._reading | {"schema": reading_of(self.synthesizer)["schema"]}
+    def _stated_schema(self) -> Schema | None:
+        schema = getattr(self.synthesizer, "schema", None)
+        return None if schema is None else Schema.of(schema)
 
     def _locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
         with lock_of(self):

@@ -49,9 +49,9 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Accepted for symmetry; with few levels the Laplace noise of pure differential privacy wins, so no delta is spent.
-    bounds : tuple, dict or "private", default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
-        outside are clipped. Never take them from the data.
+        outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
         "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
@@ -149,7 +149,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         partition: Any = None,
         epsilon: Any = 1.0,
         delta: Any = 0.0,
-        bounds: Any = (0.0, 1.0),
+        bounds: Any = None,
         neighboring: str = "replace_one",
         max_rows_per_unit: Any = 1,
         accountant: Any = None,
@@ -202,6 +202,10 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         return self.measure_.sample_blocks(n_samples, rng)
+
+    @property
+    def _lacks_bounds(self) -> bool:
+        return super()._lacks_bounds and self.partition is None
 
     def _check_parameters(self, box: Box) -> int | None:
         """Return the depth asked for (None: "auto"), or raise."""

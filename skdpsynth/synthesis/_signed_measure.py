@@ -68,9 +68,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
         Accepted for symmetry; for one histogram the Laplace noise of pure differential privacy wins, so no delta is spent.
-    bounds : tuple, dict or "private", default=(0.0, 1.0)
+    bounds : tuple, dict or "private", default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
-        outside are clipped. Never take them from the data.
+        outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
         "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget and from
@@ -169,7 +169,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         solver: str = "highs",
         epsilon: Any = 1.0,
         delta: Any = 0.0,
-        bounds: Any = (0.0, 1.0),
+        bounds: Any = None,
         neighboring: str = "replace_one",
         max_rows_per_unit: Any = 1,
         accountant: Any = None,
@@ -224,6 +224,10 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     def _placed(self, lattice_of: Callable[[int], Any], facts: Facts) -> "SignedMeasureMechanism":
         n_cells = default_n_cells(facts.size, facts.n_features) if self.n_cells == "auto" else self.n_cells
         return self.set_params(n_cells="auto", cells=lattice_of(n_cells))
+
+    @property
+    def _lacks_bounds(self) -> bool:
+        return super()._lacks_bounds and self.cells is None
 
     def _check_parameters(self, box: Box) -> Any:
         """Return the partition, if it does not depend on the number of rows; or raise."""

@@ -100,7 +100,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     --------
     >>> from skdpsynth import PrivateMeasureMechanism
     >>> from skdpsynth.testing import check_evidence
-    >>> model = PrivateMeasureMechanism(epsilon=0.5).fit([[0.2], [0.7], [0.4]])
+    >>> model = PrivateMeasureMechanism(epsilon=0.5, bounds=(0, 1)).fit([[0.2], [0.7], [0.4]])
     >>> print(check_evidence(model.accountant_.evidence()))
     ok: 2 releases, epsilon 0.5 in all, under 'replace_one', for a row
     """

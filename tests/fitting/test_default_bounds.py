@@ -1,4 +1,4 @@
-"""Integers with the default bounds: a word by dtype alone, since cells may not be spoken of."""
+"""Bounds that nobody gave are (0, 1), and a fit says so, whatever the rows are; bounds that somebody gave are silent."""
 
 import warnings
 
@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -14,53 +16,103 @@ from skdpsynth import (
     PrivateMeasureMechanism,
     PrivatePCA,
     SignedMeasureMechanism,
+    load,
 )
+from skdpsynth.domain import Box, MixedTypeEncoder
 from skdpsynth.exceptions import BoundsWarning
+from skdpsynth.measures import BinaryPartition
+from skdpsynth.model_selection import PrivateSearchCV, plan
 
 AGES = np.arange(900).reshape(300, 3) % 90
-MODELS = [
-    PrivateMeasureMechanism(),
-    SignedMeasureMechanism(),
-    PrivatePCA(),
-    LowDimSynthesizer(1),
-    OnlineSynthesizer(),
-    LatentFactorSynthesizer(),
-]
+MODELS = {
+    "pmm": PrivateMeasureMechanism(),
+    "psmm": SignedMeasureMechanism(),
+    "pca": PrivatePCA(),
+    "low dim": LowDimSynthesizer(1),
+    "low dim of psmm": LowDimSynthesizer(2, synthesizer=SignedMeasureMechanism()),
+    "stream": OnlineSynthesizer(),
+    "stream of low dim": OnlineSynthesizer(synthesizer=LowDimSynthesizer(1)),
+    "paper stream": OnlineSynthesizer("paper"),
+    "latent": LatentFactorSynthesizer(),
+    "scores": LatentFactorSynthesizer(strategy="scores"),
+    "search": PrivateSearchCV(LowDimSynthesizer(), {"n_components": [1, 2]}),
+    "encoder": MixedTypeEncoder(),
+}
+EACH = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
-def told(model, X):
+def told(run):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(X)
+        run()
     return [str(each.message) for each in caught if each.category is BoundsWarning]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_integers_between_0_and_1_are_warned_of_once_whatever_they_are(model):
-    assert told(model, AGES) == told(model, AGES * 0)
-    (message,) = told(model, AGES)
-    assert message.startswith("X holds integers, of which bounds=(0, 1) leave only 0 and 1; give")
+@EACH
+def test_bounds_that_nobody_gave_are_said_once_whatever_the_rows_are(model):
+    for X in (AGES, AGES * 0, AGES / 90.0, AGES > 30):
+        (message,) = told(lambda X=X: model.fit(X))
+        assert message.startswith("bounds are not given, so values are clipped to (0, 1); give bounds in the units of your columns")
+        assert "bounds=(0, 1) if these" in message
+
+
+@EACH
+def test_bounds_of_0_and_1_that_somebody_gave_are_silent(model):
+    name = "estimator__bounds" if isinstance(model, PrivateSearchCV) else "bounds"
+    for bounds in ((0, 1), ([0, 0, 0], [1, 1, 1])):
+        given = type(model)(**{**model.get_params(deep=False), "bounds": bounds}) if name == "bounds" else None
+        if given is None:
+            given = PrivateSearchCV(LowDimSynthesizer(bounds=bounds), {"n_components": [1, 2]})
+        assert told(lambda given=given: given.fit(AGES)) == []
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda table: [pd.DataFrame(table)]], ids=["pandas", "polars", "chunks"])
-@pytest.mark.parametrize("model", [PrivateMeasureMechanism(), LatentFactorSynthesizer()], ids=lambda model: type(model).__name__)
-def test_the_first_column_of_integers_is_named(model, make):
-    (message,) = told(model, make({"share": np.linspace(0, 1, 300), "smokes": AGES[:, 0] > 30, "age": AGES[:, 0]}))
-    assert message.startswith("Column 'age' holds integers, of which bounds=(0, 1) leave only 0 and 1; give")
+def test_every_kind_of_table_is_told(make):
+    table = make({"share": np.linspace(0, 1, 300), "smokes": AGES[:, 0] > 30})
+    assert len(told(lambda: PrivateMeasureMechanism().fit(table))) == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "X"),
-    [
-        (PrivateMeasureMechanism(), AGES / 90),
-        (PrivateMeasureMechanism(), AGES > 30),
-        (PrivateMeasureMechanism(bounds=(0, 120)), AGES),
-        (PrivateMeasureMechanism(bounds=([0, 0, 0], [1, 1, 1])), AGES),
-        (PrivateMeasureMechanism(bounds={"a": (0, 1)}), pd.DataFrame({"a": AGES[:, 0]})),
-        (LatentFactorSynthesizer({"a": (0, 99)}), pd.DataFrame({"a": AGES[:, 0]})),
-        (PrivateMeasureMechanism(bounds="private"), AGES),
-    ],
-    ids=["floats", "booleans", "bounds", "each", "by name", "schema", "private"],
-)
-def test_whoever_said_what_is_in_the_columns_is_not_warned(model, X):
-    assert told(model, X) == []
+def test_a_pipeline_that_scales_by_the_rows_is_told():
+    assert len(told(lambda: make_pipeline(StandardScaler(), PrivatePCA(2)).fit(AGES))) == 1
+
+
+def test_a_stream_is_told_with_its_first_rows_alone():
+    stream = OnlineSynthesizer()
+    assert len(told(lambda: [stream.partial_fit(AGES[start : start + 100]) for start in (0, 100, 200)])) == 1
+
+
+SILENT = {
+    "schema": (LatentFactorSynthesizer({"a": (0, 99)}), pd.DataFrame({"a": AGES[:, 0]})),
+    "stream of a schema": (OnlineSynthesizer(synthesizer=LatentFactorSynthesizer({"a": (0, 99)})), pd.DataFrame({"a": AGES[:, 0]})),
+    "encoder of a schema": (MixedTypeEncoder({"a": (0, 99)}), pd.DataFrame({"a": AGES[:, 0]})),
+    "partition": (PrivateMeasureMechanism(partition=BinaryPartition(Box([0] * 3, [99] * 3), 4)), AGES),
+    "cells": (SignedMeasureMechanism(cells=np.eye(3) / 2), AGES),
+    "private": (PrivateMeasureMechanism(bounds="private"), AGES),
+    "by name": (PrivateMeasureMechanism(bounds={"a": (0, 1)}), pd.DataFrame({"a": AGES[:, 0]})),
+}
+
+
+@pytest.mark.parametrize(("model", "X"), SILENT.values(), ids=SILENT)
+def test_what_takes_the_place_of_bounds_is_silent(model, X):
+    assert told(lambda: model.fit(X)) == []
+
+
+@pytest.mark.parametrize("model", [PrivateMeasureMechanism("optimal"), PrivatePCA(), LatentFactorSynthesizer()])
+def test_no_bounds_are_the_bounds_0_and_1(model):
+    fits = []
+    for bounds in (None, (0, 1)):
+        given = type(model)(**{**model.get_params(), "bounds": bounds, "random_state": 0})
+        fits.append(given.fit(AGES / 90))
+    if hasattr(model, "sample"):
+        np.testing.assert_array_equal(*(each.sample(20, random_state=0) for each in fits))
+    else:
+        np.testing.assert_array_equal(*(each.components_ for each in fits))
+
+
+def test_no_bounds_are_saved_as_none(tmp_path):
+    PrivateMeasureMechanism().fit(AGES / 90).save(tmp_path / "model.zip")
+    assert load(tmp_path / "model.zip").bounds is None
+
+
+def test_a_plan_of_made_up_rows_has_nothing_to_clip_and_is_silent():
+    assert told(lambda: plan(PrivateMeasureMechanism(), 200, n_features=2, epsilons=[1], n_repeats=2)) == []
