@@ -1,5 +1,6 @@
 """Charging a ledger for what another one holds, once."""
 
+import math
 import re
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -9,10 +10,31 @@ from skdpsynth._checks import shown
 from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry
 from skdpsynth.privacy._losses import Amount
 
+_SHORT = Fraction(1, 10**6)  # of a budget: what a fit in rho may leave of it
 _ELSEWHERE = re.compile(r" of ledger-[0-9a-f]{32}:\d*")
 
 
-def take_in(mine: AnyLedger, account: int | None, other: Ledger, of: int | None, budget: tuple[Amount, Fraction]) -> int:
+def ways_in(mine: AnyLedger, other: Ledger, of: int | None, whole: LedgerEntry) -> list[LedgerEntry | None]:
+    """Return how an account of another ledger may be charged, the best way first: as one line, or (None) line by line.
+
+    `whole` has the (epsilon, delta) of its budget as its loss. What an accountant lets pass keeps that promise in all, whatever came when:
+    so one line for it is right wherever an (epsilon, delta) may be charged, by the rule that all lines obey, and what is charged to that
+    budget later is paid. It is for accounts that hold losses in rho and in epsilon, as many fits do: two of these line by line would have
+    losses in epsilon after losses in rho, whose order nobody can check. Where all of the budget is spent, one line costs no more at its
+    delta, and leaves the rest of delta here; else, or where some lines are charged already, line by line is less.
+    """
+    sums = other.sums(of)
+    if not (sums.epsilon and sums.rho) or math.inf in (sums.epsilon, sums.rho):
+        return [None]
+    epsilon, _ = other.total(of, whole.loss.delta)
+    is_spent = epsilon >= whole.loss.epsilon * (1 - _SHORT)
+    is_new = all(_known(mine, entry.source or _key(other, entry.id)) is None for entry in other.entries(of))
+    return [whole, None] if is_spent and is_new else [None, whole]
+
+
+def take_in(
+    mine: AnyLedger, account: int | None, other: Ledger, of: int | None, budget: tuple[Amount, Fraction], whole: LedgerEntry | None = None
+) -> int:
     """Charge an account of a ledger what an account of another was charged, but for what was taken in before; return how many were new.
 
     To be called within `AnyLedger.whole`, so that all of it is charged, or nothing.
@@ -24,20 +46,30 @@ def take_in(mine: AnyLedger, account: int | None, other: Ledger, of: int | None,
     Members of a group that are new but have, by their name, a loss here that is at least theirs there are lines that others were folded
     into: what they stand for was taken in already.
 
-    The losses of a record may be in rho and in epsilon by turns, as those of a fit, whose shares were fixed before: where none here is in
-    rho yet, they come in any order. After losses in rho they obey the rule of all that follows.
+    Parameters
+    ----------
+    whole : LedgerEntry, default=None
+        One line for all that the account was or will be charged, of which its entries are parts; see `ways_in`. Whoever took that in
+        before has paid for all of them.
 
     Raises
     ------
     Refused
         With the entry that does not fit as its third argument.
+    OutOfTurn
+        If a loss in epsilon would follow one in rho.
     ValueError
         If one of the ledgers is a copy that went on by itself, or it cannot be told because entries were folded into a sum.
     """
-    root = None if of is None else _known(mine, _key(other, other_id=of))
+    as_one = f"{_key(other, of or 0)}:whole"
+    root = mine._entry_from(as_one) or (None if of is None else _known(mine, _key(other, of)))
+    new = 0
+    if whole is not None and not root:
+        line = replace(whole, part_of=account, source=as_one)
+        _check_room(mine, line, budget)
+        root, new = mine._add(line), 1
     numbers: dict[int | None, int] = {of: root or 0}
     charged = not root  # else all of it was paid for by what this account belongs to
-    new, planned = 0, not mine._sums_of(account).rho
     for entry in other.below(of):
         key, parent = entry.source or _key(other, entry.id), numbers[entry.part_of]
         known = _known(mine, key, entry)
@@ -50,17 +82,17 @@ def take_in(mine: AnyLedger, account: int | None, other: Ledger, of: int | None,
             mine._leave_out(key)
             continue
         if top and charged:
-            _check_room(mine, line, budget, planned)
+            _check_room(mine, line, budget)
         numbers[entry.id] = mine._add(line)
         new += 1
     return new
 
 
-def _check_room(mine: AnyLedger, line: LedgerEntry, budget: tuple[Amount, Fraction], planned: bool) -> None:
+def _check_room(mine: AnyLedger, line: LedgerEntry, budget: tuple[Amount, Fraction]) -> None:
     if line.loss.rho is not None and not budget[1] and not line.loss.is_infinite:
         raise ValueError(f"{shown(line.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
     try:
-        mine._check_room(line, *budget, planned)
+        mine._check_room(line, *budget)
     except Exception as error:
         error.entry = line  # type: ignore[attr-defined]
         raise

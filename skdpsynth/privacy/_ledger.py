@@ -110,6 +110,10 @@ class Refused(Exception):
         self.spent, self.needed, self.in_rho = spent, needed, in_rho
 
 
+class OutOfTurn(ValueError):
+    """An entry may not come now, whatever remains."""
+
+
 class Overtaken(Exception):
     """Somebody else has charged an account since whoever charges it now looked at it last."""
 
@@ -240,7 +244,7 @@ class AnyLedger(ABC):
         if after.is_beyond or needed[0] > epsilon or needed[1] > delta:
             raise Refused(self._sums_of(entry.part_of).total(delta), needed, after.is_beyond)
         if not planned and not self._sums_of(entry.part_of).admits(entry.loss):
-            raise ValueError(
+            raise OutOfTurn(
                 f"{shown(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which comes "
                 "when could follow from what came out; fit what is pure first, or give each kind a child of its own before."
             )

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 from skdpsynth._checks import check_flag, check_kind, shown
@@ -15,10 +16,10 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._attack import AttackRisk, risk_of
 from skdpsynth.privacy._events import dp_events
 from skdpsynth.privacy._evidence import evidence_of
-from skdpsynth.privacy._imports import take_in
-from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, Refused
+from skdpsynth.privacy._imports import take_in, ways_in
+from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, OutOfTurn, Refused
 from skdpsynth.privacy._ledger_file import LedgerFile
-from skdpsynth.privacy._losses import Amount, check_delta
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta
 from skdpsynth.privacy._presentation import frame_of, lines_of, noise_of, refusal
 from skdpsynth.privacy._unit import ALONE, Unit, common_unit
 
@@ -135,7 +136,7 @@ class LedgerKeeper:
         Examples
         --------
         >>> from skdpsynth import PrivateMeasureMechanism
-        >>> model = PrivateMeasureMechanism("optimal", depth=1).fit([[0.2], [0.7], [0.4]])
+        >>> model = PrivateMeasureMechanism("optimal", depth=1, bounds=(0, 1)).fit([[0.2], [0.7], [0.4]])
         >>> model.accountant_.evidence()["releases"][0]["statistic"]
         {'kind': 'tables', 'tables': 1}
         """
@@ -283,7 +284,9 @@ class LedgerKeeper:
         """Charge what another ledger spent on the same data, once: importing it again adds only what is new there.
 
         Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
-        charged, or none. A group of the other ledger stays a group apart.
+        charged, or none. A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, as that of
+        many fits with a delta, is one line: the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here
+        one by one.
 
         In which order entries of two ledgers came, nobody can check. The sum is right where what was charged here did not follow from
         what had come out there, or all of both is pure. If it did, do not import: charge the whole budget of the other by `spend`,
@@ -316,15 +319,24 @@ class LedgerKeeper:
         """
         other = self._other(record)
         self.check_open("A record")
-        ledger = other._copy_of_ledger()
-        try:
-            with lock_of(self):
-                self.check_open("A record")
-                budget = self.epsilon, self.delta
-                return int(self._entries.whole(lambda mine: take_in(mine, self._account, ledger, other._account, budget)))
-        except Refused as error:
-            refused: Any = error
-        raise refusal(refused.entry, refused.spent, refused.needed, (self.epsilon, self.delta), refused.in_rho)
+        ledger, of, budget = other._copy_of_ledger(), other._account, (self.epsilon, self.delta)
+        units = {entry.unit for entry in ledger.entries(of)}
+        loss = PrivacyLoss(other.epsilon, other.delta)
+        one = LedgerEntry("record of another ledger", loss, self.neighboring, unit=units.pop() if len(units) == 1 else None)
+
+        def work(mine: AnyLedger, way: LedgerEntry | None) -> int:
+            return take_in(mine, self._account, ledger, of, budget, way)
+
+        refused: list[Any] = []
+        with lock_of(self):
+            self.check_open("A record")
+            for way in self._entries.whole(lambda mine: ways_in(mine, ledger, of, one)):
+                try:
+                    return int(self._entries.whole(partial(work, way=way)))
+                except (Refused, OutOfTurn) as error:
+                    refused.append(error)
+        first = refused[0]
+        raise first if isinstance(first, OutOfTurn) else refusal(first.entry, first.spent, first.needed, budget, first.in_rho)
 
     def _other(self, record: Any) -> "LedgerKeeper":
         other = type(self).at(record) if isinstance(record, str | os.PathLike) else record  # type: ignore[attr-defined]

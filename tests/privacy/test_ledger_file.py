@@ -1,5 +1,6 @@
 """Ledgers in files: what was charged is there whoever charged it, whatever broke; and nothing is drawn where it cannot be charged."""
 
+import contextlib
 import math
 import os
 import pickle
@@ -785,12 +786,82 @@ def test_a_copy_that_went_on_is_refused_though_entries_were_folded_since(path):
     assert ledger.spent == 1
 
 
-def test_a_fit_of_several_kinds_is_charged_whatever_their_order(receiver):
+def fitted_alone(seed, **parameters):
     rows = np.random.default_rng(0).random((500, 1)) @ np.ones((1, 4))
-    record = LowDimSynthesizer(1, delta=1e-7, random_state=0).fit(rows).accountant_
-    kinds = [entry.loss.rho is None for entry in record.ledger]
-    assert kinds == sorted(kinds)  # rho first, pure losses after it
-    assert receiver.import_record(record) > 0
-    assert receiver.spent < record.spent
+    return LowDimSynthesizer(1, delta=1e-7, bounds=(0, 1), random_state=seed, **parameters).fit(rows)
+
+
+def test_fits_of_several_kinds_cost_what_they_cost_on_one_accountant(receiver):
+    """Each holds a loss in rho, and one in epsilon after it: line by line, those of the second fit could not follow the first."""
+    shared = PrivacyAccountant(10, 1e-6)
+    for seed in range(3):
+        record = fitted_alone(seed).accountant_
+        kinds = [entry.loss.rho is None for entry in record.ledger]
+        assert kinds == sorted(kinds)  # rho first, pure losses after it
+        assert len(set(kinds)) == 2
+        assert receiver.import_record(record) == 1 + sum(1 for _ in record.lines())
+        fitted_alone(seed, accountant=shared)
+        assert (receiver.spent, receiver.spent_delta) == (shared.spent, shared.spent_delta) == (seed + 1, Fraction(seed + 1, 10**7))
+        assert receiver.import_record(record) == 0
+    receiver.spend(0.1, name="late")  # nothing in rho was charged here
+
+
+def test_a_record_of_several_kinds_keeps_the_order_too(receiver):
+    """As on one accountant: no loss in epsilon follows one in rho, whatever its delta."""
+    receiver.child(1, 1e-8, name="moments", rho="gaussian")
     with pytest.raises(ValueError, match="may not follow losses in rho"):
-        receiver.spend(0.1, name="late")
+        receiver.import_record(fitted_alone(0).accountant_)
+    assert len(receiver.ledger) == 1
+
+
+def test_a_budget_that_is_not_spent_is_charged_line_by_line(receiver):
+    accountant = PrivacyAccountant(5, 1e-7)
+    accountant.spend(1, name="pure")
+    accountant.child(0.5, 1e-8, name="moments", rho="gaussian")
+    assert receiver.import_record(accountant) == 2
+    assert 1 < receiver.spent < 2
+
+
+def test_what_is_spent_later_under_a_budget_that_was_charged_whole_is_free(receiver):
+    """Its lines do not fit one by one: pure losses after one in rho, as a plan may have them."""
+    accountant = PrivacyAccountant(2, 1e-7)
+    accountant._planned = True
+    accountant.child(0.5, 1e-8, name="moments", rho="gaussian")
+    accountant.spend(0.5, name="pure")
+    assert receiver.import_record(accountant) == 3
+    assert (receiver.spent, receiver.spent_delta) == (2, Fraction(1, 10**7))
+    accountant.spend(0.5, name="later")
+    assert receiver.import_record(accountant) == 1
+    assert receiver.spent == 2
+    assert [line.name for line in receiver.parts_of(receiver.ledger[0])] == ["moments", "pure", "later"]
+
+
+def test_a_whole_record_that_does_not_fit_is_not_charged_at_all(receiver):
+    receiver.spend(9.5, name="others")
+    with pytest.raises(BudgetExceededError, match=r"'record of another ledger' costs epsilon=1, but only 0\.5 of 10 remains"):
+        receiver.import_record(fitted_alone(0).accountant_)
+    assert (receiver.spent, receiver.spent_delta, len(receiver.ledger)) == (Fraction(19, 2), 0, 1)
+
+
+def test_records_in_any_order_are_never_charged_less_than_each_of_them(receiver):
+    """Bounds at one delta: what the receiver says is at least the epsilon of the pure lines, and each record's own at that delta."""
+    rng = np.random.default_rng(5)
+    for trial in range(20):
+        mine, records = PrivacyAccountant(50, 1e-5), []
+        for _ in range(4):
+            other = PrivacyAccountant(2, 1e-7)
+            other._planned = True
+            for place in rng.permutation(4)[: rng.integers(1, 5)]:
+                if place % 2:
+                    other.child(0.3, 1e-8, name=f"rho {place}", rho="gaussian")
+                else:
+                    other.spend(0.2, name=f"pure {place}")
+            records.append(other)
+        taken = []
+        for other in records:
+            with contextlib.suppress(ValueError):
+                mine.import_record(other)
+                taken.append(other)
+        pure = sum(each._entries.sums(None).epsilon for each in taken)
+        assert mine.spent >= pure, trial
+        assert all(mine.spent >= each.epsilon_at(mine.delta) for each in taken)
