@@ -1,7 +1,7 @@
 """What an attacker gains from what was released: the meaning of a loss."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -11,7 +11,10 @@ from scipy.special import ndtr, ndtri
 
 from skdpsynth._checks import is_real, shown
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._totals import Sums
+from skdpsynth.privacy._ledger import LedgerEntry
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._optimal import best_attacks
+from skdpsynth.privacy._totals import Group, Sums
 
 _UP = 1 + 1e-12  # for the rounding of floats, and of discrete Gaussian noise
 
@@ -82,13 +85,28 @@ def _percent(share: float) -> str:
     return f"{math.ceil(100 * share * 10**digits * (1 - 1e-9)) / 10**digits:.12g} %"
 
 
-def risk_of(sums: Sums, fpr: Any, neighboring: str, unit: str | None = None) -> AttackRisk:
-    """Return what the best attack gains on losses with these sums.
+def losses_of(entries: Iterable[LedgerEntry]) -> list[PrivacyLoss]:
+    """Return the losses of lines of one account; of a group one, the largest of its members, in which alone a row may be."""
+    groups: dict[str, Group] = {}
+    losses = []
+    for entry in entries:
+        if entry.group is None:
+            losses.append(entry.loss)
+        else:
+            group = groups.setdefault(entry.group, Group())
+            group.members[entry.name], group.largest = group.with_member(entry.name, entry.loss)
+    return losses + [loss for group in groups.values() for loss in group.largest.losses()]
+
+
+def risk_of(sums: Sums, losses: Sequence[PrivacyLoss], fpr: Any, neighboring: str, unit: str | None = None) -> AttackRisk:
+    """Return what the best attack gains on losses that are fixed in advance, with these sums.
 
     An attack with false alarms a and right ones b has b <= e^epsilon a + delta and 1 - a <= e^epsilon (1 - b) + delta, for every (epsilon,
     delta) that holds [1]_: so b <= 1 - e^-epsilon (1 - delta - a), and b - a <= delta + (1 - delta) tanh(epsilon / 2). For one pure epsilon
     randomised response attains all three, and for Gaussian noise with mu = sqrt(2 rho) b is at most Phi(Phi^-1(a) + mu), attained [2]_.
-    For mixtures the least over many delta is a bound.
+    Of several losses in epsilon `best_attacks` knows all attacks on their randomised responses: of an (epsilon, delta) that response
+    gives all away with chance delta. With chance D = 1 - prod(1 - delta_i) one of them does, and else the attack is one on pure losses,
+    whose false alarms at a / (1 - D) are a of all. For mixtures with rho the least over many delta is a bound.
 
     References
     ----------
@@ -104,7 +122,20 @@ def risk_of(sums: Sums, fpr: Any, neighboring: str, unit: str | None = None) -> 
     else:
         tpr = _least(sums, lambda epsilon, delta: _found(epsilon, delta, a))
         advantage = _least(sums, lambda epsilon, delta: delta + (1 - delta) * math.tanh(epsilon / 2))
+        if len(losses) > 1 and not sums.rho and sums.epsilon != math.inf and sums.most == math.inf:
+            tpr, advantage = np.minimum((tpr, advantage), _gains(losses, a))
     return AttackRisk(a, max(a, min(1.0, tpr * _UP)), min(1.0, advantage * _UP), neighboring, unit)
+
+
+def _gains(losses: Sequence[PrivacyLoss], a: float) -> tuple[float, float]:
+    """Return the right alarms at false ones, and the advantage, of the best attack on several losses in epsilon."""
+    attacks = best_attacks([Fraction(loss.epsilon) for loss in losses if loss.epsilon])
+    if attacks is None:
+        return 1.0, 1.0
+    wrong, right = attacks
+    kept = float(math.prod((1 - loss.delta for loss in losses), start=Fraction(1)))
+    found = float(np.interp(a / kept, wrong, right)) if kept else 1.0
+    return 1 - kept + kept * found, 1 - kept + kept * float(np.max(right - wrong))
 
 
 def _found(epsilon: float, delta: float, a: float) -> float:

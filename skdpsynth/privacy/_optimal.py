@@ -1,4 +1,4 @@
-"""The least epsilon of pure losses that are fixed in advance: optimal composition, by convolution, rounded up.
+"""The least epsilon of pure losses that are fixed in advance, and what the best attack gains: optimal composition, rounded up.
 
 Whatever is e-differentially private is post-processing of randomised response: one bit, true with probability p = e^e / (1 + e^e) [1]_,
 also if it is asked again and again [3]_. So k of them are post-processing of k such bits, whatever happens by turns between them, and
@@ -40,6 +40,7 @@ from skdpsynth.privacy._scales import to_fraction
 
 _MOST_STEPS = 1 << 17  # of the grid, from 0 to the sum of all
 _MOST_LOSSES = 1 << 16
+_MOST_UNLIKE = 1 << 12  # whose attacks are found in seconds, where not all are equal
 _GRID = 10**15
 _VANISHED = 1e-150
 _SLACK = Fraction(1, 10**9)
@@ -99,12 +100,33 @@ def optimal_epsilon(epsilons: Sequence[Fraction], delta: Fraction) -> Amount:
     Where the losses have a common step, at most 2^17 of which are their sum, it exceeds the least by less than 1e-9 of it. Else each loss
     is taken up by less than 2^-17 of the sum of all.
     """
+    law, error = _composed(epsilons)
+    return _least(law, float(delta), error)
+
+
+def best_attacks(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return how often the best attacks on pure losses that are fixed in advance are wrong, at least, and right, at most; or None.
+
+    They are the corners of the trade-off curve, which is straight between them: by Neyman and Pearson the best attack gives the alarm where
+    the privacy loss of all bits is more than some t, and so it is right with P(s > t), and wrong with P(s < -t). Rounded as above. None
+    where they are so many that it would take long.
+    """
+    n_losses = len(epsilons)
+    if not 0 < n_losses <= _MOST_LOSSES or (n_losses > _MOST_UNLIKE and len(set(epsilons)) > 1):
+        return None
+    law, error = _composed(epsilons)
+    wrong, right = np.cumsum(law) * (1 - error) - _VANISHED, np.cumsum(law[::-1]) * (1 + error) + _VANISHED
+    return np.append(0.0, np.maximum(wrong, 0)), np.append(0.0, np.minimum(right, 1))
+
+
+def _composed(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, float]:
+    """Return the law of the privacy loss, from -S to S steps, and a bound on the relative error of its sums."""
     step = _step(epsilons)
     law, n_rounded = np.ones(1), 64.0
     for steps, count in sorted(Counter(math.ceil(epsilon / step) for epsilon in epsilons).items()):
         law = _joined(law, _law(float(step * steps), count), steps)
         n_rounded += count * (8 + float(step * steps))
-    return _least(law, float(delta), (n_rounded + len(law)) * 2.0**-52)
+    return law, (n_rounded + len(law)) * 2.0**-52
 
 
 def _step(epsilons: Sequence[Fraction]) -> Fraction:

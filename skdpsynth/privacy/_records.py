@@ -13,7 +13,7 @@ from skdpsynth._locks import lock_of
 from skdpsynth._notebook import small_table
 from skdpsynth._state import require
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy._attack import AttackRisk, risk_of
+from skdpsynth.privacy._attack import AttackRisk, losses_of, risk_of
 from skdpsynth.privacy._events import dp_events
 from skdpsynth.privacy._evidence import evidence_of
 from skdpsynth.privacy._imports import take_in, ways_in
@@ -72,7 +72,9 @@ class LedgerKeeper:
     def epsilon_at(self, delta: Any) -> Amount:
         """Return the epsilon at another delta of what was spent; infinite where there is none.
 
-        What was charged is a bound at every delta at once: so a ledger can be compared with one that has another delta.
+        So a ledger can be compared with one that has another delta. It is a bound at every delta at once for losses that were fixed in
+        advance, as those of a fit are. Of losses that were chosen as one went, by what had come out, pure ones are a bound always; where
+        some are in rho the accountant is a filter, which keeps its promise at its own epsilon and delta, and at no others.
 
         Parameters
         ----------
@@ -97,8 +99,15 @@ class LedgerKeeper:
         Returns
         -------
         risk : AttackRisk
-            Its text says it in words, of the unit that all entries protect, or else of a row that is the only one of its unit. Exact for
-            pure losses and for those of Gaussian noise alone; an upper bound where they are mixed.
+            Its text says it in words, of the unit that all entries protect, or else of a row that is the only one of its unit.
+
+        Notes
+        -----
+        It is for losses that were fixed in advance: of those whose number or size followed from what had come out, ask an accountant that
+        is charged the whole budget at once. It is exact, no mechanism with these losses shows more and some show as much, for pure losses
+        and losses with a delta, alone or together (up to 4,096 that differ, or 65,536 that are equal; of more it is that of their sum, an
+        upper bound), and for Gaussian noise alone. Where rho is mixed with epsilon, for zCDP, and for groups of children with several
+        lines each it is an upper bound.
 
         Examples
         --------
@@ -108,7 +117,8 @@ class LedgerKeeper:
         >>> accountant.risk(fpr=0.01).tpr.__round__(4)
         0.0272
         """
-        return risk_of(self._entries.sums(self._account), fpr, self.neighboring, self._protects(self._entries.entries(self._account)))
+        entries = self._entries.entries(self._account)
+        return risk_of(self._entries.sums(self._account), losses_of(entries), fpr, self.neighboring, self._protects(entries))
 
     def to_dp_events(self) -> Any:
         """Return what was charged as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.

@@ -234,7 +234,9 @@ def test_a_warning_that_is_known_before_the_charge_costs_nothing_when_it_is_an_e
     assert not hasattr(model, "accountant_")
 
 
-@pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), SignedMeasureMechanism(20)], ids=["PMM", "PSMM"])
+@pytest.mark.parametrize(
+    "estimator", [PrivateMeasureMechanism(bounds=(0, 1)), SignedMeasureMechanism(20, bounds=(0, 1))], ids=["PMM", "PSMM"]
+)
 def test_a_warning_that_follows_from_released_numbers_comes_when_the_fit_is_done(estimator):
     """Under add/remove the number of rows is private: 3 rows are few. Seeded: noise of scale 4 hides that in one of 200 fits."""
     shared = PrivacyAccountant(5, neighboring="add_or_remove_one")
@@ -261,43 +263,43 @@ class TestWarningsNameTheCaller:
     """File and line of the call, through whatever scikit-learn puts between."""
 
     def test_of_a_direct_call(self):
-        model = PrivateMeasureMechanism()
+        model = PrivateMeasureMechanism(bounds=(0, 1))
         with pytest.warns(SmallSampleWarning) as caught:
             model.fit(rows(50))
         assert where(caught) == here(-1)
 
     def test_of_a_clone(self):
         with pytest.warns(SmallSampleWarning) as caught:
-            clone(PrivateMeasureMechanism(accountant=PrivacyAccountant(1))).fit(rows(50))
+            clone(PrivateMeasureMechanism(bounds=(0, 1), accountant=PrivacyAccountant(1))).fit(rows(50))
         assert where(caught) == here(-1)
 
     def test_of_a_part(self):
-        model = LowDimSynthesizer(4)  # no reducer: all is the part's
+        model = LowDimSynthesizer(4, bounds=(0, 1))  # no reducer: all is the part's
         with pytest.warns(SmallSampleWarning) as caught:
             model.fit(rows(50, 4))
         assert where(caught) == here(-1)
 
     def test_in_a_pipeline(self):
-        model = make_pipeline(FunctionTransformer(), PrivateMeasureMechanism())
+        model = make_pipeline(FunctionTransformer(), PrivateMeasureMechanism(bounds=(0, 1)))
         with pytest.warns(SmallSampleWarning) as caught:
             model.fit(rows(50))
         assert where(caught) == here(-1)
 
     def test_in_a_transformer_of_a_pipeline(self):
-        model = PrivatePCA(1, epsilon=0.1)
+        model = PrivatePCA(1, epsilon=0.1, bounds=(0, 1))
         with pytest.warns(SmallSampleWarning) as caught:
             model.fit_transform(rows(50, 10))
         assert where(caught) == here(-1)
 
     def test_in_a_search(self):
-        model = GridSearchCV(PrivateMeasureMechanism(), {"strategy": ["optimal", "paper"]}, cv=2)
+        model = GridSearchCV(PrivateMeasureMechanism(bounds=(0, 1)), {"strategy": ["optimal", "paper"]}, cv=2)
         # The oldest scipy and scikit-learn have warnings of their own.
         with pytest.warns(SmallSampleWarning) as caught:
             model.fit(rows(50))
         assert {where([warning]) for warning in caught if warning.category is SmallSampleWarning} == {here(-1)}
 
     def test_after_the_charge(self):
-        model = PrivateMeasureMechanism(neighboring="add_or_remove_one", epsilon=5)
+        model = PrivateMeasureMechanism(bounds=(0, 1), neighboring="add_or_remove_one", epsilon=5)
         with pytest.warns(SmallSampleWarning) as caught:
             model.fit(rows(3))
         assert where(caught) == here(-1)

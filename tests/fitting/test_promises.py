@@ -135,5 +135,5 @@ def test_what_the_caller_decided_is_not_warned_of(estimator):
 
 @pytest.mark.parametrize(("n", "d"), [(300, 2), (1000, 3), (1000, 8), (5000, 5), (20_000, 10), (200_000, 15)])
 def test_usual_tables_fit_without_a_word(n, d):
-    for estimator in (PrivateMeasureMechanism(), LowDimSynthesizer(2)):
+    for estimator in (PrivateMeasureMechanism(bounds=(0, 1)), LowDimSynthesizer(2, bounds=(0, 1))):
         assert told(estimator, rows(n, d), Warning) == []

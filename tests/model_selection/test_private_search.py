@@ -278,7 +278,7 @@ def test_threads_do_not_change_the_result():
 def test_a_seed_warns_once_and_stays_nowhere():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = search(random_state=0).fit(rows(5000))
+        model = search(PrivateMeasureMechanism(bounds=(0, 1)), random_state=0).fit(rows(5000))
     assert [each.category for each in caught] == [InsecureRandomnessWarning]
     assert {entry.randomness for entry in entries_below(model.accountant_) if entry.noise} == {"seeded"}
     assert model.best_estimator_.random_state is None

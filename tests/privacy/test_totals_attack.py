@@ -28,6 +28,80 @@ def test_a_pure_loss_gives_what_randomised_response_does(epsilon, fpr):
     assert risk.advantage == pytest.approx(1 / (1 + math.exp(-epsilon)) - 1 / (1 + math.exp(epsilon)), rel=1e-9)
 
 
+def best_of_responses(losses, fpr):
+    """(right alarms, advantage) of the best attack on randomised responses, each of which may give all away, over all their outcomes."""
+    outcomes = [(1.0, 1.0)]  # probabilities under the two tables
+    for epsilon, delta in losses:
+        right = 1 / (1 + math.exp(-epsilon))
+        ways = [
+            (delta, 0.0),
+            (0.0, delta),
+            ((1 - delta) * right, (1 - delta) * (1 - right)),
+            ((1 - delta) * (1 - right), (1 - delta) * right),
+        ]
+        outcomes = [(p * a, q * b) for p, q in outcomes for a, b in ways if p * a or q * b]
+    outcomes.sort(key=lambda pair: pair[0] / pair[1] if pair[1] else math.inf, reverse=True)
+    true, false, found = 0.0, 0.0, None
+    for p, q in outcomes:
+        if found is None and false + q >= fpr:
+            found = true + (p * (fpr - false) / q if q else p)
+        true, false = true + p, false + q
+    return found if found is not None else 1.0, sum(max(0.0, p - q) for p, q in outcomes)
+
+
+@pytest.mark.parametrize("fpr", [1e-9, 0.001, 0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [(0.1, 0)] * 10,
+        [(1, 0)] * 2,
+        [(0.1, 0), (0.2, 0), (0.4, 0), (1.5, 0)],
+        [(0.3, 1e-3)] * 3,
+        [(0.5, 0.01), (0.25, 0), (0.5, 0), (1, 0.2)],
+    ],
+)
+def test_several_losses_in_epsilon_give_what_their_randomised_responses_do(losses, fpr):
+    risk = spent(*(PrivacyLoss(*loss) for loss in losses), delta=0.5).risk(fpr)
+    found, advantage = best_of_responses(losses, fpr)
+    assert risk.tpr == pytest.approx(found, rel=1e-9)
+    assert risk.advantage == pytest.approx(advantage, rel=1e-9)
+
+
+def test_losses_without_a_common_step_are_never_less_of_a_risk_than_they_are_and_hardly_more():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        losses = [(float(epsilon), 0) for epsilon in rng.random(7) / 2]
+        risk = spent(*(epsilon for epsilon, _ in losses), delta=0).risk(0.05)
+        found, advantage = best_of_responses(losses, 0.05)
+        assert found <= risk.tpr <= found * (1 + 1e-3)
+        assert advantage <= risk.advantage <= advantage * (1 + 1e-3)
+
+
+def test_ten_losses_of_a_tenth_are_less_of_a_risk_than_one_of_one():
+    ten, one = spent(*[0.1] * 10, delta=0).risk(0.01), spent(1, delta=0).risk(0.01)
+    assert (round(ten.advantage, 4), round(one.advantage, 4)) == (0.1225, 0.4621)
+    assert (round(ten.tpr, 4), round(one.tpr, 4)) == (0.0214, 0.0272)
+
+
+def test_a_group_is_as_much_of_a_risk_as_its_largest_member():
+    accountant, plain = PrivacyAccountant(10), PrivacyAccountant(10)
+    for budget in (accountant, plain):
+        budget.spend(0.3, name="a")
+    for place, epsilon in enumerate((0.1, 0.5, 0.2)):
+        accountant.child(epsilon, name=f"rows {place}", group="disjoint rows")
+    plain.spend(0.5, name="largest")
+    assert accountant.risk(0.1) == plain.risk(0.1)
+
+
+def test_so_many_losses_that_it_would_take_long_are_those_of_their_sum():
+    accountant = PrivacyAccountant(100, 0)
+    for number in range(4097):
+        accountant.spend(Fraction(1, 5000 + number), name="a")
+    whole = spent(accountant.spent, delta=0).risk(0.05)
+    assert accountant.risk(0.05).tpr == pytest.approx(whole.tpr, rel=1e-9)
+    assert accountant.risk(0.05).advantage == pytest.approx(whole.advantage, rel=1e-9)
+
+
 @pytest.mark.parametrize("fpr", FPRS)
 @pytest.mark.parametrize("rho", [1e-4, 0.02, 1, 10])
 def test_gaussian_noise_gives_its_own_curve(rho, fpr):
