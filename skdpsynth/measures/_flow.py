@@ -202,7 +202,7 @@ def _log_banner_nowhere() -> None:
     import highspy
 
     with suppress(AttributeError, TypeError):  # another release of HiGHS
-        highs = highspy._Highs()
+        highs = highspy._Highs()  # type: ignore[attr-defined]  # its stubs leave it out
         highs.setOptionValue("log_to_console", False)
         highs.setCallback(lambda *_: None, None)
 

@@ -198,7 +198,6 @@ def test_bounds_by_column_follow_the_order_of_the_columns():
         ([[0.0, 0.0]], 1.0),
         (0.0, 1.0, 2.0),
         0.0,
-        None,
         ("a", "b"),
         (0.0, 1j),
         (None, 1.0),
@@ -260,3 +259,8 @@ def test_bounds_by_column_need_column_names():
 def test_bad_bits_are_refused_in_one_sentence(bits):
     with pytest.raises(ValueError, match=r"^bits must be an integer from 1 to 30"):
         Box([0], [1], bits=bits)
+
+
+def test_no_bounds_are_0_and_1():
+    box = Box.from_bounds(None, 2)
+    np.testing.assert_array_equal([box.low, box.high], [[0, 0], [1, 1]])

@@ -251,7 +251,7 @@ def test_an_object_that_is_no_partition_is_refused():
 def test_no_warning_for_enough_rows():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        PrivateMeasureMechanism().fit(np.random.default_rng(0).random((1000, 3)))
+        PrivateMeasureMechanism(bounds=(0, 1)).fit(np.random.default_rng(0).random((1000, 3)))
 
 
 class _View(Circle):
