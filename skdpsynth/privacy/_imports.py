@@ -55,7 +55,7 @@ def take_in(
     Raises
     ------
     Refused
-        With the entry that does not fit as its third argument.
+        If an entry does not fit, which is its attribute `entry`.
     OutOfTurn
         If a loss in epsilon would follow one in rho.
     ValueError

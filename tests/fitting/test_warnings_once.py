@@ -22,7 +22,11 @@ def said(script, tmp_path, *options):
     file = Path(tmp_path, "script.py")
     file.write_text(HEAD + script)
     done = subprocess.run([sys.executable, *options, file], capture_output=True, text=True, check=True, timeout=300)
-    return Counter(line.partition("Warning: ")[2] for line in done.stderr.splitlines() if re.search(r": (Bu|Bo|I|S)\w+Warning: ", line))
+    return Counter(
+        line.partition("Warning: ")[2]
+        for line in done.stderr.splitlines()
+        if re.search(r": (Budget|Bounds|InsecureRandomness|SmallSample)Warning: ", line)
+    )
 
 
 SEARCHES = {
