@@ -6,7 +6,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -83,6 +83,67 @@ def whole_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     except BaseException:
         beside.unlink(missing_ok=True)  # gone, if an interrupt came right after the move
         raise
+
+
+def check_writable(path: Path) -> None:
+    """Raise unless a file can be made beside a place."""
+    beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.part"
+    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    beside.unlink()
+
+
+class Aside:
+    """A file that was written beside a place, and is to be moved there.
+
+    Parameters
+    ----------
+    beside, path : Path
+        Where it is, and its place.
+    """
+
+    def __init__(self, beside: Path, path: Path) -> None:
+        self.beside, self.path, self._number = beside, path, os.stat(beside).st_ino
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it is in its place."""
+        return self.path.exists() and os.stat(self.path).st_ino == self._number
+
+    def move(self) -> None:
+        """Move it to its place; if it is there already, do nothing."""
+        if not self.is_moved:
+            os.replace(self.beside, self.path)
+        _flush_folder(self.path.parent)
+
+    def remove(self) -> None:
+        """Remove it from beside its place."""
+        self.beside.unlink(missing_ok=True)
+
+
+def write_aside(path: Path, write: Callable[[BinaryIO], None]) -> Aside:
+    """Write a file beside a place, for its owner alone, and return it once it is on the disk; nothing stays if that breaks."""
+    beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.next"
+    try:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        _flush_folder(path.parent)
+        return Aside(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def files_aside(path: Path) -> list[Aside]:
+    """Return the files that were written beside a place, and not moved there."""
+    stem = f".{path.name[:_LONGEST]}."
+    found = []
+    for name in sorted(os.listdir(path.parent)):
+        if name.startswith(stem) and name.endswith(".next"):
+            with suppress(FileNotFoundError):  # it was moved meanwhile
+                found.append(Aside(path.parent / name, path))
+    return found
 
 
 def _remove_stale(folder: Path, stem: str) -> None:

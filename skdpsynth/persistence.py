@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from skdpsynth._checks import check_word, shown
 from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable, tried
 from skdpsynth._state import Lacking
-from skdpsynth._whole_file import place_of, whole_file
+from skdpsynth._whole_file import Aside, place_of, whole_file, write_aside
 
 __all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
 
@@ -67,6 +68,12 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
         _write(file, members)
 
 
+def save_aside(thing: Any, place: Path) -> Aside:
+    """Write an object beside a place, from where it can be moved there."""
+    members = _members_of(thing)
+    return write_aside(place, lambda file: _write(file, members))
+
+
 def to_bytes(thing: Any) -> bytes:
     """Return what `save` would write to a file, to be sent or kept elsewhere; equal objects give equal bytes.
 
@@ -101,15 +108,21 @@ def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
     return [(_TEXT, lambda: text), *((name, lambda array=array: _npy(array)) for name, array in arrays.items())]
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
     """Read what `save` wrote: a fitted estimator that samples, transforms and, where it is a stream, goes on.
 
     No code of the file runs and no module that it names is imported: import the module of a class of your own first. Seeds are not in
     it: set ``random_state`` again where you had one. Going on twice from one file is two releases.
 
+    A stream that was killed in `partial_fit` with `save` is put in order here: where its ledger says that rows were taken in, what
+    was written beside `path` is moved there. Then ``n_samples_seen_`` (or ``n_ticks_seen_``) says which rows to feed next.
+
     Parameters
     ----------
     path : str or path-like
+    accountant : PrivacyAccountant, str or path-like, default=None
+        Who is charged from now on. Of a stream whose ledger is in a file: that ledger where it lies now, or another in a file that has
+        charged what that one spent by its `import_record`. Of any other estimator: its parameter `accountant`. None: as it was saved.
 
     Returns
     -------
@@ -118,7 +131,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        If the file was not written by `save`, or by another version of it, or holds a class that no imported module has marked.
+        If the file was not written by `save`, or by another version of it, or holds a class that no imported module has marked, or if
+        it cannot have this `accountant`.
+    LedgerError
+        If the ledger of `accountant` does not hold all that the stream was charged.
     ImportError
         If it was fitted to a table of a library that is not installed.
     MemoryError
@@ -144,6 +160,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not isinstance(path, str | os.PathLike):  # a number would be one of this process's open files
         raise TypeError(f"path must be a path of a file that was written by save, got {shown(path)}.")
+    thing = _loaded(path)
+    if accountant is not None:
+        if not hasattr(thing, "_charge_to"):
+            raise ValueError(f"accountant must be None for a {type(thing).__name__}, which has no such parameter; leave it out.")
+        thing._charge_to(accountant)
+    return thing._recovered(path, _loaded) if hasattr(thing, "_recovered") else thing
+
+
+def _loaded(path: Any) -> Any:
     with _opened(path) as file:
         return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
 

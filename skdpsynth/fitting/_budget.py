@@ -31,6 +31,8 @@ class Budget:
     ----------
     relation : str
         Which tables are neighbours.
+    is_broken : bool
+        Whether a release raised something after it was charged.
 
     See Also
     --------
@@ -38,6 +40,8 @@ class Budget:
     Query : What it answers.
     skdpsynth.privacy.mechanism : What it answers with.
     """
+
+    is_broken = False
 
     def __init__(self, accountant: PrivacyAccountant, rng: RandomBits, told: list | None = None) -> None:
         self._account: Callable[[], PrivacyAccountant] | PrivacyAccountant = accountant

@@ -46,6 +46,7 @@ from skdpsynth.privacy import (
     Unit,
     check_delta,
     check_neighboring,
+    claimed,
     is_durable,
     opened_accountant,
     stream_of,
@@ -100,6 +101,7 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
     _counts_rows = True  # whether a private number of rows is released before the plan is made
     _keeps_budget_open = False  # whether the budget is spent from after fit
     _buys_facts = True  # whether bounds and levels may be bought
+    _claims = False  # whether what a fit was charged that died before it showed anything serves this one
     _state_is_private = False  # whether a file of it is for its owner alone
     accountant_: PrivacyAccountant
     n_features_in_: int
@@ -221,7 +223,7 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
     ) -> None:
         """Warn of what is known by now, and refuse what a shared budget has not left."""
         self._note_public_warnings(facts, is_seeded)
-        if shared is not None:
+        if shared is not None and not self._claims:
             delta = self.delta if plan.spends_delta else 0
             shared.check_affordable(self.epsilon, delta, name=type(self).__name__, rho=in_rho)
         _issue(facts.told)
@@ -372,7 +374,8 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
             own.remark = _REMARK if _is_clone(self) else None
         else:
-            own = shared.child(self.epsilon, delta, name=type(self).__name__, rho=in_rho, unit=unit)
+            charge = partial(claimed, shared) if self._claims else shared.child
+            own = charge(self.epsilon, delta, name=type(self).__name__, rho=in_rho, unit=unit)
         own._planned = True  # the plan has fixed what each step costs
         return own
 
@@ -384,6 +387,10 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         path : str or path-like
         """
         save(self, path)
+
+    def _charge_to(self, accountant: Any) -> None:
+        """Let a shared budget be charged from now on, of an estimator that was loaded."""
+        self.accountant = opened_accountant(accountant)
 
     def _check_loaded(self) -> None:
         """Refuse what no fit leaves: all that it set is there, or nothing is."""

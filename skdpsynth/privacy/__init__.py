@@ -5,7 +5,23 @@ from skdpsynth.privacy._attack import AttackRisk
 from skdpsynth.privacy._composition import epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._discovery import Discovery, discovery
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
-from skdpsynth.privacy._going_on import checkpoint, going_on, is_durable, is_overtaken, mark, watched
+from skdpsynth.privacy._going_on import (
+    checkpoint,
+    claimed,
+    finish,
+    going_on,
+    is_durable,
+    is_last,
+    is_overtaken,
+    is_settled,
+    keep_up,
+    mark,
+    recover,
+    settle,
+    unsettle,
+    unshown,
+    watched,
+)
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._ledger import LedgerEntry
 from skdpsynth.privacy._losses import PrivacyLoss, check_delta, check_epsilon, check_neighboring, split_exactly

@@ -392,8 +392,13 @@ class PrivacyAccountant(LedgerKeeper):
         -------
         child : PrivacyAccountant
         """
+        return self._child(epsilon, delta, name, group, rho, unit)
+
+    def _child(
+        self, epsilon: Any, delta: Any, name: str, group: str | None, rho: str | None, unit: Unit | None, write: Any = None
+    ) -> "PrivacyAccountant":
         child = self._below(epsilon, delta, check_unit(unit, self.unit))
-        charged = self._charge_first(name, losses_of_child(child.epsilon, child.delta, rho, self.delta), group, unit=child.unit)
+        charged = self._charge_first(name, losses_of_child(child.epsilon, child.delta, rho, self.delta), group, write, unit=child.unit)
         child._account, child._entries, child._process = charged.id, self._entries, self._process
         return child
 
@@ -458,13 +463,23 @@ class PrivacyAccountant(LedgerKeeper):
         if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"names must be a list of strings, names of members of the group, got {shown(names)}.")
         with lock_of(self):
-            line = self._entries.fold(self._account, group, names, into, self._newest)
+            if self._unshown is not None:
+                self._later = (*self._later, (group, [*names], into))
+                return
+            line = self._entries.fold(self._account, self._alias(group), names, into, self._newest)
             self._newest = self._newest if line is None or self._newest is None else line
 
     def was_charged(self, name: str, group: str) -> bool:
         """Return whether a group has a member of this name."""
         check_word("name", name), check_word("group", group)
-        return self._entries.has_member(self._account, group, name)
+        return self._entries.has_member(self._account, self._alias(group), name)
+
+    def last_entry(self) -> int:
+        """Return the number of what this accountant was charged last, or 0."""
+        return self._entries.last(self._account)
+
+    def _alias(self, group: str) -> str:
+        return (self._aliases or {}).get(group, group)
 
     def _all_that_remains(self) -> Amount:
         remaining = self.remaining
@@ -484,7 +499,7 @@ class PrivacyAccountant(LedgerKeeper):
     def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
         check_word("name", name)
         if more.get("group") is not None:
-            check_word("group", more["group"])
+            more["group"] = self._alias(check_word("group", more["group"]))
         if noise is not None and rng is not None:
             more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
         told = {"dataset": checked_words("dataset", self.dataset), "note": checked_words("note", self.note)}
@@ -528,8 +543,12 @@ class PrivacyAccountant(LedgerKeeper):
                 self.check_open(entry.name)
                 if write is not None:
                     return write(entry, self.epsilon, self.delta, planned=self._planned)
-                entry = self._entries.append(entry, self.epsilon, self.delta, self._newest, self._planned)
-                self._newest = None if self._newest is None else entry.id
+                pending = self._unshown is not None
+                entry = self._entries.append(entry, self.epsilon, self.delta, self._newest, self._planned, pending)
+                if self._unshown is not None:
+                    self._unshown.append(entry.id)
+                elif self._newest is not None:
+                    self._newest = entry.id
                 return entry
         except Overtaken:
             raise RuntimeError(

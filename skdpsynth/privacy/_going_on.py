@@ -3,20 +3,53 @@
 Each stream has an account in the ledger. What is loaded may have been left behind: by the one that was saved, which released more
 before it broke down, or by another copy. If the ledger proves that nothing of the rows to come was released in an account of the stream,
 it goes on in that one. Else their release is a second one, and a new account is charged as much as the first.
+
+Rows that are taken in and saved in one step (`partial_fit` with `save`) cost nothing more if the process is killed, wherever that is:
+
+1. Each block is charged before its noise is drawn, by an entry that is *pending*.
+2. The state after the rows is written beside its place, and flushed.
+3. One transaction makes the entries no longer pending (`settle`), if the newest entry of the account that is not pending is still the one
+   that this state was made from.
+4. The file is moved to its place, the object takes the state over, and the call returns.
+
+Why a row is shown at most once for one charge. What is shown of a stream is its samples, and the object gives none of the new state
+before step 4. A kill before step 3 ends the process, and with it all that it drew: entries stay pending, and the file in its place is that
+of the state before. Whoever goes on from there draws again, under the same charge, because of both draws only the second can be shown.
+After step 3 the entries say which rows are released, so the state before can go on only at a second charge, by the rule above: an old file
+that is put back gets no second draw. The state that may go on is the one beside its place; that its number of the newest entry is the
+ledger's tells it from all others, since a ledger never gives a number twice, and `load` moves it to its place. Two processes that go on
+from one file both draw, but the check in step 3 lets one of them through, and what the other drew is thrown away. Rows in a block that is
+drawn again need not be those of the first draw: nothing tells of those.
+
+Why numbers of entries and no digest of the file: a digest would be a function of the rows that wait in it, so whoever reads the ledger
+could try guesses of them. States that have the same number differ in waiting rows alone, of which nothing is released.
+
+Without a ledger in a file the record is part of the state, so moving the file to its place (step 4) settles both at once. Nothing then
+sees an old file that is put back: it is a second release.
+
+What is assumed: nobody reads the memory of a process that was killed (a core dump, a debugger), nor a file beside its place whose entries
+are pending; and that the process was killed did not follow from the noise that it had drawn. So an exception that the release itself
+raises, which might follow from it, leaves its block out, as it does without `save`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from os.path import exists
 from typing import Any
 
 from skdpsynth._locks import lock_of
+from skdpsynth.exceptions import LedgerError
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._ledger import LedgerEntry, Refused
+from skdpsynth.privacy._ledger import LedgerEntry, Overtaken, Refused
 from skdpsynth.privacy._ledger_file import LedgerFile
-from skdpsynth.privacy._losses import Amount
+from skdpsynth.privacy._losses import Amount, PrivacyLoss
 from skdpsynth.privacy._presentation import refusal
+from skdpsynth.privacy._unit import Unit
+
+_MOVED = "goes on in "
 
 
 def is_durable(accountant: PrivacyAccountant) -> bool:
@@ -38,10 +71,106 @@ def checkpoint(accountant: PrivacyAccountant) -> PrivacyAccountant:
         record, ledger = accountant.record(), accountant._entries
         if isinstance(ledger, LedgerFile) and accountant._account is not None and accountant._newest is not None:
             first = accountant._first or accountant._account
-            record._place = ledger.path, ledger.id, accountant._account, accountant._newest, first
+            record._place = ledger.path, ledger.id, accountant._account, _newest_then(accountant), first
         elif accountant._place is not None:
             record._place = accountant._place
     return record
+
+
+# Rows that are shown at once or never
+
+
+def claimed(
+    shared: PrivacyAccountant, epsilon: Any, delta: Any, *, name: str, rho: str | None = None, unit: Unit | None = None
+) -> PrivacyAccountant:
+    """Return a child whose charge is pending; that of a process that died before it showed anything serves again."""
+    return shared._child(epsilon, delta, name, None, rho, unit, write=shared._entries.claim)
+
+
+@contextmanager
+def unshown(accountant: PrivacyAccountant) -> Iterator[None]:
+    """Let all charges within the block be pending, until they are settled; lines are folded when it is over."""
+    accountant._unshown = []
+    try:
+        yield
+        later, accountant._later, accountant._unshown = accountant._later, (), None
+        for group, names, into in later:
+            accountant.fold(group, names, into=into)
+    finally:
+        accountant._unshown, accountant._later = None, ()
+
+
+def _newest_then(accountant: PrivacyAccountant) -> int:
+    """Return the newest entry once all that is pending here is settled."""
+    return max([accountant._newest or 0, *(accountant._unshown or ())])
+
+
+def settle(accountant: PrivacyAccountant, is_first: bool) -> None:
+    """Note in the ledger that what was charged may be shown from now on; `is_first`: the account itself may be pending."""
+    if accountant._unshown or is_first:
+        try:
+            accountant._entries.settle(accountant._account, accountant._unshown or (), accountant._newest)
+        except Overtaken:
+            raise _overtaken() from None
+
+
+def is_settled(accountant: PrivacyAccountant) -> bool:
+    """Whether what was charged may be shown by now, as the ledger has it."""
+    is_file = isinstance(accountant._entries, LedgerFile)
+    return is_file and bool(accountant._unshown) and accountant._entries.newest(accountant._account) == _newest_then(accountant)
+
+
+def keep_up(accountant: PrivacyAccountant) -> None:
+    """Let an accountant know that what it was charged is settled; last, so that an interrupt before it makes it look at the ledger."""
+    if accountant._newest is not None:
+        accountant._newest = _newest_then(accountant)
+
+
+def unsettle(accountant: PrivacyAccountant) -> None:
+    """Take back what `settle` noted in memory, as nothing was shown after all."""
+    if not isinstance(accountant._entries, LedgerFile):
+        with lock_of(accountant._entries):
+            accountant._entries._set_pending(accountant._unshown or (), True)
+
+
+def finish(accountant: PrivacyAccountant, move: Callable[[], None]) -> None:
+    """Move a state to its place, unless somebody went on from where this one stood."""
+    newest, ledger = _newest_then(accountant), accountant._entries
+    if not isinstance(ledger, LedgerFile):
+        try:
+            move()
+        except FileNotFoundError:
+            raise _overtaken() from None
+        return
+    try:
+        ledger.held(accountant._account, newest, move)
+    except Overtaken:
+        if not accountant._unshown:
+            raise _overtaken() from None
+        # It is settled, and was moved to its place by whoever went on.
+
+
+def _overtaken() -> RuntimeError:
+    return RuntimeError(
+        "The rows were not taken in, because another process went on with this stream meanwhile; load its file, and go on from its "
+        "n_samples_seen_."
+    )
+
+
+def is_last(accountant: PrivacyAccountant, at: PrivacyAccountant | None = None) -> bool:
+    """Whether nothing was shown in the account of a checkpoint since it was made; `at`: where its ledger lies now."""
+    ledger, account, newest, _ = _where(accountant, at)
+    return ledger.newest(account) == newest
+
+
+def recover(accountant: PrivacyAccountant, at: PrivacyAccountant | None, move: Callable[[], None]) -> bool:
+    """Move a state to its place if it is the last one that was settled; return whether it is."""
+    ledger, account, newest, _ = _where(accountant, at)
+    try:
+        ledger.held(account, newest, move)
+    except Overtaken:
+        return False
+    return True
 
 
 def is_overtaken(accountant: PrivacyAccountant) -> bool:
@@ -64,6 +193,7 @@ def going_on(
     *,
     row: int,
     stop_of: Callable[[str], float] | None,
+    loss: tuple[Any, Any],
     at: PrivacyAccountant | None = None,
 ) -> PrivacyAccountant:
     """Return an open accountant for a stream that was loaded, or overtaken by a copy.
@@ -81,8 +211,10 @@ def going_on(
     stop_of : callable, default=None
         Returns the row after the last one that a member of the group released, by its name. None: names do not tell, and only an
         account that nobody has charged since proves that nothing was released.
+    loss : (epsilon, delta)
+        Of a member of the group.
     at : PrivacyAccountant, default=None
-        Of the same ledger, where it was moved.
+        Of the same ledger, where it was moved, or of another that has imported it.
 
     Returns
     -------
@@ -96,18 +228,29 @@ def going_on(
     if not is_durable(accountant):
         return accountant.reopened()
     ledger, account, newest, first = _where(accountant, at)
-    entry = _own_entry(ledger, first)
-    again = f"{name}: rows released once more, see entry {first}"
-    accounts = [first, *(e.id for e in ledger.named(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]
+    _leave(accountant, ledger, name, group, loss)
+    entry, again = _own_entry(ledger, first), _again(name, first)
     chosen = None
-    for each in accounts:
+    for each in _accounts(ledger, first, entry, again):
         known = ledger.newest(each)  # before the rows are looked at: what comes in between is seen when it is charged
-        if (each == account and known == newest) if stop_of is None else all(stop_of(m) <= row for m in ledger.members(each, group)):
+        members = [m for m in ledger.members(each, ledger.group_of_stream(each, group)) if m != f"{_MOVED}{ledger.id}"]
+        if (each == account and known == newest) if stop_of is None else all(stop_of(m) <= row for m in members):
             chosen = each, known
             break
     if chosen is None:
         chosen = _charged_again(ledger, replace(entry, name=again)), 0
-    return _opened(accountant, ledger, *chosen, first)
+    opened = _opened(accountant, ledger, *chosen, first)
+    opened._aliases = {group: ledger.group_of_stream(chosen[0], group)}
+    return opened
+
+
+def _again(name: str, first: int) -> str:
+    return f"{name}: rows released once more, see entry {first}"
+
+
+def _accounts(ledger: LedgerFile, first: int, entry: LedgerEntry, again: str) -> list[int]:
+    """Return the accounts of a stream: the first, and those of rows that were released once more."""
+    return [first, *(e.id for e in ledger.named(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]
 
 
 def _where(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> tuple[LedgerFile, int, int, int]:
@@ -115,9 +258,53 @@ def _where(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> tuple
     if isinstance(accountant._entries, LedgerFile):
         return accountant._entries, accountant._account or 0, accountant._newest or 0, accountant._first or accountant._account or 0
     path, id_, account, newest, first = accountant._place or ("", "", 0, 0, 0)
-    if at is not None and isinstance(at._entries, LedgerFile):
-        path = at._entries.path
-    return LedgerFile(path, id_), account, newest, first
+    if at is None or not isinstance(at._entries, LedgerFile):
+        return LedgerFile(path, id_), account, newest, first
+    if at._entries.id == id_:
+        return LedgerFile(at._entries.path, id_), account, newest, first
+    return _imported(at._entries, path, id_, account, newest, first)
+
+
+def _imported(ledger: LedgerFile, path: str, id_: str, account: int, newest: int, first: int) -> tuple[LedgerFile, int, int, int]:
+    """Return the same in a ledger that has imported the one of the stream, with all that this was charged there."""
+    old = _old(ledger, path, id_)
+
+    def here(number: int) -> int | None:
+        known = ledger.entry_from(f"{id_}:{number}")
+        entry = old.entry(number) if known is None and old is not None else None  # which came from a third ledger itself
+        return ledger.entry_from(entry.source) if entry is not None and entry.source is not None else known
+
+    numbers = here(account), here(first)
+    lines = [] if old is None else old.snapshot(account).entries(account)
+    unshown, pending = set() if old is None else old.pending(), {None, *ledger.pending()}
+    shown = [line.id for line in lines if line.id not in unshown and not line.name.startswith(_MOVED)]
+    if None in numbers or any(here(number) in pending for number in shown):
+        told = repr(path) if old is not None else "the ledger of the stream"
+        raise LedgerError(
+            f"{ledger.path!r} does not hold all that this stream was charged; charge it there first, by "
+            f"PrivacyAccountant.at({ledger.path!r}).import_record({told})."
+        )
+    return LedgerFile(ledger.path, ledger.id), numbers[0] or 0, here(newest) or 0, numbers[1] or 0
+
+
+def _old(ledger: LedgerFile, path: str, id_: str) -> LedgerFile | None:
+    """Return the ledger that a stream was charged in before, if it is still where it was."""
+    return LedgerFile(path, id_) if exists(path) and path != ledger.path else None
+
+
+def _leave(accountant: PrivacyAccountant, ledger: LedgerFile, name: str, group: str, loss: tuple[Any, Any]) -> None:
+    """Write in the ledger that a stream leaves where it goes on, so that no copy goes on there too at no charge."""
+    path, id_, _, _, first = accountant._place or ("", ledger.id, 0, 0, 0)
+    old = None if id_ == ledger.id else _old(ledger, path, id_)
+    if old is None:
+        return
+    entry, words = _own_entry(old, first), f"{_MOVED}{ledger.id}"
+    for each in _accounts(old, first, entry, _again(name, first)):
+        of_stream = old.group_of_stream(each, group)
+        if words not in old.members(each, of_stream):
+            # As large as a member of the group is, so it costs nothing.
+            line = LedgerEntry(words, PrivacyLoss(*loss), entry.neighboring, group=of_stream, part_of=each, unit=entry.unit)
+            old.append(line, *_budget_of(old, each))
 
 
 def _own_entry(ledger: LedgerFile, account: int) -> LedgerEntry:
@@ -132,9 +319,22 @@ def _charged_again(ledger: LedgerFile, line: LedgerEntry) -> int:
     budget = _budget_of(ledger, line.part_of)
     try:
         return ledger.append(line, *budget).id
-    except Refused as error:
-        refused = error
-    raise refusal(line, refused.spent, refused.needed, budget, refused.in_rho)
+    except Refused as refusal_:
+        refused = refusal_
+    error = refusal(line, refused.spent, refused.needed, budget, refused.in_rho)
+    if line.part_of is None:
+        relation = "" if line.neighboring == "replace_one" else f", neighboring={line.neighboring!r}"
+        error.args = (f"{str(error).rpartition(';')[0]}; {_way_out(ledger.path, refused.needed, relation)}",)
+    raise error
+
+
+def _way_out(path: str, needed: tuple[Amount, Fraction], relation: str) -> str:
+    delta = f", {float(needed[1]):.12g}" if needed[1] else ""
+    return (
+        "load the newest file of this stream, which goes on at no charge, or make "
+        f"big = PrivacyAccountant({float(needed[0]):.12g}{delta}{relation}, ledger='larger.db'), charge what was spent here by "
+        f"big.import_record({path!r}), and go on with load(the file, accountant=big)."
+    )
 
 
 def _budget_of(ledger: LedgerFile, account: int | None) -> tuple[Amount, Fraction]:

@@ -75,6 +75,8 @@ def take_in(
         known = _known(mine, key, entry)
         top = entry.part_of == of
         numbers[entry.id] = known or 0
+        if known and entry.id not in other._pending():
+            mine._set_pending([known], False)
         if known is not None or not (parent or (top and charged)):
             continue
         line = replace(entry, part_of=parent or account, group=_apart(entry.group, other, of), source=key)
@@ -84,6 +86,8 @@ def take_in(
         if top and charged:
             _check_room(mine, line, budget)
         numbers[entry.id] = mine._add(line)
+        if entry.id in other._pending():
+            mine._set_pending([numbers[entry.id]], True)
         new += 1
     return new
 

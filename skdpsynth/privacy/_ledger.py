@@ -22,6 +22,8 @@ from skdpsynth.privacy._optimal import is_optimal
 from skdpsynth.privacy._scales import described
 from skdpsynth.privacy._totals import Group, Sums, largest, more
 
+_ANEW = ", drawn anew after entry "
+
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -114,12 +116,20 @@ class OutOfTurn(ValueError):
     """An entry may not come now, whatever remains."""
 
 
+def base_name(name: str) -> str:
+    """Return the name of a member of a group as its caller gave it."""
+    return name.partition(_ANEW)[0]
+
+
 class Overtaken(Exception):
     """Somebody else has charged an account since whoever charges it now looked at it last."""
 
 
 class AnyLedger(ABC):
     """Entries by account: None is the whole budget, and an entry's number is the account of the child it charged for.
+
+    An entry may be pending: charged, while what it paid for has been shown to nobody yet. A process that is killed leaves it so for ever,
+    because what it drew died with it. A pending entry counts as spent, and says nothing about which rows were released.
 
     Attributes
     ----------
@@ -143,8 +153,15 @@ class AnyLedger(ABC):
         """Return a group, with the member of this name at least."""
 
     @abstractmethod
-    def _newest_of(self, account: int | None) -> int:
-        """Return the largest number of an entry of an account, or 0."""
+    def _numbers(self, account: int | None, group: str | None = None, name: str | None = None) -> set[int]:
+        """Return the numbers of the entries of an account, or of those that a member of a group has, drawn anew or not."""
+
+    @abstractmethod
+    def _pending(self) -> set[int]:
+        """Return the numbers of pending entries."""
+
+    @abstractmethod
+    def _set_pending(self, numbers: Iterable[int], are_pending: bool) -> None: ...
 
     @abstractmethod
     def _entry_from(self, source: str) -> int | None:
@@ -168,7 +185,15 @@ class AnyLedger(ABC):
     # What is done with it
 
     @abstractmethod
-    def append(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None = None, planned: bool = False) -> LedgerEntry:
+    def append(
+        self,
+        entry: LedgerEntry,
+        epsilon: Amount,
+        delta: Fraction,
+        newest: int | None = None,
+        planned: bool = False,
+        pending: bool = False,
+    ) -> LedgerEntry:
         """Write an entry if the total of its account stays within (epsilon, delta), and return it with its number.
 
         Parameters
@@ -180,6 +205,8 @@ class AnyLedger(ABC):
             The number of the newest entry of the account that the caller knows.
         planned : bool, default=False
             Whether the shares of all kinds of losses were fixed before the first, as in a fit: then they may come in any order.
+        pending : bool, default=False
+            Whether what it pays for is shown to nobody until `settle`.
 
         Raises
         ------
@@ -209,7 +236,28 @@ class AnyLedger(ABC):
 
     @abstractmethod
     def newest(self, account: int | None) -> int:
-        """Return the largest number of an entry of an account, or 0."""
+        """Return the largest number of an entry of an account that is not pending, or 0."""
+
+    @abstractmethod
+    def last(self, account: int | None) -> int:
+        """Return the largest number of an entry of an account, pending or not, or 0."""
+
+    @abstractmethod
+    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
+        """Note that what some entries paid for may be shown from now on, and so that the account is in use: all of it or nothing.
+
+        Raises
+        ------
+        Overtaken
+            If the account has another newest entry than `newest`: then somebody else has shown what these rows gave.
+        """
+
+    @abstractmethod
+    def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
+        """Return a pending entry like this one, whose owner died before anything was shown, or write this one as pending.
+
+        Where the owner still lives, two have it, and `settle` lets only the first of them show something.
+        """
 
     @abstractmethod
     def has_member(self, account: int | None, group: str, name: str) -> bool:
@@ -270,9 +318,44 @@ class AnyLedger(ABC):
         mine, largest = group.with_member(entry.name, entry.loss)
         return sums.with_group(group.largest, largest), mine, largest
 
+    def _newest_of(self, account: int | None) -> int:
+        return max(self._numbers(account) - self._pending(), default=0)
+
     def _check_newest(self, account: int | None, newest: int | None) -> None:
         if newest is not None and self._newest_of(account) != newest:
             raise Overtaken
+
+    def _written(
+        self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None, planned: bool, pending: bool
+    ) -> LedgerEntry:
+        self._check_newest(entry.part_of, newest)
+        entry = self._drawn_anew(entry)
+        self._check_room(entry, epsilon, delta, planned)
+        entry = replace(entry, id=self._add(entry))
+        if pending:
+            self._set_pending([entry.id], True)
+        return entry
+
+    def _drawn_anew(self, entry: LedgerEntry) -> LedgerEntry:
+        """Name an entry of a group that has nothing but pending ones for these rows.
+
+        At most one of them is ever shown, so together they cost the largest, as members of other rows do, and not their sum.
+        """
+        if entry.group is None or entry.name not in self._group_of(entry.part_of, entry.group, entry.name).members:
+            return entry
+        same = self._numbers(entry.part_of, entry.group, entry.name)
+        return replace(entry, name=f"{entry.name}{_ANEW}{max(same)}") if same and same <= self._pending() else entry
+
+    def _settled(self, account: int | None, numbers: Iterable[int], newest: int | None) -> None:
+        self._check_newest(account, newest)
+        self._set_pending([*numbers, *([] if account is None else [account])], False)
+
+    def _claimed(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool) -> LedgerEntry:
+        for number in sorted(self._numbers(entry.part_of) & self._pending()):
+            known: Any = self._entry(number)
+            if all(getattr(known, name) == getattr(entry, name) for name in ("name", "loss", "neighboring", "unit", "group")):
+                return known
+        return self._written(entry, epsilon, delta, None, planned, True)
 
 
 class Ledger(AnyLedger):
@@ -300,6 +383,7 @@ class Ledger(AnyLedger):
         self._sums: dict[int | None, Sums] = {}
         self._groups: dict[tuple[int | None, str], Group] = {}
         self._known: dict[str, int] = {}
+        self._unshown: set[int] = set()
         self._root = account
         self._last = account or 0
         for entry in entries:
@@ -316,19 +400,39 @@ class Ledger(AnyLedger):
     def _group_of(self, account: int | None, group: str, name: str) -> Group:
         return self._groups.get((account, group)) or Group()
 
-    def _newest_of(self, account: int | None) -> int:
-        return max(self._by_account.get(account) or (0,))
+    def _numbers(self, account: int | None, group: str | None = None, name: str | None = None) -> set[int]:
+        numbers = self._by_account.get(account, ())
+        entries = self._entries
+        return {n for n in numbers if group is None or (entries[n].group == group and base_name(entries[n].name) == name)}
+
+    def _pending(self) -> set[int]:
+        return self._unshown
+
+    def _set_pending(self, numbers: Iterable[int], are_pending: bool) -> None:
+        self._unshown = self._unshown | {*numbers} if are_pending else self._unshown - {*numbers}
 
     def _entry_from(self, source: str) -> int | None:
         return self._known.get(source)
 
-    def append(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None = None, planned: bool = False) -> LedgerEntry:
+    def append(
+        self,
+        entry: LedgerEntry,
+        epsilon: Amount,
+        delta: Fraction,
+        newest: int | None = None,
+        planned: bool = False,
+        pending: bool = False,
+    ) -> LedgerEntry:
         with lock_of(self):
-            self._check_newest(entry.part_of, newest)
-            self._check_room(entry, epsilon, delta, planned)
-            entry = replace(entry, id=self._last + 1)
-            self._write(entry)
-            return entry
+            return self._written(entry, epsilon, delta, newest, planned, pending)
+
+    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
+        with lock_of(self):
+            self._settled(account, numbers, newest)
+
+    def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
+        with lock_of(self):
+            return self._claimed(entry, epsilon, delta, planned)
 
     def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
         with lock_of(self):
@@ -356,6 +460,10 @@ class Ledger(AnyLedger):
     def newest(self, account: int | None) -> int:
         with lock_of(self):
             return self._newest_of(account)
+
+    def last(self, account: int | None) -> int:
+        with lock_of(self):
+            return max(self._numbers(account), default=0)
 
     def entries(self, account: int | None = None) -> tuple[LedgerEntry, ...]:
         with lock_of(self):
@@ -402,9 +510,10 @@ class Ledger(AnyLedger):
         with lock_of(self):
             self._check_newest(account, newest)
             numbers = self._by_account.get(account, [])
-            folded = [n for n in numbers if self._entries[n].group == group and self._entries[n].name in gone]
+            folded = [n for n in numbers if self._entries[n].group == group and base_name(self._entries[n].name) in gone]
             if not folded:
                 return None
+            gone |= {self._entries[n].name for n in folded}
             members = self._groups[account, group].members
             most, lines = lines_for([self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into)
             lines = [replace(line, id=number) for number, line in enumerate(lines, self._last + 1)]
@@ -435,6 +544,7 @@ class Ledger(AnyLedger):
         for part in self._by_account.pop(number, ()):
             self._forget(part)
         del self._entries[number]
+        self._unshown = self._unshown - {number}
         self._sums.pop(number, None)
         for key in [key for key in self._groups if key[0] == number]:
             del self._groups[key]
@@ -443,7 +553,7 @@ class Ledger(AnyLedger):
         with lock_of(self):
             # All at once and last, so that an interrupt leaves this ledger as it was, or as it is then.
             twin = Ledger(self.below(self._root), self._root, self.id, self.charge)
-            twin._last, twin._known = self._last, {**self._known}
+            twin._last, twin._known, twin._unshown = self._last, {**self._known}, self._unshown
             done = work(twin)
             self.__dict__.update(vars(twin))
             return done

@@ -22,7 +22,7 @@ from weakref import WeakSet
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import LedgerError
 from skdpsynth.privacy import _ledger_place
-from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, lines_for
+from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry, base_name, lines_for
 from skdpsynth.privacy._ledger_place import (
     APPLICATION,
     FORMAT,
@@ -229,7 +229,21 @@ class LedgerFile(AnyLedger):
         return Group(Sums() if largest is None else _of(largest, account or 0, group), members)
 
     def _newest_of(self, account: int | None) -> int:
-        return int(self._one("select max(id) from entries where account = ?", account or 0) or 0)
+        question = "select max(id) from entries where account = ? and id not in (select entry from pending)"
+        return int(self._one(question, account or 0) or 0)
+
+    def _numbers(self, account: int | None, group: str | None = None, name: str | None = None) -> set[int]:
+        question, values = "select id, name from entries where account = ?", (account or 0,)
+        if group is not None:
+            question, values = f"{question} and grp = ?", (*values, group)
+        return {number for number, its in self._db.execute(question, values).fetchall() if name is None or base_name(its) == name}
+
+    def _pending(self) -> set[int]:
+        return {number for (number,) in self._db.execute("select entry from pending").fetchall()}
+
+    def _set_pending(self, numbers: Iterable[int], are_pending: bool) -> None:
+        change = "insert or ignore into pending values (?)" if are_pending else "delete from pending where entry = ?"
+        self._db.executemany(change, [(number,) for number in numbers])
 
     def _entry_from(self, source: str) -> int | None:
         known = self._one("select entry from imported where source = ?", source)
@@ -264,15 +278,34 @@ class LedgerFile(AnyLedger):
 
     # What is done with it
 
-    def append(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None = None, planned: bool = False) -> LedgerEntry:
+    def append(
+        self,
+        entry: LedgerEntry,
+        epsilon: Amount,
+        delta: Fraction,
+        newest: int | None = None,
+        planned: bool = False,
+        pending: bool = False,
+    ) -> LedgerEntry:
         entry = replace(entry, process=entry.process or this_process())
+        return self._seen(self._in_turn(lambda: self._written(entry, epsilon, delta, newest, planned, pending)))
 
-        def work() -> LedgerEntry:
-            self._check_newest(entry.part_of, newest)
-            self._check_room(entry, epsilon, delta, planned)
-            return replace(entry, id=self._add(entry))
+    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
+        numbers = [*numbers]
+        self._in_turn(lambda: self._settled(account, numbers, newest))
 
-        return self._seen(self._in_turn(work))
+    def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
+        entry = replace(entry, process=entry.process or this_process())
+        return self._seen(self._in_turn(lambda: self._claimed(entry, epsilon, delta, planned)))
+
+    def held(self, account: int | None, newest: int, act: Callable[[], None]) -> None:
+        """Do something that may be done twice while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
+
+        def work() -> None:
+            self._check_newest(account, newest)
+            act()
+
+        self._committed(work, "begin immediate")
 
     def _seen(self, entry: LedgerEntry) -> LedgerEntry:
         self._latest_seen = max(self._latest_seen, entry.id)
@@ -290,6 +323,17 @@ class LedgerFile(AnyLedger):
     def newest(self, account: int | None) -> int:
         return int(self._in_turn(lambda: self._newest_of(account), "begin"))
 
+    def last(self, account: int | None) -> int:
+        return int(self._in_turn(lambda: max(self._numbers(account), default=0), "begin"))
+
+    def entry_from(self, source: str) -> int | None:
+        """Return the number of the entry that came from another ledger's, or None."""
+        return self._in_turn(lambda: self._entry_from(source), "begin") or None
+
+    def pending(self) -> set[int]:
+        """Return the numbers of pending entries."""
+        return set(self._in_turn(self._pending, "begin"))
+
     def has_member(self, account: int | None, group: str, name: str) -> bool:
         return bool(self._in_turn(lambda: name in self._group_of(account, group, name).members, "begin"))
 
@@ -304,20 +348,28 @@ class LedgerFile(AnyLedger):
         return [entry_of(*row) for row in rows]
 
     def members(self, account: int | None, group: str) -> list[str]:
-        """Return the names of the members of a group."""
-        question = "select name from members where account = ? and grp = ?"
+        """Return the names of the members of a group, but for those that are pending."""
+        question = "select distinct name from entries where account = ? and grp = ? and id not in (select entry from pending)"
         return [name for (name,) in self._in_turn(lambda: self._db.execute(question, (account or 0, group)).fetchall(), "begin")]
+
+    def group_of_stream(self, account: int | None, group: str) -> str:
+        """Return the name that a group of an account has here, which is another where the account came from another ledger."""
+        question = "select distinct grp from entries where account = ? and grp is not null"
+        names = [name for (name,) in self._in_turn(lambda: self._db.execute(question, (account or 0,)).fetchall(), "begin")]
+        return next((name for name in names if name.startswith(f"{group} of ledger-")), group)
 
     def snapshot(self, account: int | None) -> Ledger:
         chosen = ("", ()) if account is None else (_BELOW, (account,))
         where = "" if account is None else " where id in (select id from below)"
         question = f"{chosen[0]} select id, facts from entries{where} order by place, id"
-        ask = lambda: (self._db.execute(question, chosen[1]).fetchall(), self.charge_of(account))  # noqa: E731  of one moment
-        rows, charge = self._in_turn(ask, "begin")
+        ask = lambda: (self._db.execute(question, chosen[1]).fetchall(), self.charge_of(account), self._pending())  # noqa: E731  of one moment
+        rows, charge, pending = self._in_turn(ask, "begin")
         try:
-            return _read(lambda: Ledger((entry_of(*row) for row in rows), account, self.id, charge))
+            copy: Ledger = _read(lambda: Ledger((entry_of(*row) for row in rows), account, self.id, charge))
         except _Unreadable:
             raise _damaged(self.path) from None
+        copy._set_pending(pending, True)
+        return copy
 
     def whole(self, work: Callable[[Any], Any]) -> Any:
         return self._in_turn(lambda: work(self))
@@ -333,7 +385,7 @@ class LedgerFile(AnyLedger):
 
     def _folded(self, account: int | None, group: str, gone: set[str], into: str) -> int | None:
         question = "select id, place, name, facts from entries where account = ? and grp = ? order by place, id"
-        folded = [row for row in self._db.execute(question, (account or 0, group)).fetchall() if row[2] in gone]
+        folded = [row for row in self._db.execute(question, (account or 0, group)).fetchall() if base_name(row[2]) in gone]
         if not folded:
             return None
         told = [self._told(_read(entry_of, number, facts)) for number, _, _, facts in folded]
@@ -343,7 +395,7 @@ class LedgerFile(AnyLedger):
         for line in lines:
             number += 1
             self._line(number, place, line)
-        for name in gone:
+        for name in gone | {row[2] for row in folded}:
             self._db.execute("delete from members where account = ? and grp = ? and name = ?", (account or 0, group, name))
         self._db.execute("insert into members values (?, ?, ?, ?)", (account or 0, group, into, _text_of(most, account or 0, group, into)))
         for row in folded:
@@ -358,7 +410,7 @@ class LedgerFile(AnyLedger):
     def _forget(self, number: int) -> None:
         """Delete an entry, and its parts."""
         gone = [(number,), *self._db.execute(f"{_BELOW} select id from below", (number,)).fetchall()]
-        for table, key in (("entries", "id"), ("sums", "account"), ("groups", "account"), ("members", "account")):
+        for table, key in (("entries", "id"), ("sums", "account"), ("groups", "account"), ("members", "account"), ("pending", "entry")):
             self._db.executemany(f"delete from {table} where {key} = ?", gone)
 
 

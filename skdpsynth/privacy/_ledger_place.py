@@ -29,6 +29,7 @@ create table sums (account integer primary key, sums text not null);
 create table groups (account integer, grp text, largest text not null, primary key (account, grp)) without rowid;
 create table members (account integer, grp text, name text, loss text not null, primary key (account, grp, name)) without rowid;
 create table imported (source text primary key, entry integer not null) without rowid;
+create table pending (entry integer primary key);
 """
 
 Promise = tuple[Amount, Fraction, str]

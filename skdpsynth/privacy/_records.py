@@ -56,6 +56,10 @@ class LedgerKeeper:
     _newest: int | None
     _first: int | None
     _place: Place | None
+    # Of a stream, while it takes in rows that nothing is shown of until the end: what it was charged, and what is to be folded then.
+    _unshown: list[int] | None = None
+    _later: tuple = ()
+    _aliases: dict[str, str] | None = None  # of a stream that goes on in another ledger: what its groups are called there
 
     # What it shows
 
@@ -282,12 +286,16 @@ class LedgerKeeper:
 
     def _copy_of_ledger(self) -> Ledger:
         ledger = self._entries.snapshot(self._account)
-        return Ledger(ledger.below(self._account), self._account, ledger.id, ledger.charge_of(self._account))
+        copy = Ledger(ledger.below(self._account), self._account, ledger.id, ledger.charge_of(self._account))
+        copy._set_pending(ledger._pending(), True)
+        return copy
 
     def _copied(self, ledger: AnyLedger, *, closed: bool) -> Self:
         copy = object.__new__(type(self))
         own = {"_entries": ledger, "_closed": closed, "_process": os.getpid(), "_resumable": []}
         vars(copy).update(vars(self), **own, _newest=None, _first=None, _place=None, _planned=False)
+        for name in ("_unshown", "_later", "_aliases"):
+            vars(copy).pop(name, None)
         return copy
 
     def import_record(self, record: Any) -> int:

@@ -293,6 +293,11 @@ class OnlineSynthesizer(RunningStream):
         else:
             stream = GrowingTree(plan.kept.public_box, epsilon, self.counter, counts_ticks(self))
         self.__dict__.update(_stream=stream, _settings=present_settings(self), _time=0)
+        if self._starting is not None:  # with no rows, which come once that is saved
+            self._starting.append((rows, self._units))
+            self._units = None if self._units is None else ({}, {})
+            self._follow(self._stream, self._settings)
+            return
         for chunk in [rows.collected()] if counts_ticks(self) else rows.chunks():
             self._follow(self._stream.extended(chunk, self, budget), self._settings)
         if not self._stream.n_seen:
@@ -323,7 +328,7 @@ class OnlineSynthesizer(RunningStream):
         kept, self._units = counting.kept(labels), ({}, counting.latest)
         return kept
 
-    def partial_fit(self, X: Any, y: Any = None, unit: Any = None) -> "OnlineSynthesizer":
+    def partial_fit(self, X: Any, y: Any = None, unit: Any = None, *, save: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
         Under "add_or_remove_one": take in a tick, all rows that came since the last call.
@@ -343,6 +348,10 @@ class OnlineSynthesizer(RunningStream):
         unit : str, int or array-like of shape (n_samples,), default=None
             As in `fit`, and always or never along a stream. A unit's rows are counted over the whole stream, so this remembers every
             label that ever came: see Notes. `X` must then be in memory.
+        save : str or path-like, default=None
+            Where to save the stream in the same step, as its method `save` does: if the process is killed, wherever that is, `load` of
+            this file goes on at no further charge, and no row is lost or released twice; see Notes. All rows are taken in, or none. Not
+            with ``strategy="paper"``. A stream that begins refuses a file that is there.
 
         Returns
         -------
@@ -350,7 +359,7 @@ class OnlineSynthesizer(RunningStream):
         """
         check_ignored(y)
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
-        with lock_of(self): return self._take(X, unit) or self  # fmt: skip  # noqa: E701
+        with lock_of(self): return self._take(X, unit, save) or self  # fmt: skip  # noqa: E701
 
     def __copy__(self) -> "OnlineSynthesizer":
         return copy.deepcopy(self)  # a shallow one would share the rows of the open block

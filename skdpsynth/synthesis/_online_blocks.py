@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from skdpsynth._state import fits, require
 from skdpsynth.domain import joined, length_of, part_of
+from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
@@ -192,12 +193,15 @@ class Blocks:
         facts = Facts(self.epsilon, self.delta, relation, n_samples, n_features, box, rows_per_unit=self.rows_per_unit)
         rows, part = self.kept.given(self._buffer, self.n_open), self._next_part((stop - start) * self._rate)
         name = self._name(start, stop)
+        last = budget.accountant.last_entry()
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
             return fit_part(part, rows, budget, facts, name=name, group=_GROUP)
-        except BaseException:
-            if not budget.accountant.was_charged(name, _GROUP):
+        except BaseException as error:
+            budget.is_broken = isinstance(error, Exception) and not isinstance(error, LedgerError | BudgetExceededError)
+            if budget.accountant.last_entry() == last:
                 self.charged.pop()  # refused before the charge
+                budget.is_broken = False
             raise
 
     def _next_part(self, n_samples: float) -> Any:

@@ -1,8 +1,10 @@
 """What a stream does once it has begun: it takes in rows, keeps its account, and gives samples."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,40 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._checks import warn
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
+from skdpsynth._whole_file import files_aside, place_of
 from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, with_units
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget
-from skdpsynth.privacy import check_rng, going_on, is_durable, is_overtaken, mark, opened_accountant
+from skdpsynth.persistence import save_aside
+from skdpsynth.privacy import (
+    check_rng,
+    finish,
+    going_on,
+    is_durable,
+    is_last,
+    is_overtaken,
+    is_settled,
+    keep_up,
+    mark,
+    opened_accountant,
+    recover,
+    settle,
+    unsettle,
+    unshown,
+)
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 from skdpsynth.synthesis._online_blocks import Blocks
-from skdpsynth.synthesis._online_settings import check_horizon, checked_settings, checked_since, counts_ticks, present_settings, units_of
+from skdpsynth.synthesis._online_settings import (
+    check_horizon,
+    checked_place,
+    checked_settings,
+    checked_since,
+    counts_ticks,
+    present_settings,
+    units_of,
+)
 from skdpsynth.synthesis._online_tree import GrowingTree
 
 
@@ -44,6 +71,7 @@ class RunningStream(PrivateSynthesizer):
     _units: tuple[dict, dict] | None = None
     _reader: Any = None  # of mixed tables: knows columns, dtypes and schema of the first rows
     _may_be_empty = False  # whether the first rows may be none
+    _starting: Any = None  # a list for the first rows, where the stream is saved before it takes them in
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -70,29 +98,46 @@ class RunningStream(PrivateSynthesizer):
         """Open a table whose columns must be those of the first rows; it may have no rows."""
         return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, floats_are_missing=True)
 
-    def _take(self, X: Any, unit: Any) -> Any:
+    def _take(self, X: Any, unit: Any, save: Any) -> Any:
         """Take in rows, with the lock held."""
+        place = None if save is None else checked_place(self, save)
         if not hasattr(self, "_stream"):
-            self._may_be_empty = True
-            try:
-                return self.fit(X, unit=unit)
-            finally:
-                del self._may_be_empty
+            return self._begin(X, unit) if place is None else self._begin_and_save(X, unit, place)
         settings = checked_settings(self)
         if unit is not None or self._units is not None:
-            return self._take_of_units(X, unit, settings)
+            return self._take_of_units(X, unit, settings, place)
         rows = self._next_rows(X)
         if counts_ticks(self):
             check_horizon(self, self._time, 1)
-            return self._extend(rows.collected(), settings)
+            return self._extend_by(rows, settings, place)
         n_samples = total(rows, RowCount.over()).n_samples if rows.n_samples is None else rows.n_samples
         check_horizon(self, self._time, n_samples)
-        if rows.are_held:
-            return self._extend(rows.collected(), settings)
-        for chunk in rows.chunks():
-            self._extend(chunk, settings)
+        return self._extend_by(rows, settings, place)
 
-    def _take_of_units(self, X: Any, unit: Any, settings: dict) -> Any:
+    def _begin(self, X: Any, unit: Any) -> None:
+        self._may_be_empty = True
+        try:
+            self.fit(X, unit=unit)
+        finally:
+            del self._may_be_empty
+
+    def _begin_and_save(self, X: Any, unit: Any, place: Path) -> Any:
+        """Begin the stream with no rows, save that, and take in the rows.
+
+        So the file is there before anything is drawn: whoever finds it goes on in the account that was charged. If the process is killed
+        before that, the account is charged and pending, and the next stream that begins so takes it over.
+        """
+        self._starting = starting = []
+        self._claims = True
+        try:
+            self._begin(X, unit)
+        finally:
+            del self._starting, self._claims
+        save_aside(self, place).move()
+        rows, units = starting.pop()
+        return self._extend_by(rows, self._settings, place, units)
+
+    def _take_of_units(self, X: Any, unit: Any, settings: dict, place: Path | None) -> Any:
         """Take in the rows of units that may still have some."""
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
@@ -106,7 +151,89 @@ class RunningStream(PrivateSynthesizer):
         counting = Counting(self._rows_per_unit, before)
         rows = rows.only(counting.kept(labels or []))
         check_horizon(self, self._time, 1 if counts_ticks(self) else rows.n_samples or 0)
-        return self._extend(rows.collected(), settings, (before, counting.latest))
+        return self._extend_by(rows, settings, place, (before, counting.latest))
+
+    def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None = None) -> Any:
+        """Take in checked rows: all of them at once where they are held, or make a tick, or are saved; else a chunk at a time."""
+        is_one = counts_ticks(self) or rows.are_held
+        chunks = (rows.collected() for _ in range(1)) if is_one else rows.chunks()
+        if place is not None:
+            return self._extend_and_save(chunks, settings, units, place)
+        if is_one:
+            return self._extend(next(iter(chunks)), settings, units)
+        for chunk in chunks:
+            self._extend(chunk, settings, units)
+
+    def _extend_and_save(self, chunks: Iterable[Any], settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
+        """Take in rows and save what comes of it, as if in one step: `skdpsynth.privacy._going_on` has the steps, and why they suffice."""
+        budget = self._budget()
+        before: Any = self._stream
+        stream, charged = before, [*before.charged]
+        with unshown(self.accountant_):
+            try:
+                with np.errstate(all="ignore"):
+                    for chunk in chunks:
+                        stream = stream.extended(chunk, self, budget)
+                self._publish(stream, settings, units, place)
+            except BaseException:
+                if self._stream is before and budget.is_broken:
+                    # What a release raised may follow from its noise, so a second draw would cost too: its block is left out for good.
+                    with suppress(Exception):
+                        self._publish(before, self._settings, None, place)
+                elif self._stream is before:
+                    before.charged[:] = charged  # nothing of it was shown, so it may be drawn again
+                raise
+
+    def _publish(self, stream: Any, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
+        """Save a state, and make it that of the stream."""
+        ahead: Any = object.__new__(type(self))
+        vars(ahead).update(vars(self))
+        ahead._follow(stream, settings, units)
+        accountant, aside = self.accountant_, None
+        try:
+            aside = save_aside(ahead, place)
+            settle(accountant, is_first=not self._time)
+            finish(accountant, aside.move)
+        except BaseException:
+            if is_settled(accountant) or (aside is not None and aside.is_moved):
+                self._follow(stream, settings, units)
+                keep_up(accountant)
+            elif aside is not None:
+                unsettle(accountant)
+                aside.remove()
+            raise
+        self._follow(stream, settings, units)
+        keep_up(accountant)
+        for left in files_aside(place):
+            left.remove()  # of processes that were killed, or were too late
+
+    def _charge_to(self, accountant: Any) -> None:
+        opened = opened_accountant(accountant)
+        if hasattr(self, "accountant_"):
+            if not (is_durable(self.accountant_) and is_durable(opened)):
+                raise ValueError(
+                    "accountant must be the ledger in a file that a stream was charged in, or one that has imported it, got a ledger in "
+                    "memory, or one for a stream that has its own; leave it out."
+                )
+            is_last(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
+        self.accountant = opened
+
+    def _recovered(self, path: Any, read: Callable[[Any], Any]) -> Any:
+        """Return the last state that was settled, of a stream that was loaded from a path: this one, or one beside it."""
+        if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := files_aside(place_of(path))):
+            return self
+        at = opened_accountant(self.accountant)
+        if is_last(self.accountant_, at):
+            return self
+        for aside in asides:
+            try:
+                other = read(aside.beside)
+            except (OSError, ValueError):  # it was not written to its end
+                continue
+            if isinstance(other, RunningStream) and recover(other.accountant_, at, aside.move):
+                other.accountant = self.accountant
+                return other
+        return self
 
     def _extend(self, X: np.ndarray, settings: dict, units: tuple[dict, dict] | None = None) -> Any:
         """Take in checked rows: all of them, or none."""
@@ -159,7 +286,8 @@ class RunningStream(PrivateSynthesizer):
         stream, charged = self._stream, self.accountant_
         moved = opened_accountant(self.accountant) if is_durable(charged) else None
         name = type(self).__name__
-        accountant = going_on(charged, name, stream.group, row=stream.first_row, stop_of=stream.stop_of, at=moved)
+        loss = stream.epsilon, stream.delta
+        accountant = going_on(charged, name, stream.group, row=stream.first_row, stop_of=stream.stop_of, loss=loss, at=moved)
         if stream.stop_of is None or not is_durable(charged):
             # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
             words = f"resumed from a copy at {units_of(self)[:-1]} {stream.n_seen}: another that goes on is a release of its own"

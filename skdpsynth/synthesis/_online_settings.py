@@ -4,14 +4,17 @@ import copy
 import math
 import numbers
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_real, is_whole, shown
+from skdpsynth._whole_file import check_writable, place_of
 from skdpsynth.domain import Rows, start_table
 from skdpsynth.fitting import Facts, PrivateEstimator, check_part, check_rows_per_unit, clone_part
+from skdpsynth.persistence import to_bytes
 from skdpsynth.privacy import check_epsilon, is_durable
 from skdpsynth.synthesis._joining import JoinsBlocks
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
@@ -97,6 +100,25 @@ def checked_since(stream: Any, since: Any) -> int:
     if not is_whole(since, first, last):
         raise ValueError(f"since must be a {units_of(stream)[:-1]} of the stream from {first} to {last}, got {shown(since)}.")
     return int(since)
+
+
+def checked_place(stream: Any, save: Any) -> Path:
+    """Return where a stream is to be saved as it takes in rows; refuse a place that cannot be written, before anything is charged."""
+    place = place_of(save, "save", "None or a path")
+    if stream.strategy != "blocks":
+        raise ValueError(
+            'save must be None for strategy="paper", whose counters draw their noise in place; call its method save after the rows, or use '
+            'strategy="blocks".'
+        )
+    if not hasattr(stream, "_stream"):
+        if place.exists():
+            raise FileExistsError(
+                f"save must name no file that exists where a stream begins, got {shown(str(place))}; load it, or name another."
+            )
+        if hasattr(stream.synthesizer, "get_params") and not isinstance(stream.synthesizer, type):
+            to_bytes(clone(stream.synthesizer))  # raises where it cannot be saved
+    check_writable(place)
+    return place
 
 
 def present_settings(stream: Any) -> dict:

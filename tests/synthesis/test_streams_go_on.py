@@ -1,0 +1,670 @@
+"""`partial_fit` with `save`: whatever breaks in, a stream goes on, pays once, and loses no row."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+import skdpsynth
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
+from skdpsynth._whole_file import Aside
+from skdpsynth.continual import KaryCounter
+from skdpsynth.exceptions import BudgetExceededError, LedgerError, SmallSampleWarning
+from skdpsynth.persistence import savable, save
+from skdpsynth.privacy import DiscreteLaplace
+from skdpsynth.synthesis import _online_running as running
+
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+X = np.random.default_rng(0).random((3000, 2))
+PACKAGE = os.path.dirname(skdpsynth.__file__) + os.sep
+LEDGERS = pytest.mark.parametrize("has_ledger", [True, False], ids=["ledger", "no ledger"])
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("skdpsynth.privacy._ledger_place.SYNCHRONOUS", "off")
+    monkeypatch.setattr("skdpsynth.privacy._ledger_place._flush_folder", lambda path: None)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.db"
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return tmp_path / "stream.zip"
+
+
+@pytest.fixture
+def budget(path):
+    return PrivacyAccountant(1, ledger=path)
+
+
+def killed(work):
+    """Do some work in a fork that must end by SIGKILL."""
+    process = os.fork()
+    if process == 0:
+        with contextlib.suppress(BaseException):
+            work()
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(process, 0)[1])
+
+
+def killing(monkeypatch, owner, name, when):
+    """Let a function kill its process before or after it works."""
+    work = getattr(owner, name)
+
+    def kill(*arguments, **keywords):
+        if when == "after":
+            work(*arguments, **keywords)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(owner, name, kill)
+
+
+def times(model):
+    return [(start, stop) for start, stop, _ in model.blocks_]
+
+
+def is_whole(model):
+    """Whether each row came once: blocks lie one behind the other, each was charged, and the rest waits."""
+    stream = model._stream
+    edges = [0, *(edge for times in stream.charged for edge in times), stream.begun]
+    return times(model) == stream.charged and edges[::2] == edges[1::2] and stream.n_open == stream.n_seen - stream.begun
+
+
+class Lines:
+    """Counts lines of the package that begin, and does something at one of them."""
+
+    def __init__(self, at, act):
+        self.left, self.act = at, act
+
+    def __enter__(self):
+        self.before = sys.gettrace()
+        sys.settrace(self._enter)
+
+    def __exit__(self, *_):
+        sys.settrace(self.before)
+
+    def _enter(self, frame, event, argument):
+        return self._line if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    def _line(self, frame, event, argument):
+        self.left -= event == "line"
+        if not self.left:
+            self.act()
+        return self._line
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+# What is saved
+
+
+@LEDGERS
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_what_is_saved_is_the_stream_that_partial_fit_returns(has_ledger, relation, path, saved):
+    accountant = PrivacyAccountant(1, ledger=path, neighboring=relation) if has_ledger else None
+    model = OnlineSynthesizer(accountant=accountant, neighboring=relation)
+    for n in (0, 10, 500, 510, 2000):
+        model = model.partial_fit(X[n : n + 400], save=saved)
+        again = load(saved)
+        assert (again._time, times(again)) == (model._time, times(model))
+        assert np.array_equal(again.sample(50, random_state=0), model.sample(50, random_state=0))
+    assert model.accountant_.spent == 1
+    assert saved.stat().st_mode & 0o077 == 0  # for its owner alone
+    assert not list(saved.parent.glob(".*"))
+
+
+def test_a_stream_that_is_saved_as_it_goes_gives_what_it_gives_unsaved(path, saved, budget):
+    plain, kept = (OnlineSynthesizer(random_state=0, accountant=accountant) for accountant in (None, path))
+    for n in range(0, 1000, 250):
+        plain, kept = plain.partial_fit(X[n : n + 250]), kept.partial_fit(X[n : n + 250], save=saved)
+    assert times(plain) == times(kept)
+    assert np.array_equal(plain.sample(100, random_state=0), kept.sample(100, random_state=0))
+
+
+def test_units_are_counted_over_calls_that_save(saved):
+    labels = np.arange(3000) // 2
+    plain, kept = (OnlineSynthesizer(max_rows_per_unit=1) for _ in range(2))
+    for n in range(0, 900, 301):
+        plain = plain.partial_fit(X[n : n + 301], unit=labels[n : n + 301])
+        kept = kept.partial_fit(X[n : n + 301], unit=labels[n : n + 301], save=saved)
+        kept = load(saved)
+    assert kept.n_samples_seen_ == plain.n_samples_seen_ == 452
+
+
+def test_a_table_in_chunks_is_taken_in_whole_or_not_at_all(saved, budget, path):
+    model = OnlineSynthesizer(accountant=path).partial_fit([X[:300], X[300:600]], save=saved)
+    assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 600
+
+    calls = []
+
+    def chunks():
+        calls.append(len(calls))
+        yield X[:500]
+        if calls[-1] == 2:  # columns are looked at before, and rows are counted
+            raise RuntimeError
+        yield X[500:600]
+
+    with pytest.raises(ValueError, match="iteration failed"):
+        model.partial_fit(chunks, save=saved)
+    assert len(calls) == 3
+    assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 600
+    assert is_whole(model.partial_fit(X[:500], save=saved))
+    assert (model.n_samples_seen_, budget.spent) == (1100, 1)
+
+
+def test_a_window_keeps_ledger_and_file_short(saved, path, budget):
+    model = OnlineSynthesizer(accountant=path, window=300)
+    for n in range(0, 3000, 300):
+        model = model.partial_fit(X[n : n + 300], save=saved)
+    assert sum(1 for _ in budget.lines()) < 60
+    assert load(saved).partial_fit(X[:500], save=saved).n_samples_seen_ == 3500
+    assert budget.spent == 1
+
+
+# Kills
+
+POINTS = {
+    "before the charge": (running.RunningStream, "_budget", "after"),
+    "after the charge": (DiscreteLaplace, "sample", "before"),
+    "after the draw": (running, "save_aside", "before"),
+    "after the state was written beside": (running, "save_aside", "after"),
+    "after the ledger was told": (running, "settle", "after"),
+    "after the file was moved": (running, "finish", "after"),
+}
+
+
+@needs_fork
+@LEDGERS
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_a_process_that_is_killed_in_a_tick_costs_nothing_and_loses_no_row(has_ledger, point, path, saved, monkeypatch):
+    budget = PrivacyAccountant(1, ledger=path) if has_ledger else None
+    OnlineSynthesizer(accountant=budget).partial_fit(X[:500], save=saved)
+    with monkeypatch.context() as patched:
+        killing(patched, *point)
+        killed(lambda: load(saved).partial_fit(X[500:1000], save=saved))
+    model = load(saved)
+    assert model.n_samples_seen_ == (1000 if point[1] == "finish" or (has_ledger and point[1] == "settle") else 500)
+    for n in range(model.n_samples_seen_, 2000, 500):
+        model.partial_fit(X[n : n + 500], save=saved)
+    assert is_whole(model)
+    assert model.accountant_.spent == 1
+    if has_ledger:
+        assert budget.spent == 1
+    assert not list(saved.parent.glob(".*"))
+
+
+@needs_fork
+@LEDGERS
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_a_stream_whose_first_call_is_killed_begins_again_under_the_same_charge(has_ledger, point, path, saved, monkeypatch):
+    budget = PrivacyAccountant(1, ledger=path) if has_ledger else None
+
+    def begin():
+        return load(saved) if saved.exists() else OnlineSynthesizer(accountant=budget)
+
+    with monkeypatch.context() as patched:
+        killing(patched, *point)
+        killed(lambda: begin().partial_fit(X[:500], save=saved))
+        killed(lambda: begin().partial_fit(X[:500], save=saved)) if not saved.exists() else None
+    model = begin()
+    model = model.partial_fit(X[getattr(model, "n_samples_seen_", 0) : 900], save=saved)
+    assert is_whole(model)
+    assert (model.n_samples_seen_, model.accountant_.spent) == (900, 1)
+    if has_ledger:
+        assert budget.spent == 1
+
+
+@needs_fork
+@LEDGERS
+def test_a_stream_that_is_killed_at_random_lines_always_goes_on(has_ledger, path, saved):
+    """The same at 200 points a setting: benchmarks/stream_kills.py."""
+    rng, n_killed = np.random.default_rng(0), 0
+
+    def loop(at):
+        budget = PrivacyAccountant(1, ledger=path) if has_ledger else None
+        with Lines(at, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+            model = load(saved) if saved.exists() else OnlineSynthesizer(accountant=budget)
+            for n in range(getattr(model, "n_samples_seen_", 0), 600, 100):
+                model = model.partial_fit(X[n : n + 100], save=saved)
+        os._exit(0)
+
+    for _ in range(12):
+        process = os.fork()
+        if process == 0:
+            try:
+                loop(int(10 ** rng.uniform(2.5, 5)))
+            finally:
+                os._exit(1)
+        rng.random()
+        status = os.waitpid(process, 0)[1]
+        n_killed += os.WIFSIGNALED(status)
+        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    assert n_killed > 3
+    model = load(saved)
+    for n in range(model.n_samples_seen_, 600, 100):
+        model.partial_fit(X[n : n + 100], save=saved)
+    assert is_whole(model)
+    assert (model.n_samples_seen_, model.accountant_.spent) == (600, 1)
+    assert not has_ledger or PrivacyAccountant.at(path).spent == 1
+
+
+@needs_fork
+def test_a_mixed_stream_that_is_killed_as_it_closes_a_block_goes_on(path, saved, monkeypatch):
+    rng = np.random.default_rng(0)
+    visits = pd.DataFrame({"age": rng.integers(18, 99, 3000), "ward": rng.choice(["A", "B"], 3000)})
+    budget = PrivacyAccountant(1, 1e-6, ledger=path)
+    inner = LatentFactorSynthesizer({"age": (18, 99), "ward": ["A", "B"]})
+    model = OnlineSynthesizer(synthesizer=inner, delta=1e-6, accountant=path).partial_fit(visits[:100], save=saved)
+    with monkeypatch.context() as patched:
+        killing(patched, running, "save_aside", "before")
+        killed(lambda: model.partial_fit(visits[100:2000], save=saved))
+    model = load(saved).partial_fit(visits[100:2000], save=saved)
+    assert model.blocks_
+    assert is_whole(model)
+    assert (budget.spent, budget.spent_delta) == (1, budget.delta)
+
+
+# Old files, copies and other processes
+
+
+def test_an_old_file_that_is_put_back_gets_no_second_draw(saved, path, budget, tmp_path):
+    model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    shutil.copy(saved, tmp_path / "old.zip")
+    model.partial_fit(X[500:1000], save=saved)
+    shutil.copy(tmp_path / "old.zip", saved)
+    for more in ({"save": saved}, {}):
+        with pytest.raises(BudgetExceededError, match="rows released once more, see entry 1"):
+            load(saved).partial_fit(X[500:1000], **more)
+    assert budget.spent == 1
+
+
+@needs_fork
+def test_an_old_file_gets_no_second_draw_while_a_later_tick_is_pending(saved, path, budget, tmp_path, monkeypatch):
+    """Only from the state that nothing was shown after may the tick be drawn again."""
+    model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    shutil.copy(saved, tmp_path / "old.zip")
+    model.partial_fit(X[500:1000], save=saved)
+    with monkeypatch.context() as patched:
+        killing(patched, running, "save_aside", "after")
+        killed(lambda: load(saved).partial_fit(X[1000:1500], save=saved))
+    shutil.copy(saved, tmp_path / "new.zip")
+    shutil.copy(tmp_path / "old.zip", saved)
+    with pytest.raises(BudgetExceededError):
+        load(saved).partial_fit(X[500:1500], save=saved)
+    assert load(tmp_path / "new.zip").partial_fit(X[1000:1500], save=saved).n_samples_seen_ == 1500
+    assert budget.spent == 1
+
+
+@needs_fork
+def test_a_pending_tick_may_be_drawn_again_with_other_rows_and_once(saved, path, budget, tmp_path, monkeypatch):
+    OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    with monkeypatch.context() as patched:
+        killing(patched, running, "save_aside", "before")
+        for _ in range(3):
+            killed(lambda: load(saved).partial_fit(X[500:1000], save=saved))
+    shutil.copy(saved, tmp_path / "old.zip")
+    model = load(saved).partial_fit(X[1000:1700], save=saved)
+    assert (model.n_samples_seen_, budget.spent) == (1200, 1)
+    assert any("drawn anew after entry" in entry.name for entry in budget.parts_of(budget.ledger[0]))
+    with pytest.raises(BudgetExceededError):
+        load(tmp_path / "old.zip").partial_fit(X[500:1000], save=tmp_path / "old.zip")
+
+
+def test_of_two_that_load_one_file_only_one_can_go_on(saved, path, budget):
+    OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    first, second = load(saved), load(saved)
+    first.partial_fit(X[500:1000], save=saved)
+    with pytest.raises(BudgetExceededError, match="load the newest file"):
+        second.partial_fit(X[500:1000], save=saved)
+    assert second.n_samples_seen_ == 500
+    assert load(saved).n_samples_seen_ == 1000
+    assert budget.spent == 1
+
+
+@pytest.mark.parametrize("rows", [500, 3], ids=["with a block", "without"])
+@pytest.mark.parametrize("saves", [True, False])
+def test_who_drew_and_is_overtaken_before_it_saved_shows_nothing(rows, saves, saved, path, budget, monkeypatch):
+    """Both have drawn: the first that tells the ledger goes on, and what the other drew is thrown away."""
+    OnlineSynthesizer(accountant=path).partial_fit(X[:501], save=saved)
+    first, second = load(saved), load(saved)
+    write, left = running.save_aside, iter([1])
+
+    def overtaken(thing, place):
+        aside = write(thing, place)
+        for _ in left:
+            second.partial_fit(X[500:1000], **({"save": saved} if saves else {}))
+        return aside
+
+    monkeypatch.setattr(running, "save_aside", overtaken)
+    with pytest.raises(RuntimeError, match="another process went on with this stream"):
+        first.partial_fit(X[500 : 500 + rows], save=saved)
+    assert (first.n_samples_seen_, second.n_samples_seen_) == (501, 1001)
+    assert load(saved).n_samples_seen_ == (1001 if saves else 501)
+    assert budget.spent == 1
+    assert is_whole(second.partial_fit(X[:500], save=saved))
+    assert not list(saved.parent.glob(".*"))
+
+
+def test_a_stream_that_was_finished_by_load_is_not_put_back_by_its_slow_process(saved, path, budget, monkeypatch):
+    model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    work = running.settle
+
+    def slow(*arguments, **keywords):
+        work(*arguments, **keywords)
+        monkeypatch.setattr(running, "settle", work)
+        load(saved).partial_fit(X[1000:1500], save=saved)
+
+    monkeypatch.setattr(running, "settle", slow)
+    model.partial_fit(X[500:1000], save=saved)
+    assert (model.n_samples_seen_, load(saved).n_samples_seen_) == (1000, 1500)
+    assert budget.spent == 1
+
+
+@needs_fork
+def test_a_fork_that_goes_on_leaves_its_parent_behind(saved, path, budget):
+    model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    process = os.fork()
+    if process == 0:
+        try:
+            model.partial_fit(X[500:1000], save=saved)
+        finally:
+            os._exit(0)
+    os.waitpid(process, 0)
+    with pytest.raises(BudgetExceededError):
+        model.partial_fit(X[500:1000], save=saved)
+    assert load(saved).partial_fit(X[1000:1100], save=saved).n_samples_seen_ == 1100
+    assert budget.spent == 1
+
+
+@LEDGERS
+def test_threads_that_feed_and_save_a_stream_lose_no_row(has_ledger, path, saved):
+    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
+    model, failures = OnlineSynthesizer(accountant=accountant).partial_fit(X[:100], save=saved), []
+
+    def feed(rows):
+        try:
+            for start in range(0, len(rows), 50):
+                model.partial_fit(rows[start : start + 50], save=saved)
+                model.sample(5)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=feed, args=(X[100 + 200 * i : 300 + 200 * i],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failures
+    assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 900
+    assert is_whole(model)
+    assert model.accountant_.spent == 1
+
+
+# Interrupts and errors
+
+
+@LEDGERS
+def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_seen(has_ledger, path, saved):
+    rng, n_interrupted = np.random.default_rng(0), 0
+    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
+    model = OnlineSynthesizer(accountant=accountant).partial_fit(X[:100], save=saved)
+    for _ in range(25):
+        seen = model.n_samples_seen_
+        try:
+            with Lines(int(10 ** rng.uniform(1, 4.5)), interrupt):
+                model.partial_fit(X[seen : seen + 100], save=saved)
+        except KeyboardInterrupt:
+            n_interrupted += 1
+        assert model.n_samples_seen_ in (seen, seen + 100)
+        if rng.random() < 0.5:  # as after the end of the process
+            model = load(saved)
+            assert model.n_samples_seen_ in (seen, seen + 100)
+    assert n_interrupted > 5
+    model.partial_fit(X[model.n_samples_seen_ :], save=saved)
+    assert is_whole(model)
+    assert (model.n_samples_seen_, model.accountant_.spent) == (3000, 1)
+    assert not has_ledger or accountant.spent == 1
+
+
+@LEDGERS
+def test_a_full_disk_takes_nothing_in_and_costs_nothing(has_ledger, path, saved, monkeypatch):
+    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
+    model = OnlineSynthesizer(accountant=accountant).partial_fit(X[:500], save=saved)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    for owner, name in ((running, "save_aside"), (Aside, "move")):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, full)
+            with pytest.raises(OSError, match="No space"):
+                model.partial_fit(X[500:1000], save=saved)
+        taken = has_ledger and name == "move"  # the ledger was told, so what lies beside the file counts
+        assert model.n_samples_seen_ == load(saved).n_samples_seen_ == (1000 if taken else 500)
+    model.partial_fit(X[model.n_samples_seen_ : 1500], save=saved)
+    assert is_whole(model)
+    assert model.accountant_.spent == 1
+
+
+@savable
+class Failing(BaseEstimator):
+    """No privacy at all; fails where it is told to."""
+
+    failing: list = []  # noqa: RUF012
+
+    def __init__(self, epsilon=1.0, delta=0.0, bounds=(0, 1), neighboring="replace_one", accountant=None, random_state=None):
+        self.epsilon, self.delta, self.bounds, self.neighboring = epsilon, delta, bounds, neighboring
+        self.accountant, self.random_state = accountant, random_state
+
+    def fit(self, X, y=None):
+        self.first_ = np.asarray(X, dtype=float)[:1]
+        if self.accountant is not None and Failing.failing:  # else it is a rehearsal
+            raise Failing.failing.pop()
+        return self
+
+    def sample(self, n_samples, random_state=None):
+        return np.repeat(self.first_, n_samples, axis=0)
+
+
+@LEDGERS
+def test_a_block_whose_release_raises_is_left_out_after_loading_too(has_ledger, path, saved):
+    """What it raises may follow from the noise: who draws until none is raised has seen more than one draw."""
+    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
+    model = OnlineSynthesizer(synthesizer=Failing(), accountant=accountant).partial_fit(X[:100], save=saved)
+    n_blocks = len(model.blocks_)
+    Failing.failing = [RuntimeError("no luck")]
+    with pytest.raises(RuntimeError, match="no luck"):
+        model.partial_fit(X[100:130], save=saved)
+    for each in (load(saved), model):
+        assert each.n_samples_seen_ == 100
+        assert len(each._stream.charged) == n_blocks + 1
+    with pytest.warns(SmallSampleWarning, match="are left out"):
+        model = load(saved).partial_fit(X[100:130], save=saved)
+    assert len(model.blocks_) == n_blocks
+    assert (model.n_samples_seen_, model.accountant_.spent) == (130, 1)
+
+
+@savable
+class Unsaved:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        (5, TypeError, "save must be None or a path"),
+        ("", ValueError, "save must be None or a path"),
+        ("nowhere/stream.zip", FileNotFoundError, "save must lie in a folder that exists"),
+        (".", IsADirectoryError, "save must name a file"),
+        ("there.zip", FileExistsError, "save must name no file that exists where a stream begins"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_any_charge(given, error, words, path, budget, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.zip").write_bytes(b"")
+    model = OnlineSynthesizer(accountant=path)
+    with pytest.raises(error, match=words):
+        model.partial_fit(X[:500], save=given)
+    assert not hasattr(model, "accountant_")
+    assert (budget.spent, len(budget.ledger)) == (0, 0)
+
+
+def test_a_stream_that_cannot_be_saved_is_refused_before_any_charge(path, budget, saved):
+    class Local(Failing):
+        pass
+
+    for model, error, words in [
+        (OnlineSynthesizer("paper", accountant=path), ValueError, "save must be None for strategy"),
+        (OnlineSynthesizer(synthesizer=Local(), accountant=path), TypeError, "cannot be saved"),
+    ]:
+        with pytest.raises(error, match=words):
+            model.partial_fit(X[:500], save=saved)
+    assert (budget.spent, saved.exists()) == (0, False)
+
+
+# A larger ledger
+
+
+def dead(saved, path):
+    """A stream as the docs of old left it: it released rows, and died before it was saved. Return what is said of it."""
+    model = OnlineSynthesizer(accountant=PrivacyAccountant(1, ledger=path)).fit(X[:500])
+    model.save(saved)
+    model.partial_fit(X[500:1000])
+    with pytest.raises(BudgetExceededError) as error:
+        load(saved).partial_fit(X[500:1000])
+    return str(error.value)
+
+
+def test_the_error_of_a_stream_says_what_works(saved, path, tmp_path, monkeypatch):
+    """Its code is run as it stands."""
+    said = dead(saved, path)
+    monkeypatch.chdir(tmp_path)
+    code = r"big = .*'larger\.db'\)", r"big\.import_record\(.*?\)", r"load\(.*\)"
+    made, imported, loaded = (re.search(pattern, said)[0] for pattern in code)
+    names = {"PrivacyAccountant": PrivacyAccountant, "load": load}
+    exec(f"{made}\n{imported}\nmodel = {loaded.replace('the file', repr(str(saved)))}", names)
+    model, big = names["model"], names["big"]
+    model.partial_fit(X[500:1000], save=saved).partial_fit(X[1000:1500], save=saved)
+    assert (model.n_samples_seen_, big.spent, big.epsilon) == (1500, 2, 2)
+    assert load(saved).partial_fit(X[1500:2000], save=saved).n_samples_seen_ == 2000  # its file knows the new one
+    assert (big.spent, PrivacyAccountant.at(path).spent) == (2, 1)
+
+
+@pytest.mark.parametrize("given", [str, PrivacyAccountant.at], ids=["path", "accountant"])
+def test_a_stream_goes_on_in_a_ledger_that_imported_its_own_at_no_charge(given, saved, path, budget, tmp_path):
+    OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    other = tmp_path / "other.db"
+    PrivacyAccountant(2, ledger=other).import_record(path)
+    model = load(saved, accountant=given(other)).partial_fit(X[500:1000], save=saved)
+    for n in (1000, 1500):
+        model = load(saved).partial_fit(X[n : n + 500])
+        model.save(saved)
+    assert PrivacyAccountant.at(other).spent == 1
+    assert is_whole(model)
+
+
+def test_a_stream_that_went_on_in_another_ledger_cannot_go_on_in_the_first(saved, path, budget, tmp_path):
+    OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    shutil.copy(saved, tmp_path / "old.zip")
+    PrivacyAccountant(2, ledger=tmp_path / "other.db").import_record(path)
+    load(saved, accountant=tmp_path / "other.db").partial_fit(X[500:1000], save=saved)
+    with pytest.raises(BudgetExceededError):
+        load(tmp_path / "old.zip").partial_fit(X[500:1000])
+    assert budget.spent == 1
+    other = PrivacyAccountant.at(tmp_path / "other.db")
+    other.import_record(path)
+    assert load(saved).partial_fit(X[1000:1500], save=saved).n_samples_seen_ == 1500
+    assert other.spent == 1
+
+
+def test_a_ledger_that_does_not_hold_what_a_stream_spent_is_refused(saved, path, budget, tmp_path):
+    model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    other = PrivacyAccountant(5, ledger=tmp_path / "other.db")
+    with pytest.raises(LedgerError, match="does not hold all that this stream was charged"):
+        load(saved, accountant=other)
+    other.import_record(path)
+    model.partial_fit(X[500:1000], save=saved)
+    with pytest.raises(LedgerError, match="import_record") as error:
+        load(saved, accountant=other)
+    exec(re.search(r"PrivacyAccountant\.at\(.*\)\.import_record\(.*\)", str(error.value))[0])
+    assert load(saved, accountant=other).partial_fit(X[1000:1500], save=saved).n_samples_seen_ == 1500
+    assert other.spent == 1
+
+
+@needs_fork
+def test_a_pending_tick_is_drawn_again_in_a_ledger_that_imported_it(saved, path, budget, tmp_path, monkeypatch):
+    OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
+    with monkeypatch.context() as patched:
+        killing(patched, running, "save_aside", "before")
+        killed(lambda: load(saved).partial_fit(X[500:1000], save=saved))
+    other = PrivacyAccountant(2, ledger=tmp_path / "other.db")
+    other.import_record(path)
+    model = load(saved, accountant=other).partial_fit(X[500:1000], save=saved)
+    assert is_whole(model)
+    assert other.spent == 1
+
+
+def test_load_takes_an_accountant_for_what_is_charged_to_one(tmp_path, path, budget):
+    file = tmp_path / "model.zip"
+    PrivateMeasureMechanism(epsilon=0.5).fit(X).save(file)
+    load(file, accountant=path).fit(X)
+    assert budget.spent == 0.5
+    OnlineSynthesizer().partial_fit(X[:500]).save(file)
+    with pytest.raises(ValueError, match="accountant must be the ledger in a file that a stream was charged in"):
+        load(file, accountant=path)
+    save(KaryCounter(10), file)
+    with pytest.raises(ValueError, match="accountant must be None for a KaryCounter"):
+        load(file, accountant=path)
+
+
+# What the ledger tells
+
+
+def test_the_ledger_of_a_stream_tells_nothing_of_its_rows(tmp_path):
+    """No digest of a file either, by which guesses of the rows that wait could be tried."""
+    told = []
+    for number, rows in enumerate((X[:510], X[::-1][:510])):
+        path = tmp_path / f"{number}.db"
+        inner, accountant = PrivateMeasureMechanism("optimal", depth=2), PrivacyAccountant(1, ledger=path)
+        OnlineSynthesizer(synthesizer=inner, accountant=accountant).partial_fit(rows, save=tmp_path / f"{number}.zip")
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            text = "\n".join(line for line in db.iterdump() if '"about"' not in line)
+        told.append(re.sub(r"[0-9a-f]{8} (?=\{)|\"(time|process)\":\"[^\"]*\"", "", text))
+    assert told[0] == told[1]
+
+
+def test_a_pending_charge_counts_as_spent(path, budget):
+    entry = budget._entry("pending", skdpsynth.privacy.PrivacyLoss(0.75), group="g")
+    ledger = budget._entries
+    ledger.append(entry, budget.epsilon, budget.delta, pending=True)
+    assert budget.spent == 0.75
+    with pytest.raises(BudgetExceededError):
+        budget.spend(0.5, name="more")
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_only_a_charge_that_is_pending_is_drawn_anew(in_file, path):
+    """Members of one name hold the same rows, and add, once one of them was shown."""
+    budget = PrivacyAccountant(3, ledger=path) if in_file else PrivacyAccountant(3)
+    entry, ledger = budget._entry("a", skdpsynth.privacy.PrivacyLoss(1), group="g"), budget._entries
+    numbers = [ledger.append(entry, 3, budget.delta, pending=True).id for _ in range(3)]
+    assert (budget.spent, len({line.name for line in budget.ledger})) == (1, 3)
+    ledger.settle(None, numbers[-1:])
+    ledger.append(entry, 3, budget.delta)
+    assert budget.spent == 2
