@@ -34,6 +34,7 @@ for script in (
     "matrix_tails.py",
     "hostile_files.py",
     "faults.py",
+    "stream_kills.py",
     "resources.py",
     "bad_input.py",
     "evidence.py",

@@ -151,7 +151,7 @@ def _tables():
     names = {"input_features": None}
     yield Call("tables", "PrivatePCA.get_feature_names_out", lambda: fitted("PrivatePCA").get_feature_names_out, names)
     online = functools.partial(OnlineSynthesizer, epsilon=1)
-    yield Call("tables", "OnlineSynthesizer.partial_fit", lambda: _going_on(online), {"X": rows(), "y": None, "unit": None})
+    yield Call("tables", "OnlineSynthesizer.partial_fit", lambda: _going_on(online), {"X": rows(), "y": None, "unit": None, "save": None})
     yield Call("tables", "OnlineSynthesizer(paper).partial_fit", lambda: _going_on(functools.partial(online, "paper")), {"X": rows()})
     mixed = functools.partial(LatentFactorSynthesizer, SCHEMA, n_factors=1)
     yield Call("tables", "LatentFactorSynthesizer(schema).fit", lambda: _fitting(mixed), {"X": people(), "unit": None})
@@ -203,7 +203,7 @@ def _samples():
     yield Call("samples", "LatentFactorSynthesizer(schema).sample", functools.partial(mixed, "sample"), given)
     yield Call("samples", "PrivateSearchCV.sample", functools.partial(_method_of, "search", "sample"), {"n_samples": 3, "random_state": 0})
     yield Call("files", "save", functools.partial(mixed, "save"), {"path": FOLDER / "m.zip"})
-    yield Call("files", "load", lambda: load, {"path": _saved()})
+    yield Call("files", "load", lambda: load, {"path": _saved(), "accountant": None})
     yield Call("files", "persistence.save", lambda: persistence.save, {"thing": domain.Box([0], [1]), "path": FOLDER / "b.zip"})
     yield Call("files", "persistence.to_bytes", lambda: persistence.to_bytes, {"thing": domain.Box([0], [1])})
     given = {"data": persistence.to_bytes(domain.Box([0], [1])), "name": "data"}

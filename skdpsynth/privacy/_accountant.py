@@ -474,7 +474,7 @@ class PrivacyAccountant(LedgerKeeper):
         check_word("name", name), check_word("group", group)
         return self._entries.has_member(self._account, self._alias(group), name)
 
-    def last_entry(self) -> int:
+    def _last_entry(self) -> int:
         """Return the number of what this accountant was charged last, or 0."""
         return self._entries.last(self._account)
 

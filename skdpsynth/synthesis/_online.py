@@ -173,18 +173,26 @@ class OnlineSynthesizer(RunningStream):
     `random_state` is set again. With a `window` the ledger has one line for all blocks that were left behind, so state and file stay as
     small as the window, however long the stream.
 
+    *Kills.* With `save`, what a call draws is shown to nobody before ledger and file agree on it: see the guide on streams for the steps.
+    So if the process is killed, the call may be repeated under the same charge, and ``n_samples_seen_`` (or ``n_ticks_seen_``) of the
+    loaded stream says whether it has to be. This assumes that nobody reads the memory of the killed process or a file that it left
+    beside the stream's, and that what killed it did not follow from the noise.
+
     *Copies.* If you load a saved stream twice and continue both, rows seen by both cost epsilon twice; the ledger of a copy says that it
     was resumed. A ledger in a file sees it: a stream that was loaded goes on at no charge if nothing was released of the rows that come
-    next, and else is charged epsilon once more, or refused. Its file then knows where the ledger lies; if that has moved, set
-    `accountant` to its path. A loaded "paper" stream gives the same sample as the one that was saved. What follows is counted with fresh
-    noise ("kary" and "sparse" begin new trees), so that copies which go on with different rows do not subtract to them.
+    next, and else is charged epsilon once more, or refused. Its file then knows where the ledger lies; if that has moved, or a larger
+    one has imported it, give that to `load` as `accountant`. A loaded "paper" stream gives the same sample as the one that was saved.
+    What follows is counted with fresh noise ("kary" and "sparse" begin new trees), so that copies which go on with different rows do
+    not subtract to them.
 
     *Threads.* Threads may share a stream: it has one lock, for whoever reads, feeds, copies or saves it. A forked process may sample
     "blocks" and start streams of its own, but not go on with this one: its charges would be lost. With a ledger in a file it may go on
     with "blocks": one of the two is then charged once more. A "paper" stream stays in its process, as the noise of its counters does.
 
     *Interrupts.* A `partial_fit` that fails or is interrupted has taken in no row, and may be repeated. A block that was charged by
-    then is never released again: its rows are left out, with a `SmallSampleWarning`, and the blocks beside it stand in for them. A
+    then is never released again: its rows are left out, with a `SmallSampleWarning`, and the blocks beside it stand in for them. With
+    `save` that is so only where the release itself raised an error; after an interrupt, or where nothing can be written, the block is
+    released under the same charge, and an error that comes last of all may find the rows taken in, as ``n_samples_seen_`` says. A
     "paper" stream that is interrupted while it counts refuses to go on; load a saved state.
 
     *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at most s/t of

@@ -193,13 +193,13 @@ class Blocks:
         facts = Facts(self.epsilon, self.delta, relation, n_samples, n_features, box, rows_per_unit=self.rows_per_unit)
         rows, part = self.kept.given(self._buffer, self.n_open), self._next_part((stop - start) * self._rate)
         name = self._name(start, stop)
-        last = budget.accountant.last_entry()
+        last = budget.accountant._last_entry()
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
             return fit_part(part, rows, budget, facts, name=name, group=_GROUP)
         except BaseException as error:
             budget.is_broken = isinstance(error, Exception) and not isinstance(error, LedgerError | BudgetExceededError)
-            if budget.accountant.last_entry() == last:
+            if budget.accountant._last_entry() == last:
                 self.charged.pop()  # refused before the charge
                 budget.is_broken = False
             raise

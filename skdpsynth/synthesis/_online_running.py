@@ -127,7 +127,8 @@ class RunningStream(PrivateSynthesizer):
         So the file is there before anything is drawn: whoever finds it goes on in the account that was charged. If the process is killed
         before that, the account is charged and pending, and the next stream that begins so takes it over.
         """
-        self._starting = starting = []
+        starting: list[Any] = []
+        self._starting = starting
         self._claims = True
         try:
             self._begin(X, unit)
@@ -208,7 +209,7 @@ class RunningStream(PrivateSynthesizer):
             left.remove()  # of processes that were killed, or were too late
 
     def _charge_to(self, accountant: Any) -> None:
-        opened = opened_accountant(accountant)
+        opened: Any = opened_accountant(accountant)
         if hasattr(self, "accountant_"):
             if not (is_durable(self.accountant_) and is_durable(opened)):
                 raise ValueError(
