@@ -233,7 +233,8 @@ class LedgerFile(AnyLedger):
         return int(self._one(question, account or 0) or 0)
 
     def _numbers(self, account: int | None, group: str | None = None, name: str | None = None) -> set[int]:
-        question, values = "select id, name from entries where account = ?", [account or 0]
+        values: list[Any] = [account or 0]
+        question = "select id, name from entries where account = ?"
         if group is not None:
             question, values = f"{question} and grp = ?", [account or 0, group]
         return {number for number, its in self._db.execute(question, values).fetchall() if name is None or base_name(its) == name}

@@ -17,7 +17,7 @@ from skdpsynth.privacy._ledger_text import text_of
 from skdpsynth.privacy._losses import Amount
 
 PATIENCE = 30.0  # seconds to wait while others write
-APPLICATION, FORMAT = 0x5CD9B0D6, 1
+APPLICATION, FORMAT = 0x5CD9B0D6, 2
 _MOUNTS = "/proc/self/mountinfo"  # the fifth word of a line is where, with octal numbers for spaces
 SYNCHRONOUS = "full"  # less would lose charges in a power cut
 _TABLES = """

@@ -408,9 +408,9 @@ def test_a_database_of_somebody_else_is_refused(path):
 def test_a_ledger_of_a_newer_version_is_refused(path):
     PrivacyAccountant(1, ledger=path)
     with sqlite3.connect(path) as db:
-        db.execute("pragma user_version = 2")
+        db.execute("pragma user_version = 3")
     db.close()
-    with pytest.raises(LedgerError, match="is a ledger of format 2, and this version of skdpsynth reads 1; open it with a newer one"):
+    with pytest.raises(LedgerError, match="is a ledger of format 3, and this version of skdpsynth reads 2; open it with a newer one"):
         PrivacyAccountant(1, ledger=path)
 
 
