@@ -82,6 +82,8 @@ from skdpsynth.domain._ties import ends_of as ends_of
 from skdpsynth.domain._tying import cuts_of as cuts_of
 from skdpsynth.domain._tying import keys_of as keys_of
 from skdpsynth.domain._tying import ties_of as ties_of
+from skdpsynth.domain._unit_rows import KEY_OF_CHOICE as KEY_OF_CHOICE
+from skdpsynth.domain._unit_rows import rows_that_count as rows_that_count
 from skdpsynth.domain._units import Counting as Counting
 from skdpsynth.domain._units import check_length as check_length
 from skdpsynth.domain._units import with_units as with_units

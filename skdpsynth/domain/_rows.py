@@ -106,6 +106,11 @@ class Rows:
         return getattr(self.origin, "lazy", None)
 
     @property
+    def has_order(self) -> bool:
+        """Whether the order of the rows is a fact: see `Source`."""
+        return getattr(self.origin, "has_order", True)
+
+    @property
     def are_spread(self) -> bool:
         """Whether the rows lie with workers of Dask, where they stay."""
         return not self.are_held and getattr(self.origin, "partitions", None) is not None

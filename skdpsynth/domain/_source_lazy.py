@@ -38,6 +38,8 @@ def open_lazy(X: Any, name: str) -> Source | None:
 class PolarsQuery(Source):
     """A lazy frame of polars, evaluated by its streaming engine."""
 
+    has_order = False
+
     def __init__(self, name: str, frame: Any) -> None:
         import polars as pl
 
@@ -52,7 +54,7 @@ class PolarsQuery(Source):
         self._frame, self.lazy = frame, _narwhals(frame)
 
     def _read(self) -> Iterator[Any]:
-        # In order, which sums do not need but streams do.
+        # The order is no fact, but those who read twice get the same rows in most cases, as from other sources.
         batches = quietly(lambda: self._frame.collect_batches(chunk_size=self._at_once, maintain_order=True), self._fails)
         yield from each_quietly(batches, self._fails)
 
@@ -67,6 +69,8 @@ class Query(Source):
     what : str
         Which of them, for messages.
     """
+
+    has_order = False
 
     def __init__(self, name: str, query: Any, what: str) -> None:
         need("pyarrow", name, what)

@@ -1,11 +1,10 @@
-"""Units of privacy: whose row is whose, and of each unit its first rows alone.
+"""Units of privacy: whose row is whose.
 
-A unit keeps its first rows in its own order. So which rows of a unit are kept follows from that unit alone: whatever rows others bring,
-and in which order, none of them takes the place of another's. Rows without a label are left out, because nobody could say whose they are:
-to keep them would protect no one, and to refuse them would tell of one.
+Rows without a label are left out, because nobody could say whose they are: to keep them would protect no one, and to refuse them would
+tell of one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -24,7 +23,10 @@ _WANTED = "unit must be the name of a column of X, or an array-like with the lab
 
 
 class Counting:
-    """How many rows of each unit are kept, along one reading of a table.
+    """Which rows of a stream count: the first ones of each unit, by arrival.
+
+    The order of a stream is public, and so which rows of a unit count follows from that unit alone: whatever rows others bring, none of
+    them takes the place of another's.
 
     Parameters
     ----------
@@ -44,20 +46,12 @@ class Counting:
 
     def kept(self, labels: Sequence[Any]) -> np.ndarray:
         """Return which of the next rows are kept, as booleans of shape (n_rows,)."""
-        try:
-            return self._kept(labels)
-        except MemoryError:
-            raise
-        except Exception:  # of labels that cannot be compared or counted; their own words may hold values
-            pass
-        raise TypeError("unit must hold labels that are numbers, words or times, but one of them is something else; convert the labels.")
+        return quietly_of_labels(lambda: self._kept(labels))
 
     def _kept(self, labels: Sequence[Any]) -> np.ndarray:
         kept, most, latest, before = np.zeros(len(labels), dtype=bool), self.most, self.latest, self.before
         for place, label in enumerate(labels):
-            if label is None or type(label).__name__ == "NAType" or label != label:
-                continue
-            if isinstance(label, float | np.floating) and abs(float(label)) >= _SEVERAL:
+            if is_missing(label):
                 continue
             count = latest.get(label)
             count = before.get(label, 0) if count is None else count
@@ -67,24 +61,40 @@ class Counting:
         return kept
 
 
-class FirstRows(Source):
-    """A table that is not in memory, with the first rows of each unit alone: counted anew at every reading.
+def is_missing(label: Any) -> bool:
+    """Whether a label names nobody: it is missing, or a float that stands for several whole numbers."""
+    if label is None or type(label).__name__ == "NAType" or label != label:
+        return True
+    return isinstance(label, float | np.floating) and abs(float(label)) >= _SEVERAL
 
-    The labels of all units stay in memory while it is read. Parts that lie with workers of Dask are computed one after the other, and what
-    a database could sum up by itself is read.
+
+def quietly_of_labels(reading: Callable[[], np.ndarray]) -> np.ndarray:
+    """Call what compares and counts labels; whatever goes wrong is said in our sentence alone, since its own words may hold labels."""
+    try:
+        return reading()
+    except MemoryError:
+        raise
+    except Exception:
+        pass
+    raise TypeError("unit must hold labels that are numbers, words or times, but one of them is something else; convert the labels.")
+
+
+class UnitTable(Source):
+    """A table that is not in memory and has labels: all of its rows, without the column of labels.
+
+    Parts that lie with workers of Dask are computed one after the other, and what a database could sum up by itself is read.
 
     Parameters
     ----------
     source : Source
     unit : str, int or list of labels
         A column, which is left out, or the labels of all rows.
-    most : int or None
-        Rows of one unit; None: all rows, only without the column.
     """
 
-    def __init__(self, source: Source, unit: Any, most: int | None) -> None:
-        self._source, self._unit, self._most = source, unit, most
+    def __init__(self, source: Source, unit: Any) -> None:
+        self._source, self._unit = source, unit
         self._by_column, self.is_text = is_column(unit), source.is_text
+        self.has_order = source.has_order
         form, head = source._form, source.head
         if self._by_column:
             place = _place(form.columns, unit)
@@ -97,22 +107,26 @@ class FirstRows(Source):
         super().__init__(source._name, head, form, backend=source.backend)
 
     def _read(self) -> Iterator[Any]:
-        start, counting = 0, None if self._most is None else Counting(self._most)
+        with closing(self.labeled()) as chunks:
+            for chunk, _ in chunks:
+                yield chunk
+
+    def labeled(self) -> Generator[tuple[Any, Sequence[Any]], None, None]:
+        """Yield the rows from the start, in tables of the form of this source, with their labels."""
+        start = 0
         with closing(self._source.chunks()) as chunks:
             for chunk in chunks:
                 stop = start + chunk.shape[0]
                 chunk, labels = _split(chunk, self._unit) if self._by_column else (chunk, self._unit[start:stop])
                 start = stop
-                if counting is not None:
-                    if len(labels) < chunk.shape[0]:
-                        raise _other_length()
-                    chunk = _picked(chunk, counting.kept(labels))
-                yield chunk
+                if len(labels) < chunk.shape[0]:
+                    raise _other_length()
+                yield chunk, labels
         if not self._by_column and start < len(self._unit):
             raise _other_length()
 
 
-def with_units(X: Any, unit: Any, most: int, **reading: Any) -> tuple[Any, list[Any] | None]:
+def with_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | None]:
     """Return a table without its column of labels, and the labels.
 
     Parameters
@@ -120,17 +134,15 @@ def with_units(X: Any, unit: Any, most: int, **reading: Any) -> tuple[Any, list[
     X : array-like, data frame or any table that `open_source` knows
     unit : str, int or array-like of shape (n_samples,)
         The name of a column of `X` (in an array its number), or labels.
-    most : int
-        Rows of one unit.
     **reading
         What `open_source` must know to read a table that is not in memory.
 
     Returns
     -------
     X : table
-        One that is not in memory has the first rows of each unit alone.
+        One that is not in memory is a `UnitTable`.
     labels : list or None
-        Of a table in memory: for each row, None where it has none. `Counting` says which rows to keep.
+        Of a table in memory: for each row, None where it has none.
     """
     source = open_source(X, unit=unit if isinstance(unit, str) else None, **reading)
     if isinstance(source, RemoteTable):
@@ -141,7 +153,12 @@ def with_units(X: Any, unit: Any, most: int, **reading: Any) -> tuple[Any, list[
     _check_not_in_a_list(X if source is None else source.head, unit)
     unit = unit if is_column(unit) else _labels(unit)
     if source is not None:
-        return FirstRows(source, unit, most), None
+        if not (is_column(unit) or source.has_order):
+            raise ValueError(
+                "unit must be the name of a column where X is a query, whose rows come in no stated order, got labels of rows; select the "
+                "column of labels too."
+            )
+        return UnitTable(source, unit), None
     return _split(X, unit) if is_column(unit) else (X, unit)
 
 
@@ -156,7 +173,7 @@ def without_unit(X: Any, unit: Any) -> Any:
     if not is_column(unit):
         return X
     source = open_source(X, unit=unit if isinstance(unit, str) else None)
-    return _split(X, unit)[0] if source is None else FirstRows(source, unit, None)
+    return _split(X, unit)[0] if source is None else UnitTable(source, unit)
 
 
 def is_column(unit: Any) -> bool:
@@ -231,14 +248,3 @@ def _labels(unit: Any) -> list[Any]:
     if labels.dtype.kind in "mM":  # whole numbers tell times apart, and objects would not always
         return np.where(np.isnat(labels), np.array(None), labels.astype("int64").astype(object)).tolist()
     return labels.tolist()
-
-
-def _picked(chunk: Any, kept: np.ndarray) -> Any:
-    """Return the rows of a chunk that are kept."""
-    if kept.all():
-        return chunk
-    if is_arrow(chunk):
-        import pyarrow as pa
-
-        return chunk.filter(pa.array(kept))
-    return chunk.filter(kept) if library_of(chunk) == "polars" else chunk[kept]

@@ -16,18 +16,18 @@ from skdpsynth._progress import bar, rows_are_public
 from skdpsynth._state import check_columns, require
 from skdpsynth._workers import check_jobs
 from skdpsynth.domain import (
+    KEY_OF_CHOICE,
     NO_BOUNDS,
     Container,
-    Counting,
     Finite,
     MixedTable,
     Rows,
     Schema,
     check_enough,
-    check_length,
     has_private,
     made_up,
     open_numbers,
+    rows_that_count,
     with_units,
 )
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
@@ -136,8 +136,8 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             Ignored.
         unit : str, int or array-like of shape (n_samples,), default=None
             Whom the budget protects: the name of the column of `X` that says whose row it is (in an array its number), which is left out
-            of all that is learned; or such labels. The first `max_rows_per_unit` rows of each label count, in their order, and rows
-            without one do not. None: each row is protected by itself.
+            of all that is learned; or such labels. As many rows of each label as `max_rows_per_unit` count, chosen at random (of a stream
+            the first ones), and rows without one do not. None: each row is protected by itself.
 
         Returns
         -------
@@ -179,10 +179,10 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
     def _run(self, X: Any, hand: Hand | None, labels: Any) -> list:
         shared = self._check_promise()
         unit = unit_of(labels, self._rows_per_unit, shared) if hand is None else None
-        rows, facts = self._opened_rows(X, labels)
+        rng = stream_of(self.random_state) if hand is None else hand.rng
+        rows, facts = self._opened_rows(X, labels, rng)
         if hand is not None:
             facts = hand.told(facts)
-        rng = stream_of(self.random_state) if hand is None else hand.rng
         is_private = facts.n_samples is None and self._counts_rows
         # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
         # before anything is charged.
@@ -261,26 +261,25 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
         return plan
 
-    def _opened_rows(self, X: Any, unit: Any) -> tuple[Rows, Facts]:
+    def _opened_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         """Open and count the rows, and tell what is public about them.
 
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
-        X, labels = (X, None) if unit is None else with_units(X, unit, self._rows_per_unit, **self._reading)
+        X, labels = (X, None) if unit is None else with_units(X, unit, **self._reading)
         rows, more = self._read(X)
-        if labels is not None:
-            check_length(labels, rows.n_samples)
-            rows = rows.only(self._first_rows(labels))
+        if unit is not None:
+            rows = self._rows_that_count(rows, labels, rng)
         n_samples = rows.n_samples
-        if n_samples is None or not (rows.are_held or self.neighboring == "replace_one"):
+        if n_samples is None or not (rows.are_held or unit is not None or self.neighboring == "replace_one"):
             n_samples = total(rows, RowCount.over()).n_samples
         check_enough(n_samples, self._least_rows)
         return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
 
-    def _first_rows(self, labels: Any) -> np.ndarray:
-        """Return which rows in memory count: the first ones of each unit."""
-        return Counting(self._rows_per_unit).kept(labels)
+    def _rows_that_count(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
+        """Return some rows of each unit; `labels` say whose each is, of a table in memory."""
+        return rows_that_count(rows, labels, self._rows_per_unit, rng.child("rows of units").bytes(KEY_OF_CHOICE))
 
     @property
     def _stated_schema(self) -> Schema | None:

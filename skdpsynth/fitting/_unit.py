@@ -26,7 +26,7 @@ def unit_left_out(schema: Schema) -> Any:
 def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:
     """Refuse what is no number of rows of a unit, or one for whose noise 64 bits are too few."""
     if not is_whole(n_rows, 1):
-        raise ValueError(f"max_rows_per_unit must be a positive integer, got {shown(n_rows)}; 1 keeps the first row of each unit.")
+        raise ValueError(f"max_rows_per_unit must be a positive integer, got {shown(n_rows)}; 1 keeps one row of each unit.")
     check_useful_rows(epsilon, int(n_rows))
 
 

@@ -22,7 +22,7 @@ from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, opened_
 from skdpsynth.model_selection._search_plan import SCORINGS, SearchPlan, planned, points_of, words_of
 from skdpsynth.model_selection._split import held_out, part_of_table
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, PrivacyAccountant
+from skdpsynth.privacy import Mechanism, PrivacyAccountant, RandomBits
 from skdpsynth.statistics import RowCount
 
 _FIXED = ("epsilon", "delta", "bounds", "schema", "neighboring", "accountant", "random_state")
@@ -218,13 +218,13 @@ class PrivateSearchCV(PrivateEstimator):
         self._check_parameters()
         return super()._check_promise()
 
-    def _opened_rows(self, X: Any, unit: Any) -> tuple[Rows, Facts]:
+    def _opened_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         if unit is not None or getattr(self.estimator, "max_rows_per_unit", 1) != 1:
             raise ValueError(
                 "unit must be None and max_rows_per_unit 1 for PrivateSearchCV, which protects rows and splits them one by one; keep one "
                 "row of each person, or choose on public data."
             )
-        return super()._opened_rows(X, unit)
+        return super()._opened_rows(X, unit, rng)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()

@@ -4,13 +4,11 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from skdpsynth._locks import lock_of
-from skdpsynth.domain import Counting, Rows
+from skdpsynth.domain import Counting, Rows, check_length
 from skdpsynth.fitting import Budget, Facts, Plan, check_ignored
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import checkpoint, watched
+from skdpsynth.privacy import RandomBits, checkpoint, watched
 from skdpsynth.synthesis._online_blocks import Blocks
 from skdpsynth.synthesis._online_rows import Columns, Points
 from skdpsynth.synthesis._online_running import RunningStream, check_held
@@ -314,27 +312,30 @@ class OnlineSynthesizer(RunningStream):
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         self._reader = reader_of(self)
         if self._reader is None:
-            return super()._read(X)
-        self._container, rows = start_reading(self._reader, X, self._least_rows)
-        names = ("schema_", "n_features_in_", "feature_names_in_")
-        self.__dict__.update({name: vars(self._reader)[name] for name in names if name in vars(self._reader)})
-        return rows, {"schema": self.schema_.coded}
+            rows, more = super()._read(X)
+        else:
+            self._container, rows = start_reading(self._reader, X, self._least_rows)
+            names = ("schema_", "n_features_in_", "feature_names_in_")
+            self.__dict__.update({name: vars(self._reader)[name] for name in names if name in vars(self._reader)})
+            more = {"schema": self.schema_.coded}
+        self._check_order(rows)
+        return rows, more
 
     @property
     def _least_rows(self) -> int:
         return 0 if self._may_be_empty else super()._least_rows
 
-    def _opened_rows(self, X: Any, unit: Any) -> tuple[Rows, Facts]:
+    def _opened_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         self._units = None
-        rows, facts = super()._opened_rows(X, unit)
-        if unit is not None:
-            check_held(rows)
-        return rows, facts
+        return super()._opened_rows(X, unit, rng)
 
-    def _first_rows(self, labels: Any) -> np.ndarray:
+    def _rows_that_count(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
+        """Return the first rows of each unit: what comes later must not decide which of those before count."""
+        check_held(rows)
+        check_length(labels or [], rows.n_samples)
         counting = Counting(self._rows_per_unit)
-        kept, self._units = counting.kept(labels), ({}, counting.latest)
-        return kept
+        kept, self._units = counting.kept(labels or []), ({}, counting.latest)
+        return rows.only(kept)
 
     def partial_fit(self, X: Any, y: Any = None, unit: Any = None, *, save: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.

@@ -98,6 +98,14 @@ class RunningStream(PrivateSynthesizer):
         """Open a table whose columns must be those of the first rows; it may have no rows."""
         return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, floats_are_missing=True)
 
+    def _check_order(self, rows: Rows) -> None:
+        """Refuse rows that come in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""
+        if not (rows.has_order or counts_ticks(self)):  # within a tick rows have no order
+            raise TypeError(
+                "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a query, whose rows have none; "
+                "write its answer in order of arrival to a Parquet file and give the path, or give it in memory."
+            )
+
     def _take(self, X: Any, unit: Any, save: Any) -> Any:
         """Take in rows, with the lock held."""
         place = None if save is None else checked_place(self, save)
@@ -107,6 +115,7 @@ class RunningStream(PrivateSynthesizer):
         if unit is not None or self._units is not None:
             return self._take_of_units(X, unit, settings, place)
         rows = self._next_rows(X)
+        self._check_order(rows)
         if counts_ticks(self):
             check_horizon(self, self._time, 1)
             return self._extend_by(rows, settings, place)
@@ -143,7 +152,7 @@ class RunningStream(PrivateSynthesizer):
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
-        X, labels = with_units(X, unit, self._rows_per_unit, **self._reading)
+        X, labels = with_units(X, unit, **self._reading)
         rows = self._next_rows(X)
         check_held(rows)
         check_length(labels or [], rows.n_samples)

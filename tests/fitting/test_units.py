@@ -28,6 +28,7 @@ from skdpsynth import (
     load,
 )
 from skdpsynth.domain import Counting, Nominal, RemoteTable, _source
+from skdpsynth.domain._unit_rows import _Choice
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
@@ -57,7 +58,12 @@ def sampled(fitted):
     return np.asarray(fitted.sample(200, random_state=0))
 
 
-EXPECTED = sampled(PrivateMeasureMechanism(random_state=0, max_rows_per_unit=K).fit(X[FIRST], unit=LABELS[FIRST]))
+def expected(unit):
+    """Samples of a table in memory; which rows of a unit count follows from its label."""
+    return sampled(model().fit(X, unit=list(unit)))
+
+
+EXPECTED = expected(LABELS.tolist())
 
 
 def parquet(folder):
@@ -108,11 +114,11 @@ WITH_COLUMN = {
 @pytest.mark.parametrize("n_rows", [40, 100_000])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("name", WITH_COLUMN)
-def test_the_first_rows_of_each_unit_count_whatever_holds_the_column(name, n_rows, n_jobs, tmp_path, monkeypatch):
+def test_the_same_rows_of_each_unit_count_whatever_holds_the_column(name, n_rows, n_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: n_rows)
     table = WITH_COLUMN[name](tmp_path)
     fitted = model(n_jobs=n_jobs).fit(table, unit="who")
-    assert np.array_equal(sampled(fitted), EXPECTED)
+    assert np.array_equal(sampled(fitted), expected(FRAME["who"]))
     assert fitted.n_samples_ == FIRST.sum()
     assert list(fitted.feature_names_in_) == ["a", "b"]
 
@@ -120,6 +126,7 @@ def test_the_first_rows_of_each_unit_count_whatever_holds_the_column(name, n_row
 LABEL_KINDS = {
     "array": lambda: LABELS,
     "list": lambda: LABELS.tolist(),
+    "numbers as text": lambda: LABELS.astype(str).tolist(),
     "words": lambda: [f"p{label}" for label in LABELS],
     "bytes": lambda: np.array([b"p%d" % label for label in LABELS]),
     "floats": lambda: LABELS.astype(float),
@@ -135,7 +142,14 @@ LABEL_KINDS = {
 
 @pytest.mark.parametrize("kind", LABEL_KINDS)
 def test_labels_may_be_an_array_like_of_any_kind(kind):
-    assert np.array_equal(sampled(model().fit(X, unit=LABEL_KINDS[kind]())), EXPECTED)
+    given = LABEL_KINDS[kind]()
+    fitted = model().fit(X, unit=given)
+    if kind in ("times", "tuples"):  # other labels choose other rows, but as many
+        assert fitted.n_samples_ == FIRST.sum()
+        assert np.array_equal(sampled(fitted), expected(given.astype("int64").tolist() if kind == "times" else given))
+    else:
+        is_word = kind in ("words", "bytes", "categories", "categorical series")
+        assert np.array_equal(sampled(fitted), expected(FRAME["who"]) if is_word else EXPECTED)
 
 
 @pytest.mark.parametrize("chunks", [[N], [1, 299, 400], [100] * 7])
@@ -153,7 +167,7 @@ def test_a_column_of_an_array_is_given_by_its_number():
 def test_sparse_rows_take_labels():
     rows = csr_array(np.where(X > 0.5, X, 0))
     first = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows, unit=LABELS)
-    second = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows.toarray()[FIRST], unit=LABELS[FIRST])
+    second = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows.toarray(), unit=LABELS)
     assert np.array_equal(first.covariance_, second.covariance_)
 
 
@@ -222,35 +236,45 @@ def test_a_float_that_stands_for_several_whole_numbers_is_no_label():
     assert later.n_samples_seen_ == 1
 
 
-def cells_that_count(rows, k):
-    kept = Counting(k).kept([label for label, _ in rows])
-    return Counter(cell for (_, cell), is_kept in zip(rows, kept, strict=True) if is_kept)
+def of_stream(rows, k):
+    return Counting(k).kept([label for label, _ in rows])
+
+
+def of_table(rows, k):
+    cells = np.array([cell for _, cell in rows], dtype=float).reshape(-1, 1)
+    return _Choice(k, bytes(64)).of_table(cells, [label for label, _ in rows])
+
+
+def cells_that_count(rows, k, chosen):
+    return Counter(cell for (_, cell), is_kept in zip(rows, chosen(rows, k), strict=True) if is_kept)
 
 
 def distance(first, second):
     return sum((first - second).values()) + sum((second - first).values())
 
 
+@pytest.mark.parametrize("chosen", [of_stream, of_table])
 @pytest.mark.parametrize("k", [1, 2])
-def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brute_force(k):
+def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brute_force(k, chosen):
     """All tables of five rows of two people in two cells, every unit."""
     for labels in product("ab", repeat=5):
         for cells in product((0, 1), repeat=5):
             rows = list(zip(labels, cells, strict=True))
-            counted = cells_that_count(rows, k)
-            assert distance(counted, cells_that_count([row for row in rows if row[0] != "a"], k)) <= k
+            counted = cells_that_count(rows, k, chosen)
+            assert distance(counted, cells_that_count([row for row in rows if row[0] != "a"], k, chosen)) <= k
             replaced = [(label, 1 - cell) if label == "a" else (label, cell) for label, cell in rows]
-            assert distance(counted, cells_that_count(replaced, k)) <= 2 * k  # each of k rows leaves one cell, and comes to another
+            assert distance(counted, cells_that_count(replaced, k, chosen)) <= 2 * k  # each of k rows leaves one cell, and comes to another
 
 
+@pytest.mark.parametrize("chosen", [of_stream, of_table])
 @pytest.mark.parametrize("k", [1, 2])
-def test_one_row_that_goes_may_move_two_that_count_so_a_sum_over_several_units_promises_to_rows_that_are_alone(k):
+def test_one_row_that_goes_may_move_two_that_count_so_a_sum_over_several_units_promises_to_rows_that_are_alone(k, chosen):
     largest = {True: 0, False: 0}
     for labels, cells in product(product("ab", repeat=4), product((0, 1), repeat=4)):
         rows = list(zip(labels, cells, strict=True))
         for place, (label, _) in enumerate(rows):
-            is_alone, moved = labels.count(label) == 1, cells_that_count(rows[:place] + rows[place + 1 :], k)
-            largest[is_alone] = max(largest[is_alone], distance(cells_that_count(rows, k), moved))
+            is_alone, moved = labels.count(label) == 1, cells_that_count(rows[:place] + rows[place + 1 :], k, chosen)
+            largest[is_alone] = max(largest[is_alone], distance(cells_that_count(rows, k, chosen), moved))
     assert largest == {True: 1, False: 2}
 
 

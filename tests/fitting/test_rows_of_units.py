@@ -1,0 +1,305 @@
+"""Which rows of a unit count: as many as are promised, by chance, and whatever their order and whatever holds them."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import chi2
+
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
+from skdpsynth.domain import KEY_OF_CHOICE, Nominal, Rows, _unit_rows, rows_that_count
+from skdpsynth.domain._keyed_hash import siphash
+from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.testing._door import fixed_bits, watched
+
+RNG = np.random.default_rng(5)
+N, K = 600, 2
+LABELS = RNG.integers(0, 60, N)
+FRAME = pd.DataFrame(
+    {
+        "who": [f"p{label}" for label in LABELS],
+        "a": RNG.integers(0, 4, N) / 4,
+        "b": np.where(RNG.random(N) < 0.2, -0.0, RNG.random(N).round(1)),
+        "level": RNG.choice(["no", "some", "much"], N),
+    }
+)
+KEY = bytes(range(KEY_OF_CHOICE))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InsecureRandomnessWarning)
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        yield
+
+
+def values_at_the_door(fit):
+    """The exact values that a fit releases, with bits that follow a seed."""
+    with watched() as door, fixed_bits():
+        fit()
+    return [draw.values for draw in door.draws]
+
+
+# A query has no order
+
+
+def visits(*more):
+    """People who come twice each; what comes in `more` is a neighbor under "add_or_remove_one"."""
+    connection = pytest.importorskip("duckdb").connect()
+    connection.execute("SET threads=1")
+    connection.execute("create table visits(person INTEGER, kind INTEGER, x DOUBLE)")
+    connection.execute("insert into visits select range, 1, 0.9 from range(1000)")
+    connection.execute("insert into visits select range, 0, 0.1 from range(1000)")
+    for row in more:
+        connection.execute("insert into visits values (?, ?, ?)", row)
+    return connection.sql("SELECT person, max(x) AS x FROM visits GROUP BY person, kind")
+
+
+def test_one_more_person_who_reorders_a_query_moves_counts_by_one_row():
+    """DuckDB gives a GROUP BY in another order once one key is large."""
+
+    def counts(query):
+        model = PrivateMeasureMechanism("optimal", depth=1, epsilon=1.0, bounds={"x": (0, 1)}, neighboring="add_or_remove_one")
+        values = values_at_the_door(lambda: model.fit(query, unit="person"))
+        return [np.asarray(each, dtype=float) for each in values]
+
+    for before, after in zip(counts(visits()), counts(visits((1500, 1, 0.5))), strict=True):
+        assert np.abs(after - before).sum() <= 1
+
+
+def test_a_stream_refuses_a_query_that_one_more_key_would_reorder():
+    connection = pytest.importorskip("duckdb").connect()
+    connection.execute("create table t as select range as id, range % 16 / 16.0 as x from range(1000)")
+    query = connection.sql("SELECT max(x) AS x FROM t GROUP BY id")
+    model = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(depth=3))
+    with pytest.raises(TypeError, match=r"X must come in a stated order .* to a Parquet file and give the path, or give it"):
+        model.fit(query)
+    model.fit(query.to_arrow_table() if hasattr(query, "to_arrow_table") else query.arrow())
+
+
+def duck(frame):
+    duckdb = pytest.importorskip("duckdb")
+    return duckdb.connect().from_df(frame)
+
+
+def lazy_polars(frame):
+    lazy = pl.from_pandas(frame).lazy()
+    return lazy if hasattr(lazy, "collect_batches") else pytest.skip("this polars gives no chunks")
+
+
+def ibis(frame):
+    connection = pytest.importorskip("ibis").duckdb.connect()
+    return connection.create_table("t", frame)
+
+
+QUERIES = {"duckdb": duck, "polars": lazy_polars, "ibis": ibis}
+
+
+@pytest.mark.parametrize("library", QUERIES)
+@pytest.mark.parametrize("strategy", ["blocks", "paper"])
+def test_streams_of_rows_refuse_queries_at_any_time_and_are_then_as_they_were(library, strategy):
+    query = QUERIES[library](FRAME[["a", "b"]])
+    stream = OnlineSynthesizer(strategy, random_state=0).partial_fit(FRAME[["a", "b"]])
+    for call in (stream.partial_fit, OnlineSynthesizer(strategy).partial_fit, OnlineSynthesizer(strategy).fit):
+        with pytest.raises(TypeError, match="X must come in a stated order for OnlineSynthesizer"):
+            call(query)
+    assert stream.n_samples_seen_ == N
+
+
+@pytest.mark.parametrize("library", QUERIES)
+def test_a_tick_may_be_a_query_because_its_rows_have_no_order(library):
+    query = QUERIES[library](FRAME[["a", "b"]])
+    stream = OnlineSynthesizer(neighboring="add_or_remove_one", random_state=0)
+    assert stream.partial_fit(query).partial_fit(query).n_ticks_seen_ == 2
+
+
+@pytest.mark.parametrize("library", QUERIES)
+def test_labels_by_row_are_refused_for_a_query(library):
+    query = QUERIES[library](FRAME[["a", "b"]])
+    with pytest.raises(ValueError, match="unit must be the name of a column where X is a query"):
+        PrivateMeasureMechanism().fit(query, unit=FRAME["who"])
+
+
+@pytest.mark.parametrize("query", ["DISTINCT * FROM t", "who, a, max(b) AS b FROM t GROUP BY who, a", "t.* FROM t JOIN u USING (who)"])
+def test_two_readings_of_a_query_by_several_threads_give_one_fit(query):
+    connection = pytest.importorskip("duckdb").connect()
+    connection.execute("SET threads=4")
+    connection.execute("create table t as select (range * 7919) % 5000 as who, random() as a, random() as b from range(60000)")
+    connection.execute("create table u as select range as who from range(5000)")
+
+    def fitted():
+        return PrivateMeasureMechanism(random_state=0).fit(connection.sql(f"SELECT {query}"), unit="who").sample(300, random_state=0)
+
+    assert fitted().equals(fitted())
+
+
+# Any order, and any source
+
+SCHEMA = {"a": (0, 1), "b": (0, 1), "level": ["no", "some", "much"]}
+NUMBERS = ["who", "a", "b"]
+ESTIMATORS = {
+    "adaptive": PrivateMeasureMechanism("adaptive"),
+    "optimal": PrivateMeasureMechanism("optimal"),
+    "private bounds": PrivateMeasureMechanism(bounds="private", epsilon=20),
+    "signed": SignedMeasureMechanism(20),
+    "pca": PrivatePCA(),
+    "low dimension": LowDimSynthesizer(1),
+    "mixed": LatentFactorSynthesizer(SCHEMA),
+    "private levels": LatentFactorSynthesizer({**SCHEMA, "level": Nominal("private")}, delta=1e-5, epsilon=20),
+}
+
+
+def released(estimator, table, relation):
+    fitted = estimator.__class__(**estimator.get_params(deep=False))
+    fitted.set_params(neighboring=relation, random_state=0, max_rows_per_unit=K).fit(table, unit="who")
+    shown = fitted.covariance_ if isinstance(fitted, PrivatePCA) else fitted.sample(100, random_state=0)
+    names = getattr(shown, "column_names", None)
+    columns = [shown.column(name).to_pylist() for name in names] if names else np.asarray(shown, dtype=object).T.tolist()
+    return columns, fitted.n_samples_
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_same_rows_in_another_order_give_the_same_fit(name, relation):
+    frame = FRAME if ESTIMATORS[name].get_params(deep=False).get("schema") else FRAME[NUMBERS]
+    whole = released(ESTIMATORS[name], frame, relation)
+    order = np.random.default_rng(1).permutation(N)
+    assert released(ESTIMATORS[name], frame.iloc[order], relation) == whole
+    chunks = np.array_split(np.random.default_rng(2).permutation(N), 7)
+    assert released(ESTIMATORS[name], [frame.iloc[part] for part in chunks], relation) == whole
+
+
+def parquet(frame, folder):
+    frame.to_parquet(folder / "rows.parquet", row_group_size=97)
+    return folder / "rows.parquet"
+
+
+def csv(frame, folder):
+    frame.to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+SOURCES = {
+    "polars": lambda frame, folder: pl.from_pandas(frame),
+    "lazy polars": lambda frame, folder: lazy_polars(frame),
+    "arrow": lambda frame, folder: pytest.importorskip("pyarrow").Table.from_pandas(frame),
+    "parquet": parquet,
+    "csv": csv,
+    "duckdb": lambda frame, folder: duck(frame),
+    "ibis": lambda frame, folder: ibis(frame),
+    "dask": lambda frame, folder: pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3, sort=False),
+    "chunks": lambda frame, folder: [frame[:1], frame[1:400], frame[400:]],
+    "iterator": lambda frame, folder: (frame[i : i + 50] for i in range(0, N, 50)),
+}
+
+
+@pytest.mark.parametrize("name", ["optimal", "mixed", "private levels"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_chooses_alike(source, name, tmp_path):
+    frame = FRAME if ESTIMATORS[name].get_params(deep=False).get("schema") else FRAME[NUMBERS]
+    order = np.random.default_rng(3).permutation(N)
+    table = SOURCES[source](frame.iloc[order].reset_index(drop=True), tmp_path)
+    assert released(ESTIMATORS[name], table, "replace_one") == released(ESTIMATORS[name], frame, "replace_one")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "Int64"])
+def test_dtypes_choose_alike(dtype):
+    frame = FRAME[["who"]].assign(a=(4 * FRAME["a"]).astype(dtype), b=(10 * FRAME["b"]).round().abs().astype(dtype))
+    bounds = PrivateMeasureMechanism(bounds=(0.0, 10.0))
+    as_floats = frame.astype({"a": float, "b": float})
+    assert released(bounds, frame, "replace_one")[1] == released(bounds, as_floats, "replace_one")[1]
+    first, second = (rows_that_count(Rows.held(table[["a", "b"]].to_numpy(float)), LABELS.tolist(), 1, KEY) for table in (frame, as_floats))
+    assert np.array_equal(first.collected(), second.collected())
+
+
+# The choice
+
+
+def chosen(cells, labels, most, key=KEY):
+    return rows_that_count(Rows.held(np.asarray(cells, dtype=float).reshape(len(labels), -1)), labels, most, key).collected()
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("at_once", [3, 1 << 20])
+def test_each_unit_keeps_as_many_rows_as_it_has_and_may_have(most, at_once, monkeypatch):
+    monkeypatch.setattr(_unit_rows, "_AT_ONCE", at_once)
+    table = np.column_stack([LABELS, RNG.integers(0, 3, N)])  # many rows are equal
+    kept = chosen(table, LABELS.tolist(), most)
+    assert np.array_equal(np.bincount(kept[:, 0].astype(int), minlength=60), np.minimum(np.bincount(LABELS, minlength=60), most))
+    parts = [table[i : i + 37].astype(float) for i in range(0, N, 37)]
+    read = PrivateMeasureMechanism(bounds=(0, 60), max_rows_per_unit=most, random_state=0).fit(parts, unit=LABELS)
+    assert read.n_samples_ == len(kept)
+    both, held = values_of(parts, most), values_of(table.astype(float), most)
+    assert all(np.array_equal(*pair) for pair in zip(both, held, strict=True))
+
+
+def values_of(table, most):
+    return values_at_the_door(lambda: PrivateMeasureMechanism(bounds=(0, 60), max_rows_per_unit=most).fit(table, unit=LABELS))
+
+
+def test_a_row_is_chosen_as_often_as_any_other_of_its_unit():
+    """Chi-squared of 4 rows, two of them equal, of 20,000 units, of which 1 and then 2 count; false alarm 1e-9."""
+    n, cells = 20_000, [0.1, 0.5, 0.5, 0.9]
+    labels = np.repeat(np.arange(n), 4).tolist()
+    for most in (1, 2):
+        kept = chosen(cells * n, labels, most).ravel()
+        seen = np.array([(kept == cell).sum() for cell in (0.1, 0.5, 0.9)])
+        wanted = most * n * np.array([0.25, 0.5, 0.25])
+        assert ((seen - wanted) ** 2 / wanted).sum() < chi2.isf(1e-9, 2)
+
+
+def test_choices_of_two_units_and_of_two_keys_are_independent():
+    """Chi-squared of pairs of choices among three equal tables of rows; false alarm 1e-9 each."""
+    n, cells = 9000, [0.2, 0.4, 0.6]
+    labels = np.repeat(np.arange(2 * n), 3).tolist()
+    first = chosen(cells * 2 * n, labels, 1).ravel()
+    other = chosen(cells * 2 * n, labels, 1, KEY[::-1]).ravel()
+    for pairs in (first.reshape(n, 2), np.column_stack([first, other])):
+        seen = np.unique(np.rint(pairs * 5) @ [1, 10], return_counts=True)[1]
+        assert len(seen) == 9
+        assert ((seen - len(pairs) / 9) ** 2 / (len(pairs) / 9)).sum() < chi2.isf(1e-9, 8)
+
+
+def test_a_key_is_drawn_for_each_fit():
+    def kept():
+        with watched() as door:
+            PrivateMeasureMechanism(depth=6).fit(FRAME[["a", "b"]], unit=LABELS)
+        return [draw.values for draw in door.draws]
+
+    assert any(not np.array_equal(*pair) for pair in zip(kept(), kept(), strict=True))
+
+
+def test_labels_that_are_equal_or_the_text_of_each_other_are_one_unit_and_others_are_not():
+    odd = [7, 7.0, "7", np.int64(7), Fraction(7), b"7", True, 1, "1"]
+    assert len(chosen(np.arange(9), odd, 1)) == 2
+    others = ["a", "A", ("a", "b"), ("ab",), 0.5, 10**5000, -1, -2, pd.Timestamp(0), "\ud800"]
+    assert len(chosen(np.arange(10), others, 1)) == 10
+
+
+def test_siphash_gives_the_published_values():
+    """The vector for eight bytes of the reference implementation, and that hashes of many rows are those of each."""
+    key = bytes(range(16))
+    high, low = siphash(key, [np.array([0x0706050403020100], dtype=np.uint64)])
+    assert (int(high[0]).to_bytes(8, "little") + int(low[0]).to_bytes(8, "little")).hex() == "3b62a9ba6258f5610f83e264f31497b4"
+
+
+def test_a_table_that_gives_other_rows_when_it_is_read_again_is_refused():
+    rows, readings = RNG.random((90, 2)), []
+
+    def start():
+        readings.append(1)
+        return iter([rows + len(readings)])
+
+    with pytest.raises(ValueError, match="X must give the same rows whenever it is read"):
+        PrivateMeasureMechanism(bounds=(0, 100)).fit(start, unit=np.arange(90) % 30)
