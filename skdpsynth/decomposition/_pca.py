@@ -60,7 +60,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         Which tables are neighbours. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
         where one has a row more; the number of rows is private, and a twentieth of the budget buys a noisy one.
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
         `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` before the first draw.

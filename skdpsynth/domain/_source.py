@@ -48,7 +48,7 @@ class Source(ABC):
         Of Dask, what a worker does first with a part, computed, and its number: it yields checked chunks. It can be pickled.
     has_order : bool
         Whether the order in which rows come is a fact of the table, as it is of a file. A query states none: in which order its answer
-        comes may follow from any row of the tables below, also of one that is not in the answer.
+        comes may follow from any row of the tables below.
     is_one_shot : bool
         Whether the rows can be had only once, so that to read them again they are kept.
     tables : object or None

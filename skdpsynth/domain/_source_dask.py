@@ -70,6 +70,7 @@ class Partitions(Source):
             meta = np.empty((0, X.shape[1]), dtype=X.dtype)
         head = without_rows(as_chunk(meta, "its description", name))
         super().__init__(name, head, Form.of(head, name), n_samples=n_samples)
+        self.has_order = isinstance(meta, np.ndarray)  # rows of a frame go where a shuffle, a join or a groupby sends them
         parts = quietly(lambda: X.to_delayed(), self._fails.replace("{number}", "1"))
         self.pieces = Pieces(name, self._form, self._at_once)
         self.partitions = parts.ravel().tolist() if isinstance(parts, np.ndarray) else list(parts)

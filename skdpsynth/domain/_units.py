@@ -155,8 +155,8 @@ def with_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | None
     if source is not None:
         if not (is_column(unit) or source.has_order):
             raise ValueError(
-                "unit must be the name of a column where X is a query, whose rows come in no stated order, got labels of rows; select the "
-                "column of labels too."
+                "unit must be the name of a column where X is a lazy frame or query, whose rows have no stated order, got labels of "
+                "rows; select the column of labels too."
             )
         return UnitTable(source, unit), None
     return _split(X, unit) if is_column(unit) else (X, unit)

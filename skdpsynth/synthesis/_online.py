@@ -42,6 +42,7 @@ class OnlineSynthesizer(RunningStream):
     """Synthetic data from a stream: at any time a synthetic table of the rows so far, all of them under one epsilon.
 
     Rows come by `partial_fit`, one or many at a time, in their order. The budget is for ever: it does not grow with the stream.
+    A lazy frame or query (polars, DuckDB, Ibis, a data frame of Dask) states no order, and is refused where rows are counted.
 
     With ``neighboring="add_or_remove_one"`` how many rows come is private. Then time is counted in ticks: **each call of `partial_fit` is
     one tick**, with all the rows that came since the last, in any order, or with none (an array or frame of no rows). Call it at times
@@ -83,7 +84,7 @@ class OnlineSynthesizer(RunningStream):
         public; a row more or less would shift all that follow, which is not covered. "add_or_remove_one": one of them has a row more in
         one tick. The number of ticks and the times of the calls are public; how many rows came, in a tick or in all, is private.
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones to arrive. Then
         `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` (and delta) when the stream starts.

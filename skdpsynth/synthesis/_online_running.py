@@ -102,8 +102,8 @@ class RunningStream(PrivateSynthesizer):
         """Refuse rows that come in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""
         if not (rows.has_order or counts_ticks(self)):  # within a tick rows have no order
             raise TypeError(
-                "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a query, whose rows have none; "
-                "write its answer in order of arrival to a Parquet file and give the path, or give it in memory."
+                "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a lazy frame or query, which has "
+                "none; write its rows in order of arrival to a Parquet file and give the path, or give it in memory."
             )
 
     def _take(self, X: Any, unit: Any, save: Any) -> Any:

@@ -56,7 +56,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, the first ones in their order. Then
+        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
         `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` (and no delta) before the first draw.

@@ -22,6 +22,8 @@ from skdpsynth.domain._keyed_hash import siphash
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.testing._door import fixed_bits, watched
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis")
+
 RNG = np.random.default_rng(5)
 N, K = 600, 2
 LABELS = RNG.integers(0, 60, N)
@@ -99,11 +101,18 @@ def lazy_polars(frame):
 
 
 def ibis(frame):
-    connection = pytest.importorskip("ibis").duckdb.connect()
-    return connection.create_table("t", frame)
+    duckdb, pyarrow = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    connection, rows = duckdb.connect(), pyarrow.Table.from_pandas(frame)
+    connection.register("rows_of_arrow", rows)
+    connection.execute("create table t as from rows_of_arrow")
+    return pytest.importorskip("ibis").duckdb.from_connection(connection).table("t")
 
 
-QUERIES = {"duckdb": duck, "polars": lazy_polars, "ibis": ibis}
+def dask(frame):
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3, sort=False)
+
+
+QUERIES = {"duckdb": duck, "polars": lazy_polars, "ibis": ibis, "dask": dask}
 
 
 @pytest.mark.parametrize("library", QUERIES)
@@ -127,7 +136,7 @@ def test_a_tick_may_be_a_query_because_its_rows_have_no_order(library):
 @pytest.mark.parametrize("library", QUERIES)
 def test_labels_by_row_are_refused_for_a_query(library):
     query = QUERIES[library](FRAME[["a", "b"]])
-    with pytest.raises(ValueError, match="unit must be the name of a column where X is a query"):
+    with pytest.raises(ValueError, match="unit must be the name of a column where X is a lazy frame or query"):
         PrivateMeasureMechanism().fit(query, unit=FRAME["who"])
 
 
@@ -198,7 +207,7 @@ SOURCES = {
     "csv": csv,
     "duckdb": lambda frame, folder: duck(frame),
     "ibis": lambda frame, folder: ibis(frame),
-    "dask": lambda frame, folder: pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3, sort=False),
+    "dask": lambda frame, folder: dask(frame),
     "chunks": lambda frame, folder: [frame[:1], frame[1:400], frame[400:]],
     "iterator": lambda frame, folder: (frame[i : i + 50] for i in range(0, N, 50)),
 }
