@@ -45,9 +45,9 @@ class Digests(dict[Any, int]):
         """Return the numbers of things."""
         return np.fromiter(map(self.__getitem__, things), dtype=np.int64, count=len(things))
 
-    def pairs(self) -> np.ndarray:
-        """Return the hashes by number, as an array of shape (n, 2) of unsigned integers."""
-        return np.frombuffer(bytes(self._digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
+    def pairs(self, numbers: np.ndarray) -> np.ndarray:
+        """Return hashes by number, as a new array of shape (n, 2) of unsigned integers: bytes that are looked at could not grow."""
+        return np.frombuffer(self._digests, dtype="<u8").reshape(-1, 2)[numbers].astype(np.uint64, copy=False)
 
 
 class RowHash:
@@ -77,7 +77,7 @@ class RowHash:
         for column in map(np.asarray, columns):
             if column.dtype == object:  # levels that nobody has listed
                 numbers = self._levels.numbers_of(column.tolist())
-                yield from self._levels.pairs()[numbers].T
+                yield from np.ascontiguousarray(self._levels.pairs(numbers).T)
             else:
                 numbers = column.astype(float) + 0.0  # no minus zero
                 numbers[np.isnan(numbers)] = np.nan  # one kind of NaN

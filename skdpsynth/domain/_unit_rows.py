@@ -132,8 +132,7 @@ class _Choice:
 
     def hashes(self, numbers_: np.ndarray, cells: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return hashes of rows of some units."""
-        pairs = self._units.pairs()
-        return self._hash([pairs[numbers_, 0], pairs[numbers_, 1]], cells)
+        return self._hash(np.ascontiguousarray(self._units.pairs(numbers_).T), cells)
 
     def read(self, rows: Rows) -> Iterator[tuple[np.ndarray, Chunk]]:
         """Yield the rows of a table that are somebody's, with the numbers of their units."""
@@ -175,7 +174,7 @@ class _Choice:
 
     def _merged(self, numbers_: np.ndarray) -> np.ndarray:
         """Return one number of each unit where several labels are its own, such as 7 and "7"."""
-        high, low = self._units.pairs().T
+        high, low = np.ascontiguousarray(self._units.pairs(np.arange(len(self._units))).T)
         order, starts = _runs(high, low)
         if len(starts) == len(order):
             return numbers_
@@ -273,7 +272,7 @@ def _exact_word(label: Any) -> bytes:
     if isinstance(label, tuple):
         return b"".join(b"%d:%b" % (len(word), word) for word in map(_exact_word, label))
     if isinstance(label, numbers.Real | Decimal):
-        whole = int(label)
+        whole = int(label)  # type: ignore[arg-type]
         return b"%d" % whole if whole == label else repr(float(label)).encode()
     if isinstance(label, datetime) and label.tzinfo is not None:
         label = label.astimezone(UTC)
