@@ -89,6 +89,11 @@ class ChosenRows:
         """Whether the rows come in an order that is a fact."""
         return self._rows.has_order
 
+    @property
+    def is_text(self) -> bool:
+        """Whether cells were text, so that NaN stands where one reads as no number."""
+        return self._rows.are_text
+
     def chunks(self) -> Iterator[Chunk]:
         """Yield the rows from the start."""
         left = self._counts.copy()
@@ -132,7 +137,7 @@ class _Choice:
 
     def hashes(self, numbers_: np.ndarray, cells: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return hashes of rows of some units."""
-        return self._hash(np.ascontiguousarray(self._units.pairs(numbers_).T), cells)
+        return self._hash([*np.ascontiguousarray(self._units.pairs(numbers_).T)], cells)
 
     def read(self, rows: Rows) -> Iterator[tuple[np.ndarray, Chunk]]:
         """Yield the rows of a table that are somebody's, with the numbers of their units."""
