@@ -5,7 +5,10 @@ Arrays: the time of a fit over that of ``X.sum(axis=0)``, of PrivatePCA over tha
 
 Parquet: files are written row group by row group into a temporary folder. Peak memory is that of a fresh process, with its imports.
 
-    python benchmarks/scale_memory.py [--full] [--rows 1000000] [--before FOLDER]
+Sources, only with ``--before``: the time in which a mixed table of six columns is read by a schema, from each kind of source, over that of
+the other state, at best of both.
+
+    python benchmarks/scale_memory.py [--full] [--rows 1000000] [--before FOLDER] [--only arrays parquet sources]
 """
 
 import argparse
@@ -146,13 +149,71 @@ def files(n_rows, folder):
     path.unlink()
 
 
+SOURCES = {"CSV": 1.3, "CSV, all in quotes": 1.3, "Parquet": 1.1, "pandas": 1.1, "polars": 1.1, "Arrow": 1.1, "DuckDB": 1.1, "chunks": 1.1}
+
+
+def mixed(n_rows, folder):
+    """Write a mixed table once, as CSV and Parquet."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    numbers = {"age": rng.integers(0, 100, n_rows), "income": rng.normal(5e4, 1e4, n_rows), "share": rng.random(n_rows).round(3)}
+    words = {"sex": rng.choice(["male", "female"], n_rows), "code": rng.choice(["01067", "20095", "80331"], n_rows)}
+    frame = pd.DataFrame(numbers | words | {"grade": rng.integers(0, 5, n_rows)})
+    frame.to_csv(folder / "mixed.csv", index=False)
+    frame.to_csv(folder / "quoted.csv", index=False, quoting=2)
+    frame.to_parquet(folder / "mixed.parquet", index=False)
+
+
+def sources_here(folder, runs):
+    """Print, for each source, the seconds of a reading at best in this process."""
+    import duckdb
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    from skdpsynth.domain import Schema, open_columns
+
+    levels = {"sex": ["male", "female"], "code": ["01067", "20095", "80331"], "grade": [0, 1, 2, 3, 4]}
+    schema = Schema({"age": (0, 100), "income": (0.0, 1e5), "share": (0.0, 1.0), **levels})
+    table = pq.read_table(folder / "mixed.parquet")
+    frame, connection = table.to_pandas(), duckdb.connect()
+    connection.execute(f"create table mixed as select * from '{folder / 'mixed.parquet'}'")
+    step = 2**17
+    made = {
+        "CSV": lambda: folder / "mixed.csv",
+        "CSV, all in quotes": lambda: folder / "quoted.csv",
+        "Parquet": lambda: folder / "mixed.parquet",
+        "pandas": lambda: frame,
+        "polars": lambda: pl.from_arrow(table),
+        "Arrow": lambda: table,
+        "DuckDB": lambda: connection.table("mixed"),
+        "chunks": lambda: [frame.iloc[start : start + step] for start in range(0, len(frame), step)],
+    }
+    for name, make in made.items():
+        X = make()
+        times = [clock(lambda: sum(len(chunk[0]) for chunk in open_columns(X, schema).chunks())) for _ in range(runs)]  # noqa: B023
+        print(f"{name};{min(times)}", flush=True)
+
+
+def sources(n_rows, folder, runs, before):
+    mixed(n_rows, folder)
+    here, best = Path(__file__).parents[1], {}
+    for state in [here, before] * 3:
+        for name, seconds in (line.split(";") for line in in_process(state, "--part", "sources", "--path", folder, "--runs", runs)):
+            best[state, name] = min(float(seconds), best.get((state, name), float("inf")))
+    for name, target in SOURCES.items():
+        now, then = best[here, name], best[before, name]
+        report(f"{name}: {n_rows:.0e} x 6 read in {now:.3f} s, over the reading before ({then:.3f} s)", now / then, target)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="1e7 rows in memory and 1e8 from Parquet, ten times the ordinary run")
     parser.add_argument("--rows", type=int, help="of the arrays; Parquet has ten times as many")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--before", type=Path, help="another state of the repository to compare with")
-    parser.add_argument("--part", choices=["arrays", "fit"], help=argparse.SUPPRESS)
+    parser.add_argument("--only", nargs="+", choices=["arrays", "parquet", "sources"], default=["arrays", "parquet", "sources"])
+    parser.add_argument("--part", choices=["arrays", "fit", "sources"], help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     parser.add_argument("--jobs", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -162,10 +223,16 @@ def main():
         return arrays_here(n_rows, arguments.runs)
     if arguments.part == "fit":
         return fit_here(arguments.path, arguments.jobs)
-    arrays(n_rows, arguments.runs, arguments.before)
+    if arguments.part == "sources":
+        return sources_here(Path(arguments.path), arguments.runs)
+    if "arrays" in arguments.only:
+        arrays(n_rows, arguments.runs, arguments.before)
     with tempfile.TemporaryDirectory() as folder:
-        components(n_rows, Path(folder), min(arguments.runs, 3))
-        files(10 * n_rows, Path(folder))
+        if "parquet" in arguments.only:
+            components(n_rows, Path(folder), min(arguments.runs, 3))
+            files(10 * n_rows, Path(folder))
+        if "sources" in arguments.only and arguments.before:
+            sources(n_rows, Path(folder), arguments.runs, arguments.before)
     print("all targets met" if not FAILED else f"MISSED: {FAILED}")
     return int(bool(FAILED))
 

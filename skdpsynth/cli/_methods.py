@@ -68,7 +68,16 @@ def learned(schema: Any, unit: str | None) -> Any:
     from skdpsynth.domain import Schema
 
     columns = {name: kind for name, kind in schema.items() if str(name) != unit}
-    return Schema(columns, [rule for rule in schema.rules if columns.keys() >= set(rule.columns_named)])
+    return Schema(columns, [rule for rule in schema.rules if columns.keys() >= set(rule.columns_named)], schema.read)
+
+
+def opened(table: Any, estimator: Any, stated: str, unit: str | None) -> Any:
+    """Return what a fit takes for files: an estimator of numbers alone does not know the schema that says which of them are whole."""
+    from skdpsynth.domain import Schema, open_source
+
+    if hasattr(estimator, "schema"):
+        return table
+    return open_source(table, schema=Schema.of(stated), unit=unit, neighboring=estimator.neighboring, for_numbers=True)
 
 
 def estimator_of(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> Any:

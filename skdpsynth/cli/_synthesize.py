@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from skdpsynth.cli._files import STREAM, Outputs, readable, write_sample
-from skdpsynth.cli._methods import METHODS, chosen, estimator_of, learned, say_method
+from skdpsynth.cli._methods import METHODS, chosen, estimator_of, learned, opened, say_method
 from skdpsynth.cli._promise import Promise, charges_told, opened_ledger, promising
 from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
 
@@ -42,7 +42,7 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any
     estimator.set_params(accountant=accountant)
     with charges_told(accountant, given["ledger"], voice):
         with readable(sources) as table, voice.at_work():
-            model = estimator.fit(table, unit=given["unit"])
+            model = estimator.fit(opened(table, estimator, stated, given["unit"]), unit=given["unit"])
         if given["kept"] is not None:
             model.save(given["kept"])
         write_sample(model, given["rows"], given["out"])

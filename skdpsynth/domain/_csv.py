@@ -50,11 +50,22 @@ class CsvFiles(Files):
         A column of labels, which is text.
     skips_damaged : bool, default=False
         Whether damaged lines are left out, not rows of missing cells.
+    for_numbers : bool, default=False
+        Whether the schema serves an estimator that takes none: then columns of whole numbers have the dtype of whole numbers.
     """
 
     is_text = True
 
-    def __init__(self, name: str, files: list[Path], schema: Any = None, unit: Any = None, *, skips_damaged: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        files: list[Path],
+        schema: Any = None,
+        unit: Any = None,
+        *,
+        skips_damaged: bool = False,
+        for_numbers: bool = False,
+    ) -> None:
         import pyarrow as pa
 
         self._name, self._skips_damaged = name, skips_damaged
@@ -67,7 +78,9 @@ class CsvFiles(Files):
             )
         numbers = {each for each in names if _is_number(schema, each)} - {unit}
         kinds = pa.schema([(each, pa.float64() if each in numbers else pa.string()) for each in names])
-        super().__init__(name, files, kinds, None, head=kinds if schema is None else pa.schema([_public(schema, each) for each in names]))
+        public = _typed if for_numbers else _public
+        head = kinds if schema is None else pa.schema([public(schema, each) for each in names])
+        super().__init__(name, files, kinds, None, head=head)
         # A word such as NA means that a cell is missing, but where a schema lists it as a level.
         self._listed = {each: set(_MISSING).intersection(_texts_of(schema, each)) for each in names} if schema is not None else {}
 
@@ -369,6 +382,15 @@ def _public(schema: Any, column: str) -> Any:
 
     kind = schema.get(column)
     return pa.field(column, pa.null() if isinstance(kind, Continuous | Derived | Nominal | Ordinal) else pa.string())
+
+
+def _typed(schema: Any, column: str) -> Any:
+    """Return a column with the dtype of its numbers, which the schema says."""
+    import pyarrow as pa
+
+    kind = schema.get(column)
+    is_number = isinstance(kind, Continuous)
+    return pa.field(column, pa.string() if not is_number else pa.int64() if kind.integer else pa.float64())
 
 
 def _is_number(schema: Any, column: str) -> bool:

@@ -135,7 +135,15 @@ def rows_at_once(n_columns: int) -> int:
     return max(1, min(MOST_ROWS, _MOST_CELLS // max(1, n_columns)))
 
 
-def open_source(X: Any, name: str = "X", *, schema: Any = None, unit: Any = None, neighboring: str = "replace_one") -> Any:
+def open_source(
+    X: Any,
+    name: str = "X",
+    *,
+    schema: Any = None,
+    unit: Any = None,
+    neighboring: str = "replace_one",
+    for_numbers: bool = False,
+) -> Any:
     """Open a table that is not in memory.
 
     Parameters
@@ -153,6 +161,8 @@ def open_source(X: Any, name: str = "X", *, schema: Any = None, unit: Any = None
         The column of CSV files that holds labels of units.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Whether the number of rows is public, so that a damaged line of a CSV file is a row of missing cells; else it is left out.
+    for_numbers : bool, default=False
+        Whether the schema serves an estimator that takes none: then whole numbers of CSV files have the dtype of whole numbers.
 
     Returns
     -------
@@ -175,7 +185,8 @@ def open_source(X: Any, name: str = "X", *, schema: Any = None, unit: Any = None
     if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike | bytes) for item in X):
         from skdpsynth.domain._source_files import open_files
 
-        return open_files(X, name, schema=schema, unit=unit, skips_damaged=neighboring != "replace_one")
+        skips = neighboring != "replace_one"
+        return open_files(X, name, schema=schema, unit=unit, skips_damaged=skips, for_numbers=for_numbers)
     if library_of(X) == "narwhals" and hasattr(X, "to_native"):
         X = X.to_native()
     return _open_of_library(X, name)

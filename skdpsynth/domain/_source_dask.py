@@ -37,7 +37,7 @@ def _with_objects(X: Any) -> Any:
 
         whole = X.expr
         for part in list(whole.walk()):
-            if "pyarrow_strings_enabled" in part._parameters:
+            if type(part).__name__.startswith("FromPandas"):
                 whole = whole.substitute(part, part.substitute_parameters({"pyarrow_strings_enabled": False}))
             elif type(part).__name__ == "ArrowStringConversion":
                 whole = whole.substitute(part, part.frame)

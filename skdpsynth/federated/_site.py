@@ -94,6 +94,11 @@ class Site:
         self._source = open_source(X, schema=schema) or open_source([X])
         if self._source is None:
             raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {shown(X)}.")
+        if self._source.is_text and schema is None and bounds is None:
+            raise ValueError(
+                "bounds must be given for a CSV file without a schema, where a cell that is no number counts as the midpoint, got None; give "
+                "bounds, or schema."
+            )
         if masks is not None and not isinstance(masks, Masks):
             raise TypeError(f"masks must be None or Masks, got {shown(masks)}; make them by Masks(name, keys).")
         if not is_whole(max_questions, 1) or not is_whole(max_values, 1):
