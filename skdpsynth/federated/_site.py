@@ -96,7 +96,7 @@ class Site:
             raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {shown(X)}.")
         if self._source.is_text and schema is None and bounds is None:
             raise ValueError(
-                "bounds must be given for a CSV file without a schema, where a cell that is no number counts as the midpoint, got None; give "
+                "bounds must be given for a CSV file without a schema, where a cell that is no number is the midpoint, got None; give "
                 "bounds, or schema."
             )
         if masks is not None and not isinstance(masks, Masks):
