@@ -9,8 +9,6 @@ row of missing cells where that number is public. Cells with line breaks need ``
 ends where its quotes are closed, so that one which leaves a quote open takes others with it.
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -55,6 +53,7 @@ class CsvFiles(Files):
     """
 
     is_text = True
+    n_damaged: int  # lines, or records, in all readings so far: as private as the rows
 
     def __init__(
         self,
@@ -68,13 +67,13 @@ class CsvFiles(Files):
     ) -> None:
         import pyarrow as pa
 
-        self._name, self._skips_damaged = name, skips_damaged
+        self._name, self._skips_damaged, self.n_damaged = name, skips_damaged, 0
         self._is_multiline = schema is not None and schema.read.get("multiline", False)
         names = self._header(files[0])
         if len(names) == 1 and (cut := next((cut for cut in ";\t|" if cut in names[0]), None)):
             raise ValueError(
-                f"{name} must have a comma between two cells (.tsv: a tab), but {told(files[0])} seems to have {cut!r}; give "
-                f"polars.scan_csv(path, separator={cut!r}), or write it as Parquet."
+                f"{name} must have a comma between two cells (.tsv: a tab), but {told(files[0])} seems to have {cut!r}; write "
+                f"it with commas or as Parquet, or give polars.scan_csv(path, separator={cut!r})."
             )
         numbers = {each for each in names if _is_number(schema, each)} - {unit}
         kinds = pa.schema([(each, pa.float64() if each in numbers else pa.string()) for each in names])
@@ -125,37 +124,41 @@ class CsvFiles(Files):
                     yield self._table(block, _cut_of(file))
 
     def _records(self, file: Path) -> Iterator[Any]:
-        """Yield tables of records that may have several lines."""
+        """Yield tables of records that may have several lines, after the header."""
         import pyarrow as pa
 
-        with closing(self._opened(file)) as stream, io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="") as text:
-            records = _each_record(csv.reader(text, delimiter=_cut_of(file)))
-            next(records, None)
+        with closing(self._opened(file)) as stream:
+            records = (self._cells_of(record, _cut_of(file)) for record in _whole_records(stream))
             while some := list(islice(records, _AT_ONCE)):
-                rows = [cells for record in some if (cells := self._cells_of(record)) is not None]
+                rows = [cells for cells in some if cells is not None]
                 if rows:
                     columns = [pa.array(list(map(_cell, column)), pa.string()) for column in zip(*rows, strict=True)]
                     yield self._as_numbers(_with_missing(pa.table(columns, names=self._schema.names), self._listed))
 
-    def _cells_of(self, record: list[str] | None) -> list[str] | None:
-        """Return the cells of a record: of one with another number of them missing ones, or None if it is left out."""
-        if record is not None and len(record) == self._form.width:
-            return record
+    def _cells_of(self, record: bytes | None, cut: str) -> list[str] | None:
+        """Return the cells of a record of several lines: of a damaged one missing cells, or None if it is left out."""
+        text = None if record is None else record.decode("utf-8", "surrogateescape").removesuffix("\r")
+        cells = None if text is None else cells_of(text, cut)
+        if cells is not None and len(cells) == self._form.width:
+            return cells
+        self.n_damaged += 1
         return None if self._skips_damaged else [""] * self._form.width
 
     def _table(self, block: bytes, cut: str) -> Any:
         """Return whole lines as a table.
 
-        Nearly all blocks can be parsed as they are. Each record was one line if there were as many records as line ends, also with one
-        more line behind the block, which a quote that is open at its end would take in.
+        Nearly all blocks can be parsed as they are. Each record was one line if there were as many records as line ends, also with one more
+        line behind the block, which a quote that is open at its end would take in. The line before it is there because a parser drops a
+        mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
         line = cut.encode() * (self._form.width - 1) + b"\n"
         if len(block) <= _LONGEST and block.count(b"\r") == block.count(b"\r\n") and _is_utf8(block) and not _has_empty_line(block):
-            table, has_odd = self._parsed(block + line, cut)
-            if not has_odd and table.num_rows == block.count(b"\n") + 1:
-                return table.slice(0, table.num_rows - 1)
-        block = with_cells(block, self._form.width, cut, self._skips_damaged)
-        return self._parsed(block, cut)[0] if block else self._schema.empty_table()
+            table, has_odd = self._parsed(line + block + line, cut)
+            if not has_odd and table.num_rows == block.count(b"\n") + 2:
+                return table.slice(1, table.num_rows - 2)
+        block, n_damaged = with_cells(block, self._form.width, cut, self._skips_damaged)
+        self.n_damaged += n_damaged
+        return self._parsed(line + block, cut)[0].slice(1)
 
     def _parsed(self, block: bytes, cut: str) -> tuple[Any, bool]:
         """Return (a table of the records in a block, whether some had another number of cells and were left out)."""
@@ -205,8 +208,8 @@ class CsvFiles(Files):
         )
 
 
-def with_cells(block: bytes, n_columns: int, cut: str, skips_damaged: bool) -> bytes:
-    """Return lines with `n_columns` cells each, as a parser of single lines would find them; damaged ones are replaced or left out.
+def with_cells(block: bytes, n_columns: int, cut: str, skips_damaged: bool) -> tuple[bytes, int]:
+    """Return lines with `n_columns` cells each, and how many were damaged, which are rows of missing cells or left out.
 
     Parameters
     ----------
@@ -228,13 +231,16 @@ def with_cells(block: bytes, n_columns: int, cut: str, skips_damaged: bool) -> b
             start = ends[line - 1] + 1 if line else 0
             is_odd[line] |= not _is_utf8(block[start : ends[line]])
     if not is_odd.any():
-        return block
-    parts, done = [], 0
+        return block, 0
+    parts, done, n_damaged = [], 0, 0
     for line in np.flatnonzero(is_odd):
         start, stop = (ends[line - 1] + 1 if line else 0), ends[line] + 1
-        parts += [block[done:start], _repaired(block[start:stop], n_columns, cut, skips_damaged)]
+        repaired = _repaired(block[start:stop], n_columns, cut)
+        n_damaged += repaired is None
+        missing = b"" if skips_damaged else cut.encode() * (n_columns - 1) + b"\n"
+        parts += [block[done:start], missing if repaired is None else repaired]
         done = stop
-    return b"".join([*parts, block[done:]])
+    return b"".join([*parts, block[done:]]), n_damaged
 
 
 def _odd_cells(marks: np.ndarray, ends: np.ndarray, n_cuts: int, cut: int) -> np.ndarray:
@@ -268,12 +274,12 @@ def _odd_cells(marks: np.ndarray, ends: np.ndarray, n_cuts: int, cut: int) -> np
     return is_odd | (np.bincount(places[between], minlength=len(ends)) != n_cuts)
 
 
-def _repaired(line: bytes, n_columns: int, cut: str, skips_damaged: bool) -> bytes:
-    """Return a line with its cells in quotes; cells that no text can hold are missing, and so are all of a damaged line."""
+def _repaired(line: bytes, n_columns: int, cut: str) -> bytes | None:
+    """Return a line with its cells in quotes, those that no text can hold missing; None of a damaged one."""
     text = line.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r").replace("\r", _UNWRITABLE)
     cells = None if len(line) > _LONGEST else cells_of(text, cut)
     if cells is None or len(cells) != n_columns:
-        return b"" if skips_damaged else cut.encode() * (n_columns - 1) + b"\n"
+        return None
     written = ('"' + cell.replace('"', '""') + '"' if _cell(cell) else "" for cell in cells)
     return (cut.join(written) + "\n").encode()
 
@@ -294,15 +300,26 @@ def cells_of(line: str, cut: str) -> list[str] | None:
     return None
 
 
-def _each_record(records: Any) -> Iterator[list[str] | None]:
-    """Yield what a reader of the csv module finds, None where it finds no record."""
-    while True:
-        try:
-            yield next(records)
-        except StopIteration:
-            return
-        except csv.Error:  # a quote that is open at the end, or a cell of more than 128 KiB
-            yield None
+def _whole_records(stream: Any) -> Iterator[bytes | None]:
+    """Yield records after the first line, each up to a line end after an even number of quotes; None for one that is too long."""
+    rest, is_first, has_passed, is_open = b"", True, False, False  # whether a part of a record was passed over, and it left a quote open
+    while block := stream.read(_BLOCK):
+        rest += block
+        if is_first:
+            _, newline, rest = rest.partition(b"\n")
+            is_first = not newline
+        marks, start = np.frombuffer(rest, np.uint8), 0
+        ends, quotes = np.flatnonzero(marks == _NEWLINE), np.flatnonzero(marks == _QUOTE)
+        for end in ends[(np.searchsorted(quotes, ends) + is_open) % 2 == 0].tolist():
+            yield None if has_passed or end - start >= _LONGEST else rest[start:end]
+            start, has_passed = end + 1, False
+        is_open = is_open and not start  # what follows the end of a record has no quote before it
+        rest = rest[start:]
+        if len(rest) >= _LONGEST:
+            is_open ^= rest.count(b'"') % 2 == 1
+            rest, has_passed = b"", True
+    if rest or has_passed:
+        yield None if has_passed else rest
 
 
 def _whole_lines(stream: Any) -> Iterator[bytes]:

@@ -20,6 +20,10 @@ from skdpsynth.domain._violations import Broken, broken_rules
 
 _WARNING = "Reads the rows unprotected: do not publish."
 _MOST_SHOWN = 5
+_DAMAGED = (
+    "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them, "
+    "or, if cells hold line breaks, say so in the schema: read={'multiline': True}, in YAML read: and below it multiline: true."
+)
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,10 @@ class Finding:
     Attributes
     ----------
     column : column
-        Of a rule, the tuple of its columns.
+        Of a rule, the tuple of its columns; of damaged lines, all columns.
     problem : str
-        In a word or two: "clipped", "unknown levels", "missing", "near miss", "constant", "dtype", "not whole", "no number", "no time",
-        "lacking", "not in schema", "open", "private", "rule".
+        In a word or two: "damaged lines", "clipped", "unknown levels", "missing", "near miss", "constant", "dtype", "not whole",
+        "no number", "no time", "lacking", "not in schema", "open", "private", "rule".
     rows : int
         How many it concerns; 0 where it concerns none in particular.
     share : float
@@ -77,7 +81,8 @@ class Findings:
         lines = [f"{_WARNING} {self.n_samples} rows, {len(self)} finding{'s' * (len(self) != 1)}."]
         for each in self:
             rows = f" ({each.rows} of {self.n_samples} rows)" if each.rows else ""
-            lines.append(f"  {shown_name(each.column)}: {each.problem}{rows}: {each.told}")
+            about = "" if each.problem == "damaged lines" else f"{shown_name(each.column)}: "
+            lines.append(f"  {about}{each.problem}{rows}: {each.told}")
         return "\n".join(lines)
 
     def to_frame(self) -> Any:
@@ -124,8 +129,10 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
             rows = each.rows + (before.rows if before else 0)
             kept[each.column, each.problem] = replace(before or each, rows=rows, share=rows / max(n_samples, 1))
     # A column that is constant in each of several chunks need not be so in all of them.
-    found = (each for each in kept.values() if each.problem != "constant" or len(parts) == 1)
-    return Findings(n_samples, tuple(found))
+    found = tuple(each for each in kept.values() if each.problem != "constant" or len(parts) == 1)
+    n_damaged = source.n_damaged if source.is_text else 0
+    damaged = (Finding(tuple(schema), "damaged lines", n_damaged, n_damaged / max(n_samples, 1), _DAMAGED),) * bool(n_damaged)
+    return Findings(n_samples, (*damaged, *found))
 
 
 def _of_table(schema: Any, frame: Any, is_text: bool = False) -> Findings:
@@ -188,7 +195,7 @@ def missing_cells(column: Any) -> np.ndarray:
 
 def _of_numbers(column: Any, kind: Continuous, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
     x = numbers_of(column)
-    yield "no number", np.isnan(x) & ~missing, "they count as missing; convert the column."
+    yield "no number", np.isnan(x) & ~missing, "they count as missing; mend them if they should not (1,5 and 1 000 are no numbers)."
     # Floats of 32 bits meet a bound in the nearest one, which may lie just beyond it.
     outside = ((x < kind.low) & (x != np.float32(kind.low))) | ((x > kind.high) & (x != np.float32(kind.high)))
     yield "clipped", outside, f"outside the bounds ({kind.low}, {kind.high})."

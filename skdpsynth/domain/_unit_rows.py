@@ -30,7 +30,7 @@ import numpy as np
 
 from skdpsynth.domain._keyed_hash import Digests, RowHash, siphash
 from skdpsynth.domain._rows import Chunk, Rows, part_of
-from skdpsynth.domain._units import check_length, is_missing, quietly_of_labels
+from skdpsynth.domain._units import check_length, is_missing
 
 KEY_OF_CHOICE = 64
 """Bytes of a key."""
@@ -133,7 +133,10 @@ class _Choice:
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
         """Return the number of the unit of each row, -1 where it is nobody's."""
-        return quietly_of_labels(lambda: self._units.numbers_of(labels))
+        try:
+            return self._units.numbers_of(labels)
+        except TypeError:  # a label that cannot be looked up is nobody's
+            return self._units.numbers_of([None if is_missing(label) else label for label in labels])
 
     def hashes(self, numbers_: np.ndarray, cells: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return hashes of rows of some units."""

@@ -4,7 +4,7 @@ Rows without a label are left out, because nobody could say whose they are: to k
 tell of one.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -46,9 +46,6 @@ class Counting:
 
     def kept(self, labels: Sequence[Any]) -> np.ndarray:
         """Return which of the next rows are kept, as booleans of shape (n_rows,)."""
-        return quietly_of_labels(lambda: self._kept(labels))
-
-    def _kept(self, labels: Sequence[Any]) -> np.ndarray:
         kept, most, latest, before = np.zeros(len(labels), dtype=bool), self.most, self.latest, self.before
         for place, label in enumerate(labels):
             if is_missing(label):
@@ -62,21 +59,14 @@ class Counting:
 
 
 def is_missing(label: Any) -> bool:
-    """Whether a label names nobody: it is missing, or a float that stands for several whole numbers."""
-    if label is None or type(label).__name__ == "NAType" or label != label:
+    """Whether a label names nobody: it is missing, cannot be told from others, or is a float that stands for several whole numbers."""
+    if label is None or type(label).__name__ == "NAType":
         return True
-    return isinstance(label, float | np.floating) and abs(float(label)) >= _SEVERAL
-
-
-def quietly_of_labels(reading: Callable[[], np.ndarray]) -> np.ndarray:
-    """Call what compares and counts labels; whatever goes wrong is said in our sentence alone, since its own words may hold labels."""
     try:
-        return reading()
-    except MemoryError:
-        raise
-    except Exception:
-        pass
-    raise TypeError("unit must hold labels that are numbers, words or times, but one of them is something else; convert the labels.")
+        hash(label)
+        return bool(label != label) or (isinstance(label, float | np.floating) and abs(float(label)) >= _SEVERAL)
+    except Exception:  # a list, a signaling NaN: an error would tell that there is one
+        return True
 
 
 class UnitTable(Source):
@@ -232,7 +222,7 @@ def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
 def _labels(unit: Any) -> list[Any]:
     """Return an array-like of labels as a list of plain objects, None where a label is missing."""
     if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
-        unit = unit.astype(object).where(unit.notna(), None)
+        unit = unit.tolist() if unit.dtype == object else unit.astype(object).where(unit.notna(), None)
     if library_of(unit) in ("polars", "narwhals") and hasattr(unit, "to_list"):
         return unit.to_list()
     if library_of(unit) == "pyarrow" and hasattr(unit, "to_pylist"):

@@ -115,6 +115,40 @@ def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):
     assert rows(path, body, MULTILINE, "add_or_remove_one") == [(1.0, "x\ny"), (2.0, "y")]
 
 
+def records(body, block, monkeypatch, path):
+    monkeypatch.setattr(_csv, "_BLOCK", block)
+    return rows(path, body, MULTILINE)
+
+
+def test_where_blocks_end_makes_no_difference_to_records_of_several_lines(path, monkeypatch):
+    draw = random.Random(1)
+    some = [*LINES, b"", b"1", b"1,x,2", b'1,"x\ny"', b'"1\n\n","a""\nb"', b'1,"' + b"x\n" * 300 + b'"', b'"' + b"x" * 400 + b'\n1,x\n",y']
+    some = [record for record in some if record.count(b'"') % 2 == 0]  # all close their quotes
+    body = b"".join(draw.choice(some) + b"\n" for _ in range(300))
+    monkeypatch.setattr(_csv, "_LONGEST", 350)
+    expected = records(body, 10**6, monkeypatch, path)
+    assert len(expected) == 300
+    assert expected.count(MISSING) >= 30
+    for block in (1, 7, 64, 350, 1000):
+        assert records(body, block, monkeypatch, path) == expected
+
+
+def test_a_mark_of_the_encoding_is_one_at_the_start_of_a_file_alone(path, monkeypatch):
+    expected = rows(path, b"\xef\xbb\xbf1,x\n" * 50)
+    assert expected == [(None, "x")] * 50
+    for block in (5, 16, 64):
+        monkeypatch.setattr(_csv, "_BLOCK", block)
+        assert rows(path, b"\xef\xbb\xbf1,x\n" * 50) == expected
+
+
+def test_a_check_counts_damaged_lines_and_says_how_cells_may_hold_line_breaks(path):
+    path.write_bytes(b'a,b\n1,x\n2,"y\nz"\n3\n')
+    found = {each.problem: each for each in SCHEMA.check(path)}
+    assert found["damaged lines"].rows == 3
+    assert "multiline: true" in found["damaged lines"].told
+    assert "damaged lines" not in {each.problem for each in MULTILINE.check(path) if each.rows > 1}
+
+
 def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
     for again in (
         Schema.from_json(MULTILINE.to_json()),

@@ -184,6 +184,7 @@ LINES = {
     "longer than a block": b"1,0.5," + b"x" * 3000 + b",1,true,low,2020-01-01,1",
     "longer than a line may be": b"1,0.5," + b"x" * 9000 + b",1,true,low,2020-01-01,1",
     "packed zeros": b"\x1f\x8b\x08",
+    "mark of the encoding": b"\xef\xbb\xbf3,0.25,a,1,true,low,2020-02-01,1",
 }
 GOOD = [b"3,0.25,a,1,true,low,2020-02-01,1", b"4,0.5,b,2,false,high,2020-03-01,2", b"5,0.75,a,3,true,low,2020-04-01,3"]
 ENDS = {"csv": b"\n", "csv with returns": b"\r\n", "csv without a last end": b"\n"}

@@ -1,5 +1,7 @@
 """Which rows of a unit count: as many as are promised, by chance, and whatever their order and whatever holds them."""
 
+import decimal
+import math
 import warnings
 from fractions import Fraction
 
@@ -8,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.stats import chi2
+from sklearn.base import clone
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -294,6 +297,35 @@ def test_labels_that_are_equal_or_the_text_of_each_other_are_one_unit_and_others
     assert len(chosen(np.arange(9), odd, 1)) == 2
     others = ["a", "A", ("a", "b"), ("ab",), 0.5, 10**5000, -1, -2, pd.Timestamp(0), "\ud800"]
     assert len(chosen(np.arange(10), others, 1)) == 10
+
+
+ODD_LABELS = [[1], {"a": 1}, np.array([1, 2]), decimal.Decimal("sNaN"), math.nan, pd.NaT, pd.NA, set(), (1, [2]), 2.0**60, None]
+
+
+@pytest.mark.parametrize(
+    "model", [PrivateMeasureMechanism("optimal", depth=2), OnlineSynthesizer()], ids=lambda model: type(model).__name__
+)
+@pytest.mark.parametrize("how", ["labels", "series", "column", "chunks"])
+@pytest.mark.parametrize("odd", ODD_LABELS, ids=repr)
+def test_a_label_that_names_nobody_raises_nothing_and_leaves_its_row_out(odd, how, model):
+    if how == "chunks" and isinstance(model, OnlineSynthesizer):
+        pytest.skip("a stream with units takes tables in memory")
+    X = pd.DataFrame({"x": np.linspace(0, 1, 60)})
+
+    def fitted(rows, labels):
+        who = pd.Series(index=range(len(labels)), dtype=object)
+        for place, label in enumerate(labels):
+            who.iat[place] = label
+        table, unit = rows.reset_index(drop=True), {"labels": labels, "series": who}.get(how, "who")
+        if isinstance(unit, str):
+            table = table.assign(who=who)
+        table = [table[:20], table[20:]] if how == "chunks" else table
+        part = clone(model).set_params(bounds={"x": (0, 1)}, random_state=0, neighboring="add_or_remove_one", max_rows_per_unit=2)
+        return part.fit(table, unit=unit).sample(9, random_state=0)
+
+    labels = [place % 20 for place in range(60)]
+    expected = fitted(X, labels)
+    pd.testing.assert_frame_equal(fitted(pd.concat([X[:30], X[:1], X[30:]]), [*labels[:30], odd, *labels[30:]]), expected)
 
 
 def test_siphash_gives_the_published_values():
