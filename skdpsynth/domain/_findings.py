@@ -114,10 +114,16 @@ def _of_rule(rule: Any, found: Broken) -> Finding:
     return Finding(column, "rule", found.rows, found.share, f"breaks {rule!r}; such rows count as they are, and samples have none.")
 
 
+class _AsText(dict[Any, Any]):
+    """A schema of which a CSV file keeps numbers as text, so that a check can say what is no number."""
+
+    def __init__(self, schema: Any) -> None:
+        super().__init__({name: Text() if isinstance(kind, Continuous) else kind for name, kind in schema.items()})
+        self.read = schema.read
+
+
 def _of_columns(schema: Any, frame: Any) -> Findings:
-    # Of a CSV file numbers are read as text here, which says what is no number.
-    kinds = {name: Text() if isinstance(kind, Continuous) else kind for name, kind in schema.items()}
-    source = open_source(frame, "frame", schema=type(schema)(kinds, read=schema.read))
+    source = open_source(frame, "frame", schema=_AsText(schema))
     if source is None:
         return _of_table(schema, frame)
     parts = [_of_table(schema, chunk, source.is_text) for chunk in source.chunks()] or [_of_table(schema, source.head)]

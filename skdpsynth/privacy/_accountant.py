@@ -379,8 +379,8 @@ class PrivacyAccountant(LedgerKeeper):
         group : str, default=None
             Children of one group hold disjoint rows (parallel composition): together they cost the largest of them. Those of one
             name hold the same rows, and add. Under "replace_one" rows may be split by position where it is public: in an array, a frame
-            or a file, never in a query, which has no order unless it states one. Under "add_or_remove_one" split only by a value that
-            each row carries: one row more shifts all that follow.
+            or a file, not in a query, which has no order unless it states one. Under "add_or_remove_one" split only by a value that each
+            row carries, never by position: one row more shifts all that follow.
         rho : {None, "gaussian", "zcdp"}, default=None
             All that the child is charged will be in rho: that of Gaussian noise, or of zCDP. It then costs the most rho that converts to
             its (epsilon, delta), and rho adds up: six Gaussian children of (0.5, 1e-7) cost 1.2 at a delta of 1e-6, and not 3. Where that

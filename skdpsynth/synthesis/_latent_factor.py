@@ -441,7 +441,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         if name in ("factors_", "_model") and "_counted" in vars(self):
             self.__dict__.update(_latent_marginals.modelled(self._counted, self._n_factors))
             return vars(self)[name]
-        return super().__getattr__(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the 1-Wasserstein distance (chebyshev) between encoded rows of `X` and of a sample of its size.

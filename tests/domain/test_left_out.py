@@ -60,7 +60,8 @@ def test_labels_are_made_anew_in_the_dtype_of_the_column(column, labels, expecte
     else:
         frame = X.assign(id=column)
         out = sample(frame, id=Identifier(labels=labels))
-        assert out["id"].dtype == (np.int64 if isinstance(column[0], bytes | float) else column.dtype)
+        inferred = pd.Series([1 if labels is True else "P1"]).dtype
+        assert out["id"].dtype == (inferred if column.dtype in (object, float) else column.dtype)
         assert list(out) == list(X)
     assert out["id"].to_list() == expected
 

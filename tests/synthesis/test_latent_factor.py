@@ -1104,7 +1104,7 @@ def test_pandas_in_pandas_out(params):
     assert isinstance(sample, pd.DataFrame)
     assert list(sample.columns) == list(frame.columns) == list(model.schema_) == model.feature_names_in_.tolist()
     assert sample[["weight", "gain", "age"]].dtypes.equals(frame[["weight", "gain", "age"]].dtypes)
-    assert sample["job"].dtype == frame["job"].dtype
+    assert sample["job"].dtype == pd.Series(["a"]).dtype  # words, as pandas makes them
     assert isinstance(sample["ill"].dtype, pd.CategoricalDtype)
     assert sample["school"].dtype == pd.CategoricalDtype(["low", "middle", "high"], ordered=True)
 
@@ -1335,7 +1335,7 @@ def test_levels_of_many_columns_are_counted_by_the_blocks_that_they_can_form():
     assert list(LatentFactorSynthesizer()._plan(facts).shares) == ["counts of columns", "counts of pairs, merged", "counts of pairs"]
 
 
-@pytest.mark.parametrize("bounds", ["nonsense", None, (1.0, 0.0), (0.0, INF), (0.0, 1.0, 2.0), {"age": (0, 1)}])
+@pytest.mark.parametrize("bounds", ["nonsense", (1.0, 0.0), (0.0, INF), (0.0, 1.0, 2.0), {"age": (0, 1)}])
 def test_bounds_that_make_no_sense_are_refused_beside_a_schema_too(bounds):
     shared = PrivacyAccountant(1)
     with pytest.raises(ValueError, match="bounds"):

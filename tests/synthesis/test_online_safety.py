@@ -545,7 +545,7 @@ def test_parts_of_a_stream_warn_nobody_and_the_stream_of_its_seed_once(synthesiz
 @pytest.mark.parametrize(("setting", "enough", "too_many"), [({}, 5, 60), (SETTINGS["paper-kary"], 16, 17)], ids=["blocks", "paper"])
 def test_a_stream_of_more_columns_than_a_long_one_tells_apart_warns_once_before_the_charge(setting, enough, too_many):
     for d, n_warnings in ((enough, 0), (too_many, 1)):
-        model = OnlineSynthesizer(**setting)
+        model = OnlineSynthesizer(bounds=(0, 1), **setting)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
@@ -556,7 +556,7 @@ def test_a_stream_of_more_columns_than_a_long_one_tells_apart_warns_once_before_
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(SmallSampleWarning, match="LatentFactorSynthesizer"):
-            OnlineSynthesizer(accountant=shared, **setting).fit(np.zeros((10, too_many)))
+            OnlineSynthesizer(bounds=(0, 1), accountant=shared, **setting).fit(np.zeros((10, too_many)))
     assert shared.spent == 0
 
 

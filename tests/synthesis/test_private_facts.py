@@ -33,7 +33,7 @@ FRAME = pd.DataFrame(
     }
 )
 SCHEMA = {
-    "age": Continuous(bounds="private"),
+    "age": Continuous(bounds="private", integer=True),
     "income": Continuous(bounds="private"),
     "job": Nominal("private"),
     "code": Nominal("private", nullable=True),
