@@ -158,7 +158,7 @@ class LedgerKeeper:
 
     @property
     def remaining(self) -> Amount:
-        """Epsilon left."""
+        """Epsilon left: an exact fraction; print ``float(accountant.remaining)``."""
         return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
 
     @property
