@@ -21,6 +21,10 @@ ledger's tells it from all others, since a ledger never gives a number twice, an
 from one file both draw, but the check in step 3 lets one of them through, and what the other drew is thrown away. Rows in a block that is
 drawn again need not be those of the first draw: nothing tells of those.
 
+The account of a stream is pending too, until something may be shown in it: of a beginning that was killed or that broke, the next stream
+that begins takes it over (`claim`). So rows that are taken in without `save` settle it before anything is drawn, and nobody claims an
+account that holds an entry that is not pending, nor one that came from another ledger, in which it may be claimed too, nor one in memory.
+
 Why numbers of entries and no digest of the file: a digest would be a function of the rows that wait in it, so whoever reads the ledger
 could try guesses of them. States that have the same number differ in waiting rows alone, of which nothing is released.
 

@@ -299,6 +299,15 @@ class LedgerFile(AnyLedger):
         entry = replace(entry, process=entry.process or this_process())
         return self._seen(self._in_turn(lambda: self._claimed(entry, epsilon, delta, planned)))
 
+    def _claimed(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool) -> LedgerEntry:
+        for number in sorted(self._numbers(entry.part_of) & self._pending()):
+            known: Any = self._entry(number)
+            # Else something was shown in it by whoever has it, or can be in the ledger that it came from.
+            is_free = not self._newest_of(number) and known.source is None
+            if is_free and all(getattr(known, name) == getattr(entry, name) for name in ("name", "loss", "neighboring", "unit", "group")):
+                return known
+        return self._written(entry, epsilon, delta, None, planned, True)
+
     def held(self, account: int | None, newest: int, act: Callable[[], None]) -> None:
         """Do something that may be done twice while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
 

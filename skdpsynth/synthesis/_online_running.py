@@ -248,6 +248,7 @@ class RunningStream(PrivateSynthesizer):
     def _extend(self, X: np.ndarray, settings: dict, units: tuple[dict, dict] | None = None) -> Any:
         """Take in checked rows: all of them, or none."""
         budget = self._budget()
+        settle(budget.accountant, is_first=not self._time)  # what is drawn now may be shown, so nobody else may begin in this account
         if self._was_saved and self._stream.stop_of is None and is_durable(self.accountant_):
             self._mark("goes on after it was saved")
         with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block

@@ -467,6 +467,62 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(has_ledger, path, saved,
     assert model.accountant_.spent == 1
 
 
+STEPS = [(running, "save_aside", 1), (Aside, "move", 1), (running, "save_aside", 2), (running, "settle", 1), (Aside, "move", 2)]
+
+
+def broken(model, saved, monkeypatch, owner, name, nth):
+    """Let a stream begin with a call that saves, one step of which fails."""
+    work, calls = getattr(owner, name), []
+
+    def fail(*arguments, **keywords):
+        calls.append(name)
+        if len(calls) == nth:
+            raise OSError(28, "No space left on device")
+        return work(*arguments, **keywords)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, fail)
+        with pytest.raises(OSError, match="No space"):
+            model.partial_fit(X[:50], save=saved)
+    return model
+
+
+@LEDGERS
+@pytest.mark.parametrize("step", STEPS, ids=[f"{name} {nth}" for _, name, nth in STEPS])
+@pytest.mark.parametrize("order", ["the first shows first", "the second shows first"])
+def test_two_streams_are_charged_twice_where_the_first_call_of_one_broke(order, step, has_ledger, path, saved, tmp_path, monkeypatch):
+    budget = PrivacyAccountant(3, ledger=path if has_ledger else None)
+    first = broken(OnlineSynthesizer(accountant=budget), saved, monkeypatch, *step)
+    second = OnlineSynthesizer(accountant=budget, growth=3)
+    work = [lambda: first.partial_fit(X[:500]), lambda: second.partial_fit(X[:500], save=tmp_path / "second.zip")]
+    for go_on in work if order == "the first shows first" else work[::-1]:
+        go_on()
+    assert times(first) != times(second)
+    assert budget.spent == 2
+
+
+@needs_fork
+def test_a_stream_that_goes_on_unsaved_from_an_empty_file_keeps_its_account(path, saved, tmp_path, monkeypatch):
+    budget = PrivacyAccountant(2, ledger=path)
+    with monkeypatch.context() as patched:
+        killing(patched, running, "settle", "before")
+        killed(lambda: OnlineSynthesizer(accountant=budget).partial_fit(X[:50], save=saved))
+    load(saved).partial_fit(X[:500])
+    OnlineSynthesizer(accountant=budget, growth=3).partial_fit(X[:500], save=tmp_path / "second.zip")
+    assert budget.spent == 2
+
+
+def test_an_account_that_came_from_another_ledger_is_not_taken_over(path, saved, tmp_path, monkeypatch):
+    """It can be taken over where it came from too, and then both would show something under one charge."""
+    small, big = PrivacyAccountant(1, ledger=path), PrivacyAccountant(2, ledger=tmp_path / "big.db")
+    broken(OnlineSynthesizer(accountant=small), saved, monkeypatch, *STEPS[0])
+    big.import_record(path)
+    for number, accountant in enumerate((small, big)):
+        OnlineSynthesizer(accountant=accountant).partial_fit(X[:500], save=tmp_path / f"{number}.zip")
+    big.import_record(path)
+    assert (small.spent, big.spent) == (1, 2)
+
+
 @savable
 class Failing(BaseEstimator):
     """No privacy at all; fails where it is told to."""
