@@ -31,6 +31,11 @@ could try guesses of them. States that have the same number differ in waiting ro
 Without a ledger in a file the record is part of the state, so moving the file to its place (step 4) settles both at once. Nothing then
 sees an old file that is put back: it is a second release.
 
+Where a stream goes on in another ledger, which has imported its own, both get a line that says so (`move`), the one that it leaves first
+and if it has not left that for a third. Its account there pays for its rows here too, since nobody goes on in it there at no charge. The
+line here stays with the account, whatever is folded and whatever becomes of the other file: whoever imports two ledgers in which one
+account goes on from the same place knows that rows were released twice, and charges both.
+
 What is assumed: nobody reads the memory of a process that was killed (a core dump, a debugger), nor a file beside its place whose entries
 are pending; and that the process was killed did not follow from the noise that it had drawn. So an exception that the release itself
 raises, which might follow from it, leaves its block out, as it does without `save`.
@@ -47,13 +52,12 @@ from typing import Any
 from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import LedgerError
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._ledger import LedgerEntry, Overtaken, Refused
-from skdpsynth.privacy._ledger_file import LedgerFile
+from skdpsynth.privacy._imports import move, moves
+from skdpsynth.privacy._ledger import AnyLedger, LedgerEntry, Overtaken, Refused
+from skdpsynth.privacy._ledger_file import LedgerFile, this_process
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 from skdpsynth.privacy._presentation import refusal
 from skdpsynth.privacy._unit import Unit
-
-_MOVED = "goes on in "
 
 
 def is_durable(accountant: PrivacyAccountant) -> bool:
@@ -232,15 +236,17 @@ def going_on(
     if not is_durable(accountant):
         return accountant.reopened()
     ledger, account, newest, first = _where(accountant, at)
-    _leave(accountant, ledger, name, group, loss)
     entry, again = _own_entry(ledger, first), _again(name, first)
     chosen = None
     for each in _accounts(ledger, first, entry, again):
         known = ledger.newest(each)  # before the rows are looked at: what comes in between is seen when it is charged
-        members = [m for m in ledger.members(each, ledger.group_of_stream(each, group)) if m != f"{_MOVED}{ledger.id}"]
-        if (each == account and known == newest) if stop_of is None else all(stop_of(m) <= row for m in members):
-            chosen = each, known
-            break
+        names = ledger.members(each, ledger.group_of_stream(each, group))
+        shown = [name for name in names if not moves([name])]
+        if (each == account and known == newest) if stop_of is None else all(stop_of(name) <= row for name in shown):
+            moved = _moved(accountant, ledger, each, known, group, loss)
+            if moved is not None:
+                chosen = each, moved
+                break
     if chosen is None:
         chosen = _charged_again(ledger, replace(entry, name=again)), 0
     opened = _opened(accountant, ledger, *chosen, first)
@@ -281,7 +287,7 @@ def _imported(ledger: LedgerFile, path: str, id_: str, account: int, newest: int
     numbers = here(account), here(first)
     lines = [] if old is None else old.snapshot(account).entries(account)
     unshown, pending = set() if old is None else old.pending(), {None, *ledger.pending()}
-    shown = [line.id for line in lines if line.id not in unshown and not line.name.startswith(_MOVED)]
+    shown = [line.id for line in lines if line.id not in unshown and not moves([line.name])]
     if None in numbers or any(here(number) in pending for number in shown):
         told = repr(path) if old is not None else "the ledger of the stream"
         raise LedgerError(
@@ -296,19 +302,54 @@ def _old(ledger: LedgerFile, path: str, id_: str) -> LedgerFile | None:
     return LedgerFile(path, id_) if exists(path) and path != ledger.path else None
 
 
-def _leave(accountant: PrivacyAccountant, ledger: LedgerFile, name: str, group: str, loss: tuple[Any, Any]) -> None:
-    """Write in the ledger that a stream leaves where it goes on, so that no copy goes on there too at no charge."""
-    path, id_, _, _, first = accountant._place or ("", ledger.id, 0, 0, 0)
-    old = None if id_ == ledger.id else _old(ledger, path, id_)
-    if old is None:
-        return
-    entry, words = _own_entry(old, first), f"{_MOVED}{ledger.id}"
-    for each in _accounts(old, first, entry, _again(name, first)):
-        of_stream = old.group_of_stream(each, group)
-        if words not in old.members(each, of_stream):
-            # As large as a member of the group is, so it costs nothing.
-            line = LedgerEntry(words, PrivacyLoss(*loss), entry.neighboring, group=of_stream, part_of=each, unit=entry.unit)
-            old.append(line, *_budget_of(old, each))
+def _moved(accountant: PrivacyAccountant, ledger: LedgerFile, account: int, known: int, group: str, loss: tuple[Any, Any]) -> int | None:
+    """Write in both ledgers that an account goes on in this one, if it came from another.
+
+    Return its newest entry then, or None if it goes on elsewhere, or the stream was not in it last.
+    """
+    path, start, *_ = accountant._place or ("", ledger.id)
+    start = ledger.id if isinstance(accountant._entries, LedgerFile) else start
+    entry, group = _own_entry(ledger, account), ledger.group_of_stream(account, group)
+    names = ledger.members(account, group)
+    if any(from_ in (start, ledger.id) and to != ledger.id for from_, to in moves(names)):
+        return None
+    if start == ledger.id or entry.source is None:
+        return known
+    if not entry.source.startswith(f"{start}:") and all(to != start for _, to in moves(names)):
+        return None
+    name = move(ledger.id, start)
+    group = group if " of ledger-" in group else f"{group} of {start}:"  # as an import calls it, of an account that has no blocks yet
+    # As large as a member of the group is, so it costs nothing.
+    line = LedgerEntry(name, PrivacyLoss(*loss), entry.neighboring, group=group, part_of=account, unit=entry.unit)
+    old = _old(ledger, path, start)
+    if old is not None and not _leaves(old, entry.source, line):
+        return None
+    if name in names:
+        return known
+    try:
+        return ledger.append(line, *_budget_of(ledger, account), newest=known).id
+    except Overtaken:
+        raise _overtaken() from None
+
+
+def _leaves(old: LedgerFile, source: str, line: LedgerEntry) -> bool:
+    """Write in the ledger that an account leaves where it goes on, unless it left for another; return whether it did not."""
+    origin, _, number = source.rpartition(":")
+    account = int(number) if origin == old.id else old.entry_from(source)
+    if account is None:
+        return False
+    group = old.group_of_stream(account, (line.group or "").partition(" of ledger-")[0])
+    budget, line = _budget_of(old, account), replace(line, part_of=account, group=group, process=this_process())
+
+    def work(ledger: AnyLedger) -> bool:
+        names = {entry.name for n in ledger._numbers(account) if (entry := ledger._entry(n)) is not None}
+        if any(from_ == old.id for from_, _ in moves(names - {line.name})):
+            return False
+        if line.name not in names:
+            ledger._written(line, *budget, None, False, False)
+        return True
+
+    return bool(old.whole(work))
 
 
 def _own_entry(ledger: LedgerFile, account: int) -> LedgerEntry:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
@@ -11,6 +12,7 @@ from skdpsynth.privacy._ledger import AnyLedger, Ledger, LedgerEntry
 from skdpsynth.privacy._losses import Amount
 
 _SHORT = Fraction(1, 10**6)  # of a budget: what a fit in rho may leave of it
+_MOVE = re.compile(r"goes on in (ledger-[0-9a-f]{32}), from (ledger-[0-9a-f]{32})")
 _ELSEWHERE = re.compile(r" of ledger-[0-9a-f]{32}:\d*")
 
 
@@ -43,6 +45,9 @@ def take_in(
     came. Its parts are taken in with it, and cost nothing. A group of the other ledger remains one, apart from all groups here: about
     its rows and those of a group here nothing is known.
 
+    An account that goes on in two other ledgers has released rows twice. Its charge pays for the one that came first, with all that led
+    there; the other is charged as another account, known by the ledger where it goes on.
+
     Members of a group that are new but have, by their name, a loss here that is at least theirs there are lines that others were folded
     into: what they stand for was taken in already.
 
@@ -73,10 +78,13 @@ def take_in(
     for entry in other.below(of):
         key, parent = entry.source or _key(other, entry.id), numbers[entry.part_of]
         known = _known(mine, key, entry)
-        top = entry.part_of == of
-        numbers[entry.id] = known or 0
         if known and entry.id not in other._pending():
             mine._set_pending([known], False)
+        top = entry.part_of == of
+        while known and charged and (branch := _branch(mine, known, other, entry.id)):
+            key, top, parent = f"{branch} of {key}", True, 0  # whatever it is part of has paid for one of the two
+            known = mine._entry_from(key)
+        numbers[entry.id] = known or 0
         if known is not None or not (parent or (top and charged)):
             continue
         line = replace(entry, part_of=parent or account, group=_apart(entry.group, other, of), source=key)
@@ -122,6 +130,24 @@ def _known(mine: AnyLedger, key: str, entry: LedgerEntry | None = None) -> int |
             "charge what it spent with spend."
         )
     return here
+
+
+def move(to: str, start: str) -> str:
+    """Return the name of a line which tells that an account of one ledger goes on in another that has imported it."""
+    return f"goes on in {to}, from {start}"
+
+
+def moves(names: Iterable[str]) -> set[tuple[str, str]]:
+    """Return (from, to) of all moves among the names of lines."""
+    found = [_MOVE.match(name) for name in names]
+    return {(told[2], told[1]) for told in found if told is not None}
+
+
+def _branch(mine: AnyLedger, here: int, other: Ledger, there: int) -> str | None:
+    """Return the ledger in which an account of the other ledger goes on, where that of mine goes on from the same ledger in another."""
+    theirs = moves(entry.name for entry in other.entries(there))
+    ours = moves(entry.name for n in mine._numbers(here) if (entry := mine._entry(n)) is not None) if theirs else set()
+    return next((to for start, to in sorted(theirs - ours) if any(start == from_ for from_, _ in ours)), None)
 
 
 def _facts(entry: LedgerEntry) -> tuple[Any, ...]:

@@ -569,7 +569,8 @@ class Ledger(AnyLedger):
 def lines_for(folded: list[LedgerEntry], members: list[Sums], into: str) -> tuple[Sums, list[LedgerEntry]]:
     """Return what members of a group come to, and the lines that stand for them: one in epsilon, one in rho, or both."""
     most = largest(members)
-    first = replace(folded[0], name=into, randomness=source_of(folded))
+    # A line of this ledger, whatever it stands for came from: by that source it would be taken for one of those.
+    first = replace(folded[0], name=into, randomness=source_of(folded), source=None)
     return most, [replace(first, loss=loss) for loss in most.losses()]
 
 

@@ -654,6 +654,74 @@ def test_a_stream_that_went_on_in_another_ledger_cannot_go_on_in_the_first(saved
     assert other.spent == 1
 
 
+def forked(saved, path, tmp_path, is_gone=False, is_part=False, n_first=500, **settings):
+    """One file of a stream goes on in two ledgers that imported the one it was charged in, which may be gone by then."""
+    small, bigs = PrivacyAccountant(1, ledger=path), []
+    OnlineSynthesizer(accountant=small.child(1, name="a study") if is_part else small, **settings).partial_fit(X[:n_first], save=saved)
+    for number in range(2):
+        bigs.append(PrivacyAccountant(5, ledger=tmp_path / f"big{number}.db"))
+        bigs[-1].import_record(path)
+    if is_gone:
+        del small
+        for file in tmp_path.glob("budget.db*"):
+            file.rename(tmp_path / f"gone_{file.name}")
+    for number, big in enumerate(bigs):
+        load(saved, accountant=big).partial_fit(X[500 : 1500 + 500 * number], save=tmp_path / f"{number}.zip")
+    return bigs
+
+
+def test_a_stream_goes_on_in_one_of_two_larger_ledgers_at_no_charge_and_is_charged_in_the_other(saved, path, tmp_path):
+    bigs = forked(saved, path, tmp_path)
+    assert [big.spent for big in bigs] == [1, 2]
+    for number, big in enumerate(bigs):
+        load(tmp_path / f"{number}.zip").partial_fit(X[:500], save=tmp_path / f"{number}.zip")
+        assert big.spent == number + 1
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "settings"),
+    [(gone, settings) for gone in (False, True) for settings in ({}, {"window": 200}, {"n_first": 3})] + [(True, {"is_part": True})],
+    ids=str,
+)
+def test_who_imports_two_ledgers_in_which_one_stream_went_on_is_charged_for_both(settings, is_gone, saved, path, tmp_path):
+    bigs = forked(saved, path, tmp_path, is_gone, **settings)
+    old = tmp_path / f"{'gone_' * is_gone}budget.db"
+    for records in (bigs, bigs[::-1], [old, *bigs], [*bigs, old]):
+        both = PrivacyAccountant(5)
+        for record in [*records, *records]:
+            both.import_record(record)
+        assert both.spent == 2
+        again = PrivacyAccountant(5)
+        for record in (both, *records):
+            again.import_record(record)
+        assert again.spent == 2
+    bigs[0].import_record(bigs[1])
+    assert bigs[0].spent == 2
+
+
+@pytest.mark.parametrize("settings", [{}, {"window": 200}], ids=str)
+def test_a_stream_that_goes_on_in_one_ledger_after_the_other_costs_once(settings, saved, path, tmp_path):
+    PrivacyAccountant(1, ledger=path)
+    OnlineSynthesizer(accountant=path, **settings).partial_fit(X[:500], save=saved)
+    paths, told = [path], [PrivacyAccountant(5), PrivacyAccountant(5)]
+    for number in range(3):
+        other = PrivacyAccountant(5, ledger=tmp_path / f"{number}.db")
+        told[0].import_record(paths[-1])
+        other.import_record(paths[-1])
+        paths.append(tmp_path / f"{number}.db")
+        load(saved, accountant=other).partial_fit(X[500:1000], save=saved)
+        load(saved).partial_fit(X[1000:1500], save=saved)
+        assert other.spent == 1
+    for each in (*paths, *paths[::-1]):
+        for accountant in (*told, other):
+            accountant.import_record(each)
+            assert accountant.spent == 1
+    for each in paths[::-1]:
+        told[1].import_record(each)
+    assert load(saved).partial_fit(X[:500], save=saved).n_samples_seen_ == 500 + 3 * 1000 + 500
+    assert other.spent == told[1].spent == 1
+
+
 def test_a_ledger_that_does_not_hold_what_a_stream_spent_is_refused(saved, path, budget, tmp_path):
     model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
     other = PrivacyAccountant(5, ledger=tmp_path / "other.db")
