@@ -83,7 +83,7 @@ def take_in(
         top = entry.part_of == of
         while known and charged and (branch := _branch(mine, known, other, entry.id)):
             key, top, parent = f"{branch} of {key}", True, 0  # whatever it is part of has paid for one of the two
-            known = mine._entry_from(key)
+            known, entry = mine._entry_from(key), replace(entry, group=None)
         numbers[entry.id] = known or 0
         if known is not None or not (parent or (top and charged)):
             continue
