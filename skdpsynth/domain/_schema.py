@@ -156,7 +156,7 @@ class Schema(Mapping):
 
     @property
     def read(self) -> Mapping[str, bool]:
-        """How CSV files are read; empty where one record is one line.
+        """Settings of the reader of CSV files; empty where one record is one line.
 
         Returns
         -------
@@ -447,5 +447,5 @@ def _checked_reading(read: Any) -> dict[str, bool]:
     if read is None:
         return {}
     if not isinstance(read, Mapping) or not set(read) <= {"multiline"} or not all(is_flag(value) for value in read.values()):
-        raise ValueError(f"read must be None or {{'multiline': True}}, got {shown(read)}; see Schema.")
+        raise ValueError(f"read must have the one key multiline, which is true or false, got {shown(read)}; correct it.")
     return {name: True for name, value in read.items() if value}

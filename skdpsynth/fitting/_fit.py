@@ -288,7 +288,7 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
 
     @property
     def _reading(self) -> dict[str, Any]:
-        """What a source must know to be read."""
+        """The schema and the relation, by which a source is read."""
         return {"schema": self._stated_schema, "neighboring": self.neighboring}
 
     @property
