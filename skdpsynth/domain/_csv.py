@@ -248,15 +248,9 @@ def _odd_cells(marks: np.ndarray, ends: np.ndarray, n_cuts: int, cut: int) -> np
 
     A quote is opened at the start of a cell and closed at its end, and two within are one. So of the quotes of a line those at even places
     open, after a cut, a line's start or the quote before; the others close, before a cut, a line's end or the quote after; and a cut lies
-    between cells where an even number of quotes precede it.
+    between cells where an even number of quotes of its line precede it.
     """
     cuts, quotes = np.flatnonzero(marks == cut), np.flatnonzero(marks == _QUOTE)
-    if not len(quotes):
-        if len(cuts) == n_cuts * len(ends) and n_cuts:
-            grid = cuts.reshape(len(ends), n_cuts)
-            if (grid[:, -1] < ends).all() and (grid[1:, 0] > ends[:-1]).all():
-                return np.zeros(len(ends), dtype=bool)
-        return np.diff(np.searchsorted(cuts, ends), prepend=0) != n_cuts
     before = np.searchsorted(quotes, ends)  # quotes up to the end of each line
     is_odd = np.diff(before, prepend=0) % 2 == 1
     first = np.append(0, before[:-1])  # quotes before each line
