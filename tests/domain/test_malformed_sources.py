@@ -168,7 +168,7 @@ FILES = {
     "CSV whose header leaves a quote open": (lambda folder: csv(folder, 'a,"b\n1,2\n'), "first line"),
     "CSV with returns alone": (lambda folder: csv(folder, "a,b\r1,2\r3,4\r"), "first line"),
     "CSV that is cut off": (lambda folder: csv(folder, gzip.compress(b"a,b\n" + os.urandom(9999))[:5000], "f.csv.gz"), "must be CSV files"),
-    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; give polars.scan_csv"),
+    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; write it with commas"),
     "CSV with a column twice": (lambda folder: csv(folder, "a,a\n1,2\n"), "distinct column names"),
     "CSV with other columns": (lambda folder: [csv(folder, "a,b\n1,2\n"), csv(folder, "a,c\n1,2\n", "g.csv")], "g.csv'"),
 }

@@ -326,7 +326,6 @@ REFUSED = {
     "a table": (X, FRAME[["who"]], ValueError, "give one column"),
     "two dimensions": (X, LABELS[:, None], ValueError, "got an array of shape"),
     "a number": (X, 1.5, ValueError, "got a float"),
-    "lists": (X, [[31415]] * N, TypeError, "unit must hold labels that are numbers, words or times"),
     "elsewhere": (Elsewhere(np.empty((0, 2))), LABELS, TypeError, "unit must be None where rows lie elsewhere"),
 }
 
