@@ -222,7 +222,7 @@ def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
 def _labels(unit: Any) -> list[Any]:
     """Return an array-like of labels as a list of plain objects, None where a label is missing."""
     if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
-        unit = unit.tolist() if getattr(unit, "dtype", None) == object else unit.astype(object).where(unit.notna(), None)
+        unit = unit.tolist() if getattr(unit, "dtype", None) == np.dtype(object) else unit.astype(object).where(unit.notna(), None)
     if library_of(unit) in ("polars", "narwhals") and hasattr(unit, "to_list"):
         return unit.to_list()
     if library_of(unit) == "pyarrow" and hasattr(unit, "to_pylist"):
