@@ -24,7 +24,7 @@ from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
 from skdpsynth.domain._source import quietly, told
 from skdpsynth.domain._source_arrow import each_table
 from skdpsynth.domain._source_files import Files, ahead, suffix_of
-from skdpsynth.domain._text import number_in
+from skdpsynth.domain._text import is_unicode, number_in
 
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
@@ -152,13 +152,19 @@ class CsvFiles(Files):
         mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
         line = cut.encode() * (self._form.width - 1) + b"\n"
-        if len(block) <= _LONGEST and block.count(b"\r") == block.count(b"\r\n") and _is_utf8(block) and not _has_empty_line(block):
+        if len(block) <= _LONGEST and not _has_lone_return(block) and _is_utf8(block):
             table, has_odd = self._parsed(line + block + line, cut)
-            if not has_odd and table.num_rows == block.count(b"\n") + 2:
+            if not has_odd and table.num_rows == block.count(b"\n") + 2 and not self._has_empty_line(block, table):
                 return table.slice(1, table.num_rows - 2)
         block, n_damaged = with_cells(block, self._form.width, cut, self._skips_damaged)
         self.n_damaged += n_damaged
         return self._parsed(line + block, cut)[0].slice(1)
+
+    def _has_empty_line(self, block: bytes, table: Any) -> bool:
+        """Whether an empty line was parsed as a row of missing cells; then each column has one more than the two lines around a block."""
+        columns = zip(table.column_names, table.columns, strict=True)
+        may = all(column.null_count > 2 or "" in self._listed.get(name, ()) for name, column in columns)
+        return may and (block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block)
 
     def _parsed(self, block: bytes, cut: str) -> tuple[Any, bool]:
         """Return (a table of the records in a block, whether some had another number of cells and were left out)."""
@@ -223,7 +229,7 @@ def with_cells(block: bytes, n_columns: int, cut: str, skips_damaged: bool) -> t
     marks = np.frombuffer(block, np.uint8)
     ends = np.flatnonzero(marks == _NEWLINE)
     is_odd = _odd_cells(marks, ends, n_columns - 1, ord(cut)) | (np.diff(ends, prepend=-1) > _LONGEST)
-    if block.count(b"\r") > block.count(b"\r\n"):
+    if _has_lone_return(block):
         returns = np.flatnonzero(marks == _RETURN)
         is_odd[np.searchsorted(ends, returns[marks[returns + 1] != _NEWLINE])] = True
     if not _is_utf8(block):
@@ -336,8 +342,8 @@ def _whole_lines(stream: Any) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _has_empty_line(block: bytes) -> bool:
-    return block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
+def _has_lone_return(block: bytes) -> bool:
+    return b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
 
 
 def _is_utf8(block: bytes) -> bool:
@@ -352,15 +358,7 @@ def _is_utf8(block: bytes) -> bool:
 
 def _cell(cell: str) -> str | None:
     """Return a cell that a file can hold, None of any other."""
-    return cell if _is_unicode(cell) else None
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return cell if is_unicode(cell) else None
 
 
 def _numbers_in(column: Any) -> Any:

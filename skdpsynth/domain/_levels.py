@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain._columns import family_of, is_pandas_column, numpy_dtype
-from skdpsynth.domain._text import number_in
+from skdpsynth.domain._text import is_unicode, number_in
 
 _SHORT = ("float32", "float16", "f4", "f2")
 # Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
@@ -113,10 +113,10 @@ def _of_arrow(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
 def _of_polars(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
     import polars as pl
 
+    # A column of text is read only by levels that are words, so its cells are looked up as they are.
+    known = {level: code for level, code in codes.items() if isinstance(level, str) and is_unicode(level)}
     texts = column.cast(pl.String)
-    different = texts.unique().drop_nulls()
-    known = _look_up(different.to_list(), codes, fallback)
-    return texts.replace_strict(different, pl.Series(known), default=fallback, return_dtype=pl.Int32).to_numpy()
+    return texts.replace_strict(list(known), list(known.values()), default=fallback, return_dtype=pl.Int32).to_numpy()
 
 
 def _numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:

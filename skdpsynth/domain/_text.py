@@ -11,3 +11,12 @@ def number_in(text: str | None) -> float:
         return float(text)
     except ValueError:
         return {"true": 1.0, "false": 0.0}.get(text.strip().lower(), math.nan)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can stand in a column of text at all: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
