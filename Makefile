@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -n auto -q
+ROOM ?=
 DEMO := .venv-demo
 
-.PHONY: help demo test test-fast coverage lint docs docs-quick docs-phone dist bench peers clean
+.PHONY: help demo test test-all test-nightly costs coverage lint docs docs-quick docs-phone dist bench peers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -14,11 +16,17 @@ help:  ## this list
 demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
 	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
-test: $(INSTALLED)  ## the test suite: some twenty-five minutes on two cores
-	$(BIN)/python -m pytest -n auto -q
+test: $(INSTALLED)  ## the quick lane: all that is cheap or a must; of one folder with ROOM=privacy
+	$(PYTEST) --lane quick tests/$(ROOM)
 
-test-fast: $(INSTALLED)  ## a few minutes: the common laws for one variant of each class, without slow and statistical tests
-	$(BIN)/python -m pytest -n auto -q -m "not slow and not statistical"
+test-all: $(INSTALLED)  ## all tests but those that are nightly
+	$(PYTEST) --lane day
+
+test-nightly: $(INSTALLED)  ## all tests, with new noise, five times
+	for round in 1 2 3 4 5; do $(PYTEST) --fresh || exit 1; done
+
+costs: $(INSTALLED)  ## measure what each test costs, for the lanes
+	$(PYTEST) --costs
 
 coverage: $(INSTALLED)  ## the test suite, and which lines of the package it leaves out
 	$(BIN)/python -m pytest -n auto -q --cov --cov-report=term-missing:skip-covered

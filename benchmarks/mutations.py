@@ -49,7 +49,6 @@ SKIPPED = re.compile(
 NOISES = re.compile(
     r"privacy/_(laplace|gaussian|sup_norm|composition|gaussian_dp|mechanism|losses|selection|discovery|standing|totals|scales|noise|unit)\.py"
 )
-QUICK = "not slow and not statistical"
 
 NAMED = re.compile(
     r"scale|share|sensitivit|change|loss|epsilon|rho|delta|spent|l1|l2_squared|\bsup\b|nuclear|units|weight|budget|SLACK|ROUNDED|threshold",
@@ -569,7 +568,7 @@ def mutated(number: int, value: object) -> object:
     return more(value)
 
 
-PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--no-header", "--tb=no", "-W", "ignore", "-m", QUICK]
+PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--no-header", "--tb=no", "-W", "ignore", "--lane", "quick"]
 
 
 def prepare(sites: list[Site], files: list[str], copy: Path) -> None:

@@ -14,6 +14,8 @@ from skdpsynth.models import _latent_factors, _together, _training, _wide_factor
 from skdpsynth.privacy import SecureBits
 from skdpsynth.testing._door import watched
 
+pytest_plugins = ["lanes"]
+
 # How long an example takes says more about the machine than about the code.
 LAX = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
 settings.register_profile("same each time", derandomize=True, **LAX)

@@ -134,7 +134,6 @@ PROMISES = {
 }
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", PROMISES)
 def test_bounds_come_near_to_the_promise_and_not_above_it(name, hasty):
     """False alarm 1 % each; the least shares are what so many runs show with room to spare."""
@@ -144,7 +143,6 @@ def test_bounds_come_near_to_the_promise_and_not_above_it(name, hasty):
     assert not result.is_broken
 
 
-@pytest.mark.statistical
 def test_gaussian_noise_is_compared_in_its_own_terms():
     """Of 800 guesses .79 are right, and 585 give .6 of mu: fewer are right once in 10,000 times (binomial)."""
     result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 1600)
@@ -152,7 +150,6 @@ def test_gaussian_noise_is_compared_in_its_own_terms():
     assert not result.is_broken
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", ["PMM-adaptive", "PSMM-add_or_remove_one", "LatentFactor"])
 def test_what_was_released_alone_shows_as_much(name, hasty):
     estimator, least = PROMISES[name]
@@ -198,7 +195,6 @@ REDRAWN = {
 }
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", REDRAWN)
 def test_noise_alone_shows_nearly_all_of_the_promise_in_a_moment_and_no_more(name):
     """False alarm 1 % each; the least shares are what so many runs show with room to spare."""
@@ -207,7 +203,6 @@ def test_noise_alone_shows_nearly_all_of_the_promise_in_a_moment_and_no_more(nam
     assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
 
 
-@pytest.mark.statistical
 def test_gaussian_noise_alone_is_compared_in_its_own_terms():
     result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 20_000, event="noise")
     assert 0.9 * result.mu < result.mu_lower <= result.mu
@@ -313,7 +308,6 @@ COUNTERS = [BinaryCounter(6, epsilon=3.0), KaryCounter(4, epsilon=3.0), HonakerC
 GAUSSIAN = [SquareRootCounter(4, rho=2.0), UnboundedCounter(rho=2.0)]
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("counter", [*COUNTERS, *GAUSSIAN], ids=lambda counter: type(counter).__name__)
 def test_a_counter_is_audited(counter):
     with fixed_bits(0):
@@ -328,7 +322,6 @@ def test_a_counter_is_audited(counter):
     assert counter.n_steps == 0
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("event", [None, "released"])
 def test_what_a_sparse_counter_compares_with_its_secret_limits_is_not_looked_at(event):
     """The noisy counts of all times tell more than epsilon; only which of them were above a limit is published."""
@@ -410,7 +403,6 @@ class Count(BaseEstimator):
         return self
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("fault", ["half of the noise", "reused seed", "forgotten charge", "metadata", "words", "bounds of the rows"])
 def test_faults_are_caught(fault, seed):
@@ -462,7 +454,6 @@ def test_many_numbers_in_one_place_hide_no_others():
     assert layout.sizes == {"output['noise']": 1024 - 4, "output['leak']": 1, "output['row']": 3}
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_without_a_fault_is_not_accused(seed):
     with fixed_bits(seed):
@@ -470,7 +461,6 @@ def test_the_same_without_a_fault_is_not_accused(seed):
     assert 0.7 < result.epsilon_lower <= 1
 
 
-@pytest.mark.statistical
 def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
     rng = np.random.default_rng(0)
     result = audit_epsilon(

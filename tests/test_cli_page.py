@@ -43,7 +43,6 @@ def people(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt" or not (ROOT / PAGE).exists(), reason="needs a shell and the source tree")
 def test_the_page_shows_what_the_commands_show(people):
     path = os.pathsep.join([str(people / "bin"), os.environ["PATH"]])

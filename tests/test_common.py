@@ -15,12 +15,16 @@ from skdpsynth.testing import check_synthesizer
 from skdpsynth.testing._fit_laws import leaves_nothing
 
 VARIANTS = variants()
-_REPLAYS = {
+_MUST = {  # the promise itself: they run in every lane
     "check_what_leaves_depends_on_the_answers_alone",
     "check_neighbours_that_get_the_same_answers_lose_at_most_epsilon",
-    "check_a_fit_does_not_fail_after_its_charge",
     "check_units_that_get_the_same_answers_lose_at_most_epsilon",
+    "check_a_fit_does_not_fail_after_its_charge",
+    "check_the_noise_of_every_entry_covers_its_loss",
+    "check_the_ledger_sums_to_epsilon",
+    "check_errors_do_not_depend_on_the_rows",
 }
+_BY_THE_CLOCK = "check_absurd_epsilons_take_no_longer"
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore:epsilon=500 is above:skdpsynth.exceptions.BudgetWarning"),
@@ -34,14 +38,11 @@ def hasty(monkeypatch):
 
 
 def laws():
-    """(variant, law) for all that are to be run; the fast lane takes the first variant of each class."""
-    first = {type(estimator): name for name, estimator in reversed(VARIANTS.items())}
+    """(variant, law) for all that are to be run."""
     for name, estimator in VARIANTS.items():
         for _, law in check_synthesizer(estimator, generate_only=True):
-            # A model of tables takes seconds where others take milliseconds: its replays are for the whole suite.
-            replays = name == "LatentFactorSynthesizer" and law.__name__ in _REPLAYS
-            slow = law.slow or replays or first[type(estimator)] != name
-            yield pytest.param(estimator, law, id=f"{name}-{law.__name__}", marks=pytest.mark.slow if slow else ())
+            mark = pytest.mark.must if law.__name__ in _MUST else pytest.mark.nightly if law.__name__ == _BY_THE_CLOCK else ()
+            yield pytest.param(estimator, law, id=f"{name}-{law.__name__}", marks=mark)
 
 
 @pytest.mark.parametrize(("estimator", "law"), list(laws()))
@@ -54,7 +55,6 @@ def test_law(estimator, law):
     + [PrivateMeasureMechanism("optimal"), PrivateMeasureMechanism("paper"), PrivatePCA(1, center="public"), LowDimSynthesizer(1)]
     + [LatentFactorSynthesizer(strategy="scores")]
 )
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
     check(estimator)
@@ -74,7 +74,6 @@ def pairs():
 
 
 @pytest.mark.parametrize(("before", "after"), list(pairs()))
-@pytest.mark.slow
 def test_a_refit_as_another_variant_leaves_nothing_of_the_first(before, after):
     leaves_nothing(VARIANTS[before], VARIANTS[after])
 

@@ -31,15 +31,15 @@ def script():
 @pytest.mark.parametrize(
     "what",
     [
-        pytest.param("fault in fit", marks=pytest.mark.slow),
-        pytest.param("fault in partial_fit", marks=pytest.mark.slow),
+        "fault in fit",
+        "fault in partial_fit",
         "fault in update",
-        pytest.param("fault in sample", marks=pytest.mark.slow),
+        "fault in sample",
         "fault in save",
-        pytest.param("kill in save", marks=pytest.mark.slow),
+        "kill in save",
         "full disk in save",
         "fault in spend",
-        pytest.param("kill in spend", marks=pytest.mark.slow),
+        "kill in spend",
         "full disk in spend",
     ],
 )
@@ -68,7 +68,6 @@ def test_the_laws_of_faults_can_fail(script, monkeypatch):
         script.fits(PrivateMeasureMechanism(), 1, np.random.default_rng(0))
 
 
-@pytest.mark.slow
 def test_a_short_soak_ends_as_declared(script, tmp_path, capsys):
     assert script.soak(6000, tmp_path, rounds=10)
     assert "spent 1," in capsys.readouterr().out

@@ -93,7 +93,6 @@ def test_more_right_guesses_refute_more():
 # Honest mechanisms
 
 
-@pytest.mark.statistical
 def test_an_honest_fit_is_accused_as_seldom_as_said():
     """Of 60 audits at 90 %, each of which may err in 1 of 11 (epsilon gets nine tenths), at most so many (false alarm 1e-3)."""
     estimator = SignedMeasureMechanism(64, epsilon=1.0, **DROP)
@@ -114,7 +113,6 @@ PROMISES = {
 }
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", PROMISES)
 def test_one_fit_shows_much_of_the_promise_and_not_more(name, hasty):
     """False alarm 1 % each."""
@@ -124,7 +122,6 @@ def test_one_fit_shows_much_of_the_promise_and_not_more(name, hasty):
     assert not result.is_broken
 
 
-@pytest.mark.statistical
 def test_more_fits_show_more():
     estimator = SignedMeasureMechanism(256, epsilon=1.0)
     one, many = audited(estimator, 128), audited(estimator, 128, n_fits=20)
@@ -164,7 +161,6 @@ def by_count(model):
     return model.counts_
 
 
-@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 @pytest.mark.parametrize("fault", ["half of the noise", "forgotten charge", "reused seed", "metadata"])
 def test_faults_are_caught_by_one_fit(fault):
@@ -175,7 +171,6 @@ def test_faults_are_caught_by_one_fit(fault):
     assert "canaries in" in str(result)
 
 
-@pytest.mark.statistical
 def test_the_same_without_a_fault_is_not_accused():
     with fixed_bits(0):
         result = audit_one_run(Cells(), None, ROWS, score=by_count, n_fits=10, random_state=0)

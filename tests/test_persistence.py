@@ -147,7 +147,6 @@ def test_a_loaded_estimator_is_the_one_that_was_saved(estimator, X, path):
 
 
 @each
-@pytest.mark.slow
 def test_a_seed_is_the_only_parameter_that_does_not_come_back(estimator, X, path):
     fitted = clone(estimator).set_params(random_state=SEED, epsilon=0.7).fit(X)
     again = there_and_back(fitted, path)
@@ -160,7 +159,6 @@ def test_a_seed_is_the_only_parameter_that_does_not_come_back(estimator, X, path
 
 @each
 @pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
-@pytest.mark.slow
 def test_the_kind_of_table_comes_back(estimator, kind, path):
     rng = np.random.default_rng(0)
     a, b, c = rng.integers(0, 9, 200), rng.random(200) < 0.5, rng.random(200)
@@ -214,7 +212,6 @@ def test_parameters_come_back_with_their_types(parameters, X, path):
 
 
 @each
-@pytest.mark.slow
 def test_an_unfitted_estimator_comes_back_unfitted(estimator, X, path):
     again = there_and_back(estimator, path)
     assert repr(again) == repr(estimator)
@@ -223,7 +220,6 @@ def test_an_unfitted_estimator_comes_back_unfitted(estimator, X, path):
 
 
 @each
-@pytest.mark.slow
 def test_saving_changes_nothing(estimator, X, path):
     fitted = clone(estimator).fit(X)
     before = vars(fitted).copy()
@@ -249,7 +245,6 @@ def test_saving_twice_gives_the_same_members(X, tmp_path):
 
 
 @each
-@pytest.mark.slow
 def test_a_saved_estimator_of_a_shared_budget_is_a_record_that_refuses_to_spend(estimator, X, path):
     shared = PrivacyAccountant(3, 2 * estimator.delta, neighboring=estimator.neighboring)
     fitted = clone(estimator).set_params(accountant=shared, epsilon=1).fit(X)
@@ -298,7 +293,6 @@ def test_a_stream_goes_on_bit_for_bit_when_its_seed_is_set_again(stream, path):
 
 
 @each_stream
-@pytest.mark.slow
 def test_a_stream_goes_on_with_fresh_noise_when_no_seed_is_set(stream, path):
     X = np.random.default_rng(0).random((1500, 2))
     model = clone(stream).set_params(random_state=SEED).fit(X[:500])
@@ -314,7 +308,6 @@ def test_a_stream_goes_on_with_fresh_noise_when_no_seed_is_set(stream, path):
 
 
 @each_stream
-@pytest.mark.slow
 def test_a_loaded_stream_samples_what_the_saved_one_does_and_keeps_counting(stream, path):
     X = np.random.default_rng(0).random((500, 2))
     model = clone(stream).fit(X[:300])
@@ -397,7 +390,6 @@ def test_a_loaded_counter_of_levels_goes_on_as_the_saved_one(kind, path):
 
 
 @each
-@pytest.mark.slow
 def test_a_file_holds_no_seed_and_no_pickle(estimator, X, path):
     fitted = clone(estimator).set_params(random_state=SEED).fit(X)
     if "synthesizer" in fitted.get_params() and getattr(fitted, "strategy", "blocks") == "blocks":
@@ -414,7 +406,6 @@ def test_a_file_holds_no_seed_and_no_pickle(estimator, X, path):
 
 
 @each
-@pytest.mark.slow
 def test_a_file_of_published_results_holds_no_row(estimator, path):
     X = np.random.default_rng(1).random((200, 3))
     clone(estimator).fit(X).save(path)
@@ -557,7 +548,6 @@ def test_a_class_that_is_not_known_is_refused_with_the_way_out_and_nothing_is_im
     assert set(sys.modules) == before
 
 
-@pytest.mark.slow
 def test_what_is_saved_can_be_loaded_once_its_module_is_imported(tmp_path):
     (tmp_path / "elsewhere.py").write_text(
         "from sklearn.base import BaseEstimator\n"
@@ -583,7 +573,6 @@ def test_what_is_saved_can_be_loaded_once_its_module_is_imported(tmp_path):
     ]
 
 
-@pytest.mark.slow
 def test_a_name_that_is_not_known_yet_makes_all_savable_classes_of_the_package_known():
     """A file must load after ``import skdpsynth.persistence`` alone, whatever room its classes live in."""
     package = Path(skdpsynth.__file__).parent
@@ -670,7 +659,6 @@ def test_a_save_that_breaks_off_while_writing_leaves_the_old_file_and_no_other(X
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.slow
 def test_an_interrupt_of_a_save_passes_through_wherever_it_comes(tmp_path):
     """At each line of ours and of zipfile; the old file or the new one is there, and no other."""
     path = tmp_path / "model.zip"

@@ -208,7 +208,7 @@ def test_a_record_of_children_that_cost_less_together_is_read(delta):
     assert from_bytes(to_bytes(accountant.record())).spent == accountant.spent
 
 
-@pytest.mark.parametrize("n_files", [pytest.param(60), pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_files", [60, 600])
 def test_hostile_files_are_refused_or_work(n_files, attack, tmp_path):
     """Loaded here, and used; the script does the same with limits of memory and time, and 10,000 files."""
     bases = [attack.Base(path) for path in FILES if path.stat().st_size < 20_000]

@@ -24,7 +24,6 @@ def digits():
     return load_digits(return_X_y=True)
 
 
-@pytest.mark.slow
 def test_private_pca_in_a_pipeline_before_a_classifier(digits):
     X, y = digits
     pipeline = make_pipeline(PrivatePCA(20, epsilon=200.0, bounds=(0, 16)), LogisticRegression(max_iter=2000))
@@ -32,7 +31,6 @@ def test_private_pca_in_a_pipeline_before_a_classifier(digits):
     assert pipeline[0].accountant_.spent == 200
 
 
-@pytest.mark.slow
 def test_grid_search_of_components_in_a_pipeline(digits):
     X, y = digits
     pipeline = make_pipeline(PrivatePCA(epsilon=100.0, bounds=(0, 16)), StandardScaler(), LogisticRegression())
@@ -41,7 +39,6 @@ def test_grid_search_of_components_in_a_pipeline(digits):
     assert search.best_estimator_[0].components_.shape == (10, 64)
 
 
-@pytest.mark.slow
 def test_grid_search_of_the_dimension_of_a_synthesizer():
     rng = np.random.default_rng(0)
     X = 0.5 + 0.4 * rng.uniform(-1, 1, (4000, 2)) @ np.array([[1.0, 0.3, -0.5, 0.2, 0.1], [0.0, 0.7, 0.4, -0.6, 0.5]]) / 1.2

@@ -165,7 +165,7 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
                 )
 
 
-@law(slow=True)
+@law()
 def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
     """Epsilons from 1e4 to infinity take at most ten times a fit at 100 and half a second, or are refused before the charge."""
     # Models are trained for longer where noise is small, so that epsilon=1 would be no measure.

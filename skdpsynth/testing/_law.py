@@ -17,9 +17,7 @@ LONGEST = 400  # characters of a message
 LAWS: list[Callable[[Any], None]] = []
 
 
-def law(
-    *, needs: Callable[[Any], bool] = lambda estimator: True, slow: bool = False
-) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+def law(*, needs: Callable[[Any], bool] = lambda estimator: True) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Make a function a law: its docstring is the sentence, `needs` says which estimators it is for.
 
     Whatever goes wrong within becomes an AssertionError with the sentence and what was found.
@@ -40,7 +38,7 @@ def law(
                         f"{check.__name__}: {type(estimator).__name__} breaks the law {sentence!r} Found: {found}"
                     ) from error
 
-        checked.needs, checked.slow = needs, slow  # type: ignore[attr-defined]
+        checked.needs = needs  # type: ignore[attr-defined]
         LAWS.append(checked)
         return checked
 

@@ -67,7 +67,7 @@ def check_floating_point_errors_change_nothing(estimator: Any) -> None:
     holds(found is None, f"{found} under np.seterr(all='raise')")
 
 
-@law(slow=True)
+@law()
 def check_fits_in_threads_leave_the_process_as_it_was(estimator: Any) -> None:
     """Fits in four threads leave the warning filters and the limits of BLAS as they were."""
     filters, limits = list(warnings.filters), _limits()
@@ -85,7 +85,7 @@ def _fit_twice(estimator: Any) -> None:
         fresh(estimator).fit(rows(40))
 
 
-@law(needs=streams, slow=True)
+@law(needs=streams)
 def check_threads_feed_a_stream_as_one_would(estimator: Any) -> None:
     """Threads that feed a stream and sample from it lose no row (or tick), and no part of it is released twice."""
     fitted = fresh(estimator).fit(rows(20))

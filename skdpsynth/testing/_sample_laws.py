@@ -64,7 +64,7 @@ def check_score_is_a_repeatable_negative_distance(estimator: Any) -> None:
     holds(fitted.score(rows()) == fitted.score(rows()) < 0, f"it scored {fitted.score(rows())}, then {fitted.score(rows())}")
 
 
-@law(needs=samples, slow=True)
+@law(needs=samples)
 def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
     """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of some fits, far apart even where there are two cells."""
     table = np.random.default_rng(0).beta(30, 70, size=(200, 3))

@@ -84,7 +84,6 @@ def tells(difference, counts):
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @each
-@pytest.mark.slow
 def test_copies_that_go_on_with_different_events_do_not_subtract_to_them(make, way, tmp_path):
     counter, resume = make()
     for t in range(1, 41):
@@ -127,7 +126,6 @@ def test_before_anything_comes_copies_agree_on_what_was_released(kind):
         again.resume()
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("start", [1, 10, 40])
 def test_a_counter_that_resumed_has_the_noise_of_the_time_it_did_and_of_a_fresh_tree_over_what_is_left(start):
     # 20,000 cells: a variance has standard deviation 1.6 % at most, a correlation .7 %; 10 % and 5 % are 6 of them: false alarm 1e-7.

@@ -382,7 +382,6 @@ def handed_over(kind):
     ],
 )
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.slow
 def test_moving_an_event_changes_a_counter_by_exactly_what_it_says(kind, answers, relation):
     """All streams of 5 steps into 3 cells. The bounds are met in L1 norm and in L2 norm where units move; the norms allow more."""
     change = make(kind, 5, n_counters=3, sensitivity=2)._change(relation)
@@ -498,7 +497,6 @@ def test_noise_is_made_of_a_change_in_one_place():
 # ---- The noise
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("random_state", [None, 5])
 @pytest.mark.parametrize(("kind", "horizon"), [(BinaryCounter, 13), (KaryCounter, 13), (KaryCounter, 20)])
 def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon, random_state):
@@ -515,7 +513,6 @@ def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon, random_state):
     assert np.abs((expected - np.diag(deviation**2)) / np.outer(deviation, deviation)).max() > 0.3  # a shared node shows
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter])
 def test_the_noise_of_a_node_is_discrete_laplace_of_the_claimed_scale(kind):
     # 20,000 cells: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale fail by far.
@@ -592,14 +589,12 @@ SPECIFIED = [
 
 
 @pytest.mark.parametrize(("kind", "horizon", "expected"), SPECIFIED)
-@pytest.mark.slow
 def test_exact_mean_squared_error_is_the_specified_one(kind, horizon, expected):
     epsilon = Fraction(1, 100)  # of continuous noise, to 1e-5
     variance = kind(horizon, epsilon=epsilon)._noise().variance()
     assert variance_factors(kind, horizon).mean() * variance * float(epsilon) ** 2 == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "horizon", "expected"), SPECIFIED)
 def test_observed_mean_squared_error_is_the_specified_one(kind, horizon, expected):
     # All times and these cells: the standard deviation, from the fourth moments, is at most 1.6 %, so 10 % is 6 of them: false alarm
@@ -610,14 +605,12 @@ def test_observed_mean_squared_error_is_the_specified_one(kind, horizon, expecte
 
 
 @pytest.mark.parametrize("horizon", [63, 255, 1023])
-@pytest.mark.slow
 def test_honakers_refinement_has_half_to_two_thirds_of_the_variance(horizon):
     binary, honaker = variance_factors(BinaryCounter, horizon), variance_factors(HonakerCounter, horizon)
     assert 0.5 < honaker.mean() / binary.mean() < 0.7
     assert np.all(honaker <= binary + 1e-9)
 
 
-@pytest.mark.statistical
 def test_honakers_refinement_is_unbiased():
     # 20,000 cells, 31 times: each mean is within 6 standard deviations: false alarm 1e-7.
     values = values_along(HonakerCounter(31, n_counters=20_000, random_state=9), np.full(31, 4))
@@ -711,7 +704,6 @@ def test_segments_can_cost_half_of_epsilon(every):
     assert loss_of_segmentation(float(counter._noise().scale), -40, every) == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("every", [1, 2])
 def test_segments_close_with_the_law_of_the_programme(every):
     # 15,000 cells of one stream; segmentations of fewer than 5 expected are one bin. False alarm 1e-4 under a fresh seed.
@@ -755,7 +747,6 @@ def test_half_of_epsilon_is_for_the_segments_and_half_for_their_counts(sensitivi
     assert segments.horizon == 13  # one segment every 4 steps at most
 
 
-@pytest.mark.statistical
 def test_sparse_values_have_the_noise_of_the_counter_of_segments():
     # With a threshold far below 0 every comparison closes, so after 5 steps a value is that of KaryCounter(7, epsilon / 2), one level
     # of 15: five nodes of scale 2. 4,000 cells: the variance has standard deviation 2.5 %, 15 % is 6 of them.
@@ -809,7 +800,6 @@ def test_a_level_ends_with_the_counters_own_value(kind, random_state):
     np.testing.assert_array_equal(counter.value, value)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_a_sparse_level_ends_with_its_total_at_half_of_epsilon(sensitivity):
     # 20,000 cells: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale fail by far.

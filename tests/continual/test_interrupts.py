@@ -82,7 +82,6 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-@pytest.mark.slow
 def test_an_update_that_is_interrupted_at_any_line_and_repeated_counts_once(make, way):
     """With a seed, the values are those of a counter that was never interrupted, at every time."""
     disturbed, calm = make(0.5, SeededBits(3)), make(0.5, SeededBits(3))

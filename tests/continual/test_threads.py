@@ -81,7 +81,6 @@ def in_threads(*tasks):
 
 
 @each
-@pytest.mark.slow
 def test_a_value_that_is_read_while_another_thread_counts_is_that_of_one_time(make, n_steps, restless):
     """Else two reads share the noise of one time and not the counts, and their difference is an event.
 

@@ -59,7 +59,6 @@ def test_hopeless_noise_keeps_the_largest_radius():
     assert radius_of(counts_at(_20=1000), RADII, 1e6, 1e-3, 1000) == (0, 1.0)
 
 
-@pytest.mark.statistical
 def test_noise_does_not_make_the_radius_collapse():
     """300 rows in place 11, counts of deviation 14, 1000 seeded draws: never within the radius of the rows, whatever noise says beyond."""
     rng = np.random.default_rng(0)

@@ -63,7 +63,6 @@ def test_auto_counts_the_eigenvalues_above_the_noise_edge():
     assert pca.n_components_ == np.sum(np.linalg.eigvalsh(pca.covariance_) > pca.noise_edge_)
 
 
-@pytest.mark.statistical
 def test_noise_variance_is_that_of_the_rows_on_average():
     """Of 40 seeded fits; negative eigenvalues count, so noise adds nothing. The positive ones alone are 2 to 4 times too much."""
     rows = near_planar(20_000, 10)

@@ -305,7 +305,6 @@ def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within()
     assert np.allclose(fitted.mean_, X.mean(axis=0), atol=1e-3)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
 @pytest.mark.parametrize("d", [30, 60])
 def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
@@ -497,7 +496,6 @@ def test_an_empty_table_fits_where_the_number_of_rows_is_private():
     assert pca.n_samples_ >= 1
 
 
-@pytest.mark.statistical
 def test_the_number_of_rows_is_noisy():
     """Laplace noise of scale 20: of 20 fits nearly all differ from 1000, and on average they are within 25 (5 deviations of the mean)."""
     X = low_rank(1000, 2)
@@ -534,7 +532,6 @@ def test_components_below_the_noise_are_told_of_by_released_numbers():
     assert told(PrivatePCA(2), low_rank(20_000, 12), SmallSampleWarning) == []
 
 
-@pytest.mark.statistical
 def test_a_mean_that_is_noise_is_no_mean():
     """Of 20 fits of 100 rows about the midpoint of 10 columns: the mean stays near it, where the noise alone would be in the corners."""
     X = np.clip(0.5 + 0.1 * np.random.default_rng(0).normal(size=(100, 10)), 0, 1)

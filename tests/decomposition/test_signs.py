@@ -44,7 +44,6 @@ def test_noise_of_a_tenth_flips_few_signs(name, most):
         assert flips(largest_entry, vectors, 0.1) > 0.25
 
 
-@pytest.mark.statistical
 def test_signs_do_not_flip_from_fit_to_fit():
     """A contrast of two columns and a wave, 40 seeded fits of 3000 fresh rows: the largest entry would flip half of the first."""
     rng = np.random.default_rng(0)

@@ -209,7 +209,6 @@ def their_tests():
                 yield pytest.param(function, arguments | fixture, id=f"{function.__name__[5:]}-{number}")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shipped() is None, reason="scikit-learn is installed without its tests")
 @pytest.mark.parametrize(("function", "arguments"), list(their_tests()))
 def test_scikit_learns_own(function, arguments, monkeypatch):

@@ -71,7 +71,6 @@ def test_chunks_of_sparse_rows_are_those_of_dense_rows():
         assert np.array_equal(steps, expected)
 
 
-@pytest.mark.slow
 def test_rows_are_never_written_out_all_at_once():
     """100,000 rows of 100 columns would take 80 MB; fit, transform and score stay below a fourth of that."""
     cells = np.random.default_rng(0).integers(10**7, size=10**4)

@@ -105,7 +105,6 @@ def tables(draw):
 
 @given(tables())
 @settings(max_examples=100, deadline=None)
-@pytest.mark.slow
 def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
     schema, X = table
     encoder = MixedTypeEncoder(schema).fit(X)
@@ -123,7 +122,6 @@ def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
 
 @given(tables())
 @settings(max_examples=100, deadline=None)
-@pytest.mark.slow
 def test_codes_lie_in_the_cube(table):
     schema, X = table
     Z = MixedTypeEncoder(schema).fit_transform(X)

@@ -280,17 +280,7 @@ def synthesizer(facts, relation, **more):
 
 
 relations = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-# The other two pairs add no path that these do not take.
-slow = pytest.mark.slow
-facts_and_relations = pytest.mark.parametrize(
-    ("facts", "relation"),
-    [
-        ("public", "replace_one"),
-        ("private", "add_or_remove_one"),
-        pytest.param("public", "add_or_remove_one", marks=slow),
-        pytest.param("private", "replace_one", marks=slow),
-    ],
-)
+facts_and_relations = pytest.mark.parametrize(("facts", "relation"), itertools.product(FACTS, ["replace_one", "add_or_remove_one"]))
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -327,7 +317,7 @@ def test_columns_of_a_type_tell_nothing(source, facts, relation, tmp_path):
 
 
 @facts_and_relations
-@pytest.mark.parametrize("kind", ["csv", *(pytest.param(kind, marks=slow) for kind in list(ENDS)[1:])])
+@pytest.mark.parametrize("kind", ENDS)
 def test_a_csv_file_tells_nothing(kind, facts, relation, tmp_path):
     pytest.importorskip("pyarrow")
     odd = {name: lambda line=line: csv_of(lines(line, relation), tmp_path, kind) for name, line in LINES.items()}
@@ -409,7 +399,6 @@ def test_no_row_of_a_csv_file_and_only_missing_cells_fit_too(tmp_path):
         assert len(model.sample(3)) == 3
 
 
-@slow
 def test_what_stands_far_behind_the_first_rows_tells_nothing(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     monkeypatch.undo()

@@ -501,7 +501,6 @@ def test_samples_come_back_as_arrow_without_pandas(tmp_path, monkeypatch):
     assert (source.backend, type(source.head).__name__) == ("pyarrow", "Table")
 
 
-@pytest.mark.slow
 def test_memory_does_not_grow_with_a_row_group(tmp_path):
     """2 million rows in one row group, 80 MB: reading takes less than 40 MB above what the libraries take."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

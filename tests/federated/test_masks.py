@@ -47,7 +47,6 @@ def test_a_mask_is_added_to_whatever_the_site_counts():
     assert np.array_equal(site.hide(values, b"q") - values, site.hide(values + HALF, b"q") - values - HALF)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("table", ["no rows but one", "all in one cell", "everywhere"])
 def test_what_one_site_sends_is_uniform_noise(table):
     """Each byte of 4096 numbers, chi squared on 255 degrees of freedom; false alarms 1e-6 for each of 8 places, fresh keys."""

@@ -52,7 +52,6 @@ def spark():
     session.stop()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_spark_gives_the_bits_of_one_table(name, spark):
     estimator, table = FITS[name]
@@ -69,7 +68,6 @@ def ray():
     ray.shutdown()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_ray_gives_the_bits_of_one_table(name, ray):
     estimator, table = FITS[name]

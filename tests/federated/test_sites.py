@@ -20,7 +20,7 @@ from skdpsynth.statistics import Aggregator, CountRows, EvenCells, Histogram, Ma
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]
 each = pytest.mark.parametrize("name", FITS)
-relations = pytest.mark.parametrize("neighboring", ["replace_one", pytest.param("add_or_remove_one", marks=pytest.mark.slow)])
+relations = pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
 PMM = PrivateMeasureMechanism("optimal", depth=5)
 ACCOUNT = PrivacyAccountant(1.0)
 

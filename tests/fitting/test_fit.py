@@ -102,7 +102,6 @@ def test_a_refit_leaves_nothing_of_the_fit_before(_name, estimator, first, secon
     assert not hasattr(refit, "feature_names_in_")
 
 
-@pytest.mark.slow
 def test_a_refit_of_latent_factors_leaves_nothing_of_the_other_strategy():
     from skdpsynth import LatentFactorSynthesizer
 
@@ -159,7 +158,6 @@ class _Interrupt:
 
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize("strategy", ["optimal", "adaptive"])
-@pytest.mark.slow
 def test_an_interrupt_at_any_line_leaves_the_object_as_it_was_and_the_ledger_never_below_what_was_drawn(strategy, neighboring, monkeypatch):
     """Each line of the package that a fit passes, interrupted once: some hundreds of fits."""
     X, drawn = rows(300, 2), []

@@ -85,7 +85,6 @@ def test_a_kind_of_noise_that_the_caller_chose_is_not_commented_on():
     assert told(PrivatePCA(noise="matrix_laplace"), rows(5000, 80), BudgetWarning) == []
 
 
-@pytest.mark.slow
 def test_latent_factors_of_many_columns_ask_for_a_delta():
     """13 columns have 78 pairs: one row moves each of their tables."""
     few, many = rows(20_000, 4), rows(20_000, 13)

@@ -65,7 +65,6 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
     ],
     ids=["PMM-optimal", "PMM-paper", "PCA"],
 )
-@pytest.mark.slow
 def test_memory_grows_by_no_more_than_is_stated(fit, most):
     """Peak of a process of its own; 16 MB are the process's."""
     done = subprocess.run([sys.executable, "-c", GROWTH.format(fit=fit)], capture_output=True, text=True, check=True)
@@ -86,7 +85,6 @@ print(model.synthesizer_.measure_.partition.n_cells)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.slow
 def test_cells_in_a_subspace_of_many_directions_are_found_within_700_megabytes():
     """All sets of directions that span a normal, times their coordinates, would be 90 MB times the work space of the decomposition."""
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False)

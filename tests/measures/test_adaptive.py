@@ -121,7 +121,6 @@ def test_refinement_halves_a_cell_by_its_share_of_the_rows_and_no_more_often_tha
     assert refinement_of(level_sums(np.array([5, 5, 5, 5]), 2), 20, 1.5, 20).tolist() == [1, 1, 1, 1]
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("deviations", "above"), [((3.0, 2.0), None), ((1.0, 6.0), 3)])
 def test_bound_of_two_stages_exceeds_the_mean_distance_of_a_simulation(deviations, above):
     """Where the second stage tells more, and where the first does."""
@@ -153,7 +152,6 @@ def one_stage(seed, n, deviation, kind):
     return wasserstein_distance(X, measure_of_leaves(partition, depth, mass).sample(n, rng)), bound
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["least squares", "clamped counts"])
 def test_bound_of_one_stage_exceeds_the_mean_distance_of_a_simulation(kind):
     found = np.array([one_stage(seed, 300, 4.0, kind) for seed in range(60)])

@@ -160,7 +160,6 @@ def test_points_of_one_cell_are_spread_evenly_wherever_they_stand_in_the_list():
             assert set(np.floor(4 * (X[cells == cell] - cell))) == {0, 1, 2, 3}
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("n_points", [1, 3])
 def test_each_of_several_points_is_uniform_in_its_cell(n_points):
     # 1000 last points, each under a shift of its own; Kolmogorov-Smirnov on two axes, false alarms at most 2e-4.

@@ -190,7 +190,6 @@ def test_uniform_consistency_shares_a_deficit_equally_where_no_child_would_be_ne
         assert np.all(np.abs(2 * change - np.repeat(deficit, 2))[free] <= 1)
 
 
-@pytest.mark.statistical
 def test_odd_unit_goes_to_either_child_equally_often():
     # 10,000 fair coins, standard deviation 50: a false alarm (beyond 4.5 of them) has probability 7e-6.
     counts = [np.full(10_000, 1), np.zeros(20_000, dtype=np.int64)]

@@ -77,7 +77,6 @@ def test_each_block_has_its_share_of_every_run_of_cells_up_to_one_point_a_deck(p
         assert np.max(np.abs(found - upto * len(block) / n_samples)) <= 2
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("size", [(32, 1 << 20, 4), (12, 48, 2)], ids=["one-deck", "decks"])
 def test_a_point_is_as_likely_to_stand_in_one_place_as_in_any_other(size, monkeypatch):
     """96 points of 96 cells, 4000 samples: of the 96 x 96 frequencies, chi squared has mean 95 * 95 and deviation 134; five of them.
@@ -104,7 +103,6 @@ def test_rows_do_not_depend_on_the_number_of_threads(partition, n_jobs, sizes):
     np.testing.assert_array_equal(rows, measure.sample(2000, np.random.default_rng(1)))
 
 
-@pytest.mark.statistical
 def test_points_of_a_cell_are_even_over_all_blocks_together(monkeypatch):
     """1024 points of one cell in 64 blocks: no gap of the golden rotation is as wide as 4 / 1024, but one of independent points is."""
     monkeypatch.setattr("skdpsynth.measures._deal._ROWS", 16)

@@ -85,7 +85,6 @@ def test_counts_sum_to_n_and_every_ancestor_gets_its_weight_up_to_one_point(seed
         assert np.all(np.abs(whole - wanted) < 1 + 1e-9)
 
 
-@pytest.mark.statistical
 def test_expected_count_is_the_weight_times_n():
     # 4000 roundings; a count is floor or ceiling of its mean, so the mean of 4000 has standard deviation below .008.
     # A false alarm (beyond 5 of them, in one of at most 64 cells) has probability below 4e-5.
@@ -146,7 +145,6 @@ def test_histogram_of_a_circle_gives_back_rows_of_the_same_arcs():
     assert np.max(np.abs(again - counts)) <= 1  # whole numbers already, but for rounding errors
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("partition", [None, Circle()], ids=["box", "circle"])
 def test_order_of_rows_says_nothing_of_their_cells(partition):
     # Spearman correlation of row number and cell, and of neighbouring rows, over 2000 rows: false alarms below 2e-4.

@@ -87,7 +87,6 @@ def test_cell_is_found_as_by_halving_bit_by_bit(d, depth, bits):
 
 
 @each_shape
-@pytest.mark.slow
 def test_row_is_located_alone_as_in_a_batch(d, depth, bits, monkeypatch):
     partition = partition_of(d, depth, bits)
     X = rows_around(partition.box, 200)
@@ -229,7 +228,6 @@ def test_no_cells_give_no_points():
     assert partition_of(2, 4).sample(np.empty(0, dtype=np.int64), 4, np.random.default_rng(0)).shape == (0, 2)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("spread", "n_points"), [(False, 1), (True, 2), (True, 5)])
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_each_of_several_points_is_uniform_in_its_cell(d, spread, n_points):
@@ -240,7 +238,6 @@ def test_each_of_several_points_is_uniform_in_its_cell(d, spread, n_points):
         assert kstest((X[:, axis] - partition.box.low[axis]) / partition.box.width[axis], "uniform").pvalue > 1e-4
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("d", "most"), [(1, 0.3), (2, 0.3), (3, 0.4), (5, 0.5)])
 def test_spread_points_are_more_even_than_independent_ones(d, most):
     # Mean centred L2 discrepancy of 20 samples of 256 points. Over 30 seeds of this test the ratios are .12, .19, .30 and .38,
@@ -254,7 +251,6 @@ def test_spread_points_are_more_even_than_independent_ones(d, most):
     assert even < most * independent
 
 
-@pytest.mark.statistical
 def test_points_of_each_of_many_cells_are_more_even_than_independent_ones():
     # 64 cells of 16 points, mean discrepancy within the cells: the ratio is .64 over 30 seeds, with standard deviation .02.
     box, rng = Box(np.zeros(2), np.ones(2)), np.random.default_rng(5)

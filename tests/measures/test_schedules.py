@@ -79,7 +79,6 @@ def test_optimum_improves_on_leaves_only_in_deep_trees(d, r, ratio):
 
 
 @pytest.mark.parametrize(("d", "r"), [(1, 8), (1, 13), (2, 12), (3, 14)])
-@pytest.mark.slow
 def test_no_local_search_from_random_shares_finds_better_ones(d, r):
     widths = total_diameters(d, r)
 

@@ -72,7 +72,6 @@ def mean_error(true, variance, seed=0):
     return np.abs(plain[:, 0] - left).mean(), np.abs(better[:, 0] - left).mean()
 
 
-@pytest.mark.statistical
 def test_alike_siblings_and_lone_children_are_learned_from_their_level():
     """Of 300 nodes an error has a standard deviation of 5 % of its mean; a third of it would take 13 of them."""
     for true in (0.5, np.random.default_rng(1).integers(0, 2, 300)):
@@ -80,7 +79,6 @@ def test_alike_siblings_and_lone_children_are_learned_from_their_level():
         assert better < 0.67 * plain
 
 
-@pytest.mark.statistical
 def test_shares_of_any_kind_lose_next_to_nothing():
     plain, better = mean_error(np.random.default_rng(1).random(300), 100.0)
     assert better < 1.1 * plain
@@ -111,7 +109,6 @@ def test_what_is_usual_is_a_law_of_shares(leaves):
     assert usual.sum() == pytest.approx(1)
 
 
-@pytest.mark.statistical
 def test_rows_that_fall_by_chance_are_those_of_an_even_table():
     """Halves of a dozen rows differ by more than this noise."""
     rng = np.random.default_rng(0)
@@ -124,7 +121,6 @@ def test_without_levels_no_kind_of_table_is_likelier_than_before():
     np.testing.assert_allclose(nothing, something, atol=1e-3)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("leaves", [EVEN, CROWDED], ids=["even", "crowded"])
 def test_the_share_at_the_root_is_learned_from_what_levels_below_tell_of_the_table(leaves):
     """Of 400 draws the gain is 14 and 5.5 of its standard errors; 3 of them are passed by chance once in 700 times."""

@@ -65,7 +65,6 @@ def assert_probabilities(weights):
 @pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("on_grid", [False, True])
 @each_metric
-@pytest.mark.slow
 def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, scale):
     rng = np.random.default_rng([on_grid, int(10 * scale), len(metric)])
     for _ in range(12):
@@ -82,7 +81,6 @@ def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, sca
 
 
 @each_metric
-@pytest.mark.slow
 def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper(metric):
     positions, counts = noisy_grid(1, (6, 6, 6))
     distances = pairwise(positions, metric)
@@ -122,7 +120,6 @@ def test_program_as_printed_knows_no_distance_but_that_of_the_nearest_neighbour(
 @each_solver
 @pytest.mark.parametrize("total", [0.8, 1.3])
 @each_metric
-@pytest.mark.slow
 def test_bound_and_value_are_those_of_a_program_over_all_arcs(metric, total, solver):
     positions, signed = irregular(2, 200, 2, total)
     result = nearest_probability_measure(positions, signed, metric, solver=solver)
@@ -145,7 +142,6 @@ def test_value_is_the_wasserstein_distance_from_the_positive_mass_to_weights_and
 @each_solver
 @pytest.mark.parametrize("shape", [(60,), (11, 10), (4, 5, 6)])
 @pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
-@pytest.mark.slow
 def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, shape, solver):
     positions, counts = noisy_grid(4, shape)
     total = int(counts.sum())
@@ -313,7 +309,6 @@ def test_masses_that_must_move_far_over_a_whole_grid_take_no_program():
 @pytest.mark.parametrize(("rounds", "sweeps"), [(1, 5000), (2, 2), (60, 1)])
 @pytest.mark.parametrize("total", [0.7, 1.2])
 @each_metric
-@pytest.mark.slow
 def test_bound_is_true_even_of_a_search_that_was_cut_short(metric, total, rounds, sweeps, monkeypatch):
     positions, signed = irregular(5, 150, 2, total)
     expected, _ = transport_program(positions, signed, metric)
@@ -327,7 +322,6 @@ def test_bound_is_true_even_of_a_search_that_was_cut_short(metric, total, rounds
 
 @pytest.mark.parametrize("total", [0.7, 1.2])
 @each_metric
-@pytest.mark.slow
 def test_bound_is_true_whatever_flow_the_solver_returns(metric, total, monkeypatch):
     def dear_flow(solver, source, sink, cost, supply, demand, start):
         away = np.where(cost < cost.max(), -cost, 3 * cost.max())  # the dearest that still leaves the artificial donor alone
@@ -364,7 +358,6 @@ def test_gap_is_never_negative(metric):
 
 @each_solver
 @each_metric
-@pytest.mark.slow
 def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metric, solver):
     rng = np.random.default_rng(7)
     positions, signed = rng.random((101, 2)), np.append(np.ones(100), -75.0)  # 48 donors are near
@@ -377,7 +370,6 @@ def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metri
 
 
 @each_solver
-@pytest.mark.slow
 def test_holes_whose_near_donors_are_exhausted_draw_on_another_cluster(solver):
     rng = np.random.default_rng(8)
     cluster = rng.random((90, 2))
@@ -448,7 +440,6 @@ def test_value_has_the_unit_of_the_positions(metric, d, total):
         *(pytest.param(unit, "ortools", marks=needs_ortools) for unit in (1e-9, 1e9)),
     ],
 )
-@pytest.mark.slow
 def test_unit_of_mass_does_not_matter(unit, solver):
     positions, signed = irregular(13, 60, 2, 0.9)
     base = nearest_probability_measure(positions, signed)
@@ -519,7 +510,6 @@ def test_one_position_has_all_the_mass(signed):
 
 @pytest.mark.parametrize(("d", "solver"), [(1, "highs"), (2, "highs"), pytest.param(2, "ortools", marks=needs_ortools)])
 @pytest.mark.parametrize("total", [1, 2, 3])
-@pytest.mark.slow
 def test_positions_that_all_coincide_cost_nothing(d, total, solver):
     result = nearest_probability_measure(np.ones((4, d)), [3, -1, -1, 1], total=total, solver=solver)
     assert_probabilities(result.weights)
@@ -560,7 +550,6 @@ def test_of_two_donors_at_one_distance_the_nearer_as_the_crow_flies_gives(order)
 
 @each_solver
 @pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
-@pytest.mark.slow
 def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(metric, solver):
     # Two programs in turn, over all arcs: the least cost, and at that cost the least euclidean one; ours with what each donor gave.
     rng = np.random.default_rng(16)
@@ -620,7 +609,6 @@ def test_a_child_that_gives_no_answer_or_a_wrong_one_is_told_in_a_few_words(prog
 
 
 @each_solver
-@pytest.mark.slow
 def test_flow_meets_all_demands_exactly_at_the_least_cost_and_is_whole_if_they_are(solver):
     # Half of the arcs cost nothing, over which a simplex method that meets demands as inequalities may bring too much (1 in 60 here).
     rng = np.random.default_rng(0)

@@ -184,7 +184,6 @@ def test_associations_do_not_depend_on_the_chunks():
     assert correlation_error(chunks(X, 20), chunks(Y, 1, 2), SCHEMA) == correlation_error(chunks(X, 300, 301), chunks(Y, 399), SCHEMA)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.95, 1.0])
 def test_parts_of_many_distinct_numbers_move_a_rank_correlation_by_less_than_a_thousandth(rho, monkeypatch):
     # 200,000 rows, cut by 100,000 of them.

@@ -262,7 +262,6 @@ def test_sliced_distance_in_one_dimension_is_the_exact_distance():
     assert sliced_wasserstein_distance(X, Y) == pytest.approx(wasserstein_distance(X, Y))
 
 
-@pytest.mark.statistical
 def test_sliced_distance_of_a_translation_is_the_mean_length_of_its_projections():
     # The mean of |cos| over the circle is 2 / pi; 4000 directions have standard deviation .005: a false alarm is 5 of them away.
     X = np.random.default_rng(7).random((5, 2))

@@ -50,7 +50,6 @@ def entries_below(accountant, entry=None):
         PrivateSearchCV(PrivatePCA(1), {"center": ["public", "private"]}),
     ]
 )
-@pytest.mark.slow
 def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
     check(estimator)
 
@@ -129,7 +128,6 @@ def test_all_that_is_shown_of_scores_left_by_the_door(monkeypatch):
     assert model.cv_results_["rank_test_score"].tolist() == [3, 2, 1]
 
 
-@pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning")
 def test_scores_have_the_deviation_that_is_told():
     """100 searches without a difference between candidates' rows: noise of the told deviation, within 4 standard errors of its estimate

@@ -125,7 +125,6 @@ def test_without_noise_the_estimates_are_the_counts_and_have_no_error(setting):
     assert estimates.variance_of_total == 0
 
 
-@pytest.mark.statistical
 @each_relation
 @pytest.mark.parametrize("name", ["tables", "interactions in classes"])
 def test_errors_of_estimates_are_centred_and_as_large_as_stated(name, n_is_public):

@@ -113,7 +113,6 @@ def test_each_class_has_a_model_of_its_own():
     assert distance(tables(model, label=0), tables(classes[1])) > 0.1
 
 
-@pytest.mark.statistical
 def test_a_small_class_borrows_the_loadings_of_a_large_one():
     """Two classes of one law with the same noise of a count, 20,000 and 1,000 rows: mean square errors of the small one's tables, alone
     and together; in four cases their ratio was 1.5 to 1.65."""
@@ -149,7 +148,6 @@ def test_samples_have_a_code_of_each_column(n, shape):
         assert set(column.tolist()) <= set(range(size))
 
 
-@pytest.mark.statistical
 def test_frequencies_of_pairs_are_those_of_the_model():
     """Chi-square of 40,000 rows: false alarm 1e-4 a pair under a fresh seed; half as strong factors are rejected."""
     model, n = a_model(strength=1.5, shape=(2, 2)), 40_000
@@ -161,7 +159,6 @@ def test_frequencies_of_pairs_are_those_of_the_model():
         assert stats.chisquare(observed.ravel(), n * tables(weaker, label=1)[i, j].ravel()).pvalue < 1e-6
 
 
-@pytest.mark.statistical
 def test_columns_are_independent_given_the_node():
     """Without loadings the columns are independent: false alarm 1e-4 a pair under a fresh seed."""
     codes = a_model(strength=0.0).sample(20_000, np.random.default_rng(2))
@@ -185,7 +182,6 @@ def test_frequencies_come_closer_to_the_model_than_those_of_independent_rows():
     assert np.mean(found) < 0.2
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("n", [1, 3])
 def test_the_first_row_of_a_small_sample_has_the_law_of_the_model(n):
     """Chi-square of 3,000 first rows: false alarm 1e-4 a pair under a fresh seed; independent columns are rejected."""

@@ -138,7 +138,6 @@ def test_cells_get_their_share_of_a_bin_up_to_one_number():
             assert np.abs(drawn[first:last] - 1000 * mass / mass.sum()).max() < 1 + 1e-9
 
 
-@pytest.mark.statistical
 def test_a_single_cell_is_drawn_by_its_mass():
     """Chi-square of 20,000 numbers drawn one at a time in one bin of 40 unlike cells: false alarm 1e-4 under a fresh seed."""
     leaves, rng = np.random.default_rng(0).integers(1, 100, 64), np.random.default_rng(1)

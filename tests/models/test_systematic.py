@@ -40,7 +40,6 @@ def test_shifts_stay_below_one(start, stage):
         assert 0 <= shifts_of(np.array([start]), block, stage)[0] < 1
 
 
-@pytest.mark.statistical
 @each_stage
 def test_the_shift_of_each_block_is_uniform(stage):
     """Kolmogorov-Smirnov of 2000 shifts, in three blocks of four stages: false alarms below 1.2e-3."""
@@ -75,7 +74,6 @@ def test_a_shuffle_keeps_the_codes_of_each_group(n_codes, even):
         start = stop
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("n_codes", [6, 5000])
 def test_a_shuffle_is_uniform(n_codes):
     """Groups of 6 codes, 20,000 times: chi squared of all 36 places; false alarm 1e-4."""

@@ -31,7 +31,6 @@ def survival(exact_law):
 
 
 @pytest.mark.parametrize("scale", SMALL)
-@pytest.mark.slow
 def test_every_16_bit_word_gives_the_exact_draw(scale, exact_law, check_every_word):
     check_every_word(gaussian._table(scale), exact_law("gaussian", scale), signed=True)
 
@@ -89,7 +88,6 @@ def test_a_far_proposal_is_accepted_by_a_uniform_that_is_closer_to_0(monkeypatch
     assert not propose(monkeypatch, scripted, Fraction(1000), 1000 * distance, 0, then=1)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("scale", [1.0, 3.7, 40.0, 1000.0, 2.0**40])
 def test_the_scale_is_the_claimed_one(scale, p_value, survival):
     # 20,000 draws: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale must fail by far.
@@ -99,14 +97,12 @@ def test_the_scale_is_the_claimed_one(scale, p_value, survival):
     assert p_value(draws, survival(scale * 3 / 2)) < 1e-30
 
 
-@pytest.mark.statistical
 def test_low_bits_of_wide_noise_are_uniform():
     # 50,000 draws at scale 2**40, the second digit of 8 bits: false alarm 1e-4 under a fresh seed.
     draws = DiscreteGaussian(2**40).sample(50_000, SeededBits(31))
     assert stats.chisquare(np.bincount(draws >> 8 & 255, minlength=256)).pvalue > 1e-4
 
 
-@pytest.mark.statistical
 def test_table_and_rejection_draw_one_law(two_sample_p_value, survival):
     # 20,000 draws each at scale 200, which the table serves: false alarm 1e-4 under fresh seeds.
     tabled = gaussian._table(Fraction(200)).sample(20_000, SeededBits(32))
@@ -115,7 +111,6 @@ def test_table_and_rejection_draw_one_law(two_sample_p_value, survival):
     assert two_sample_p_value(tabled, proposals, survival(200.0)) < 1e-20
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("scale", [2.5, 300.0])
 def test_draws_follow_the_same_law_as_those_of_opendp(scale, two_sample_p_value, survival):
     dp = pytest.importorskip("opendp.prelude")

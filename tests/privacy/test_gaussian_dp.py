@@ -69,7 +69,6 @@ def rounded_law(scale, t, y):
     return found / per_unit / (2 * PI * s2).sqrt()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["3", "4.5", "7", "9"])
 @pytest.mark.parametrize("t", ["0.5", "1", None])
 def test_a_rounded_continuous_gaussian_is_the_discrete_one_within_what_is_stated(scale, t):
@@ -131,7 +130,6 @@ def test_no_shift_loses_more_than_is_charged(scale, vector):
     assert checked
 
 
-@pytest.mark.slow
 def test_three_values_lose_no_more_than_is_charged():
     for scale, epsilon in itertools.product((3, 3.5, 4), (0.1, 1, 3)):
         assert exact_delta(scale, (1, 1, 1), epsilon) <= charged_delta(scale, (1, 1, 1), epsilon)
@@ -147,7 +145,6 @@ def test_what_is_charged_is_hardly_more_than_what_a_shift_loses(scale, part, del
     assert 0.99 < lost / charged <= 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_releases", [1, 2, 10])
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n_releases):

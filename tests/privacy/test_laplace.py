@@ -25,19 +25,16 @@ def survival(scale):
 
 
 @pytest.mark.parametrize("scale", SMALL)
-@pytest.mark.slow
 def test_every_16_bit_word_gives_the_exact_draw(scale, exact_law, check_every_word):
     check_every_word(laplace._two_sided(scale), exact_law("laplace", scale), signed=True)
 
 
 @pytest.mark.parametrize("scale", [Fraction(257), Fraction(10**4, 3), Fraction(2**40), Fraction(2**58)])
-@pytest.mark.slow
 def test_every_16_bit_word_gives_the_exact_low_digit(scale, exact_law, check_every_word):
     check_every_word(laplace._digit(scale), exact_law("digit", scale), signed=False)
 
 
 @pytest.mark.parametrize("scale", [Fraction(257, 256), Fraction(4), Fraction(10**4, 3 * 256)])
-@pytest.mark.slow
 def test_every_16_bit_word_gives_the_exact_high_part(scale, exact_law, check_every_word):
     check_every_word(laplace._one_sided(scale), exact_law("geometric", scale), signed=False)
 
@@ -106,7 +103,6 @@ def test_a_magnitude_that_wraps_to_0_is_not_taken_for_minus_zero(monkeypatch, sc
     assert len(drawn) == 1
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("scale", [1.0, 3.7, 40.0, 1000.0, 2.0**40])
 def test_the_scale_is_the_claimed_one(scale, p_value):
     # 20,000 draws: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale must fail by far.
@@ -116,7 +112,6 @@ def test_the_scale_is_the_claimed_one(scale, p_value):
     assert p_value(draws, survival(scale * 3 / 2)) < 1e-30
 
 
-@pytest.mark.statistical
 def test_low_bits_of_wide_noise_are_uniform():
     # 50,000 draws at scale 2**40, the second digit of 8 bits: false alarm 1e-4 under a fresh seed.
     draws = DiscreteLaplace(2**40).sample(50_000, SeededBits(21))
@@ -124,7 +119,6 @@ def test_low_bits_of_wide_noise_are_uniform():
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("scale", [2.5, 300.0])
 def test_draws_follow_the_same_law_as_those_of_opendp(scale, two_sample_p_value):
     dp = pytest.importorskip("opendp.prelude")
@@ -173,7 +167,6 @@ def test_laplace_scale_refuses_what_is_no_epsilon(epsilon):
         laplace_scale(1, epsilon)
 
 
-@pytest.mark.statistical
 def test_secure_draws_follow_the_law_too(p_value):
     # 20,000 draws, not seeded: false alarm 1e-7 in every run.
     assert p_value(DiscreteLaplace(5).sample(20_000, check_rng(None)), survival(5)) > 1e-7

@@ -186,7 +186,6 @@ def frames(accountant, n):
 
 
 @pytest.mark.parametrize("work", [spends, releases, frames])
-@pytest.mark.slow
 def test_time_is_linear_in_the_charges(work):
     """Twice the charges take twice the time, not four times; and 6,000 are far below the 89 s that they took once."""
     measured = ((seconds(3000, work), seconds(6000, work)) for _ in range(3))  # again, as other work beside slows the processor

@@ -337,7 +337,6 @@ def test_a_pickle_of_another_ledger_is_refused(path):
     refused(pickle.loads(data), "is not what it was: another ledger, or an old copy, is in its place")
 
 
-@pytest.mark.slow
 def test_a_search_in_four_processes_records_every_fit(path):
     accountant = PrivacyAccountant(100, ledger=path)
     X = np.random.default_rng(0).random((60, 2))
@@ -347,7 +346,6 @@ def test_a_search_in_four_processes_records_every_fit(path):
     assert len(accountant.ledger) == 7
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_processes_killed_at_random_moments_lose_no_charge(tmp_path):
     """The whole of it, 50 rounds, is in benchmarks/ledger.py."""

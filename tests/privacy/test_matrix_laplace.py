@@ -52,8 +52,6 @@ def laplace_p_value(values, scale):
     return stats.chisquare(observed[expected > 0], expected[expected > 0]).pvalue
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.25, 1, 3, 1000])
 def test_one_entry_is_a_rounded_laplace_variable(scale):
     """3000 draws: false alarm 1e-4 each; 2/3 and 3/2 of the scale fail."""
@@ -95,7 +93,6 @@ def symmetric(rng, size=2):
     return (A + A.T) / 2
 
 
-@pytest.mark.slow
 def test_a_change_moves_the_density_by_at_most_its_nuclear_norm():
     """40 random places and changes of rank one and two, of either sign: privacy, by integration."""
     rng = np.random.default_rng(0)
@@ -121,8 +118,6 @@ def test_far_out_the_density_moves_by_all_of_the_nuclear_norm(sign, rank, scale)
     assert math.log(ratio) == pytest.approx(-np.trace(change) / scale, rel=1e-3)
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 def test_two_by_two_draws_have_the_density_that_was_integrated():
     """3000 draws at scale 1000 in 6 x 5 cells of (trace, gap of the eigenvalues): false alarm 1e-4; 5/6 of the scale fails."""
     (half, half_weight), (gap, gap_weight) = nodes(0, 1, 2, 12, n=10), nodes(0, 0.5, 1, 1.5, 2.5, 12, n=10)
@@ -146,8 +141,6 @@ def test_two_by_two_draws_have_the_density_that_was_integrated():
 # Against other draws of the law
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 5, 20])
 def test_marginals_are_those_of_wishart_differences(m):
     """1500 draws and 6000 of scipy, five marginals each, Kolmogorov-Smirnov: false alarm 1.5e-3 in all; 5/6 of the scale fails."""
@@ -164,8 +157,6 @@ def test_marginals_are_those_of_wishart_differences(m):
     assert stats.ks_2samp(marginals["largest"](ours) * 5 / 6, marginals["largest"](theirs)).pvalue < 1e-6
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.3, 1, 3, 10])
 def test_small_scales_are_rounded_to_the_nearest(scale):
     """3000 draws at m = 3 and 12,000 of scipy, chi squared of three entries: false alarm 1.2e-3 in all; truncation fails up to 1."""
@@ -183,8 +174,6 @@ def test_small_scales_are_rounded_to_the_nearest(scale):
         assert p_value(ours[:, 0, 0], np.floor(theirs[:, 0, 0])) < 1e-8
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 4])
 def test_moments_have_their_closed_forms(m):
     """5000 draws at scale 100, each mean within 5 of its standard errors: false alarm 1e-5."""
@@ -210,8 +199,6 @@ def test_the_variance_is_that_of_an_entry_off_the_diagonal(m, scale):
     assert DiscreteMatrixLaplace(scale).variance(m * m) == pytest.approx(float(scale) ** 2 * (m + 1) / 2)
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize(("m", "size"), [(50, 100), (100, 40), (200, 20)])
 def test_the_spectral_norm_is_the_edge_of_the_free_difference(m, size):
     """Its mean is 1 - 0.43 m**(-2/3) of the edge, its deviation 0.8 m**(-2/3): within 5 standard errors, false alarm 1e-6 each."""
@@ -259,7 +246,6 @@ def in_fractions(normals, scale, m, which=0):
 SCALES = [Fraction(1, 100), Fraction(1, 3), 10, 1000, Fraction(2**20 + 1, 7), 2**50, 2**58]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_limbs", [None, 1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("scale", SCALES)
 def test_entries_are_those_of_the_normals_in_fractions(kept, scale, n_limbs):
@@ -486,8 +472,6 @@ def test_the_door_refuses_before_anything_is_charged(noise, change, values, mess
     assert accountant.ledger == ()
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 def test_releases_on_neighbours_are_within_epsilon():
     """Two tables a rank-one change apart, epsilon 1, 6000 releases each at m = 2: no half-plane is likelier by more than e."""
     noise, change = DiscreteMatrixLaplace(30), Change("add_or_remove_one", 30, 900, 30, nuclear=30)

@@ -22,7 +22,6 @@ def floats(drawn):
     return sum(np.ldexp(drawn.limb(i, ALL), -fraction_bits(i + 1)) for i in range(3))
 
 
-@pytest.mark.slow
 def test_every_16_bit_word_gives_the_exact_whole_part(exact_law, check_every_word):
     check_every_word(normals._whole_parts(), exact_law("half_gaussian", 1), signed=False)
 
@@ -85,7 +84,6 @@ def test_later_bits_of_the_normal_alone_may_decide(monkeypatch, scripted, step):
     assert propose(monkeypatch, scripted, 7, x, coin, top, 0) == (False, [top])
 
 
-@pytest.mark.statistical
 def test_the_law_is_normal():
     """200,000 draws, Kolmogorov-Smirnov: false alarm 1e-4 under a fresh seed; a scale 3 % off fails."""
     drawn = floats(Normals((1000, 200), SeededBits(1))).ravel()
@@ -93,7 +91,6 @@ def test_the_law_is_normal():
     assert stats.kstest(drawn * 1.03, "norm").pvalue < 1e-6
 
 
-@pytest.mark.statistical
 def test_whole_parts_have_the_masses_of_the_normal_law():
     """200,000 draws, chi squared on the whole part and sign: false alarm 1e-4."""
     drawn = floats(Normals((1000, 200), SeededBits(2))).ravel()
@@ -102,8 +99,6 @@ def test_whole_parts_have_the_masses_of_the_normal_law():
     assert stats.chisquare(observed, np.diff(stats.norm.cdf(edges)) * drawn.size).pvalue > 1e-4
 
 
-@pytest.mark.slow
-@pytest.mark.statistical
 def test_each_proposal_decided_in_integers_has_the_same_law(monkeypatch):
     """No float filter at all: 20,000 draws, false alarm 1e-4."""
     monkeypatch.setattr(normals, "_MARGIN", 2.0)
@@ -111,7 +106,6 @@ def test_each_proposal_decided_in_integers_has_the_same_law(monkeypatch):
     assert stats.kstest(drawn, "norm").pvalue > 1e-4
 
 
-@pytest.mark.statistical
 def test_later_bits_are_uniform():
     """100,000 normals, 8 bits of the second word, of limb 1 and of limb 3: false alarm 3e-4."""
     drawn = Normals((500, 200), SeededBits(4))

@@ -98,7 +98,6 @@ def test_streams_of_different_names_differ():
     assert len({stream.bytes(16) for stream in streams}) == len(streams)
 
 
-@pytest.mark.statistical
 def test_streams_of_different_names_agree_in_half_of_their_bits():
     # 2**19 bits: the share of agreement has standard deviation 0.0007; 5 of them, false alarm 6e-7 under a fresh seed.
     root = SeededBits(SEED)

@@ -57,7 +57,6 @@ def test_no_neighbour_changes_a_chance_by_more_than_epsilon_and_some_do_nearly(e
     assert 0.8 * epsilon < worst <= epsilon * (1 + 1e-12)
 
 
-@pytest.mark.statistical
 def test_draws_follow_the_law():
     """20,000 seeded draws; each share within 4.5 standard errors: a false alarm in 1 of 30,000 runs with other seeds."""
     utilities, choice, rng = [0, 2, 5, 4], PermuteAndFlip(Fraction(3)), SeededBits(1)
@@ -66,7 +65,6 @@ def test_draws_follow_the_law():
     assert (np.abs(drawn - law) <= 4.5 * np.sqrt(law * (1 - law) / 20_000)).all()
 
 
-@pytest.mark.statistical
 def test_orders_are_uniform():
     """12,000 seeded orders of 3; each of 6 within 4.5 standard errors: a false alarm in 1 of 20,000."""
     rng = SeededBits(2)

@@ -31,7 +31,6 @@ def chi_square(norms, scale, count):
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("scale", [0.5, 3, 40])
-@pytest.mark.slow
 def test_sup_norms_follow_their_law_and_no_other_scale(scale, count):
     """1500 draws; accepted above 1e-4 (9 cases: false alarm 1e-3), 2/3 and 3/2 of the scale rejected below 1e-6."""
     norms = np.abs(points(scale, count, 1500)).max(axis=1)
@@ -40,7 +39,6 @@ def test_sup_norms_follow_their_law_and_no_other_scale(scale, count):
     assert chi_square(norms, scale * 3 / 2, count) < 1e-6
 
 
-@pytest.mark.slow
 def test_points_of_one_norm_are_uniform():
     """D = 2, scale 1.5: the 25 cells of [-2, 2]^2, 8,000 draws; p above 1e-4."""
     draws = points(1.5, 2, 8_000, seed=1)
@@ -51,7 +49,6 @@ def test_points_of_one_norm_are_uniform():
     assert stats.chisquare(np.bincount(cells, minlength=25), law / law.sum() * len(cells)).pvalue > 1e-4
 
 
-@pytest.mark.slow
 def test_one_entry_is_discrete_laplace():
     """Two samples of 5000 at scale 7, Kolmogorov-Smirnov on jittered values; p above 1e-4."""
     ours = points(7, 1, 5000, seed=2)[:, 0]
@@ -62,7 +59,6 @@ def test_one_entry_is_discrete_laplace():
 
 @pytest.mark.parametrize("count", [3, 50])
 @pytest.mark.parametrize("scale", [Fraction(1000), Fraction(2**40)])
-@pytest.mark.slow
 def test_variance_is_the_claimed_one(scale, count):
     """600 draws: the mean square is within 25 % (5 standard errors at 3 entries)."""
     draws = points(scale, count, 600).astype(float)

@@ -38,14 +38,12 @@ def sample_uniform(table, V, scripted):
 
 
 @pytest.mark.parametrize(("name", "make", "scale"), TABLES)
-@pytest.mark.slow
 def test_thresholds_are_the_floors_of_the_exact_survival_function(name, make, scale, exact_law):
     floors = exact_law(name, scale).floors(64)
     np.testing.assert_array_equal(make(scale)._floors, np.array(floors[::-1], dtype=np.uint64))
 
 
 @pytest.mark.parametrize(("name", "make", "scale"), TABLES)
-@pytest.mark.slow
 def test_a_uniform_one_unit_from_a_threshold_is_decided_exactly(name, make, scale, exact_law, scripted):
     law, table = exact_law(name, scale), make(scale)
     thresholds = law.floors(192)
@@ -66,7 +64,6 @@ def test_a_uniform_one_unit_from_a_threshold_is_decided_exactly(name, make, scal
 
 
 @pytest.mark.parametrize(("name", "make", "scale"), TABLES)
-@pytest.mark.slow
 def test_a_uniform_below_every_listed_threshold_is_refined_until_it_is_not(name, make, scale, exact_law, scripted):
     law = exact_law(name, scale)
     V = 3 << 64  # the first 64 bits, which the table holds, are all zero

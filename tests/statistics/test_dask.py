@@ -136,13 +136,11 @@ def test_a_fit_does_not_depend_on_where_the_rows_are(name):
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
 
 
-@pytest.mark.slow
 def test_a_sum_does_not_depend_on_the_processes_that_make_it(processes):
     with dask.config.set(processes):
         assert summed(RULES["many cells"], spread(at_once=300)) == RULES["many cells"].of(X).flat.tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_fit_on_a_cluster_gives_the_bits_of_one_in_memory(name, client):
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
@@ -178,7 +176,6 @@ def staying(block, number):
     return block.view(Stays)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PMM", "PCA", "LowDim"])
 def test_rows_stay_with_the_workers_of_a_cluster(name, client):
     table = of_blocks(staying)
@@ -187,7 +184,6 @@ def test_rows_stay_with_the_workers_of_a_cluster(name, client):
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table), fitted(ESTIMATORS[name], X))
 
 
-@pytest.mark.slow
 def test_rows_stay_in_the_processes_that_read_them(processes):
     with dask.config.set(processes):
         assert summed(RULES["rows"], of_blocks(staying)) == [1000]
@@ -197,7 +193,6 @@ def sent(client):
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
-@pytest.mark.slow
 def test_what_workers_send_does_not_grow_with_the_rows(client):
     """Ten sums of 512 counts and the sums of those: less than two bytes a count, and never as many as one partition of a hundred."""
     before = sent(client)
@@ -223,7 +218,6 @@ class Weighty:
         return Weighty, (self.load,)
 
 
-@pytest.mark.slow
 def test_a_large_rule_does_not_travel_with_every_task(client):
     Weighty.sent = 0
     assert summed(Histogram.over(Weighty(np.zeros(1 << 18))), spread(at_once=10)) == RULES["cells"].of(X).flat.tolist()
@@ -241,7 +235,6 @@ def dying(block, number, marker):
     return block
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_the_rows_of_a_worker_that_dies_count_once(name, client, tmp_path):
     marker = tmp_path / "died"
@@ -249,7 +242,6 @@ def test_the_rows_of_a_worker_that_dies_count_once(name, client, tmp_path):
     assert marker.exists()
 
 
-@pytest.mark.slow
 def test_a_partition_that_kills_every_worker_is_said_in_one_sentence(client, tmp_path):
     nowhere = tmp_path / "no folder" / "died"
     accountant = PrivacyAccountant(1.0)
@@ -304,7 +296,6 @@ def test_what_goes_wrong_is_one_sentence_without_data_and_costs_nothing(name, sc
         check_refused(name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_goes_wrong_with_a_worker_is_one_sentence_without_data_and_costs_nothing(name, client):
     check_refused(name)

@@ -183,7 +183,6 @@ def test_noise_that_is_not_symmetric_is_averaged_with_its_mirror():
     assert total.tolist() == [3.5, 7]
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["gaussian", "matrix_laplace"])
 def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
     """Off the diagonal half of that on it. 400 seeded draws of 8 rows: 28 x 400 and 8 x 400 entries, so 4 % and 8 % of deviation at most.

@@ -140,7 +140,6 @@ def test_classes_are_counted_inside_a_database(never_read, stratify):
     assert same(model(stratify=stratify).fit(relation(connection)), model(stratify=stratify).fit(table_of(connection)))
 
 
-@pytest.mark.slow
 def test_blocks_of_many_columns_are_found_inside_a_database(never_read):
     columns = {f"n{i}": (f"(random() * random() * {2 + i % 4})::int", Nominal(list(range(2 + i % 4)), nullable=True)) for i in range(41)}
     columns["x"] = ("random()", Continuous(0.0, 1.0))

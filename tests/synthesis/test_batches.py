@@ -160,7 +160,6 @@ def test_a_sample_does_not_depend_on_the_number_of_threads(name, n_jobs, small_b
     model.set_params(n_jobs=None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PMM", "LowDim", "LatentFactor", "LatentFactor-scores", "Online", "Online-paper"])
 def test_memory_of_batches_does_not_grow_with_their_number(name, monkeypatch):
     # Each block of a stream has a deck of its own.

@@ -130,8 +130,6 @@ def crowd(model):
     return rows, codes_of(rows)
 
 
-@pytest.mark.slow
-@pytest.mark.statistical
 @pytest.mark.parametrize("conditions", [CONDITIONS[i] for i in (0, 2, 4, 5, 7, 8, 9, 11, 14)], ids=str)
 def test_conditional_frequencies_are_those_of_a_large_sample_of_which_rows_are_kept(model, crowd, conditions):
     """Chi squared of the tables of all pairs against what is left of a million rows.

@@ -128,7 +128,6 @@ def test_conditions_on_what_two_columns_determine_together_are_refused():
         model.sample(5, conditions={"c": 1})
 
 
-@pytest.mark.slow
 def test_twelve_rules_hold_in_a_sample_of_a_stream_and_in_its_batches():
     model = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(TWELVE), epsilon=1.0, delta=1e-6, random_state=0)
     model.partial_fit(patients(4000))

@@ -125,7 +125,6 @@ def test_twice_the_bias_of_the_refits_is_within_the_interval_and_no_bias_moves_n
     assert (abs(told.estimate - truth) < 1e-9) == (bias == 0)
 
 
-@pytest.mark.slow
 def test_intervals_of_a_made_up_table_cover_the_truth():
     """Of 24 draws of 90 % intervals, fewer than 16 cover a statistic once in 3,000 times if coverage is .9 (binomial; of three statistics:
     once in 1,000), and nearly always if it is .4.

@@ -35,7 +35,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.privacy import _ledger as ledger
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
 INF = float("inf")
 RO, AR = "replace_one", "add_or_remove_one"
@@ -237,7 +237,6 @@ def losses(door, model, schema, rng, n_pairs):
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("stratified", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.slow
 def test_neighbours_change_counts_by_epsilon_in_all_and_some_attain_it(door, unfitted, neighboring, stratified, seed):
     rng = np.random.default_rng(seed)
     schema = {name: random_kind(rng) for name in range(rng.integers(2, 5))}
@@ -545,7 +544,6 @@ def strange(n):
 @quick
 @each_fast_way
 @pytest.mark.parametrize("epsilon", [0.01, 100])  # 100: few rows would be warned of, if they were counted
-@pytest.mark.slow
 def test_given_the_released_numbers_all_is_the_same_for_every_table(door, params, epsilon, monkeypatch):
     monkeypatch.setattr(ledger, "new_id", lambda: "ledger-0")  # else random, and in every pickle
     door.noise = "frozen"
@@ -664,7 +662,6 @@ def errors_of_estimates(params, n_fits=40):
     }
 
 
-@pytest.mark.statistical
 @each_kind_of_noise
 def test_errors_of_consistent_tables_are_as_large_as_stated(unfitted, params):
     """Of 40 fits, of every table the mean of (error / stated)**2 over cells.
@@ -677,7 +674,6 @@ def test_errors_of_consistent_tables_are_as_large_as_stated(unfitted, params):
     assert 0.8 < np.mean(means) < 1.2
 
 
-@pytest.mark.statistical
 @each_kind_of_noise
 def test_consistent_tables_are_unbiased_and_cover_the_counts_as_often_as_their_errors_say(unfitted, params):
     """Of 40 fits: a mean error beyond 5.2 of its deviations in one of 500 cells one time in 1e4; 95 % intervals cover 92 to 98 %.
@@ -772,7 +768,6 @@ def test_without_noise_cells_are_the_true_counts_of_the_levels():
     np.testing.assert_array_equal(model.cells_["age"], np.concatenate(levels))
 
 
-@pytest.mark.statistical
 def test_the_number_of_rows_is_estimated_from_all_tables_by_inverse_variance(unfitted):
     """Under add/remove: mean square error of 60 fits over the variance of the weighted mean: beyond (.5, 1.7) one in 10,000."""
     errors, frame = [], people(400)
@@ -822,7 +817,6 @@ def test_without_noise_pairs_of_columns_are_kept():
 
 
 @pytest.mark.parametrize("params", [{}, {"delta": 1e-6}, {"stratify": "ill"}])
-@pytest.mark.slow
 def test_error_falls_with_epsilon(params):
     """Mean total variation of pairs: at least by a third from each epsilon to the next."""
     frame, errors = people(3000), []
@@ -834,7 +828,6 @@ def test_error_falls_with_epsilon(params):
 
 
 @pytest.mark.parametrize("stratum", ["ill", "job"])
-@pytest.mark.slow
 def test_in_each_class_columns_are_kept(stratum):
     """Classes of 40 rows and more, in a sample of 5,000: total variation of columns given the class."""
     frame = people(5000)
@@ -975,7 +968,6 @@ def groups_of_five(n, n_columns=45, seed=0):
     return (np.repeat(rng.random((n, n_columns // 5)), 5, axis=1) + rng.random((n, n_columns)) < 1).astype(int)
 
 
-@pytest.mark.slow
 def test_dependent_columns_are_found_among_many_and_stay_dependent():
     X = groups_of_five(20_000)
     model = LatentFactorSynthesizer({key: [0, 1] for key in range(45)}, epsilon=1, delta=1e-6, random_state=0).fit(X)
@@ -991,7 +983,6 @@ def test_dependent_columns_are_found_among_many_and_stay_dependent():
     assert np.abs(got[apart]).mean() < 0.02  # independent groups stay so: the mean of independent rows is .006
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("n", [1000, 100_000])
 @pytest.mark.parametrize("params", [{"epsilon": 1}, {"epsilon": 0.1, "delta": 1e-6}, {"epsilon": 1, "delta": 1e-6, "stratify": 45}])
 def test_independent_columns_are_seldom_joined(unfitted, n, params):
@@ -1013,7 +1004,6 @@ def on_one_factor(n, n_columns=45, seed=0):
 WIDE = {key: Ordinal([0, 1, 2, 3]) for key in range(45)}
 
 
-@pytest.mark.slow
 def test_a_factor_that_all_columns_share_survives():
     """Of 990 pairs the mean error of correlations, .4 in the rows, is below .1; of columns that are independent it is .4."""
     X = on_one_factor(20_000)
@@ -1024,7 +1014,6 @@ def test_a_factor_that_all_columns_share_survives():
     assert np.abs(wanted - got).mean() < 0.1
 
 
-@pytest.mark.slow
 def test_conditions_and_missing_cells_of_many_columns_follow_what_all_share():
     """Where one block is known, columns of all others move with it; rows in which they are missing likewise."""
     X = on_one_factor(20_000)
@@ -1044,7 +1033,6 @@ def test_conditions_and_missing_cells_of_many_columns_follow_what_all_share():
     assert abs(wanted - got) < 0.15
 
 
-@pytest.mark.slow
 def test_blocks_hang_together_through_the_stratum():
     """Each column is a noisy copy of the target: of 42 columns few pairs are counted, and all are seen in each class."""
     rng = np.random.default_rng(0)
@@ -1296,7 +1284,6 @@ def test_a_stratum_needs_a_schema():
         LatentFactorSynthesizer(stratify=0).fit(np.zeros((10, 2)))
 
 
-@pytest.mark.slow
 def test_a_stratum_of_ten_levels_is_taken():
     schema = {**SCHEMA, "job": Nominal(ELEVEN[:9], nullable=True)}
     assert LatentFactorSynthesizer(schema, stratify="job").fit(people(40)).marginals_["job", "age"].shape[0] == 10

@@ -105,8 +105,6 @@ def test_a_public_point_may_be_the_centre():
     assert np.allclose(model.reducer_.mean_, 0.1, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(2))
 def test_auto_finds_the_number_of_directions(seed):
     """Six clusters in three directions of twenty columns; of 40 fits with fresh noise none missed. These are seeded."""

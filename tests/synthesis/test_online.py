@@ -27,7 +27,6 @@ from skdpsynth.privacy import StandingRelease, check_epsilon, check_rng
 from skdpsynth.synthesis._online_tree import GrowingTree, shares_of_depths
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
 ]
 SETTINGS = {
@@ -115,7 +114,6 @@ def public(model):
 
 
 @each_setting
-@pytest.mark.slow
 def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
     X = stream_of(700)
     cuts = [0, 1, 2, 9, 9 + 16, 150, 411, 700]
@@ -131,7 +129,6 @@ def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
 
 
 @each_setting
-@pytest.mark.slow
 def test_sampling_along_the_way_changes_nothing_later(setting):
     X = stream_of(600)
     quiet, curious = (OnlineSynthesizer(random_state=5, **setting) for _ in range(2))
@@ -143,7 +140,6 @@ def test_sampling_along_the_way_changes_nothing_later(setting):
 
 @each_setting
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.slow
 def test_frames_and_arrays_of_a_stream_give_the_same(setting, kind):
     X = stream_of(300)
     array, frame = (OnlineSynthesizer(random_state=5, **setting) for _ in range(2))
@@ -184,7 +180,6 @@ def test_whole_numbers_and_truth_values_in_frames_keep_their_dtypes(setting):
 @pytest.mark.parametrize("epsilon", [0.125, 1, 4, float("inf")])
 @pytest.mark.parametrize(("growth", "window"), [(1.25, None), (2, None), (1.5, 200), ("auto", None), ("auto", 300)])
 @pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.slow
 def test_blocks_end_where_the_public_rule_says(epsilon, growth, window, d, blocks):
     if epsilon == float("inf"):
         expected = edges_by_the_rule(3000, d, 10**300, growth, window)
@@ -347,7 +342,6 @@ def differences(replay):
 @pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["blocks-2"], {"synthesizer": SignedMeasureMechanism(20)}])
 @pytest.mark.parametrize("time", [0, 15, 16, 40, 70, 99])
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.slow
 def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, time, d, replay):
     X = stream_of(100, d)
     Y = X.copy()
@@ -366,7 +360,6 @@ def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, ti
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
 @pytest.mark.parametrize("epsilon", [1, 4])
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.slow
 def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_most_epsilon(counter, epsilon, d, replay):
     n = 40
     X = stream_of(n, d)
@@ -390,7 +383,6 @@ def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_mo
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
 @pytest.mark.parametrize(("epsilon", "n"), [(2, 300), (400, 150)])
 @pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
-@pytest.mark.slow
 def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, n, neighboring, moved, monkeypatch):
     """Two cells of a depth change by one, or one does where a row comes or goes: all of them for nodes, the queries and the total for
     "sparse", whose limits cost no more."""
@@ -475,7 +467,6 @@ def test_shares_on_the_line_are_the_same_at_every_level_and_use_nearly_all():
 
 @each_setting
 @pytest.mark.parametrize("epsilon", [0.3, 1, Fraction(22, 7)])
-@pytest.mark.slow
 def test_the_ledger_says_exactly_epsilon_after_any_number_of_blocks_or_levels(setting, epsilon):
     exact = Fraction(str(epsilon))
     shared = PrivacyAccountant(10)
@@ -596,7 +587,6 @@ def test_without_noise_cells_count_their_level_exactly_and_halve_their_history(c
 @pytest.mark.parametrize("n", [1, 4, 60, 300])
 @pytest.mark.parametrize("epsilon", [100, 1e4, 1e6, 1e9, 1e15, float("inf")])
 @pytest.mark.parametrize("counter", ["kary", "sparse"])
-@pytest.mark.slow
 def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter, epsilon, n):
     """At most 2**4 for each row that the level of time begins with: it took 28 s and gigabytes."""
     model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon).fit(stream_of(n))
@@ -981,7 +971,6 @@ def test_a_tree_refuses_rows_of_a_caller_who_does_not_know_that_they_were_counte
 
 
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
-@pytest.mark.slow
 def test_loaded_trees_that_go_on_with_different_rows_do_not_subtract_to_them(counter):
     """Row by row up to a level's end: wherever copies are made, the cells of the first depths differ by noise."""
     for n in range(33, 60):
@@ -1028,7 +1017,6 @@ def test_a_shallow_copy_shares_no_open_row():
     assert model.sample(200).max() < 0.3
 
 
-@pytest.mark.slow
 def test_a_long_window_of_small_blocks_takes_linear_time():
     """Charges of a group are not added up anew for each block: four times the rows, well below nine times the time."""
 

@@ -17,7 +17,6 @@ from skdpsynth.metrics import marginal_total_variation
 from skdpsynth.synthesis import _online_blocks
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
 ]
 SCHEMA = {

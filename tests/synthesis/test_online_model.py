@@ -15,7 +15,6 @@ from skdpsynth.synthesis import _latent_planning
 from skdpsynth.synthesis._online_lengths import ending_length, grown_length
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
 ]
 DAYS = ("2020-01-01", "2020-12-31")

@@ -22,7 +22,6 @@ from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning,
 from skdpsynth.persistence import savable
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
 ]
 SETTINGS = {

@@ -29,7 +29,6 @@ from skdpsynth.testing._law import entries_of
 from skdpsynth.testing._state import difference, released
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
 ]
 AR = "add_or_remove_one"

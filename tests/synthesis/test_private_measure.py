@@ -95,7 +95,6 @@ def test_printed_scales_without_the_factor_two_would_lose_twice_epsilon_under_re
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.slow
 def test_the_error_bound_exceeds_the_mean_error(strategy, d):
     """Mean of 20 fits; the bound is 2 to 30 times the error here, so a false alarm is out of reach."""
     X = np.clip(0.4 + 0.1 * np.random.default_rng(d).normal(size=(400, d)), 0, 1)
@@ -313,7 +312,6 @@ class TwoPoints:
 
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.slow
 def test_the_error_bound_holds_where_there_is_no_slack(strategy, neighboring):
     """Two atoms, 200 equal rows, 200 fits: the mean distance is the mean share on the other atom."""
     X = np.zeros((200, 1))

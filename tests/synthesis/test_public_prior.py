@@ -16,7 +16,6 @@ from skdpsynth.metrics import marginal_total_variation
 from skdpsynth.report import card
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning"),

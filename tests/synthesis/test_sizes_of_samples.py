@@ -36,7 +36,6 @@ def test_a_number_below_ten_errors_counts_up_to_so_many_cells_only(n, error, n_f
     assert usual_number(n, error, n_features) == rows
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", WAYS.values(), ids=WAYS)
 def test_a_tiny_epsilon_makes_no_huge_sample(model, monkeypatch):
     """Noise alone is beyond ten errors once in 40,000 times: in 12 fits once in 3,000 runs, and of most of these nobody sees it."""

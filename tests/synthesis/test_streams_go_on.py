@@ -137,7 +137,6 @@ def test_a_stream_that_is_saved_as_it_goes_gives_what_it_gives_unsaved(path, sav
     assert np.array_equal(plain.sample(100, random_state=0), kept.sample(100, random_state=0))
 
 
-@pytest.mark.slow
 def test_units_are_counted_over_calls_that_save(saved):
     labels = np.arange(3000) // 2
     plain, kept = (OnlineSynthesizer(max_rows_per_unit=1) for _ in range(2))
@@ -169,7 +168,6 @@ def test_a_table_in_chunks_is_taken_in_whole_or_not_at_all(saved, budget, path):
     assert (model.n_samples_seen_, budget.spent) == (1100, 1)
 
 
-@pytest.mark.slow
 def test_a_window_keeps_ledger_and_file_short(saved, path, budget):
     model = OnlineSynthesizer(accountant=path, window=300)
     for n in range(0, 3000, 300):
@@ -266,7 +264,6 @@ def test_a_stream_that_is_killed_at_random_lines_always_goes_on(has_ledger, path
     assert not has_ledger or PrivacyAccountant.at(path).spent == 1
 
 
-@pytest.mark.slow
 @needs_fork
 def test_a_mixed_stream_that_is_killed_as_it_closes_a_block_goes_on(path, saved, monkeypatch):
     rng = np.random.default_rng(0)
@@ -395,7 +392,6 @@ def test_a_fork_that_goes_on_leaves_its_parent_behind(saved, path, budget):
     assert budget.spent == 1
 
 
-@pytest.mark.slow
 @LEDGERS
 def test_threads_that_feed_and_save_a_stream_lose_no_row(has_ledger, path, saved):
     accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
@@ -423,7 +419,6 @@ def test_threads_that_feed_and_save_a_stream_lose_no_row(has_ledger, path, saved
 # Interrupts and errors
 
 
-@pytest.mark.slow
 @LEDGERS
 def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_seen(has_ledger, path, saved):
     rng, n_interrupted = np.random.default_rng(0), 0

@@ -1,0 +1,58 @@
+"""One rate of false alarms for every test that draws: 1e-9, and the faults that it is sure to find.
+
+A test accepts at `ALARM` and shows beside it that the fault it is for has a p-value below `CERTAIN`. Where draws are too dear for both,
+`has_law` looks at a few, and at ten times as many only if those look odd.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+ALARM = 1e-9
+CERTAIN = 1e-20
+ODD = 1e-4
+
+
+def chi_squared(observed: Any, expected: Any, least: float = 20) -> float:
+    """Return the p-value of counts whose expectations, or their ratios, are given.
+
+    Cells in which fewer than `least` are expected are one cell: the law of a smaller count is too far from a normal one to ask it for
+    probabilities of one in a billion. A count where none is expected gives 0.
+    """
+    observed, expected = np.ravel(observed).astype(float), np.ravel(expected).astype(float)
+    if observed[expected == 0].any():
+        return 0.0
+    expected = expected * (observed.sum() / expected.sum())
+    small = expected < least
+    if small.any():
+        observed, expected = np.append(observed[~small], observed[small].sum()), np.append(expected[~small], expected[small].sum())
+        if expected[-1] < least and len(expected) > 1:  # still too few: they join the least of the others
+            other = np.argmin(expected[:-1])
+            observed[other] += observed[-1]
+            expected[other] += expected[-1]
+            observed, expected = observed[:-1], expected[:-1]
+    return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1)) if len(expected) > 1 else 1.0
+
+
+def kolmogorov(sample: Any, cdf: Any) -> float:
+    """Return the p-value of independent draws against a distribution function, or a name that scipy knows; of steps, too large a one."""
+    return float(stats.kstest(np.ravel(sample), cdf).pvalue)
+
+
+def binomial(successes: int, n_trials: int, probability: float) -> float:
+    """Return the two-sided p-value of a number of successes."""
+    return float(stats.binomtest(int(successes), int(n_trials), float(probability)).pvalue)
+
+
+def clopper_pearson(successes: int, n_trials: int, alarm: float = ALARM) -> tuple[float, float]:
+    """Return bounds on a probability, each of which is wrong with a probability of at most `alarm`."""
+    low = stats.beta.ppf(alarm, successes, n_trials - successes + 1) if successes else 0.0
+    high = stats.beta.isf(alarm, successes + 1, n_trials - successes) if successes < n_trials else 1.0
+    return float(low), float(high)
+
+
+def has_law(draw: Callable[[int], Any], p_value: Callable[[Any], float], n: int) -> bool:
+    """Whether draws have a law: n of them if nothing is odd, else ten times as many new ones; false alarms at most `ALARM`."""
+    return p_value(draw(n)) > ODD or p_value(draw(10 * n)) > ALARM
