@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import secrets
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several would wait for each other, most of the time
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,11 +24,14 @@ settings.register_profile("fresh", **LAX)
 
 
 class NamedNoise:
-    """Bits that follow the name of the test that runs, so that what failed once fails again. Other processes have those of the system."""
+    """Bits that follow a name and the seed of a run, so that what failed once fails again. Other processes have those of the system."""
+
+    def __init__(self):
+        self.seed, self.name, self._process, self._bits = "", "", 0, None
 
     def restart(self, name):
-        digest = hashlib.sha256(name.encode()).digest()
-        self._process, self._bits = os.getpid(), np.random.Generator(np.random.SFC64(int.from_bytes(digest)))
+        digest = hashlib.sha256((self.seed + name).encode()).digest()
+        self.name, self._process, self._bits = name, os.getpid(), np.random.Generator(np.random.SFC64(int.from_bytes(digest)))
 
     def bytes(self, size):
         return self._bits.bytes(size) if os.getpid() == self._process else os.urandom(size)
@@ -37,11 +41,31 @@ NOISE, OF_THE_SYSTEM = NamedNoise(), SecureBits.bytes
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fresh", action="store_true", help="draw noise and examples anew, as users have them, instead of by the test's name")
+    parser.addoption("--fresh", action="store_true", help="draw other noise and other examples than last time")
+    parser.addoption("--noise", default="", metavar="SEED", help="draw the noise again that a run with --fresh had")
 
 
 def pytest_configure(config):
-    settings.load_profile("fresh" if config.getoption("--fresh") else "same each time")
+    if hasattr(config, "workerinput"):
+        config.option.noise = config.workerinput["noise"]
+    elif config.getoption("--fresh"):
+        config.option.noise = secrets.token_hex(4)
+    NOISE.seed = config.getoption("--noise")
+    settings.load_profile("fresh" if NOISE.seed else "same each time")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["noise"] = node.config.getoption("--noise")
+
+
+def pytest_report_header(config):
+    return f"--noise {NOISE.seed}" if NOISE.seed else None
+
+
+def pytest_terminal_summary(terminalreporter):
+    if NOISE.seed:  # the header is not shown by -q
+        terminalreporter.write_line(f"--noise {NOISE.seed} draws this noise again")
 
 
 # Models of tables are fitted twice, in few steps and with the usual prior: that takes a fraction of the time.
@@ -61,11 +85,24 @@ AS_USERS_HAVE_THEM = {place: getattr(*place) for place in QUICK}
 def pytest_runtest_setup(item):  # before fixtures, also those of a module, which fit too
     for place, value in (QUICK if item.get_closest_marker("all_fits") is None else AS_USERS_HAVE_THEM).items():
         setattr(*place, value)
-    if item.config.getoption("--fresh") or item.get_closest_marker("real_noise"):
+    if item.get_closest_marker("real_noise"):
         SecureBits.bytes = OF_THE_SYSTEM
     else:
         NOISE.restart(item.nodeid)
         SecureBits.bytes = lambda self, size: NOISE.bytes(size)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """What several tests share has noise by its own name, whichever of them comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    test = NOISE.name
+    NOISE.restart(f"{fixturedef.baseid}::{fixturedef.argname}::{getattr(request, 'param_index', 0)}")
+    try:
+        return (yield)
+    finally:
+        NOISE.restart(test)
 
 
 def pytest_unconfigure():
