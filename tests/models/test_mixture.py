@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-
 from laws import ALARM, CERTAIN, chi_squared, has_law
+
 from skdpsynth.models._factor_draw import FactorDraw, _upto
 from skdpsynth.models._mixture import Mixture, Part
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from laws import ALARM, CERTAIN, chi_squared, has_law
+
 from skdpsynth.domain import Continuous, Inequality, Schema, Wanted, grids_of, ties_of
 from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, _filling, tied_columns
 from skdpsynth.models._filling import filled

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-
 from laws import ALARM, CERTAIN, chi_squared, has_law
+
 from skdpsynth.domain import Continuous, Nominal, Schema, Wanted
 from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
 from skdpsynth.models._filling import filled
