@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
+from laws import ALARM, CERTAIN, chi_squared, symmetric
 
 from skdpsynth.continual import (
     BinaryCounter,
@@ -65,13 +65,9 @@ def one_hot(cells, n_counters):
     return np.eye(n_counters, dtype=np.int64)[cells]
 
 
-def laplace_p_value(draws, scale):
-    """P-value of a chi-square test against the discrete Laplace law of scipy; what lies beyond four scales is one bin a side."""
-    law, edge = stats.dlaplace(1 / float(scale)), math.ceil(4 * scale)
-    expected = law.pmf(np.arange(-edge, edge + 1))
-    expected[[0, -1]] = law.cdf(-edge), law.sf(edge - 1)
-    counts = np.bincount(np.clip(draws, -edge, edge) + edge, minlength=2 * edge + 1)
-    return stats.chisquare(counts, expected * len(draws)).pvalue
+def laplace(scale):
+    """Return k -> P(|Z| >= k) of discrete Laplace noise."""
+    return lambda k: 2 * math.exp(-k / scale) / (1 + math.exp(-1 / scale)) if k else 1.0
 
 
 class RecordingStream:
@@ -515,13 +511,12 @@ def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon, random_state):
 
 @pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter])
 def test_the_noise_of_a_node_is_discrete_laplace_of_the_claimed_scale(kind):
-    # 20,000 cells: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale fail by far.
     counter = kind(63, epsilon=0.5, n_counters=20_000, sensitivity=2, random_state=6)
     levels = {BinaryCounter: 6, KaryCounter: 2, HonakerCounter: 6}[kind]
     draws = values_along(counter, [3])[0].astype(int) - 3
-    assert laplace_p_value(draws, 4 * levels) > 1e-4
-    assert laplace_p_value(draws, 4 * levels * 2 / 3) < 1e-30
-    assert laplace_p_value(draws, 4 * levels * 3 / 2) < 1e-30
+    assert symmetric(draws, laplace(4 * levels)) > ALARM
+    assert symmetric(draws, laplace(4 * levels * 2 / 3)) < CERTAIN
+    assert symmetric(draws, laplace(4 * levels * 3 / 2)) < CERTAIN
 
 
 @pytest.mark.parametrize("random_state", [None, 7])
@@ -706,7 +701,7 @@ def test_segments_can_cost_half_of_epsilon(every):
 
 @pytest.mark.parametrize("every", [1, 2])
 def test_segments_close_with_the_law_of_the_programme(every):
-    # 15,000 cells of one stream; segmentations of fewer than 5 expected are one bin. False alarm 1e-4 under a fresh seed.
+    # 15,000 cells of one stream.
     stream, n = (1, 0, 1, 1, 0, 1), 15_000
     counter = SparseCounter(6, epsilon=1, n_counters=n, every=every, random_state=11)
     counter.threshold = 1.5
@@ -723,15 +718,12 @@ def test_segments_close_with_the_law_of_the_programme(every):
     observed = np.bincount(pattern, minlength=2 ** (6 // every))
 
     def p_value(scale):
-        expected = n * segmentations(between_comparisons(stream, every), *segments_law(scale, 1.5))
-        large = expected >= 5
-        bins = [np.append(a[large], a[~large].sum()) if expected[~large].sum() > 5 else a[large] for a in (observed, expected)]
-        return stats.chisquare(bins[0], bins[1] * bins[0].sum() / bins[1].sum()).pvalue
+        return chi_squared(observed, segmentations(between_comparisons(stream, every), *segments_law(scale, 1.5)))
 
     scale = float(counter._noise().scale)
-    assert p_value(scale) > 1e-4
-    assert p_value(scale * 2 / 3) < 1e-12
-    assert p_value(scale * 3 / 2) < 1e-12
+    assert p_value(scale) > ALARM
+    assert p_value(scale * 2 / 3) < CERTAIN
+    assert p_value(scale * 3 / 2) < CERTAIN
 
 
 @pytest.mark.parametrize("sensitivity", [1, 2])
@@ -802,16 +794,15 @@ def test_a_level_ends_with_the_counters_own_value(kind, random_state):
 
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_a_sparse_level_ends_with_its_total_at_half_of_epsilon(sensitivity):
-    # 20,000 cells: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale fail by far.
     counter = InhomogeneousCounter("sparse", n_counters=20_000, sensitivity=sensitivity, history=np.full(20_000, 100))
     counter.start_level(10, 0.5, PrivacyAccountant(1), SeededBits(15))
     for _ in range(7):
         counter.update(2)
     counter.end_level()
     draws = counter.value - 114
-    assert laplace_p_value(draws, 4 * sensitivity) > 1e-4
-    assert laplace_p_value(draws, 4 * sensitivity * 2 / 3) < 1e-30
-    assert laplace_p_value(draws, 4 * sensitivity * 3 / 2) < 1e-30
+    assert symmetric(draws, laplace(4 * sensitivity)) > ALARM
+    assert symmetric(draws, laplace(4 * sensitivity * 2 / 3)) < CERTAIN
+    assert symmetric(draws, laplace(4 * sensitivity * 3 / 2)) < CERTAIN
 
 
 def test_a_sparse_level_keeps_half_of_epsilon_for_its_total_and_others_count_with_all():
