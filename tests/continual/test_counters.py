@@ -271,6 +271,7 @@ def test_the_branching_is_that_of_the_paper():
     assert (KaryCounter(65535).base, KaryCounter(65535).n_levels) == (21, 4)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("kind", TREES)
 def test_neighbouring_streams_change_the_nodes_by_at_most_the_sensitivity_in_l1_norm(kind):
     # All streams of 5 steps into 2 cells, and all that differ in the cell of one step.
@@ -283,6 +284,7 @@ def test_neighbouring_streams_change_the_nodes_by_at_most_the_sensitivity_in_l1_
     assert max(changes) == counter.n_levels * 2 == counter._noise().scale * counter.epsilon
 
 
+@pytest.mark.must
 def test_neighbouring_streams_change_the_blocks_of_honaker_by_at_most_the_sensitivity_in_l1_norm():
     # The same, of the exact counts that the counter hands to the door.
     def blocks(cells):
@@ -326,6 +328,7 @@ def test_a_sparse_level_tells_the_noise_of_its_total_at_half_of_epsilon(sensitiv
     assert dict(counter._change_of_total().statistic) == told("total_over_time", sensitivity=sensitivity)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 8, 63, 64, 65])
 def test_an_event_changes_the_blocks_of_honaker_by_the_levels_in_l1_norm(horizon):
     counter, spy = HonakerCounter(horizon, n_counters=horizon), Spy()
@@ -368,6 +371,7 @@ def handed_over(kind):
     return answers
 
 
+@pytest.mark.must
 @pytest.mark.parametrize(
     ("kind", "answers"),
     [
@@ -400,6 +404,7 @@ def streams_and_one_more(n_steps, n_cells):
             yield x, more
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter])
 def test_an_event_that_comes_changes_a_counter_by_exactly_what_it_says(kind):
     """Under add/remove: all streams of 4 steps into 2 cells, and every event that may come at a step; sensitivity 1."""
@@ -463,6 +468,7 @@ def test_an_event_that_moves_one_cell_by_all_of_the_sensitivity_meets_every_boun
     assert found == (change.l1, change.l2_squared, change.sup)
 
 
+@pytest.mark.must
 def test_moving_an_event_changes_one_comparison_of_sparse_counts_by_exactly_what_it_says():
     change = SparseCounter(5, n_counters=3, sensitivity=2)._change()
     found = worst_change({cells: np.bincount(cells, minlength=3) for cells in all_streams(5, 3)})
@@ -683,6 +689,7 @@ def test_the_programme_is_a_law():
         assert segmentations(stream, closes, stays).sum() == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("threshold", ["own", -10.5, -1, 0, 0.5, 2, 7.3])
 def test_segments_cost_at_most_half_of_epsilon(threshold, every):

@@ -52,6 +52,7 @@ def test_the_change_tells_the_public_numbers_that_it_follows_from(d, squared_rad
     assert told == {"kind": "gram", "features": d, "squared_radius": squared_radius, "coordinate": coordinate}
 
 
+@pytest.mark.must
 @each_size
 @each_relation
 def test_no_row_of_the_ball_moves_the_matrix_by_more_than_the_change(d, squared_radius, coordinate, relation):
