@@ -36,6 +36,23 @@ def chi_squared(observed: Any, expected: Any, least: float = 20) -> float:
     return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1)) if len(expected) > 1 else 1.0
 
 
+def symmetric(draws: Any, survival: Callable[[int], float]) -> float:
+    """Return the p-value of integers against a law of two equal sides, given its P(|Z| >= k): chi squared in some 40 parts."""
+    edges = set()
+    for level in np.linspace(0.95, 0.05, 19):
+        low, high = 0, 1
+        while survival(high) > level:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if survival(middle) > level else (low, middle)
+        edges.add(high)
+    masses = -np.diff([1.0, *(float(survival(edge)) for edge in sorted(edges)), 0.0])
+    parts = np.searchsorted(sorted(edges), np.abs(draws), "right") * np.sign(draws).astype(int) + len(edges)
+    observed = np.bincount(np.ravel(parts), minlength=2 * len(edges) + 1)
+    return chi_squared(observed, np.concatenate([masses[:0:-1] / 2, masses[:1], masses[1:] / 2]))
+
+
 def kolmogorov(sample: Any, cdf: Any) -> float:
     """Return the p-value of independent draws against a distribution function, or a name that scipy knows; of steps, too large a one."""
     return float(stats.kstest(np.ravel(sample), cdf).pvalue)

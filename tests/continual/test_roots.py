@@ -132,7 +132,7 @@ def test_an_accountant_without_delta_is_refused(make):
 
 @both
 def test_the_observed_error_is_the_exact_one(make):
-    # 1000 cells at 20 times of 400: the standard deviation of the mean of squares is below 2 %, so 12 % is 6 of them: false alarm 1e-8.
+    # 1000 cells at 20 times of 400: the standard deviation of the mean of squares is below 2 %, so 12 % is 6 of them.
     counter, errors = make(400, rho=0.01, n_counters=1000, random_state=10), []
     for t in range(1, 401):
         counter.update(1)

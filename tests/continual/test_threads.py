@@ -39,15 +39,15 @@ def plain(kind, **own):
 
 
 COUNTERS = {
-    "kary": (plain(KaryCounter), 10_000),
-    "binary": (plain(BinaryCounter), 10_000),
-    "honaker": (plain(HonakerCounter), 3_000),
-    "sparse": (plain(SparseCounter), 3_000),
+    "kary": (plain(KaryCounter), 3_000),
+    "binary": (plain(BinaryCounter), 3_000),
+    "honaker": (plain(HonakerCounter), 1_000),
+    "sparse": (plain(SparseCounter), 1_000),
     "square root": (lambda T, rho: SquareRootCounter(T, rho=rho, n_counters=N_CELLS, sensitivity=2, random_state=SEED), 200),
-    "unbounded": (lambda T, rho: UnboundedCounter(rho=rho, n_counters=N_CELLS, sensitivity=2, random_state=SEED), 1000),
-    "levels of kary": (levels_of("kary"), 5_000),
-    "levels of binary": (levels_of("binary"), 3_000),
-    "levels of sparse": (levels_of("sparse"), 3_000),
+    "unbounded": (lambda T, rho: UnboundedCounter(rho=rho, n_counters=N_CELLS, sensitivity=2, random_state=SEED), 400),
+    "levels of kary": (levels_of("kary"), 1_500),
+    "levels of binary": (levels_of("binary"), 1_000),
+    "levels of sparse": (levels_of("sparse"), 1_000),
 }
 each = pytest.mark.parametrize(("make", "n_steps"), COUNTERS.values(), ids=COUNTERS)
 

@@ -505,6 +505,7 @@ def test_metadata_of_other_than_one_table_are_refused(tables):
 # Long lists
 
 
+@pytest.mark.nightly
 def test_an_equal_level_among_many_is_found_in_time_that_grows_with_their_number():
     """A search of all levels before each would take more than a minute; the law allows 2 seconds."""
     start = time.perf_counter()

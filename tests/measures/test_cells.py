@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from laws import ALARM, CERTAIN, kolmogorov
 from scipy.spatial.distance import cdist
-from scipy.stats import kstest
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import Lattice, NearestCells, _cells
@@ -162,12 +162,13 @@ def test_points_of_one_cell_are_spread_evenly_wherever_they_stand_in_the_list():
 
 @pytest.mark.parametrize("n_points", [1, 3])
 def test_each_of_several_points_is_uniform_in_its_cell(n_points):
-    # 1000 last points, each under a shift of its own; Kolmogorov-Smirnov on two axes, false alarms at most 2e-4.
+    # 1000 last points, each under a shift of its own; middles of cells fail.
     lattice, rng = lattice_of((3, 5)), np.random.default_rng(4)
     X = np.concatenate([lattice.sample(np.full(n_points, 7), 0, rng)[-1:] for _ in range(1000)])
     inside = (X - lattice.box.low) / lattice.sides - lattice.coordinates[7]
     for axis in range(2):
-        assert kstest(inside[:, axis], "uniform").pvalue > 1e-4
+        assert kolmogorov(inside[:, axis], "uniform") > ALARM
+        assert kolmogorov(0.25 + inside[:, axis] / 2, "uniform") < CERTAIN
 
 
 def test_points_placed_over_many_blocks_are_those_of_one(monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import ALARM, binomial
 
 from skdpsynth.measures import least_squares, mass_from_root, pair_sums, uniform_consistency
 
@@ -191,7 +192,6 @@ def test_uniform_consistency_shares_a_deficit_equally_where_no_child_would_be_ne
 
 
 def test_odd_unit_goes_to_either_child_equally_often():
-    # 10,000 fair coins, standard deviation 50: a false alarm (beyond 4.5 of them) has probability 7e-6.
     counts = [np.full(10_000, 1), np.zeros(20_000, dtype=np.int64)]
     left = uniform_consistency(counts, np.random.default_rng(0))[0::2].sum()
-    assert abs(left - 5_000) < 225
+    assert binomial(left, 10_000, 0.5) > ALARM

@@ -146,6 +146,7 @@ def test_isotonic_regression_beats_every_monotone_sequence_of_data_values():
         assert weights @ np.abs(values - found) == pytest.approx(best, abs=1e-12)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("masses", MASSES)
 def test_time_grows_almost_linearly_with_the_points(masses):
     # Five times the points: 5 to 6 times the time at O(n log n), 25 times at O(n**2). Best of three, as the machine is shared.

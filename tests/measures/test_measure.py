@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import ALARM
 from scipy.stats import spearmanr
 
 from skdpsynth.domain import Box
@@ -86,11 +87,10 @@ def test_counts_sum_to_n_and_every_ancestor_gets_its_weight_up_to_one_point(seed
 
 
 def test_expected_count_is_the_weight_times_n():
-    # 4000 roundings; a count is floor or ceiling of its mean, so the mean of 4000 has standard deviation below .008.
-    # A false alarm (beyond 5 of them, in one of at most 64 cells) has probability below 4e-5.
+    # 4000 roundings; a count is floor or ceiling of its mean, so the mean of 4000 has standard deviation below .008: seven of them.
     measure, rng = measure_of(1), np.random.default_rng(0)
     mean = np.mean([measure.counts(10, rng) for _ in range(4000)], axis=0)
-    np.testing.assert_allclose(mean, 10 * measure.weights, atol=0.04)
+    np.testing.assert_allclose(mean, 10 * measure.weights, atol=0.056)
 
 
 def test_counts_stay_exact_for_a_million_cells():
@@ -147,11 +147,11 @@ def test_histogram_of_a_circle_gives_back_rows_of_the_same_arcs():
 
 @pytest.mark.parametrize("partition", [None, Circle()], ids=["box", "circle"])
 def test_order_of_rows_says_nothing_of_their_cells(partition):
-    # Spearman correlation of row number and cell, and of neighbouring rows, over 2000 rows: false alarms below 2e-4.
+    # Spearman correlation of row number and cell, and of neighbouring rows, over 2000 rows.
     measure = measure_of(7, 5, partition)
     cells = measure.partition.locate(measure.sample(2000, np.random.default_rng(4)))
-    assert spearmanr(np.arange(2000), cells).pvalue > 1e-4
-    assert spearmanr(cells[1:], cells[:-1]).pvalue > 1e-4
+    assert spearmanr(np.arange(2000), cells).pvalue > ALARM
+    assert spearmanr(cells[1:], cells[:-1]).pvalue > ALARM
 
 
 def test_same_generator_gives_the_same_sample():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from laws import ALARM, CERTAIN, chi_squared, has_law
 
 from skdpsynth.domain import Continuous, Inequality, Schema, Wanted, grids_of, ties_of
 from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, _filling, tied_columns
@@ -86,27 +86,29 @@ def codes_of(columns):
     return tuple(np.asarray(column, dtype=float).astype(int) for column in (columns[0], columns[1], end))
 
 
-def check(found, joint, rows, n):
-    """Chi squared of counts by a law on some rows, of which nothing else may occur."""
-    expected = np.zeros(joint.shape)
-    expected[np.ix_(*rows)] = joint[np.ix_(*rows)]
-    assert found[expected == 0].sum() == 0
-    o, e = found[expected > 0], n * expected[expected > 0] / expected.sum()
-    order = np.argsort(e)
-    upto = (np.cumsum(e[order]) // 10).astype(int)
-    o, e = np.bincount(upto, o[order]), np.bincount(upto, e[order])
-    o, e = o[e > 0], e[e > 0]
-    assert len(e) == 1 or stats.chi2.sf(((o - e) ** 2 / e).sum(), len(e) - 1) > 1e-4
+def p_value(rows, joint, within):
+    """Chi squared of rows against a law on some of them; 0 if any other occurs. Rows of one sample are evener than independent ones."""
+    observed, expected = np.zeros(joint.shape), np.zeros(joint.shape)
+    np.add.at(observed, codes_of(rows), 1)
+    expected[np.ix_(*within)] = joint[np.ix_(*within)]
+    return chi_squared(observed, expected)
+
+
+ALL = [range(10), range(2), range(13)]
 
 
 @pytest.mark.parametrize("is_ruled", [False, True])
 def test_rows_have_the_law_of_enumeration(is_ruled):
-    """Chi squared of the first rows of 4,000 samples. False alarms: twice 1e-4."""
-    model, rng, found = a_model(is_ruled=is_ruled), np.random.default_rng(0), np.zeros((10, 2, 13))
-    law_ = model.law()
-    for _ in range(4000):
-        found[codes_of([column[:1] for column in law_.sample(2, rng)])] += 1
-    check(found, law(model), [range(10), range(2), range(13)], 4000)
+    """20,000 rows, and the first ones of samples of two; numbers that are near by their bins alone fail."""
+    model, rng = a_model(is_ruled=is_ruled), np.random.default_rng(0)
+    law_, joint = model.law(), law(model)
+    assert p_value(law_.sample(20_000, rng), joint, ALL) > ALARM
+    assert p_value(replace(law_, near=()).sample(20_000, rng), joint, ALL) < CERTAIN
+
+    def first_rows(n):
+        return np.array([[column[0] for column in law_.sample(2, rng)] for _ in range(n)]).T
+
+    assert has_law(first_rows, lambda rows: p_value(rows, joint, ALL), 500)
 
 
 @pytest.mark.parametrize("is_ruled", [False, True])
@@ -120,14 +122,13 @@ def test_probability_of_a_condition_is_that_of_its_rows(name, is_ruled):
 @pytest.mark.parametrize("is_ruled", [False, True])
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_rows_on_a_condition_have_its_law(name, is_ruled):
-    """Chi squared of the first rows of 1,500 samples. False alarms: 12 times 1e-4."""
+    """20,000 rows; numbers that are near by their bins alone fail, but where a condition leaves only some that are far apart."""
     model = a_model(2, is_ruled)
-    wanted, rows = CONDITIONS[name]
+    wanted, within = CONDITIONS[name]
     conditional, _ = model.law().given(wanted)
-    rng, found = np.random.default_rng(1), np.zeros((10, 2, 13))
-    for _ in range(1500):
-        found[codes_of([column[:1] for column in conditional.sample(2, rng)])] += 1
-    check(found, law(model), rows, 1500)
+    assert p_value(conditional.sample(20_000, np.random.default_rng(1)), law(model), within) > ALARM
+    by_bins = replace(conditional, near=()).sample(20_000, np.random.default_rng(1))
+    assert name == "far apart" or p_value(by_bins, law(model), within) < CERTAIN
 
 
 def test_pairs_of_codes_that_a_rule_excludes_are_never_drawn():

@@ -1,10 +1,11 @@
 """The law of the rows of a table on conditions, against enumeration over strata, nodes, codes and cells."""
 
+from functools import reduce
 from itertools import product
 
 import numpy as np
 import pytest
-from scipy import stats
+from laws import ALARM, CERTAIN, chi_squared, has_law
 
 from skdpsynth.domain import Continuous, Nominal, Schema, Wanted
 from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
@@ -93,30 +94,42 @@ def test_probability_of_a_condition_is_that_of_its_rows(name):
     assert probability == pytest.approx(law(model)[np.ix_(*rows)].sum(), rel=1e-12)
 
 
+def p_value(rows, joint, within):
+    """Chi squared of rows against a law on some of them; 0 if any other occurs. Rows of one sample are evener than independent ones."""
+    observed, expected = np.zeros(joint.shape), np.zeros(joint.shape)
+    np.add.at(observed, codes_of(rows), 1)
+    expected[np.ix_(*within)] = joint[np.ix_(*within)]
+    return chi_squared(observed, expected)
+
+
+def independent(joint, within):
+    """Return the law of columns that have the frequencies of a law on some rows, and nothing to do with each other."""
+    joint, out = joint[np.ix_(*within)], np.zeros(joint.shape)
+    margins = (joint.sum(axis=tuple({*range(joint.ndim)} - {axis})) for axis in range(joint.ndim))
+    out[np.ix_(*within)] = reduce(np.multiply.outer, margins)
+    return out
+
+
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_rows_on_a_condition_have_its_law(name):
-    """Chi squared of the first rows of 2,500 samples: rows of one are evener than independent ones. False alarms: 7 times 1e-4."""
-    model = a_model(1)
-    wanted, rows = CONDITIONS[name]
-    conditional, _ = model.law().given(wanted)
-    rng, found = np.random.default_rng(3), np.zeros((3, 11, 3, 6))
-    for _ in range(2500):
-        found[codes_of([column[:1] for column in conditional.sample(3, rng)])] += 1
-    check(found, law(model), rows, 2500)
+    """20,000 rows; where more than one column is left free, independent columns fail."""
+    wanted, within = CONDITIONS[name]
+    conditional, _ = a_model(1).law().given(wanted)
+    rows = conditional.sample(20_000, np.random.default_rng(3))
+    assert p_value(rows, law(a_model(1)), within) > ALARM
+    assert name == "all" or p_value(rows, independent(law(a_model(1)), within), within) < CERTAIN
 
 
-def check(found, joint, rows, n):
-    """Compare counts with a law on some rows, of which nothing else may occur."""
-    mask = np.zeros(joint.shape, dtype=bool)
-    mask[np.ix_(*rows)] = True
-    expected = np.where(mask, joint, 0)
-    assert found[expected == 0].sum() == 0
-    o, e = found[expected > 0], n * expected[expected > 0] / expected.sum()
-    order = np.argsort(e)
-    upto = (np.cumsum(e[order]) // 20).astype(int)
-    o, e = np.bincount(upto, o[order]), np.bincount(upto, e[order])
-    o, e = o[e > 0], e[e > 0]
-    assert len(e) == 1 or stats.chi2.sf(((o - e) ** 2 / e).sum(), len(e) - 1) > 1e-4
+@pytest.mark.parametrize("name", ["stratum", "numbers or missing"])
+def test_the_first_of_three_rows_has_the_law_of_many(name):
+    wanted, within = CONDITIONS[name]
+    conditional, _ = a_model(1).law().given(wanted)
+    rng = np.random.default_rng(3)
+
+    def first_rows(n):
+        return np.array([[column[0] for column in conditional.sample(3, rng)] for _ in range(n)]).T
+
+    assert has_law(first_rows, lambda rows: p_value(rows, law(a_model(1)), within), 500)
 
 
 def test_conditions_can_follow_each_other():
@@ -164,18 +177,19 @@ PATTERNS = {
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_filled_cells_have_the_law_given_the_others(name):
-    """Chi squared of the first rows of 1,500 calls: numbers of a bin are even within one. False alarms: 5 times 1e-4."""
+    """20,000 rows of one kind; the law whatever the others are fails."""
     columns, row = PATTERNS[name]
-    model, rng, found = a_model(2), np.random.default_rng(4), np.zeros((3, 11, 3, 6))
-    values = [np.full(3, 0.0 if cell is None else cell) for cell in row]
+    model, n = a_model(2), 20_000
+    values = [np.full(n, 0.0 if cell is None else cell) for cell in row]
     values = [column if name == "age" else column.astype(int) for name, column in zip(SCHEMA, values, strict=True)]
-    to_fill = [np.arange(3) < 1 if name in columns else np.zeros(3, dtype=bool) for name in SCHEMA]
-    for _ in range(1500):
-        found[codes_of([column[:1] for column in filled(model.law(), values, to_fill, rng)])] += 1
-    joint, known = law(model), [range(3), range(10), range(3), range(6)]
+    rows = filled(model.law(), values, [np.full(n, name in columns) for name in SCHEMA], np.random.default_rng(4))
+    joint, within = law(model), [range(3), range(10), range(3), range(6)]
     for place, (column, cell) in enumerate(zip(SCHEMA, row, strict=True)):
         if column not in columns:
-            known[place] = [10 if cell != cell else int(cell)]
+            within[place] = [10 if cell != cell else int(cell)]
+    whatever = np.zeros(joint.shape)
+    whatever[np.ix_(*within)] = independent(joint, [range(3), range(11), range(3), range(6)])[np.ix_(*within)]
     if name == "job":  # P(job | bin of age): of the mass of a cell there is none to divide by
         joint[:, 1] = joint[:, 0]
-    check(found, joint, known, 1500)
+    assert p_value(rows, joint, within) > ALARM
+    assert p_value(rows, whatever, within) < CERTAIN

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import ALARM, kolmogorov
 from scipy import stats
 
 from skdpsynth.models import LatentFactors
@@ -42,10 +43,10 @@ def test_shifts_stay_below_one(start, stage):
 
 @each_stage
 def test_the_shift_of_each_block_is_uniform(stage):
-    """Kolmogorov-Smirnov of 2000 shifts, in three blocks of four stages: false alarms below 1.2e-3."""
+    """2000 shifts in three blocks."""
     starts = np.random.default_rng(0).random(2000)
     for block in (1, 5, 1000):
-        assert stats.kstest(shifts_of(starts, block, stage), "uniform").pvalue > 1e-4
+        assert kolmogorov(shifts_of(starts, block, stage), "uniform") > ALARM
 
 
 @each_stage
@@ -76,12 +77,12 @@ def test_a_shuffle_keeps_the_codes_of_each_group(n_codes, even):
 
 @pytest.mark.parametrize("n_codes", [6, 5000])
 def test_a_shuffle_is_uniform(n_codes):
-    """Groups of 6 codes, 20,000 times: chi squared of all 36 places; false alarm 1e-4."""
+    """Groups of 6 codes, 20,000 times: chi squared of all 36 places."""
     shuffled = shuffled_within(np.tile(np.arange(6, dtype=np.uint32), 20_000), n_codes, np.full(20_000, 6), np.random.default_rng(0))
     found = np.zeros((6, 6))
     np.add.at(found, (np.tile(np.arange(6), 20_000), shuffled.astype(int)), 1)
     # Each row and each column has its total: 25 degrees of freedom.
-    assert stats.chi2.sf(np.sum((found - 20_000 / 6) ** 2 / (20_000 / 6)), 25) > 1e-4
+    assert stats.chi2.sf(np.sum((found - 20_000 / 6) ** 2 / (20_000 / 6)), 25) > ALARM
 
 
 def small_model(n_codes=5):

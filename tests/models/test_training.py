@@ -84,7 +84,7 @@ def test_a_narrow_prior_makes_columns_independent_and_none_keeps_the_tables():
 
 
 def test_split_tables_have_the_table_between_them_and_twice_the_variance():
-    """Of 60,000 cells: the mean and the variance of the difference, within 5 standard errors, and no correlation."""
+    """Of 60,000 cells: the mean and the variance of the difference, within 6.5 standard errors, and no correlation."""
     sizes, deviation, n = np.array([200, 300]), 30.0, 1000.0
     tables = {(0, 1): np.full((200, 300), n / 60_000)}
     target = Targets.of([np.full(size, n / size) for size in sizes], tables, n, (20.0, deviation))
@@ -94,8 +94,8 @@ def test_split_tables_have_the_table_between_them_and_twice_the_variance():
     first, second = (part.two_way[:200, 200:] - 1 / 60_000 for part in target.split(rng))
     np.testing.assert_allclose((first + second) / 2, noise, atol=1e-6)
     for part in (first, second):
-        assert abs(part.var() / (2 * (deviation / n) ** 2) - 1) < 5 * (2 / 60_000) ** 0.5
-    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / 60_000**0.5
+        assert abs(part.var() / (2 * (deviation / n) ** 2) - 1) < 6.5 * (2 / 60_000) ** 0.5
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 6.5 / 60_000**0.5
 
 
 def test_splitting_leaves_what_was_not_counted_and_stays_symmetric():

@@ -1,4 +1,4 @@
-"""Scripted bits, exact laws in decimals, chi-square tests, and a forked process."""
+"""Scripted bits, exact laws in decimals, and a forked process."""
 
 import decimal
 import os
@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 DIGITS = decimal.Context(prec=100)
 
@@ -136,54 +135,6 @@ def check_every_word():
             np.testing.assert_array_equal(table.sample(1 << 16, rng), signs * magnitudes)
 
     return check
-
-
-def _edges(survival):
-    """Integers that cut |z| into bins of about 1/20 each, where the law is not too coarse for that."""
-    edges = set()
-    for level in np.linspace(0.95, 0.05, 19):
-        low, high = 0, 1
-        while survival(high) > level:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if survival(middle) > level else (low, middle)
-        edges.add(high)
-    return np.array(sorted(edges))
-
-
-def _counts(draws, edges):
-    """Count draws by the bin of their magnitude; beyond the first bin, which may hold only 0, the two signs apart."""
-    middle = np.count_nonzero(np.abs(draws) < edges[0])
-    sides = [np.bincount(np.searchsorted(edges, s * draws[s * draws >= edges[0]], "right"), minlength=len(edges) + 1)[1:] for s in (1, -1)]
-    return np.concatenate([[middle], *sides])
-
-
-@pytest.fixture(scope="session")
-def p_value():
-    """P-value of a chi-square test of draws against the survival function P(|Z| >= k) of a symmetric integer law."""
-
-    def test(draws, survival):
-        edges = _edges(survival)
-        at_least = np.array([float(survival(int(k))) for k in edges])
-        sides = -np.diff(np.append(at_least, 0.0)) / 2
-        expected = np.concatenate([[1 - at_least[0]], sides, sides]) * len(draws)
-        assert expected.min() >= 5  # the usual condition of the chi-square approximation
-        return stats.chisquare(_counts(draws, edges), expected).pvalue
-
-    return test
-
-
-@pytest.fixture(scope="session")
-def two_sample_p_value():
-    """P-value of a chi-square test that two samples follow one law; the survival function only chooses the bins."""
-
-    def test(first, second, survival):
-        edges = _edges(survival)
-        table = np.array([_counts(first, edges), _counts(second, edges)])
-        return stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
-
-    return test
 
 
 @pytest.fixture

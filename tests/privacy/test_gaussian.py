@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from laws import ALARM, CERTAIN, chi_squared, symmetric
 from scipy import stats
 
 from skdpsynth.privacy import DiscreteGaussian, SeededBits, gaussian_scale
@@ -89,39 +90,36 @@ def test_a_far_proposal_is_accepted_by_a_uniform_that_is_closer_to_0(monkeypatch
 
 
 @pytest.mark.parametrize("scale", [1.0, 3.7, 40.0, 1000.0, 2.0**40])
-def test_the_scale_is_the_claimed_one(scale, p_value, survival):
-    # 20,000 draws: false alarm 1e-4 under a fresh seed; 2/3 and 3/2 of the scale must fail by far.
+def test_the_scale_is_the_claimed_one(scale, survival):
     draws = DiscreteGaussian(scale).sample(20_000, SeededBits(30, ("gaussian", str(scale))))
-    assert p_value(draws, survival(scale)) > 1e-4
-    assert p_value(draws, survival(scale * 2 / 3)) < 1e-30
-    assert p_value(draws, survival(scale * 3 / 2)) < 1e-30
+    assert symmetric(draws, survival(scale)) > ALARM
+    assert symmetric(draws, survival(scale * 2 / 3)) < CERTAIN
+    assert symmetric(draws, survival(scale * 3 / 2)) < CERTAIN
 
 
 def test_low_bits_of_wide_noise_are_uniform():
-    # 50,000 draws at scale 2**40, the second digit of 8 bits: false alarm 1e-4 under a fresh seed.
+    # 50,000 draws at scale 2**40, the second digit of 8 bits.
     draws = DiscreteGaussian(2**40).sample(50_000, SeededBits(31))
-    assert stats.chisquare(np.bincount(draws >> 8 & 255, minlength=256)).pvalue > 1e-4
+    assert chi_squared(np.bincount(draws >> 8 & 255, minlength=256), np.ones(256)) > ALARM
 
 
-def test_table_and_rejection_draw_one_law(two_sample_p_value, survival):
-    # 20,000 draws each at scale 200, which the table serves: false alarm 1e-4 under fresh seeds.
+def test_table_and_rejection_draw_one_law(survival):
+    # 20,000 draws each at scale 200, which the table serves; proposals that are all accepted fail.
     tabled = gaussian._table(Fraction(200)).sample(20_000, SeededBits(32))
     proposals, accepted = gaussian._propose(Fraction(200), 40_000, SeededBits(33))
-    assert two_sample_p_value(tabled, proposals[accepted], survival(200.0)) > 1e-4
-    assert two_sample_p_value(tabled, proposals, survival(200.0)) < 1e-20
+    assert symmetric(tabled, survival(200.0)) > ALARM
+    assert symmetric(proposals[accepted], survival(200.0)) > ALARM
+    assert symmetric(proposals, survival(200.0)) < CERTAIN
 
 
 @pytest.mark.parametrize("scale", [2.5, 300.0])
-def test_draws_follow_the_same_law_as_those_of_opendp(scale, two_sample_p_value, survival):
+def test_draws_of_opendp_have_the_same_law(scale, survival):
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
     theirs = np.array(dp.m.make_gaussian(*space, scale=scale)([0] * 10_000))
-    # 10,000 draws each. Their bits cannot be seeded: false alarm 1e-7 in every run.
-    ours = DiscreteGaussian(scale).sample(10_000, SeededBits(35))
-    assert two_sample_p_value(ours, theirs, survival(scale)) > 1e-7
-    wider = DiscreteGaussian(scale * 1.5).sample(10_000, SeededBits(35))
-    assert two_sample_p_value(wider, theirs, survival(scale)) < 1e-20
+    assert symmetric(theirs, survival(scale)) > ALARM
+    assert symmetric(theirs, survival(scale * 3 / 2)) < CERTAIN
 
 
 @pytest.mark.parametrize("scale", SMALL[1:])

@@ -185,6 +185,7 @@ def frames(accountant, n):
     accountant.to_frame(parts=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("work", [spends, releases, frames])
 def test_time_is_linear_in_the_charges(work):
     """Twice the charges take twice the time, not four times; and 6,000 are far below the 89 s that they took once."""
@@ -608,6 +609,7 @@ def account(request, tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("draw", [direct, in_a_group, in_a_new_group, in_rho])
 def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, account):
     """And what is charged without a draw is at most the one that was interrupted; the accountant goes on."""

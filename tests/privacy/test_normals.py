@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 from scipy import stats
 
 from skdpsynth.privacy import SeededBits
@@ -85,33 +86,33 @@ def test_later_bits_of_the_normal_alone_may_decide(monkeypatch, scripted, step):
 
 
 def test_the_law_is_normal():
-    """200,000 draws, Kolmogorov-Smirnov: false alarm 1e-4 under a fresh seed; a scale 3 % off fails."""
+    """200,000 draws, Kolmogorov-Smirnov; a scale 6 % off fails."""
     drawn = floats(Normals((1000, 200), SeededBits(1))).ravel()
-    assert stats.kstest(drawn, "norm").pvalue > 1e-4
-    assert stats.kstest(drawn * 1.03, "norm").pvalue < 1e-6
+    assert kolmogorov(drawn, "norm") > ALARM
+    assert kolmogorov(drawn * 1.06, "norm") < CERTAIN
 
 
 def test_whole_parts_have_the_masses_of_the_normal_law():
-    """200,000 draws, chi squared on the whole part and sign: false alarm 1e-4."""
+    """200,000 draws, chi squared on the whole part and sign."""
     drawn = floats(Normals((1000, 200), SeededBits(2))).ravel()
     edges = np.array([-np.inf, -4, -3, -2, -1, 0, 1, 2, 3, 4, np.inf])
     observed = np.histogram(drawn, edges)[0]
-    assert stats.chisquare(observed, np.diff(stats.norm.cdf(edges)) * drawn.size).pvalue > 1e-4
+    assert chi_squared(observed, np.diff(stats.norm.cdf(edges))) > ALARM
 
 
 def test_each_proposal_decided_in_integers_has_the_same_law(monkeypatch):
-    """No float filter at all: 20,000 draws, false alarm 1e-4."""
+    """No float filter at all: 20,000 draws."""
     monkeypatch.setattr(normals, "_MARGIN", 2.0)
     drawn = floats(Normals((100, 200), SeededBits(3))).ravel()
-    assert stats.kstest(drawn, "norm").pvalue > 1e-4
+    assert kolmogorov(drawn, "norm") > ALARM
 
 
 def test_later_bits_are_uniform():
-    """100,000 normals, 8 bits of the second word, of limb 1 and of limb 3: false alarm 3e-4."""
+    """100,000 normals, 8 bits of the second word, of limb 1 and of limb 3."""
     drawn = Normals((500, 200), SeededBits(4))
     drawn.reveal()
     for digits in (drawn._words[1] >> np.uint64(56), np.abs(drawn.limb(1, ALL)) // 2**14, np.abs(drawn.limb(3, ALL)) % 2**8):
-        assert stats.chisquare(np.bincount(digits.astype(int).ravel(), minlength=256)).pvalue > 1e-4
+        assert chi_squared(np.bincount(digits.astype(int).ravel(), minlength=256), np.ones(256)) > ALARM
 
 
 def test_more_bits_never_leave_the_interval():
@@ -159,7 +160,7 @@ def test_words_that_an_acceptance_had_to_know_are_those_revealed_later(monkeypat
         drawn.reveal()
     values = {int(a) >> 64 for j in range(10) for a in drawn.column(j)[1]}
     assert values == {(whole << 192) + (x << 128) + (second << 64) + third for whole, x, second, third in told}
-    assert stats.kstest(floats(drawn).ravel(), "norm").pvalue > 1e-4  # 200 draws: false alarm 1e-4
+    assert kolmogorov(floats(drawn), "norm") > ALARM
 
 
 def test_one_seed_draws_the_same_normals_and_another_does_not():
@@ -172,7 +173,7 @@ def test_more_normals_than_a_block_are_all_drawn(monkeypatch):
     monkeypatch.setattr(normals, "_BLOCK", 7)
     drawn = floats(Normals((10, 10), SeededBits(10)))
     assert len(np.unique(np.abs(drawn))) == 100
-    assert math.isclose(np.abs(drawn).mean(), math.sqrt(2 / math.pi), rel_tol=0.4)  # 5 standard errors
+    assert math.isclose(np.abs(drawn).mean(), math.sqrt(2 / math.pi), rel_tol=0.5)  # 6.6 standard errors
 
 
 def test_limb_0_has_room_for_whole_parts_below_16():

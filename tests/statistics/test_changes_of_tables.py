@@ -33,6 +33,7 @@ def largest_change(counts_of, rows, relation):
     return Change(relation, *map(int, worst))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("attributes", [[], [(0,)], [(0,), (1,), (2,)], [(0, 1), (1, 2), (0, 2)], [(2, 0), (2, 1), (2, 0, 1), (2,)]])
 def test_change_of_marginals_is_the_largest_of_all_neighbours(relation, attributes):
@@ -45,6 +46,7 @@ def test_change_of_marginals_is_the_largest_of_all_neighbours(relation, attribut
     assert largest_change(counts_of, rows, relation) == Marginals.change(relation, len(attributes))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("depths", [(1,), (2,), (3,), (1, 3), (3, 2), (4, 1)])
 def test_change_of_trees_is_the_largest_of_all_neighbours(relation, depths):
@@ -61,6 +63,7 @@ def test_change_of_trees_is_the_largest_of_all_neighbours(relation, depths):
     assert Change(relation, *map(int, worst)) == Trees.change(relation, depths)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("sizes", [(2,), (3,), (2, 2), (4, 2), (3, 2, 3)])
 def test_change_of_thresholds_is_the_largest_of_all_neighbours(relation, sizes):
@@ -151,6 +154,7 @@ def test_trees_and_thresholds_of_parts_of_the_rows_sum_to_those_of_all(n):
         assert whole.counts.dtype == np.int64
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("counts_missing", [True, False])
 def test_change_of_differences_is_the_largest_of_all_neighbours(relation, counts_missing):

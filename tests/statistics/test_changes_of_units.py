@@ -30,6 +30,7 @@ def is_within(found, stated):
     return found.l1 <= stated.l1 and found.l2_squared <= stated.l2_squared and found.sup <= stated.sup
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("k", [2, 3])
 def test_change_of_marginals_times_k_is_the_largest_of_all_units(relation, k):
@@ -42,6 +43,7 @@ def test_change_of_marginals_times_k_is_the_largest_of_all_units(relation, k):
     assert found == Marginals.change(relation, 3).times(k)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("k", [2, 3])
 def test_change_of_trees_times_k_is_the_largest_of_all_units(relation, k):
@@ -52,6 +54,7 @@ def test_change_of_trees_times_k_is_the_largest_of_all_units(relation, k):
     assert found == Trees.change(relation, (3,)).times(k)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("k", [2, 3])
 def test_change_of_thresholds_times_k_is_the_largest_of_all_units(k):
     relation = "replace_one"  # they need a public number of rows
@@ -63,6 +66,7 @@ def test_change_of_thresholds_times_k_is_the_largest_of_all_units(k):
     assert is_within(found, Thresholds.change(relation, [4]).times(k))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("k", [2, 3])
 def test_change_of_a_histogram_times_k_is_the_largest_of_all_units(relation, k):
@@ -73,6 +77,7 @@ def test_change_of_a_histogram_times_k_is_the_largest_of_all_units(relation, k):
     assert found == Histogram.change(relation).times(k)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("k", [2, 3])
 def test_change_of_the_number_of_rows_times_k_is_the_largest_of_all_units(relation, k):
@@ -80,6 +85,7 @@ def test_change_of_the_number_of_rows_times_k_is_the_largest_of_all_units(relati
     assert found == RowCount.change(relation).times(k)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("layout", ["packing", "gram", "gram without mean"])

@@ -17,6 +17,7 @@ def found(rows, expected, relation):
     return distances(Marginals.of(codes, SIZES, PLACES), expected, relation).values
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_no_neighbour_moves_distances_by_more_than_the_change_and_some_by_all_of_it(relation):
     """All neighbours of twenty tables of three rows (seed 0), far from and near to what was expected."""

@@ -52,6 +52,7 @@ def test_the_change_tells_the_public_numbers_that_it_follows_from(d, squared_rad
     assert told == {"kind": "gram", "features": d, "squared_radius": squared_radius, "coordinate": coordinate}
 
 
+@pytest.mark.must
 @each_size
 @each_relation
 def test_no_row_of_the_ball_moves_the_matrix_by_more_than_the_change(d, squared_radius, coordinate, relation):
@@ -185,18 +186,15 @@ def test_noise_that_is_not_symmetric_is_averaged_with_its_mirror():
 
 @pytest.mark.parametrize("kind", ["gaussian", "matrix_laplace"])
 def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
-    """Off the diagonal half of that on it. 400 seeded draws of 8 rows: 28 x 400 and 8 x 400 entries, so 4 % and 8 % of deviation at most.
-
-    Accepted within 20 % and 30 %: false alarms are below 1e-3.
-    """
+    """Off the diagonal half of that on it. 1000 draws of 8 rows: standard errors of 5 % and 2.5 % at most; seven of them."""
     gram = Gram(8, 10**6)
     share = PrivacyLoss(1, 1e-6) if kind == "gaussian" else PrivacyLoss(1)
     made = mechanism(gram.change("replace_one"), share, (kind,), gram.n_values)
     assert isinstance(made.noise, DiscreteGaussian if kind == "gaussian" else DiscreteMatrixLaplace)
     rng = check_rng(1)
-    draws = np.array([gram.unpacked(made.noise.sample((8, 8), rng))[1] for _ in range(400)])
+    draws = np.array([gram.unpacked(made.noise.sample((8, 8), rng))[1] for _ in range(1000)])
     assert np.array_equal(draws, draws.transpose(0, 2, 1))
     off, on = draws[:, *np.triu_indices(8, 1)], draws[:, *np.diag_indices(8)]
     variance = made.variance if kind == "gaussian" else 2 * made.variance  # on the diagonal
-    assert np.mean(on**2) / variance == pytest.approx(1, abs=0.3)
-    assert np.mean(off**2) / (variance / 2) == pytest.approx(1, abs=0.2)
+    assert np.mean(on**2) / variance == pytest.approx(1, abs=0.35)
+    assert np.mean(off**2) / (variance / 2) == pytest.approx(1, abs=0.175)

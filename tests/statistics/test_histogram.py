@@ -115,6 +115,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("made", COUNTS)
 def test_the_change_of_counts_is_the_largest_move_of_all_neighbours(made, relation):
@@ -125,6 +126,7 @@ def test_the_change_of_counts_is_the_largest_move_of_all_neighbours(made, relati
     assert COUNTS[made](np.array([3])).query(relation).change == change
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("n_cells", [2, 8])
 def test_the_change_of_the_first_count_is_the_largest_move_of_all_neighbours(relation, n_cells):

@@ -49,6 +49,7 @@ def largest_moves(over, relation):
     return [max(part) for part in (np.abs(moves).sum(axis=1), (moves.astype(object) ** 2).sum(axis=1), np.abs(moves).max(axis=1))]
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @each_setting
 def test_the_change_in_squared_l2_is_the_largest_of_all_neighbours(sizes, pairs, n_classes, relation):
@@ -56,6 +57,7 @@ def test_the_change_in_squared_l2_is_the_largest_of_all_neighbours(sizes, pairs,
     assert over.change(relation).l2_squared == largest_moves(over, relation)[1]
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @each_setting
 def test_no_neighbours_move_more_than_the_change_in_l1_and_sup(sizes, pairs, n_classes, relation):
@@ -66,6 +68,7 @@ def test_no_neighbours_move_more_than_the_change_in_l1_and_sup(sizes, pairs, n_c
     assert relation == "replace_one" or l1 == change.l1
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("n_classes", [1, 2])
 @pytest.mark.parametrize("sizes", [[2, 2], [2, 3], [3, 2], [2, 6], [6, 2], [3, 4], [5, 5], [6, 5]])
 def test_the_l1_change_of_one_table_is_the_largest_of_all_neighbours(sizes, n_classes):

@@ -35,6 +35,7 @@ def test_chunks_merged_with_plus_give_the_counts_of_the_whole():
         np.testing.assert_array_equal(mine, whole)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_the_change_of_a_level_is_the_largest_move_of_all_neighbours(relation):
     """All tables of two rows over eight cells; the root stays where it is if a row is replaced."""

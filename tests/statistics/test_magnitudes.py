@@ -92,6 +92,7 @@ def test_even_cells_are_those_of_the_bounds_and_hold_what_lies_beyond():
     assert EvenCells.over([0], [0.0], [1.0], 4).of([column]).counts.tolist() == [[4, 1, 1, 3]]
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("n_columns", [1, 2])
 @pytest.mark.parametrize("kind", ["magnitudes", "even"])

@@ -115,6 +115,7 @@ def test_what_shrinking_moves_completes_the_moments(squared_radius, kept):
     assert (moved.second.any() or moved.total.any()) == (squared_radius < 2**40)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("equal_units", [True, False])
 @pytest.mark.parametrize("bits", [1, 2, 4])
 @pytest.mark.parametrize("centre", [(0, 0), (3, -2), (-100, 100)])

@@ -39,6 +39,7 @@ def test_no_repr_shows_a_level():
     assert "secret" not in repr(Occurrences.over([0]).of([column("secret")]))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_change_is_the_largest_of_all_neighbours(relation, n_columns):

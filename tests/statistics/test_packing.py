@@ -44,6 +44,7 @@ def test_the_change_tells_the_public_numbers_that_it_follows_from(d, bits, priva
     assert told == {"kind": "packed_moments", "features": d, "largest": packing.largest, "mean_weight": packing.mean_weight}
 
 
+@pytest.mark.must
 @GRIDS
 @MEANS
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
