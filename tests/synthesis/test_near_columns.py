@@ -14,10 +14,10 @@ from skdpsynth.synthesis import _latent_near
 from skdpsynth.synthesis._latent_near import spread_of
 
 pytestmark = [
-    pytest.mark.all_fits,  # copies stay copies
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
 ]
+all_fits = pytest.mark.all_fits  # so that copies stay copies
 DAYS = Date("2020-01-01", "2024-12-31")
 SCHEMA = Schema({"begin": DAYS, "end": DAYS, "pulse": (20.0, 140.0), "again": Continuous(20.0, 140.0, nullable=True), "ward": ["a", "b"]})
 STEPS = ["counts of differences, coarse", "counts of differences"]
@@ -47,12 +47,14 @@ def model():
         return fitted()
 
 
+@all_fits
 def test_hardly_a_row_ends_before_it_begins(model):
     rows = model.sample(20_000, random_state=0)
     assert (rows["end"] < rows["begin"]).mean() < 0.02
     assert (rows["end"] - rows["begin"]).dt.days.median() == pytest.approx(4, abs=1)
 
 
+@all_fits
 def test_copies_of_a_measurement_stay_copies(model):
     rows = model.sample(20_000, random_state=0)
     assert rows["pulse"].corr(rows["again"]) > 0.97
@@ -60,12 +62,14 @@ def test_copies_of_a_measurement_stay_copies(model):
     assert rows["again"].isna().mean() == pytest.approx(0.2, abs=0.02)
 
 
+@all_fits
 def test_all_of_the_budget_is_spent_and_no_more(model):
     assert [name for name in steps_of(model) if "difference" in name] == STEPS
     assert model.accountant_.spent <= Fraction(5)
     assert model.accountant_.remaining < Fraction(1, 1000)
 
 
+@all_fits
 def test_what_pairs_give_up_is_little(model):
     losses = {entry.name: entry.loss.rho for entry in model.accountant_.ledger if entry.loss is not None}
     of_pairs = next(loss for name, loss in losses.items() if name.endswith("of pairs"))
@@ -73,6 +77,7 @@ def test_what_pairs_give_up_is_little(model):
     assert of_pairs / whole == Fraction(99, 100) * Fraction(95, 100) or float(of_pairs / whole) == pytest.approx(0.9405)
 
 
+@all_fits
 def test_conditions_and_filled_cells_keep_to_the_difference(model):
     rows = model.sample(2000, random_state=1, conditions={"end": ("2022-03-01", "2022-03-31")})
     assert rows["end"].between("2022-03-01", "2022-03-31").all()
@@ -83,11 +88,13 @@ def test_conditions_and_filled_cells_keep_to_the_difference(model):
     assert ((whole["end"] - given["begin"]).dt.days <= 60).mean() > 0.9
 
 
+@all_fits
 def test_a_saved_model_draws_the_same_rows(model, tmp_path):
     model.save(tmp_path / "model.zip")
     pd.testing.assert_frame_equal(load(tmp_path / "model.zip").sample(500, random_state=2), model.sample(500, random_state=2))
 
 
+@all_fits
 def test_a_table_in_chunks_has_the_same_model(model, tmp_path):
     pytest.importorskip("pyarrow")  # reads files of CSV
     path = tmp_path / "stays.csv"
@@ -101,7 +108,7 @@ def test_a_table_in_chunks_has_the_same_model(model, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["other scales", "rules", "much noise", "one number"])
-def test_where_no_columns_can_be_near_nothing_is_bought_and_nothing_changes(case, monkeypatch):
+def test_where_no_columns_can_be_near_nothing_is_bought_and_nothing_changes(case, monkeypatch, hasty):
     table, schema, epsilon = stays(2000), SCHEMA, 8.0
     if case == "other scales":
         schema = Schema({**SCHEMA, "end": Date("2010-01-01", "2024-12-31"), "again": Continuous(0.0, 1000.0, nullable=True)})
