@@ -280,6 +280,7 @@ def reads_of_rows(tree):
                     yield function.name, ast.unparse(node)
 
 
+@pytest.mark.must
 def test_exact_numbers_of_rows_are_not_read_after_the_plan_but_where_they_are_public():
     found = {}
     for path, tree in TREES.items():

@@ -192,6 +192,12 @@ class TellsOfManyColumns(NoisyHistogram):
             self.mean_ = rows.collected().mean(axis=0)
 
 
+class TellsOfWholeNumbers(NoisyHistogram):
+    def _release(self, rows, plan, budget):
+        super()._release(rows, plan, budget)
+        self.dtype_ = np.dtype(float if np.mod(rows.collected(), 1).any() else int)
+
+
 class IsHonestWithASeedOnly(NoisyHistogram):
     """Gives the exact counts where no test looks: the bits say that they are secure."""
 
@@ -389,6 +395,7 @@ BROKEN = [
     (TellsOfTheBoundOfManyRows, "large_tables_leave_what_their_answers_say"),
     (TellsOfOneColumn, "what_leaves_depends_on_the_answers_alone"),
     (TellsOfManyColumns, "what_leaves_depends_on_the_answers_alone"),
+    (TellsOfWholeNumbers, "what_leaves_depends_on_the_answers_alone"),
     (IsHonestWithASeedOnly, "what_leaves_depends_on_the_answers_alone"),
     (NoiseThatIsQuiet, "the_noise_of_every_entry_covers_its_loss"),
     (NoiseThatIsQuietAndSaysSo, "the_noise_of_every_entry_covers_its_loss"),
