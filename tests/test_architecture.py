@@ -212,6 +212,101 @@ def test_mechanisms_do_release():
     assert {room_of(path) for path, tree in TREES.items() if calls_of(tree, "answer")} >= {"synthesis", "decomposition", "fitting"}
 
 
+ROOMS_WITH_A_PLAN = {"fitting", "synthesis", "decomposition"}
+PUBLIC = {"facts", "plan", "self", "_counted"}  # their n_samples is None where it is private
+READ_ROWS = {"total", "total_and_kept", "above"}  # calls that give an exact statistic
+MAY_COUNT = {  # file and function that read an exact number of rows, or an exact statistic, and why
+    ("fitting/_fit.py", "_opened_rows"): "before the plan: the facts say the number only where the relation makes it public",
+    ("fitting/_fit.py", "_run"): "asks the door for a noisy number",
+    ("fitting/_bounds.py", "buy_bounds"): "how many counts there are, not what they are",
+    ("decomposition/_steps.py", "summed"): "room in memory",
+    ("decomposition/_steps.py", "_shrunk"): "room in memory",
+    ("decomposition/_components.py", "inverse_transform"): "not of the fit",
+    ("decomposition/_components.py", "_scores"): "not private, as it says",
+    ("synthesis/_base.py", "score"): "not private, as it says",
+    ("synthesis/_latent_prior.py", "opened_prior"): "a public table",
+    ("synthesis/_latent_marginals.py", "_counted_beside"): "a public table",
+    ("synthesis/_replay.py", "refitted"): "rows of a model",
+    ("synthesis/_private_measure.py", "_rehearse"): "made-up rows",
+    ("synthesis/_drawing.py", "_filled"): "synthetic rows",
+    ("synthesis/_subspace.py", "lift"): "synthetic rows",
+    ("synthesis/_projection.py", "__call__"): "one row at a time: it makes room for a chunk",
+    ("synthesis/_online.py", "_rows_that_count"): "as many labels as rows, or an error before the plan",
+    ("synthesis/_online_running.py", "_take"): "rows are time: of a tick it has returned before",
+    ("synthesis/_online_running.py", "_take_of_units"): "rows are time, or as many labels as rows",
+    ("synthesis/_online_rows.py", "put"): "one row, or many: only how they are written",
+    ("synthesis/_online_blocks.py", "extended"): "rows are time",
+    ("synthesis/_online_blocks.py", "_with_rows"): "room in memory",
+    ("synthesis/_online_blocks.py", "_released"): "rows are time, or None for those of a tick; and which rows of the buffer are read",
+    ("synthesis/_online_blocks.py", "_check_loaded"): "a private file is checked",
+    ("synthesis/_online_blocks.py", "__getstate__"): "a private file is written",
+    ("synthesis/_online_tree.py", "extended"): "rows are time",
+    ("synthesis/_online_tree.py", "_count"): "rows are time",
+}
+
+
+def counts_rows(node, exact):
+    """Whether an expression is a number of private rows, or the exact values of a statistic; `exact` names those of a function."""
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func)
+        held = node.args and (ast.unparse(node.args[0]) in {"X", "rows", "table", "chunk", "part"} or calls_of(node.args[0], "collected"))
+        return (name in {"len", "length_of"} and bool(held)) or "RowCount" in name.split(".")
+    if not isinstance(node, ast.Attribute):
+        return False
+    of = ast.unparse(node.value)
+    if node.attr in {"n_samples", "n_open"}:
+        return of.rpartition(".")[2] not in PUBLIC or node.attr == "n_open"
+    if node.attr == "shape":
+        return of in {"X", "rows", "table", "chunk"}
+    return node.attr in {"counts", "values"} and (of in exact or is_exact(node.value) or calls_of(node.value, "query") != [])
+
+
+def is_exact(node):
+    """Whether an expression asks for a statistic of rows."""
+    calls = (call for call in ast.walk(node) if isinstance(call, ast.Call))
+    return any(ast.unparse(call.func).rpartition(".")[2] in READ_ROWS for call in calls)
+
+
+def reads_of_rows(tree):
+    """Functions that read how many rows there are, with the expression, unless it is written to."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            bound = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and is_exact(node.value)]
+            exact = {
+                ast.unparse(name) for node in bound for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)
+            }
+            for node in ast.walk(function):
+                if counts_rows(node, exact) and not isinstance(getattr(node, "ctx", None), ast.Store):
+                    yield function.name, ast.unparse(node)
+
+
+@pytest.mark.must
+def test_exact_numbers_of_rows_are_not_read_after_the_plan_but_where_they_are_public():
+    found = {}
+    for path, tree in TREES.items():
+        if room_of(path) in ROOMS_WITH_A_PLAN:
+            for function, expression in reads_of_rows(tree):
+                found.setdefault((path.as_posix(), function), []).append(expression)
+    assert {place: said for place, said in found.items() if place not in MAY_COUNT} == {}
+    assert [place for place in MAY_COUNT if place not in found] == []  # a reason that nobody needs
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("self.n = rows.n_samples", "self.n = len(rows)", "n = length_of(X)", "n = len(rows.map(f).collected())", "n, d = X.shape"),
+        *("n = total(rows, RowCount.over()).n_samples", "budget.number_of_rows(RowCount(7))", "n = state.n_open"),
+        *(
+            "exact = total(rows, f)\n    n = exact.counts.sum()",
+            "n = total(rows, f).counts.sum()",
+            "n = counts.query(relation, 0).values[0]",
+        ),
+    ],
+)
+def test_exact_numbers_of_rows_are_seen(line):
+    assert list(reads_of_rows(ast.parse(f"def f():\n    {line}")))
+
+
 @FILES
 def test_only_privacy_makes_a_standing_release(path, tree):
     if room_of(path) != "privacy":

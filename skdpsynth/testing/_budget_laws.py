@@ -203,9 +203,8 @@ def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
 
 
 def promises(estimator: Any) -> list[tuple[str, Any]]:
-    """Return (relation, delta): each relation, and Gaussian noise under its own."""
-    both = [(relation, estimator.delta) for relation in relations(estimator)]
-    return both if estimator.delta else [*both, (estimator.neighboring, 1e-6)]
+    """Return (relation, delta): each relation, without delta and with one, unless the estimator has its own."""
+    return [(relation, delta) for relation in relations(estimator) for delta in ([estimator.delta] if estimator.delta else [0.0, 1e-6])]
 
 
 def _is_what_it_is_called(draw: Draw) -> None:
@@ -312,9 +311,9 @@ def saw_all(draws: list[Draw], accountant: PrivacyAccountant) -> None:
     holds(told <= seen, f"the ledger tells of {told} releases, but only {seen} went through the door of the thread that fits")
 
 
-def worst_neighbours(relation: str) -> tuple[np.ndarray, list[np.ndarray]]:
+def worst_neighbours(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return a table and its neighbours: a row goes from a corner of the box to others and to the middle, or goes altogether."""
-    table = rows(40)
+    table = rows(n_rows)
     table[0] = 0.0
     if relation == "add_or_remove_one":
         return table, [table[1:], np.vstack([table, [1.0, 0.0, 1.0]]), np.vstack([np.full(3, 0.375), table])]

@@ -1,0 +1,207 @@
+"""Faults of privacy that are put into a copy of the package by hand, one at a time: the tests must fail each time.
+
+    python benchmarks/injected_faults.py [--only paper_exact_n ...] [--lane day]
+
+Each fault is a line or two that a hurried author might write, and by which something private leaves a fit, or less noise or charge than is
+said covers it. Nothing is changed in place: the project is copied to a temporary folder, and what a fault replaces must stand there exactly
+once. The tests that are most likely to see it run first (the common laws, the rules on the syntax trees, the folder of its room), then all
+others of the lane, up to the first failure; that test must pass again without the fault.
+
+It prints which test failed first, and ends with 1 if a fault survives.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+COPIED = ("skdpsynth", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A text of a file that becomes another, and what leaks then."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    leaks: str
+
+    @property
+    def room(self) -> str:
+        """The folder of the package that it is in."""
+        return self.file.partition("/")[0]
+
+
+FAULTS = (
+    Fault(
+        "paper_exact_n",
+        "synthesis/_measure_plans.py",
+        "max(1, int(noisy[0][0]))",
+        "max(1, int(counts.query(budget.relation, 0).values[0]))",
+        "error_bound_ follows from the exact number of rows",
+    ),
+    Fault(
+        "bound_exact_n",
+        "synthesis/_private_measure.py",
+        "widest * 2 * plan.count_error / n, widest",
+        "widest * 2 * plan.count_error / max(1, rows.n_samples or 0), widest",
+        "error_bound_ follows from the exact number of rows",
+    ),
+    Fault(
+        "ranges_exact_n",
+        "synthesis/_low_dim.py",
+        "noise, budget, self.n_samples_)",
+        "noise, budget, rows.n_samples or 0)",
+        "how much of an axis is cut off follows from the exact number of rows",
+    ),
+    Fault(
+        "tick_exact_n",
+        "synthesis/_online_blocks.py",
+        '("add_or_remove_one", None) if self.in_ticks',
+        '("add_or_remove_one", self.n_open) if self.in_ticks',
+        "a block of a stream shows the exact number of its rows",
+    ),
+    Fault(
+        "half_scale",
+        "privacy/_laplace.py",
+        "return sample_by_scale(self.scale, size,",
+        "return sample_by_scale(self.scale / 2, size,",
+        "Laplace noise costs twice what is charged",
+    ),
+    Fault(
+        "half_change",
+        "statistics/_marginals.py",
+        "return units(relation, n_tables)",
+        "return units(relation, max(1, n_tables // 2))",
+        "counts of tables cost twice what is charged",
+    ),
+    Fault(
+        "kept_attribute",
+        "fitting/_fit.py",
+        'if name not in gone and not name.endswith("_")})',
+        'if not name.endswith("_")})',
+        "a refit keeps what the fit before had learned of other rows",
+    ),
+    Fault(
+        "warning_of_rows",
+        "decomposition/_pca.py",
+        "        exact, rows, plan = plan.summed(rows)\n",
+        "        if any((chunk > plan.ball.box.high).any() for chunk in rows.chunks()):\n"
+        '            budget.warn("Values above the bounds are clipped.")\n'
+        "        exact, rows, plan = plan.summed(rows)\n",
+        "a warning says whether a value lies above the bounds",
+    ),
+    Fault(
+        "shape_of_rows",
+        "synthesis/_signed_measure.py",
+        "self.signed_measure_ = counts / n\n",
+        "self.signed_measure_ = (counts / n)[: 1 + np.flatnonzero(histogram.query(budget.relation).values).max(initial=0)]\n",
+        "an attribute ends with the last cell that has rows",
+    ),
+    Fault(
+        "dtype_of_cells",
+        "domain/_container.py",
+        '            dtype = getattr(X, "dtype", np.dtype(float))\n',
+        '            dtype = getattr(X, "dtype", np.dtype(float))\n'
+        "            dtype = np.dtype(int) if len(X) and dtype == float and not np.any(np.mod(X, 1)) else dtype\n",
+        "samples are whole numbers if all cells of the rows are",
+    ),
+    Fault(
+        "reused_draw",
+        "continual/_tree.py",
+        "            ahead._kept = {}\n",
+        "            ahead._kept = dict(self._kept)\n",
+        "a counter that goes on from a copy adds the same noise to other counts",
+    ),
+    Fault(
+        "forgotten_charge",
+        "fitting/_budget.py",
+        'noisy = self.answer(query, chosen, "number of rows")',
+        'noisy = query.values + chosen.noise.sample(query.values.shape, self.rng.child("number of rows"))',
+        "the number of rows is released, and not charged",
+    ),
+)
+
+
+def injected(fault: Fault, copy: Path) -> str:
+    """Write a fault into a copy of the project, and return what stood there."""
+    path = copy / "skdpsynth" / fault.file
+    source = path.read_text(encoding="utf-8")
+    if source.count(fault.old) != 1:
+        raise SystemExit(f"{fault.name}: {fault.old!r} stands {source.count(fault.old)} times in {fault.file}, not once; mend the fault.")
+    path.write_text(source.replace(fault.old, fault.new), encoding="utf-8")
+    return source
+
+
+def caught_by(copy: Path, lane: str, tests: list[str]) -> str | None:
+    """Run tests of a copy up to the first that fails, and return its name, or None."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-rfE",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+        "--tb=no",
+        "--lane",
+        lane,
+        *tests,
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^FAILED (\S.*?)(?: - |$)", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or failed is None:
+        raise SystemExit(f"pytest ended with {done.returncode}, and no test failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return failed[1]
+
+
+def tried(fault: Fault, lane: str) -> str | None:
+    """Return the first test that fails where a fault is in, or None if all pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            if (HERE / name).is_dir():
+                shutil.copytree(HERE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "_build", "auto_examples"))
+            elif (HERE / name).exists():
+                shutil.copy(HERE / name, copy / name)
+        source = injected(fault, copy)
+        first = [name for name in ("tests/test_common.py", "tests/test_architecture.py", f"tests/{fault.room}") if (copy / name).exists()]
+        test = caught_by(copy, lane, first) or caught_by(copy, lane, ["tests", *(f"--ignore={name}" for name in first)])
+        (copy / "skdpsynth" / fault.file).write_text(source, encoding="utf-8")
+        if test is not None and caught_by(copy, lane, [test]) is not None:
+            raise SystemExit(f"{test} fails without {fault.name} too; mend it first.")
+        return test
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="*", default=[fault.name for fault in FAULTS], metavar="NAME")
+    parser.add_argument("--lane", choices=["quick", "day"], default="quick")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.only) - {fault.name for fault in FAULTS}:
+        parser.error(f"no fault is called {', '.join(sorted(unknown))}")
+    survive = []
+    print(f"{'fault':18}{'room':15}{'seconds':>8}  caught by")
+    for fault in FAULTS:
+        if fault.name in arguments.only:
+            begun = time.monotonic()
+            test = tried(fault, arguments.lane)
+            print(f"{fault.name:18}{fault.room:15}{time.monotonic() - begun:8.0f}  {test or 'nothing: ' + fault.leaks}", flush=True)
+            survive += [] if test else [fault.name]
+    print(f"{', '.join(survive)} survived" if survive else "all were caught")
+    sys.exit(bool(survive))
