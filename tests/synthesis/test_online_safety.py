@@ -602,8 +602,10 @@ def test_folding_keeps_what_was_spent_what_is_sampled_and_since(released):
 def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_difference_of_their_rows(counter, tmp_path):
     """Row by row: where all nodes of a time are shared, the first and the last cell of a depth differ by the number of rows exactly.
 
-    Noise has scales beyond 100, so two cells that have noise of their own are both equal by luck once in 40,000 times.
+    Then it is at all five depths. Noise has scales beyond 100, so two cells with noise of their own agree once in 40,000 times: of 350
+    comparisons more than four do once in 10**12 times.
     """
+    equal = 0
     for n in range(640, 650):
         OnlineSynthesizer("paper", counter=counter, epsilon=0.05).fit(clock(n)).save(tmp_path / "stream.zip")
         two = [load(tmp_path / "stream.zip") for _ in range(2)]
@@ -613,7 +615,8 @@ def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_differen
                 model.partial_fit([[row]])
             for first, second in zip(*(model._stream.counters for model in two), strict=True):
                 found = first.value - second.value
-                assert (found[0], found[-1]) != (step, -step)
+                equal += (found[0], found[-1]) == (step, -step)
+    assert equal <= 4
 
 
 # Absurd budgets
@@ -621,19 +624,16 @@ def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_differen
 
 @pytest.mark.parametrize("setting", [{}, *(SETTINGS[name] for name in PAPER)], ids=["blocks", *PAPER])
 def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_calls_and_little_memory(setting):
-    X = np.random.default_rng(0).random((100, 2))
-
     def run(epsilon):
         model = OnlineSynthesizer(epsilon=epsilon, **setting)
-        for rows in np.array_split(X, 5):
+        for rows in np.random.default_rng(0).random((4, 15, 2)):
             model.partial_fit(rows).sample(10)
 
     usual = calls_of(lambda: run(1.0))
     for epsilon in (1e4, 1e9, 1e15, float("inf")):
-        assert calls_of(lambda: run(epsilon)) <= 10 * usual  # noqa: B023
         tracemalloc.start()
         try:
-            run(epsilon)
+            assert calls_of(lambda: run(epsilon)) <= 10 * usual  # noqa: B023
             assert tracemalloc.get_traced_memory()[1] < 30e6
         finally:
             tracemalloc.stop()
