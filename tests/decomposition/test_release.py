@@ -91,6 +91,7 @@ def corner_neighbours(neighboring, n):
     return X, others if neighboring == "replace_one" else [X[1:], np.vstack([X, [0, 0]]), np.vstack([X, X[1:2]])]
 
 
+@pytest.mark.must
 @pytest.mark.parametrize(("noise", "max_norm"), [*((noise, None) for noise in KINDS), ("matrix_laplace", 0.3), ("gaussian", 0.3)])
 @each_relation
 @pytest.mark.parametrize("center", ["private", "public", (0.4, 0.55)], ids=["private", "public", "point"])
@@ -118,6 +119,7 @@ def test_some_neighbours_lose_nearly_all_that_is_charged(noise, neighboring):
     assert min(shares.values()) > 0.98
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
 def test_the_centre_loses_all_that_is_charged_from_corner_to_corner(noise):
     X, neighbours = corner_neighbours("replace_one", 3000)
@@ -139,6 +141,7 @@ def test_laplace_noise_is_that_of_the_worst_neighbours(center, bounds):
     assert float(losses["moments"][0].epsilon) == pytest.approx(0.5, rel=1e-3)
 
 
+@pytest.mark.must
 @each_kind
 @each_relation
 @pytest.mark.parametrize("center", ["private", "public"])

@@ -236,6 +236,7 @@ def losses(door, model, schema, rng, n_pairs):
     return out
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("stratified", [False, True])
 @pytest.mark.parametrize("seed", range(3))
@@ -263,6 +264,7 @@ def rows_that_differ_somewhere():
         yield low, np.array([x, *(np.arange(9) < n_bits), of], dtype=float)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("stratified", [False, True])
 def test_neighbours_change_what_is_released_by_rho_at_most_and_some_attain_it_in_each_step(door, unfitted, neighboring, stratified):
@@ -301,6 +303,7 @@ def test_neighbours_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted
     assert max(epsilon for epsilon, _ in found) == found[-1][0] == 2
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("params", [SCORES["scores"], SCORES["scores-pmm"]])
 def test_neighbours_change_what_scores_release_by_epsilon_at_most(door, params, neighboring):
@@ -335,6 +338,7 @@ def test_neighbours_change_what_scores_release_by_epsilon_at_most(door, params, 
     assert max(thresholds) == thresholds[-1] == Fraction(1, 5)
 
 
+@pytest.mark.must
 @each_score_way
 def test_latent_rows_of_neighbours_differ_in_one(monkeypatch, params):
     """Thresholds are released before they are used, so given them a row's latent columns are its own affair."""
@@ -971,8 +975,10 @@ def test_dependent_columns_are_found_among_many_and_stay_dependent():
     assert np.abs(got[apart]).mean() < 0.02  # independent groups stay so: the mean of independent rows is .006
 
 
-@pytest.mark.parametrize("n", [1000, 100_000])
-@pytest.mark.parametrize("params", [{"epsilon": 1}, {"epsilon": 0.1, "delta": 1e-6}, {"epsilon": 1, "delta": 1e-6, "stratify": 45}])
+@pytest.mark.parametrize(
+    ("n", "params"),
+    [(1000, {"epsilon": 1}), (100_000, {"epsilon": 0.1, "delta": 1e-6}), (1000, {"epsilon": 1, "delta": 1e-6, "stratify": 45})],
+)
 def test_independent_columns_are_seldom_joined(unfitted, n, params):
     """Of 990 pairs of independent columns two in 2,000 pass the threshold where noise is normal (Laplace: three times as many): more
     than 20 do once in a billion times. Without a threshold, four blocks would be left."""

@@ -172,6 +172,7 @@ def test_auto_makes_longer_blocks_of_ticks_that_have_fewer_rows():
 # The tree
 
 
+@pytest.mark.must
 @each_counter
 @pytest.mark.parametrize("d", [1, 2])
 def test_a_row_more_moves_one_cell_of_each_depth_by_one_at_one_tick(counter, d, monkeypatch):

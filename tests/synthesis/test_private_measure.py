@@ -27,6 +27,7 @@ def total_loss(first, second):
     return sum((pair_loss(a, b).epsilon for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize("strategy", ["optimal", "paper"])
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
@@ -59,6 +60,7 @@ def test_the_scales_of_each_release_pay_for_its_charge(neighboring, door):
         assert sum(draw.loss.epsilon for draw in draws) == 1
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize(("d", "n"), [(1, 3000), (2, 100), (2, 300)])
 def test_the_second_stage_of_adaptive_moves_by_the_sensitivity_given_the_first(d, n, neighboring, door):
