@@ -4,6 +4,7 @@ A test accepts at `ALARM` and shows beside it that the fault it is for has a p-v
 `has_law` looks at a few, and at ten times as many only if those look odd.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -53,8 +54,18 @@ def symmetric(draws: Any, survival: Callable[[int], float]) -> float:
     return chi_squared(observed, np.concatenate([masses[:0:-1] / 2, masses[:1], masses[1:] / 2]))
 
 
+def same_law(first: Any, second: Any, least: float = 20) -> float:
+    """Return the p-value of two samples of classes by chi squared; classes in which fewer than `least` are expected are one."""
+    codes = np.unique(np.concatenate([first, second]), return_inverse=True)[1]
+    table = np.array([np.bincount(part, minlength=codes.max() + 1) for part in np.split(codes, [len(first)])])
+    small = table.sum(axis=0) * (min(len(first), len(second)) / len(codes)) < least
+    if small.any():
+        table = np.column_stack([table[:, ~small], table[:, small].sum(axis=1)])
+    return float(stats.chi2_contingency(table, correction=False).pvalue) if table.shape[1] > 1 else 1.0
+
+
 def kolmogorov(sample: Any, cdf: Any) -> float:
-    """Return the p-value of independent draws against a distribution function, or a name that scipy knows; of steps, too large a one."""
+    """Return the p-value of independent draws against a distribution function, or a name that scipy knows; for laws without steps only."""
     return float(stats.kstest(np.ravel(sample), cdf).pvalue)
 
 
@@ -73,3 +84,18 @@ def clopper_pearson(successes: int, n_trials: int, alarm: float = ALARM) -> tupl
 def has_law(draw: Callable[[int], Any], p_value: Callable[[Any], float], n: int) -> bool:
     """Whether draws have a law: n of them if nothing is odd, else ten times as many new ones; false alarms at most `ALARM`."""
     return p_value(draw(n)) > ODD or p_value(draw(10 * n)) > ALARM
+
+
+def calls_of(task: Callable[[], Any]) -> int:
+    """Return how many functions a task calls: its work, whatever else the machine does."""
+    calls, before = [0], sys.getprofile()
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        calls[0] += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        task()
+    finally:
+        sys.setprofile(before)
+    return calls[0]

@@ -1,7 +1,8 @@
 """Audits: a lower bound is one, at its confidence; and it finds faults.
 
-Noise is that of users, from bits that follow a seed (`fixed_bits`), so every test repeats. Each bound fails with probability of at most
-1 - confidence over the choice of that seed; the levels are exact, computed and not simulated, in the first tests.
+A bound is above the truth in at most one of ten million audits (`SURE`). Beside an audit stands what share of the promise it showed over
+many seeds, mean and deviation: one of three must show the mean less four deviations, which all three miss once in 10**13 times, and once in
+10**7 if the deviation is half as large again. Levels are exact, computed and not simulated, in the first tests.
 """
 
 import math
@@ -12,6 +13,7 @@ import joblib
 import numpy as np
 import pytest
 from estimators import variants
+from laws import ALARM, CERTAIN, clopper_pearson
 from scipy.special import ndtr
 from scipy.stats import binom, binomtest, ks_2samp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -39,15 +41,22 @@ from skdpsynth.auditing._rules import learned
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
 from skdpsynth.statistics import Change
-from skdpsynth.testing._door import Lost, fixed_bits, pair_loss, watched
+from skdpsynth.testing._door import Lost, pair_loss, watched
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
 
 
-def audited(estimator, n_trials, seed=0, **parameters):
-    with fixed_bits(seed):
-        pair = worst_case_neighbors(estimator, 40)
-        return audit_epsilon(estimator, *pair, n_trials=n_trials, random_state=seed, **parameters)
+SURE = 1 - 1e-7
+GAUSSIAN = PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5)
+
+
+def comes_near(estimator, n_trials, event, mean, deviation, n=40):
+    shares = []
+    while len(shares) < 3 and (not shares or shares[-1] < mean - 4 * deviation):
+        result = audit_epsilon(estimator, *worst_case_neighbors(estimator, n), event, n_trials=n_trials, confidence=SURE)
+        shares.append(result.epsilon_lower / result.epsilon if result.mu is None else result.mu_lower / result.mu)
+        assert not result.is_broken
+    assert mean - 4 * deviation < shares[-1] <= 1
 
 
 # Levels, exactly
@@ -92,8 +101,8 @@ def test_the_bound_on_mu_errs_as_seldom_as_said(mu):
 def test_thresholds_are_chosen_by_what_likelihood_ratios_say_as_far_as_they_are_right(n_wild):
     """Of two tables whose Laplace noise has scale 1/2; wrong ratios, as after a first run that is like no other, say nothing, loudly.
 
-    By the ratios alone only the wrong ones would be guessed, and nothing shown. The bound of 4,000 runs is below 1.5 by chance once in
-    10,000 times (binomial; of those that are guessed .88 are right).
+    By the ratios alone only the wrong ones would be guessed, and nothing shown. Over 100 seeds the bounds of 4,000 runs are 1.84 and 1.78,
+    with a deviation of .06.
     """
     rng = np.random.default_rng(3)
     bits = np.arange(8000) % 2 == 1
@@ -102,7 +111,7 @@ def test_thresholds_are_chosen_by_what_likelihood_ratios_say_as_far_as_they_are_
     ratios[rng.choice(8000, n_wild, replace=False)] = rng.choice([-30.0, 30.0], n_wild)
     rule = learned(ratios[:4000, None], bits[:4000], [RATIO], 4000, 0.0, 0.01)
     n_guesses, n_right, _ = rule.counts(ratios[4000:, None], bits[4000:])
-    assert lower_epsilon(np.array([n_right]), np.array([n_guesses]), 4000, 0.0, 0.01)[0] > 1.5
+    assert lower_epsilon(np.array([n_right]), np.array([n_guesses]), 4000, 0.0, 0.01)[0] > 1.4
 
 
 def test_where_every_run_is_guessed_it_is_by_which_table_is_likelier():
@@ -115,46 +124,37 @@ def test_where_every_run_is_guessed_it_is_by_which_table_is_likelier():
 
 
 def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
-    """Noise that tells nothing: with the choice among many scores, 200 audits at 90 % find something in at most 31 (false alarm 1e-3)."""
+    """Noise that tells nothing: with the choice among many scores, of 200 audits at 90 % at most 9 % find something; on the runs that chose
+    nearly all would."""
     rng = np.random.default_rng(1)
     found = [audit_epsilon(lambda X: rng.random(30), X, X_NEIGHBOR, epsilon=1, n_trials=60, confidence=0.9) for _ in range(200)]
-    assert sum(result.epsilon_lower > 0 for result in found) <= binom.ppf(1 - 1e-3, 200, 0.09)
+    assert clopper_pearson(sum(result.epsilon_lower > 0 for result in found), 200)[0] <= 0.09
 
 
 # Our estimators
 
-PROMISES = {
-    "PMM": (PrivateMeasureMechanism("optimal", depth=2, epsilon=3.0), 0.75),
-    "PMM-adaptive": (PrivateMeasureMechanism("adaptive", depth=2, epsilon=3.0), 0.5),
-    "PMM-add_or_remove_one": (PrivateMeasureMechanism("optimal", depth=2, epsilon=3.0, neighboring="add_or_remove_one"), 0.3),
-    "PSMM": (SignedMeasureMechanism(2, epsilon=3.0), 0.75),
-    "PSMM-add_or_remove_one": (SignedMeasureMechanism(2, epsilon=3.0, neighboring="add_or_remove_one"), 0.4),
-    "PrivatePCA": (PrivatePCA(epsilon=1.0, center="public"), 0.45),
-    "LatentFactor": (LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0), 0.5),
+PMM_TO_3 = {strategy: PrivateMeasureMechanism(strategy, depth=2, epsilon=3.0) for strategy in ("optimal", "adaptive")}
+BITS = LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0)
+ADDED = SignedMeasureMechanism(2, epsilon=3.0, neighboring="add_or_remove_one")
+WHOLE = {  # estimator, runs, event; over five seeds the mean share of the promise, and its deviation, at least .04
+    "PMM": (PMM_TO_3["optimal"], 1000, None, 0.65, 0.04),
+    "PMM-adaptive": (PMM_TO_3["adaptive"], 3000, None, 0.58, 0.04),
+    "PMM-add_or_remove_one": (clone(PMM_TO_3["optimal"]).set_params(neighboring="add_or_remove_one"), 1000, None, 0.68, 0.04),
+    "PSMM": (SignedMeasureMechanism(2, epsilon=3.0), 1600, None, 0.76, 0.04),
+    "PSMM-add_or_remove_one": (ADDED, 1000, None, 0.65, 0.06),
+    "PrivatePCA": (PrivatePCA(epsilon=1.0, center="public"), 3000, None, 0.61, 0.04),
+    "PrivatePCA-gaussian": (GAUSSIAN, 1600, None, 0.62, 0.05),
+    "LatentFactor": (BITS, 1000, None, 0.51, 0.05),
+    "PMM-adaptive, released": (PMM_TO_3["adaptive"], 3000, "released", 0.62, 0.04),
+    "PSMM-add_or_remove_one, released": (ADDED, 1000, "released", 0.72, 0.04),
+    "LatentFactor, released": (BITS, 1000, "released", 0.53, 0.04),
 }
 
 
-@pytest.mark.parametrize("name", PROMISES)
-def test_bounds_come_near_to_the_promise_and_not_above_it(name, hasty):
-    """False alarm 1 % each; the least shares are what so many runs show with room to spare."""
-    estimator, least = PROMISES[name]
-    result = audited(estimator, 1600 if name == "PSMM" else 1000)
-    assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
-    assert not result.is_broken
-
-
-def test_gaussian_noise_is_compared_in_its_own_terms():
-    """Of 800 guesses .79 are right, and 585 give .6 of mu: fewer are right once in 10,000 times (binomial)."""
-    result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 1600)
-    assert 0.6 * result.mu < result.mu_lower <= result.mu
-    assert not result.is_broken
-
-
-@pytest.mark.parametrize("name", ["PMM-adaptive", "PSMM-add_or_remove_one", "LatentFactor"])
-def test_what_was_released_alone_shows_as_much(name, hasty):
-    estimator, least = PROMISES[name]
-    result = audited(estimator, 1000, event="released")
-    assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
+@pytest.mark.nightly
+@pytest.mark.parametrize("audit", WHOLE.values(), ids=WHOLE)
+def test_bounds_come_near_to_the_promise_and_not_above_it(audit, hasty):
+    comes_near(*audit)
 
 
 def test_a_run_that_looks_at_releases_alone_ends_at_the_last_of_them():
@@ -186,39 +186,34 @@ def test_releases_that_are_not_in_every_run_are_looked_at_where_they_are():
 
 # Noise alone
 
-REDRAWN = {
-    "PMM": (PrivateMeasureMechanism("optimal", depth=2), 20_000, 0.9),
-    "PSMM-add_or_remove_one": (SignedMeasureMechanism(2, neighboring="add_or_remove_one"), 100_000, 0.85),
-    "PrivatePCA, one column": (PrivatePCA(center="public"), 20_000, 0.9),
-    "PrivatePCA, two columns": (PrivatePCA(center="public", max_norm=1.0, bounds=([0, 0], [1, 1]), epsilon=3.0), 200_000, 0.8),
-    "LatentFactor": (LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0), 100_000, 0.85),
+UNIT = ([0, 0], [1, 1])
+REDRAWN = {  # estimator, runs; over 32 to 99 seeds the mean share of the promise, and its deviation
+    "PMM": (PrivateMeasureMechanism("optimal", depth=2), 20_000, 0.87, 0.023),
+    "PSMM-add_or_remove_one": (clone(ADDED).set_params(epsilon=1.0), 100_000, 0.94, 0.011),
+    "PrivatePCA, one column": (PrivatePCA(center="public"), 20_000, 0.89, 0.021),
+    "PrivatePCA, two columns": (PrivatePCA(center="public", max_norm=1.0, bounds=UNIT, epsilon=3.0), 200_000, 0.83, 0.010),
+    "PrivatePCA-gaussian": (GAUSSIAN, 20_000, 0.87, 0.014),
+    "LatentFactor": (BITS, 100_000, 0.88, 0.018),
 }
 
 
-@pytest.mark.parametrize("name", REDRAWN)
+@pytest.mark.parametrize("name", [pytest.param("PMM", marks=pytest.mark.must), *list(REDRAWN)[1:]])
 def test_noise_alone_shows_nearly_all_of_the_promise_in_a_moment_and_no_more(name):
-    """False alarm 1 % each; the least shares are what so many runs show with room to spare."""
-    estimator, n_trials, least = REDRAWN[name]
-    result = audited(estimator, n_trials, event="noise")
-    assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
+    estimator, n_trials, *share = REDRAWN[name]
+    comes_near(estimator, n_trials, "noise", *share)
 
 
-def test_gaussian_noise_alone_is_compared_in_its_own_terms():
-    result = audited(PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5), 20_000, event="noise")
-    assert 0.9 * result.mu < result.mu_lower <= result.mu
-
-
-@pytest.mark.parametrize("name", REDRAWN)
+@pytest.mark.parametrize("name", [name for name in REDRAWN if "gaussian" not in name])
 def test_runs_of_noise_alone_have_the_ratios_of_whole_runs(name):
-    """Kolmogorov-Smirnov of 300 runs of each, of either table: false alarm 1e-4 each."""
+    """Of either table, where runs of the two tell them apart."""
     estimator = REDRAWN[name][0]
-    with fixed_bits(1):
-        X, X_neighbor = worst_case_neighbors(estimator, 40)
-        redrawn, layout = Redrawn.of(estimator, X, X_neighbor), Layout.of_released(estimator, X, X_neighbor)
-        alone = redrawn.rows(np.arange(600) % 2 == 1)[:, 0]
-        for bit, table in enumerate((X, X_neighbor)):
-            whole = [layout.likelihood.ratio(run(estimator, table, until=layout.until)[1]) for _ in range(300)]
-            assert ks_2samp(alone[bit::2], whole).pvalue > 1e-4
+    X, X_neighbor = worst_case_neighbors(estimator, 40)
+    redrawn, layout = Redrawn.of(estimator, X, X_neighbor), Layout.of_released(estimator, X, X_neighbor)
+    alone = redrawn.rows(np.arange(6000) % 2 == 1)[:, 0]
+    assert ks_2samp(alone[::2], alone[1::2]).pvalue < CERTAIN
+    for bit, table in enumerate((X, X_neighbor)):
+        whole = [layout.likelihood.ratio(run(estimator, table, until=layout.until)[1]) for _ in range(300)]
+        assert ks_2samp(alone[bit::2], whole).pvalue > ALARM
 
 
 def test_half_of_the_noise_is_found_without_a_fit():
@@ -227,10 +222,9 @@ def test_half_of_the_noise_is_found_without_a_fit():
         accountant = PrivacyAccountant(2)
         return accountant.release(np.array([int(X.sum())]), DiscreteLaplace(0.5), check_rng(None), name="count", loss=2)
 
-    with fixed_bits(0):
-        result = audit_epsilon(halved, X, X_NEIGHBOR, "noise", n_trials=4000, epsilon=1, random_state=0)
+    result = audit_epsilon(halved, X, X_NEIGHBOR, "noise", n_trials=4000, epsilon=1, confidence=SURE)
     assert result.is_broken
-    assert 1.8 < result.epsilon_lower <= 2
+    assert 1.38 < result.epsilon_lower <= 2  # over 30 seeds 1.73, with a deviation of .057
 
 
 @pytest.mark.parametrize(
@@ -281,18 +275,17 @@ def test_of_nothing_but_no_values_noise_alone_shows_nothing():
 
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_the_density_of_matrix_noise_is_that_of_its_draws(n_columns):
-    """A change of sign and of scale: E exp(log f(Z + A) - log f(Z)) is 1 for every A, here over 200,000 draws, within five standard errors.
+    """A change of sign and of scale: E exp(log f(Z + A) - log f(Z)) is 1 for every A, over 200,000 draws within seven standard errors.
 
     The ratio is at most exp of the nuclear norm of A; of another law the mean is another, as that of the nuclear norms alone shows.
     """
-    with fixed_bits(0):
-        Z = DiscreteMatrixLaplace(10**6).sample((200_000, n_columns, n_columns), check_rng(None)) / 1e6
+    Z = DiscreteMatrixLaplace(10**6).sample((200_000, n_columns, n_columns), check_rng(None)) / 1e6
     for A in (np.diag([1.0, -1.0]), np.diag([0.7, 0.4]), np.array([[0.0, 1.0], [1.0, 0.0]])):
         ratios = np.exp(minus_log_density(Z) - minus_log_density(Z + A[:n_columns, :n_columns]))
-        assert abs(ratios.mean() - 1) <= 5 * ratios.std() / math.sqrt(len(Z))
+        assert abs(ratios.mean() - 1) <= 7 * ratios.std() / math.sqrt(len(Z))
     if n_columns == 2:
         by_norm = np.exp(np.abs(np.linalg.eigvalsh(Z)).sum(axis=1) - np.abs(np.linalg.eigvalsh(Z + A)).sum(axis=1))
-        assert abs(by_norm.mean() - 1) > 5 * by_norm.std() / math.sqrt(len(Z))
+        assert abs(by_norm.mean() - 1) > 14 * by_norm.std() / math.sqrt(len(Z))
 
 
 def test_ratios_far_out_are_those_of_nuclear_norms():
@@ -304,21 +297,18 @@ def test_ratios_far_out_are_those_of_nuclear_norms():
 
 # Counters
 
-COUNTERS = [BinaryCounter(6, epsilon=3.0), KaryCounter(4, epsilon=3.0), HonakerCounter(4, epsilon=3.0)]
-GAUSSIAN = [SquareRootCounter(4, rho=2.0), UnboundedCounter(rho=2.0)]
+COUNTERS = {  # over 30 seeds the mean share of the promise, and its deviation
+    BinaryCounter(6, epsilon=3.0): (0.56, 0.053),
+    KaryCounter(4, epsilon=3.0): (0.72, 0.054),
+    HonakerCounter(4, epsilon=3.0): (0.57, 0.050),
+    SquareRootCounter(4, rho=2.0): (0.68, 0.057),
+    UnboundedCounter(rho=2.0): (0.63, 0.044),
+}
 
 
-@pytest.mark.parametrize("counter", [*COUNTERS, *GAUSSIAN], ids=lambda counter: type(counter).__name__)
+@pytest.mark.parametrize("counter", COUNTERS, ids=lambda counter: type(counter).__name__)
 def test_a_counter_is_audited(counter):
-    with fixed_bits(0):
-        pair = worst_case_neighbors(counter, 4)
-        result = audit_epsilon(counter, *pair, "released", n_trials=800, random_state=0)
-    if counter in GAUSSIAN:
-        assert result.mu == 2
-        assert 1.4 < result.mu_lower <= 2
-    else:
-        assert 1.5 < result.epsilon_lower <= 3
-    assert not result.is_broken
+    comes_near(counter, 800, "released", *COUNTERS[counter], n=4)
     assert counter.n_steps == 0
 
 
@@ -326,9 +316,7 @@ def test_a_counter_is_audited(counter):
 def test_what_a_sparse_counter_compares_with_its_secret_limits_is_not_looked_at(event):
     """The noisy counts of all times tell more than epsilon; only which of them were above a limit is published."""
     counter = SparseCounter(4, epsilon=3.0)
-    with fixed_bits(0):
-        pair = worst_case_neighbors(counter, 4)
-        result = audit_epsilon(counter, *pair, event, n_trials=400, random_state=0)
+    result = audit_epsilon(counter, *worst_case_neighbors(counter, 4), event, n_trials=400, confidence=SURE)
     assert result.epsilon_lower < 1
 
 
@@ -391,7 +379,7 @@ class Count(BaseEstimator):
     def fit(self, X, y=None):
         rng = check_rng(7 if self.fault == "reused seed" else None)
         scale = 0.5 if self.fault == "half of the noise" else 1
-        low = X.min() if self.fault == "bounds of the rows" else 0.0
+        low = X.min() if self.fault == "bounds of rows" else 0.0
         count = int(np.sum(low < X))
         self.count_ = count + int(DiscreteLaplace(scale).sample(1, rng)[0])
         if self.fault == "forgotten charge":
@@ -403,13 +391,22 @@ class Count(BaseEstimator):
         return self
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("fault", ["half of the noise", "reused seed", "forgotten charge", "metadata", "words", "bounds of the rows"])
-def test_faults_are_caught(fault, seed):
-    pair = (X, X_NEIGHBOR) if fault != "bounds of the rows" else (np.ones((4, 1)), 1.0 - X_NEIGHBOR)
-    with fixed_bits(seed), warnings.catch_warnings():
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("half of the noise", marks=pytest.mark.must),
+        "reused seed",
+        "forgotten charge",
+        "metadata",
+        "words",
+        "bounds of rows",
+    ],
+)
+def test_faults_are_caught(fault):
+    pair = (X, X_NEIGHBOR) if fault != "bounds of rows" else (np.ones((4, 1)), 1.0 - X_NEIGHBOR)
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = audit_epsilon(Count(fault), *pair, n_trials=2000, random_state=seed)
+        result = audit_epsilon(Count(fault), *pair, n_trials=4000 if fault == "forgotten charge" else 2500, confidence=SURE)
     assert result.is_broken
     assert "broken" in str(result)
 
@@ -454,11 +451,10 @@ def test_many_numbers_in_one_place_hide_no_others():
     assert layout.sizes == {"output['noise']": 1024 - 4, "output['leak']": 1, "output['row']": 3}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_same_without_a_fault_is_not_accused(seed):
-    with fixed_bits(seed):
-        result = audit_epsilon(Count(), X, X_NEIGHBOR, n_trials=2000, random_state=seed)
-    assert 0.7 < result.epsilon_lower <= 1
+def test_the_same_without_a_fault_is_not_accused():
+    """Over 30 seeds it shows .62 of the promise, with a deviation of .059."""
+    result = audit_epsilon(Count(), X, X_NEIGHBOR, n_trials=2000, confidence=SURE)
+    assert 0.26 < result.epsilon_lower <= 1
 
 
 def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
@@ -469,7 +465,7 @@ def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
         lambda value: abs(value) < 0.5 and value * 2.0**53 % 1 != 0,
         epsilon=1,
         n_trials=2000,
-        random_state=0,
+        confidence=SURE,
     )
     assert result.is_broken
 
@@ -606,7 +602,7 @@ def test_an_audit_is_charged_to_nobody():
 
 
 def test_more_runs_in_processes_say_the_same():
-    result = audit_epsilon(PrivateMeasureMechanism("optimal", depth=1, epsilon=4), X, X_NEIGHBOR, n_trials=400, n_jobs=2)
+    result = audit_epsilon(PrivateMeasureMechanism("optimal", depth=1, epsilon=4), X, X_NEIGHBOR, n_trials=400, n_jobs=2, confidence=SURE)
     assert result.n_runs == 200
     assert result.epsilon_lower <= 4
 
@@ -625,16 +621,14 @@ def test_far_too_many_processes_are_as_many_as_there_are_workers(monkeypatch):
 
 
 def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():
-    with fixed_bits(0):
-        result = audit_epsilon(Count(epsilon=1), X, X_NEIGHBOR, epsilon=20, n_trials=100, random_state=0)
+    result = audit_epsilon(Count(epsilon=1), X, X_NEIGHBOR, epsilon=20, n_trials=100)
     assert str(result).startswith("With 99 % confidence epsilon is at least ")
     assert f"could not show more than {result.epsilon_most:.3g}" in str(result)
     assert repr(result) == f"<AuditResult: epsilon >= {result.epsilon_lower:.3g}, promised {result.epsilon:g}, not refuted>"
 
 
 def test_an_event_of_the_caller_decides_alone():
-    with fixed_bits(0):
-        result = audit_epsilon(Count("half of the noise"), X, X_NEIGHBOR, lambda model: model.count_ >= 1, n_trials=1000, random_state=0)
+    result = audit_epsilon(Count("half of the noise"), X, X_NEIGHBOR, lambda model: model.count_ >= 1, n_trials=2000, confidence=SURE)
     assert result.event.startswith("by event")
     assert result.epsilon_lower > 1
 
@@ -642,7 +636,7 @@ def test_an_event_of_the_caller_decides_alone():
 def test_what_a_stream_keeps_to_itself_is_no_event():
     """Rows of the open block are as secret as the data, and in nothing that is published."""
     stream = OnlineSynthesizer(epsilon=1.0)
-    result = audit_epsilon(stream, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), n_trials=100)
+    result = audit_epsilon(stream, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), n_trials=100, confidence=SURE)
     assert not result.is_broken
 
 
@@ -661,7 +655,7 @@ class Sampler(BaseEstimator):
 
 
 def test_a_sampler_that_must_be_told_how_many_rows_is_audited():
-    assert audit_epsilon(Sampler(), np.zeros((4, 1)), np.eye(4)[:, :1], n_trials=200).is_broken
+    assert audit_epsilon(Sampler(), np.zeros((4, 1)), np.eye(4)[:, :1], n_trials=200, confidence=SURE).is_broken
 
 
 def test_the_worst_pair_of_a_fitted_model_has_its_columns():

@@ -1,6 +1,7 @@
 """Audits by one fit: the bounds err as seldom as they say, whatever honest mechanism is asked, and find faults.
 
-Levels are exact where a law can be written down; where runs are simulated, seeds are fixed and the chance of a false alarm is stated.
+A bound is above the truth in at most one of ten million audits (`SURE`). Beside an audit stands what share of the promise it showed over
+many seeds, mean and deviation: it must show the mean less six deviations. Levels are exact where a law can be written down.
 """
 
 import itertools
@@ -8,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from laws import ALARM, binomial, clopper_pearson
 from scipy.special import ndtr
 from scipy.stats import binom, norm
 from sklearn.base import BaseEstimator
@@ -16,10 +18,10 @@ from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasure
 from skdpsynth.auditing import audit_one_run, isolated_canaries
 from skdpsynth.auditing._coins import is_refuted, lower_epsilon_of_coins, lower_mu_of_coins
 from skdpsynth.privacy import DiscreteLaplace, check_rng
-from skdpsynth.testing._door import fixed_bits
 
 N_CELLS = 400
 ROWS = np.arange(N_CELLS, dtype=float)[:, None]
+SURE = 1 - 1e-7
 DROP = {"neighboring": "add_or_remove_one"}
 
 
@@ -27,9 +29,8 @@ def share(epsilon):
     return 1 / (1 + math.exp(-epsilon))
 
 
-def audited(estimator, n, seed=0, **parameters):
-    with fixed_bits(seed):
-        return audit_one_run(estimator, None, *isolated_canaries(estimator, n), random_state=seed, **parameters)
+def audited(estimator, n, **parameters):
+    return audit_one_run(estimator, None, *isolated_canaries(estimator, n), confidence=SURE, **parameters)
 
 
 # Levels, exactly
@@ -94,38 +95,33 @@ def test_more_right_guesses_refute_more():
 
 
 def test_an_honest_fit_is_accused_as_seldom_as_said():
-    """Of 60 audits at 90 %, each of which may err in 1 of 11 (epsilon gets nine tenths), at most so many (false alarm 1e-3)."""
+    """Of 60 audits at 90 % each may err in 1 of 11 (epsilon gets nine tenths); had they no confidence at all, half of them would."""
     estimator = SignedMeasureMechanism(64, epsilon=1.0, **DROP)
     canaries, _ = isolated_canaries(estimator, 64)
-    accused = 0
-    for seed in range(60):
-        with fixed_bits(seed):
-            result = audit_one_run(estimator, None, canaries, confidence=0.9, random_state=seed)
-        accused += result.epsilon_lower > 1
-    assert accused <= binom.ppf(1 - 1e-3, 60, 0.09)
+    accused = sum(audit_one_run(estimator, None, canaries, confidence=0.9).epsilon_lower > 1 for _ in range(60))
+    assert clopper_pearson(accused, 60)[0] <= 0.09
 
 
-PROMISES = {
-    "PSMM": (SignedMeasureMechanism(2048, epsilon=2.0), 1000, 0.6),
-    "PSMM-add_or_remove_one": (SignedMeasureMechanism(1024, epsilon=2.0, **DROP), 1000, 0.6),
-    "PMM": (PrivateMeasureMechanism("optimal", depth=11, epsilon=2.0, bounds=([0, 0], [1, 1])), 1000, 0.4),
-    "LatentFactor": (LatentFactorSynthesizer({i: [str(k) for k in range(40)] for i in range(2)}, epsilon=2.0), 500, 0.4),
+PROMISES = {  # estimator, canaries; over 98 seeds the mean share of the promise, and its deviation
+    "PSMM": (SignedMeasureMechanism(2048, epsilon=2.0), 1000, 0.69, 0.055),
+    "PSMM-add_or_remove_one": (SignedMeasureMechanism(1024, epsilon=2.0, **DROP), 1000, 0.72, 0.043),
+    "PMM": (PrivateMeasureMechanism("optimal", depth=11, epsilon=2.0, bounds=([0, 0], [1, 1])), 1000, 0.56, 0.045),
+    "LatentFactor": (LatentFactorSynthesizer({i: [str(k) for k in range(40)] for i in range(2)}, epsilon=2.0), 500, 0.39, 0.059),
 }
 
 
-@pytest.mark.parametrize("name", PROMISES)
-def test_one_fit_shows_much_of_the_promise_and_not_more(name, hasty):
-    """False alarm 1 % each."""
-    estimator, n, least = PROMISES[name]
+@pytest.mark.parametrize(("estimator", "n", "mean", "deviation"), PROMISES.values(), ids=PROMISES)
+def test_one_fit_shows_much_of_the_promise_and_not_more(estimator, n, mean, deviation, hasty):
     result = audited(estimator, n)
-    assert least * result.epsilon <= result.epsilon_lower <= result.epsilon
+    assert mean - 6 * deviation < result.epsilon_lower / result.epsilon <= 1
     assert not result.is_broken
 
 
 def test_more_fits_show_more():
-    estimator = SignedMeasureMechanism(256, epsilon=1.0)
+    """Over 4 seeds .94 (deviation .24) and 2.47 (.09)."""
+    estimator = SignedMeasureMechanism(256, epsilon=3.0)
     one, many = audited(estimator, 128), audited(estimator, 128, n_fits=20)
-    assert one.epsilon_lower < many.epsilon_lower <= 1
+    assert one.epsilon_lower < many.epsilon_lower <= 3
     assert many.n_runs == 20 * 128
     assert many.n_trials == 20
 
@@ -164,24 +160,22 @@ def by_count(model):
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 @pytest.mark.parametrize("fault", ["half of the noise", "forgotten charge", "reused seed", "metadata"])
 def test_faults_are_caught_by_one_fit(fault):
-    with fixed_bits(0):
-        n_fits = 10 if fault == "forgotten charge" else 3
-        result = audit_one_run(Cells(fault), None, ROWS, score=SCORES.get(fault, by_count), n_fits=n_fits, random_state=0)
+    result = audit_one_run(Cells(fault), None, ROWS, score=SCORES.get(fault, by_count), n_fits=20, confidence=SURE)
     assert result.is_broken
     assert "canaries in" in str(result)
 
 
 def test_the_same_without_a_fault_is_not_accused():
-    with fixed_bits(0):
-        result = audit_one_run(Cells(), None, ROWS, score=by_count, n_fits=10, random_state=0)
-    assert 0.5 < result.epsilon_lower <= 1
+    """Over 98 seeds it shows .74 of the promise, with a deviation of .049."""
+    result = audit_one_run(Cells(), None, ROWS, score=by_count, n_fits=10, confidence=SURE)
+    assert 0.44 < result.epsilon_lower <= 1
 
 
 def test_what_is_guessed_does_not_follow_from_the_coins():
     """A score that is equal for all canaries tells nothing: half of the guesses are right, whatever the coins are."""
-    result = audit_one_run(Cells(), None, ROWS, score=lambda model: np.zeros(N_CELLS), n_fits=30, random_state=0)
+    result = audit_one_run(Cells(), None, ROWS, score=lambda model: np.zeros(N_CELLS), n_fits=30)
     assert result.n_guesses == 30 * N_CELLS // 2
-    assert abs(result.n_right / result.n_guesses - 0.5) < 4 * 0.5 / math.sqrt(result.n_guesses)  # false alarm 6e-5
+    assert binomial(result.n_right, result.n_guesses, 0.5) > ALARM
 
 
 # Canaries

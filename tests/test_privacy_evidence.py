@@ -1,12 +1,10 @@
-"""Attacks on training rows beside held-out rows: copies are found out, honest models are not.
-
-All seeds are fixed, so every test repeats; rates are those over seeds.
-"""
+"""Attacks on training rows beside held-out rows: copies are found out, honest models are not."""
 
 import re
 
 import numpy as np
 import pytest
+from laws import ALARM, binomial, clopper_pearson
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.auditing import privacy_evidence
@@ -15,6 +13,7 @@ from skdpsynth.auditing._attacks import attributes, closest_record, copies_of, m
 from skdpsynth.auditing._gaps import gap_of_means, gap_of_shares
 from skdpsynth.domain import Continuous, Date, Nominal, Ordinal
 
+SURE = 1 - ALARM
 MEASURES = ("exact_copies", "closest_record", "membership", "attributes")
 SCHEMA = {0: Continuous(0.0, 100.0, nullable=True), 1: list("abc"), 2: Ordinal(["low", "middle", "high"]), 3: (0.0, 1.0)}
 
@@ -71,24 +70,22 @@ def test_bounds_that_are_far_too_wide_hide_no_copies():
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_a_private_model_is_not_suspected(seed):
-    """At epsilon 1; false alarms: at most 4 % of seeds, by any of four measures at 99 %."""
-    train, holdout = numbers(600, 10 + seed)[:, :2], numbers(600, 20 + seed)[:, :2]
-    model = PrivateMeasureMechanism(epsilon=1.0, random_state=seed).fit(train)
-    assert not privacy_evidence(model, train, holdout).is_found
+def test_a_private_model_is_not_suspected():
+    train, holdout = numbers(600, 11)[:, :2], numbers(600, 21)[:, :2]
+    model = PrivateMeasureMechanism(epsilon=1.0).fit(train)
+    assert not privacy_evidence(model, train, holdout, confidence=SURE).is_found
+    assert privacy_evidence(train, train, holdout, confidence=SURE).is_found
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_model_of_independent_columns_is_not_suspected(seed):
-    """Columns drawn by themselves, numbers from a normal law; false alarms: 2 % of seeds."""
-    train, holdout, rng = mixed(600, 10 + seed), mixed(600, 20 + seed), np.random.default_rng(seed)
+def test_a_model_of_independent_columns_is_not_suspected():
+    """Columns drawn by themselves, numbers from a normal law."""
+    train, holdout, rng = mixed(600, 10), mixed(600, 20), np.random.default_rng(0)
     synthetic = np.array([rng.permutation(column) for column in train.T], dtype=object).T
     for place in (0, 3):
         known = train[:, place].astype(float)
         drawn = rng.normal(np.nanmean(known), np.nanstd(known), len(train))
         synthetic[:, place] = np.where(np.isnan(rng.permutation(known)), np.nan, drawn)
-    assert not privacy_evidence(synthetic, train, holdout, SCHEMA).is_found
+    assert not privacy_evidence(synthetic, train, holdout, SCHEMA, confidence=SURE).is_found
 
 
 def test_copies_in_a_small_domain_are_as_many_as_chance_gives():
@@ -101,19 +98,20 @@ def test_copies_in_a_small_domain_are_as_many_as_chance_gives():
 
 
 def test_intervals_of_fresh_rows_hold_zero_at_the_stated_rate():
-    """At 80 %, 24 tables: misses are Binomial(24, 0.2); more than 13 in 1 of 10,000 draws, none in 1 of 200."""
+    """At 50 %, 36 tables: intervals without end would never miss, and those of no width always."""
     misses = np.zeros(len(MEASURES), dtype=int)
-    for seed in range(24):
-        evidence = privacy_evidence(*(mixed(120, [place, seed]) for place in range(3)), SCHEMA, confidence=0.8, random_state=seed)
+    for seed in range(36):
+        evidence = privacy_evidence(*(mixed(120, [place, seed]) for place in range(3)), SCHEMA, confidence=0.5, random_state=seed)
         misses += [not gap.low <= 0 <= gap.high for gap in evidence.gaps.values()]
-    assert (misses <= 13).all()
-    assert (misses[1:] > 0).all()  # of numbers no row is copied by chance, so the first has nothing to miss
+    low, high = np.transpose([clopper_pearson(count, 36) for count in misses])
+    assert (low <= 0.5).all()
+    assert (high[1:] >= 0.5).all()  # of numbers no row is copied by chance, so the first has nothing to miss
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 @pytest.mark.parametrize(("n", "m", "share"), [(100, 100, 0.3), (1000, 60, 0.02), (60, 1000, 0.02)])
 def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, share):
-    """Of 4000 pairs of samples; misses above 1 - confidence by 4 standard errors and half of it, which normal approximations may take."""
+    """Of 4000 pairs of samples; misses above 1 - confidence by 6 standard errors and half of it, which normal approximations may take."""
     rng, runs = np.random.default_rng(5), 4000
     misses = {"shares": 0, "means": 0}
     for _ in range(runs):
@@ -122,7 +120,7 @@ def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, sh
         shares, means = gap_of_shares("", *hits, confidence), gap_of_means("", *distances, confidence, is_share=False)
         misses["shares"] += not shares.low <= 0 <= shares.high
         misses["means"] += not means.low <= 0 <= means.high
-    most = 1.5 * (1 - confidence) + 4 * np.sqrt((1 - confidence) / runs)
+    most = 1.5 * (1 - confidence) + 6 * np.sqrt((1 - confidence) / runs)
     assert all(count / runs <= most for count in misses.values())
     assert misses["means"] > 0
 
@@ -132,7 +130,7 @@ def test_a_true_difference_lies_in_the_interval():
     for _ in range(runs):
         gap = gap_of_shares("", rng.random(300) < 0.5, rng.random(200) < 0.2, 0.9)
         held += gap.low <= 0.3 <= gap.high
-    assert abs(held / runs - 0.9) < 0.04  # 4 standard errors
+    assert binomial(held, runs, 0.9) > ALARM
 
 
 def test_equal_scores_of_few_rows_are_no_finding():

@@ -171,6 +171,7 @@ FITS = {
 }
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("name", FITS)
 def test_every_release_costs_the_share_that_is_stated_for_it(name):
     estimator, rows, stated = FITS[name]

@@ -74,7 +74,7 @@ def test_noise_variance_is_that_of_the_rows_on_average():
         released.append(rest.mean())
         positive.append(np.maximum(rest, 0).mean())
     error = np.std(released) / math.sqrt(40)
-    assert abs(np.mean(released) - truth) < 5 * error + 0.5 * truth  # the two largest take some of the noise with them
+    assert abs(np.mean(released) - truth) < 7 * error + 0.5 * truth  # the two largest take some of the noise with them
     assert np.mean(positive) > 1.5 * truth
 
 

@@ -197,6 +197,7 @@ def test_counting_is_the_same_however_rows_are_cut():
     assert not Counting(1, {7: 1}).kept([7]).any()
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize(
     "estimator",
@@ -253,6 +254,7 @@ def distance(first, second):
     return sum((first - second).values()) + sum((second - first).values())
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("chosen", [of_stream, of_table])
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brute_force(k, chosen):

@@ -32,6 +32,7 @@ def of(utility, rows, model):
     return utility.of(np.asarray(rows).reshape(-1, 2), model, np.random.default_rng(0))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("utility", UTILITIES, ids=lambda utility: type(utility).__name__)
 def test_a_row_added_removed_or_replaced_moves_a_utility_by_at_most_its_change(utility):
     """Brute force over small tables of worst-case rows; whole numbers, so there is no tolerance."""

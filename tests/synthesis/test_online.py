@@ -5,7 +5,6 @@ import itertools
 import math
 import pickle
 import threading
-import time
 import warnings
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from laws import calls_of
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
@@ -253,7 +253,7 @@ def test_blocks_are_shown_by_their_sizes():
 
 
 def test_samples_are_uniform_before_the_first_block_is_full():
-    """15 rows at one point: the mean of 4000 uniform rows is within .03 of the middle (false alarm 1e-10)."""
+    """15 rows at one point: the mean of 4000 uniform rows is within .03 of the middle, six standard errors."""
     model = OnlineSynthesizer(bounds=(2, 4)).fit(np.full((15, 2), 2.0))
     sample = model.sample(4000, random_state=0)
     assert np.abs(sample.mean(axis=0) - 3).max() < 0.06
@@ -339,6 +339,7 @@ def differences(replay):
     return out
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["blocks-2"], {"synthesizer": SignedMeasureMechanism(20)}])
 @pytest.mark.parametrize("time", [0, 15, 16, 40, 70, 99])
 @pytest.mark.parametrize("d", [1, 2])
@@ -357,9 +358,9 @@ def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, ti
     assert sum(exact for *_, exact in changed) <= epsilon
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
-@pytest.mark.parametrize("epsilon", [1, 4])
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(("epsilon", "d"), [(1, 2), (4, 1)])
 def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_most_epsilon(counter, epsilon, d, replay):
     n = 40
     X = stream_of(n, d)
@@ -380,8 +381,9 @@ def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_mo
     assert some_change
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
-@pytest.mark.parametrize(("epsilon", "n"), [(2, 300), (400, 150)])
+@pytest.mark.parametrize(("epsilon", "n"), [(2, 130), (400, 130)])
 @pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
 def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, n, neighboring, moved, monkeypatch):
     """Two cells of a depth change by one, or one does where a row comes or goes: all of them for nodes, the queries and the total for
@@ -584,14 +586,13 @@ def test_without_noise_cells_count_their_level_exactly_and_halve_their_history(c
     assert shares[counts[7] == 0].sum() == 0
 
 
-@pytest.mark.parametrize("n", [1, 4, 60, 300])
-@pytest.mark.parametrize("epsilon", [100, 1e4, 1e6, 1e9, 1e15, float("inf")])
 @pytest.mark.parametrize("counter", ["kary", "sparse"])
-def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter, epsilon, n):
+def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter):
     """At most 2**4 for each row that the level of time begins with: it took 28 s and gigabytes."""
-    model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon).fit(stream_of(n))
-    assert 2 ** len(model._stream.counters) <= 16 * n
-    assert model.sample().shape == (n, 2)
+    for epsilon, n in [*itertools.product([100, 1e4, 1e6, 1e9, 1e15, float("inf")], [1, 4]), (100, 60), (1e15, 60)]:
+        model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon).fit(stream_of(n))
+        assert 2 ** len(model._stream.counters) <= 16 * n
+        assert model.sample().shape == (n, 2)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 10, 16])
@@ -1018,11 +1019,6 @@ def test_a_shallow_copy_shares_no_open_row():
 
 
 def test_a_long_window_of_small_blocks_takes_linear_time():
-    """Charges of a group are not added up anew for each block: four times the rows, well below nine times the time."""
-
-    def seconds(n):
-        model, start = OnlineSynthesizer(window=20), time.process_time()
-        model.partial_fit(np.zeros((n, 1)))
-        return time.process_time() - start
-
-    assert min(seconds(12_000) for _ in range(2)) < 9 * min(seconds(3_000) for _ in range(3))
+    """Charges of a group are not added up anew for each block: four times the rows, four times the calls, not sixteen times."""
+    few, many = (calls_of(lambda: OnlineSynthesizer(window=20).partial_fit(np.zeros((n, 1)))) for n in (300, 1200))  # noqa: B023
+    assert many < 5 * few

@@ -15,6 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from laws import calls_of
 from sklearn.base import BaseEstimator
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
@@ -290,7 +291,9 @@ def interrupted(call, number):
     return False
 
 
-@pytest.mark.parametrize(("window", "n_rows", "changed"), [(None, 6, None), (None, 6, 2), (None, 36, 1.01), (20, 36, None)])
+@pytest.mark.parametrize(
+    ("window", "n_rows", "changed"), [pytest.param(None, 6, None, marks=pytest.mark.must), (None, 6, 2), (None, 36, 1.01), (20, 36, None)]
+)
 def test_an_interrupt_at_any_line_and_a_second_try_count_rows_once_and_release_none_twice(window, n_rows, changed, released):
     """36 rows fill several blocks. Growth may have changed before the second try, and with it where blocks end."""
     n, first = 90, 30
@@ -601,8 +604,10 @@ def test_folding_keeps_what_was_spent_what_is_sampled_and_since(released):
 def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_difference_of_their_rows(counter, tmp_path):
     """Row by row: where all nodes of a time are shared, the first and the last cell of a depth differ by the number of rows exactly.
 
-    Noise has scales beyond 100, so 350 comparisons of cells have an equal pair by luck with a probability below 0.01.
+    Then it is at all five depths. Noise has scales beyond 100, so two cells with noise of their own agree once in 40,000 times: of 350
+    comparisons more than four do once in 10**12 times.
     """
+    equal = 0
     for n in range(640, 650):
         OnlineSynthesizer("paper", counter=counter, epsilon=0.05).fit(clock(n)).save(tmp_path / "stream.zip")
         two = [load(tmp_path / "stream.zip") for _ in range(2)]
@@ -612,29 +617,25 @@ def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_differen
                 model.partial_fit([[row]])
             for first, second in zip(*(model._stream.counters for model in two), strict=True):
                 found = first.value - second.value
-                assert (found[0], found[-1]) != (step, -step)
+                equal += (found[0], found[-1]) == (step, -step)
+    assert equal <= 4
 
 
 # Absurd budgets
 
 
 @pytest.mark.parametrize("setting", [{}, *(SETTINGS[name] for name in PAPER)], ids=["blocks", *PAPER])
-def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_time_and_little_memory(setting):
-    X = np.random.default_rng(0).random((1000, 2))
-
-    def seconds(epsilon, n=1000):
-        start = time.process_time()
+def test_an_absurd_epsilon_takes_at_most_ten_times_the_usual_calls_and_little_memory(setting):
+    def run(epsilon):
         model = OnlineSynthesizer(epsilon=epsilon, **setting)
-        for rows in np.array_split(X[:n], 20):
+        for rows in np.random.default_rng(0).random((3, 10, 2)):
             model.partial_fit(rows).sample(10)
-        return time.process_time() - start
 
+    usual = calls_of(lambda: run(1.0))
     for epsilon in (1e4, 1e9, 1e15, float("inf")):
-        # Beside other work seconds of the processor double, so the usual ones are taken at the same time.
-        assert any(seconds(epsilon) <= 10 * max(seconds(1.0) for _ in range(2)) + 0.5 for _ in range(3))
         tracemalloc.start()
         try:
-            seconds(epsilon, 100)
+            assert calls_of(lambda: run(epsilon)) <= 10 * usual  # noqa: B023
             assert tracemalloc.get_traced_memory()[1] < 30e6
         finally:
             tracemalloc.stop()

@@ -27,6 +27,7 @@ def total_loss(first, second):
     return sum((pair_loss(a, b).epsilon for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize("strategy", ["optimal", "paper"])
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
@@ -59,6 +60,7 @@ def test_the_scales_of_each_release_pay_for_its_charge(neighboring, door):
         assert sum(draw.loss.epsilon for draw in draws) == 1
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize(("d", "n"), [(1, 3000), (2, 100), (2, 300)])
 def test_the_second_stage_of_adaptive_moves_by_the_sensitivity_given_the_first(d, n, neighboring, door):
@@ -172,8 +174,8 @@ def test_parts_of_the_second_stage_are_as_few_as_the_memory_takes(size, d):
 def test_rows_that_crowd_at_one_value_are_found_at_fine_scales():
     """One feature, n * epsilon = 1000: 32 even cells, of which a sample would miss the value by a 64th on average."""
     X = np.full((1000, 1), 0.3)
-    errors = [wasserstein_distance(X, PrivateMeasureMechanism().fit(X).sample()) for _ in range(5)]
-    # The mean is 0.002 or so, and 0.01 without a second stage; of a median of five the false alarms are rare.
+    errors = [wasserstein_distance(X, PrivateMeasureMechanism().fit(X).sample()) for _ in range(15)]
+    # The mean is 0.001, and 0.01 without a second stage; one in 50 is above 0.006, half of 15 are once in 10**9 times.
     assert np.median(errors) < 0.006
 
 

@@ -311,6 +311,7 @@ def test_rows_that_break_rules_are_counted_as_they_are(neighboring):
     assert with_rules.n_samples_ == N
 
 
+@pytest.mark.nightly
 @pytest.mark.all_fits
 def test_a_rule_that_rows_keep_brings_samples_nearer_to_them():
     # Without noise, so that what differs is the model alone.

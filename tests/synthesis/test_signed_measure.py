@@ -52,6 +52,7 @@ def test_loss_of_the_two_cell_mechanism_is_epsilon_and_not_twice_that(door, epsi
     assert max(losses) == pytest.approx(epsilon, rel=1e-9)
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
 def test_counts_of_neighbours_differ_by_at_most_what_the_noise_is_scaled_for(door, neighboring):
     tables = [np.array(list(points)) for n in (2, 3) for points in product(([0.1], [0.5], [0.9]), repeat=n)]
