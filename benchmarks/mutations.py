@@ -21,6 +21,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import sys
@@ -568,7 +569,7 @@ def mutated(number: int, value: object) -> object:
     return more(value)
 
 
-PYTEST = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--no-header", "--tb=no", "-W", "ignore", "--lane", "quick"]
+PYTEST = shlex.split("-x -q -p no:cacheprovider -p no:xdist -p no:cov --no-header --tb=no -W ignore --lane quick")
 
 
 def prepare(sites: list[Site], files: list[str], copy: Path) -> None:

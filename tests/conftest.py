@@ -10,10 +10,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several w
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from internals import _latent_factors, _together, _training, _wide_factors, watched
 
-from skdpsynth.models import _latent_factors, _together, _training, _wide_factors
 from skdpsynth.privacy import SecureBits
-from skdpsynth.testing._door import watched
 
 pytest_plugins = ["lanes"]
 

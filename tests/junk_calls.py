@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from estimators import all_estimators
+from internals import _latent_factors, _training
 from junk_judge import copied, odd_settings
 from junk_values import CALLABLE, JUNK
 
@@ -39,7 +40,6 @@ from skdpsynth import (
     synthesis,
     testing,
 )
-from skdpsynth.models import _latent_factors, _training
 
 INF = float("inf")
 FOLDER = Path(tempfile.mkdtemp(prefix="junk"))

@@ -368,6 +368,23 @@ def test_importing_the_package_loads_none_of_the_slow_ones():
     assert loaded & OPTIONAL == set()
 
 
+def test_tests_name_private_places_in_one_list():
+    """So a file that moves is followed by one line of `internals.py`."""
+    private = re.compile(r"skdpsynth(\.\w+)*\._[a-z]")
+    found = {}
+    for path in Path(__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = {*imports(tree), *(node.args[0].value for node in ast.walk(tree) if _replaces_by_name(node))}
+        if path.name != "internals.py" and (named := set(filter(private.match, named))):
+            found[path.name] = named
+    assert found == {}
+
+
+def _replaces_by_name(node):
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr" and bool(node.args)
+    return called and isinstance(node.args[0], ast.Constant)
+
+
 def texts():
     """The files of the project that are text, without what tools have made."""
     folders = [ROOT / name for name in ("skdpsynth", "tests", "docs", "examples", "benchmarks")]

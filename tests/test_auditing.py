@@ -13,6 +13,25 @@ import joblib
 import numpy as np
 import pytest
 from estimators import variants
+from internals import (
+    RATIO,
+    Counting,
+    Layout,
+    Lost,
+    Redrawn,
+    _audit,
+    check_neighbors,
+    lower_epsilon,
+    lower_mu,
+    lower_share,
+    minus_log_density,
+    observed,
+    pair_loss,
+    run,
+    untangled,
+    watched,
+)
+from internals import rules_learned as learned
 from laws import ALARM, CERTAIN, clopper_pearson
 from scipy.special import ndtr
 from scipy.stats import binom, binomtest, ks_2samp
@@ -29,19 +48,10 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.auditing import _audit, audit_epsilon, worst_case_neighbors
-from skdpsynth.auditing._bounds import lower_epsilon, lower_mu, lower_share
-from skdpsynth.auditing._counting import Counting
-from skdpsynth.auditing._likelihood import RATIO, untangled
-from skdpsynth.auditing._matrix_density import minus_log_density
-from skdpsynth.auditing._neighbors import check_neighbors
-from skdpsynth.auditing._observing import Layout, observed, run
-from skdpsynth.auditing._redrawn import Redrawn
-from skdpsynth.auditing._rules import learned
+from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
 from skdpsynth.statistics import Change
-from skdpsynth.testing._door import Lost, pair_loss, watched
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
 

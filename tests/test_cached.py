@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
+from internals import cached_property
 
 import skdpsynth
-from skdpsynth._cached import cached_property
 
 
 class Slow:

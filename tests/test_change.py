@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import units
 
-from skdpsynth._change import units
 from skdpsynth.statistics import Change, Query
 
 

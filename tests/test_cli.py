@@ -18,11 +18,10 @@ pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
+from internals import _outcomes, _synthesize, chosen, program
+from internals import methods_learned as learned
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
-from skdpsynth.cli import _outcomes, _synthesize
-from skdpsynth.cli._methods import chosen, learned
-from skdpsynth.cli._program import program
 from skdpsynth.domain import Continuous, Date, Identifier, Inequality, Schema, Unique
 
 CANARY = "zebra-7431"

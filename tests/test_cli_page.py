@@ -15,8 +15,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 
 from click.testing import CliRunner
-
-from skdpsynth.cli._program import program
+from internals import program
 
 PAGE = "docs/command_line.md"
 ON_FAILURE = '|| echo "exit code $?"'

@@ -6,14 +6,13 @@ import warnings
 import numpy as np
 import pytest
 from estimators import all_estimators, variants
+from internals import _latent_factors, leaves_nothing
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.models import _latent_factors
 from skdpsynth.testing import check_synthesizer
-from skdpsynth.testing._fit_laws import leaves_nothing
 
 VARIANTS = variants()
 _MUST = {  # the promise itself: they run in every lane

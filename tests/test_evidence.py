@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from estimators import variants
+from internals import _evidence_kinds as kinds
+from internals import _evidence_losses as losses
 
 import skdpsynth.testing
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
@@ -20,8 +22,6 @@ from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
 from skdpsynth.statistics import Histogram, Interactions
-from skdpsynth.testing import _evidence_kinds as kinds
-from skdpsynth.testing import _evidence_losses as losses
 from skdpsynth.testing import check_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of small tables

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import _latent_factors
 
 from skdpsynth import PrivateMeasureMechanism
-from skdpsynth.models import _latent_factors
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
 pytestmark = [

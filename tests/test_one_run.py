@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from internals import is_refuted, lower_epsilon_of_coins, lower_mu_of_coins
 from laws import ALARM, binomial, clopper_pearson
 from scipy.special import ndtr
 from scipy.stats import binom, norm
@@ -16,7 +17,6 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.auditing import audit_one_run, isolated_canaries
-from skdpsynth.auditing._coins import is_refuted, lower_epsilon_of_coins, lower_mu_of_coins
 from skdpsynth.privacy import DiscreteLaplace, check_rng
 
 N_CELLS = 400

@@ -26,19 +26,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from estimators import variants
+from internals import NearestMeasure, _ledger, _savable
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
-from skdpsynth import (
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivacyAccountant,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    _savable,
-    load,
-    persistence,
-)
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load, persistence
 from skdpsynth.continual import (
     BinaryCounter,
     HonakerCounter,
@@ -50,7 +42,6 @@ from skdpsynth.continual import (
 )
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.measures._transport import NearestMeasure
 from skdpsynth.persistence import from_bytes, savable, save, to_bytes
 from skdpsynth.privacy import PrivacyLoss, check_rng
 
@@ -419,8 +410,8 @@ def test_a_file_of_published_results_holds_no_row(estimator, path):
 def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypatch):
     """Rows 100 to 109 are of one open block, and of one level of time. The ledger tells when it was charged: here, at one time."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr("skdpsynth.privacy._ledger.datetime", SimpleNamespace(now=lambda zone: now))
-    monkeypatch.setattr("skdpsynth.privacy._ledger.new_id", lambda: "one id")
+    monkeypatch.setattr(_ledger, "datetime", SimpleNamespace(now=lambda zone: now))
+    monkeypatch.setattr(_ledger, "new_id", lambda: "one id")
     X = np.random.default_rng(0).random((110, 2))
     Y = X.copy()
     Y[100:] = X[100:][::-1]

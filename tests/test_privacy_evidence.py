@@ -4,13 +4,23 @@ import re
 
 import numpy as np
 import pytest
+from internals import (
+    HOLDOUT,
+    SYNTHETIC,
+    TRAIN,
+    Space,
+    Tables,
+    attributes,
+    closest_record,
+    copies_of,
+    gap_of_means,
+    gap_of_shares,
+    membership,
+)
 from laws import ALARM, binomial, clopper_pearson
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.auditing import privacy_evidence
-from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
-from skdpsynth.auditing._attacks import attributes, closest_record, copies_of, membership
-from skdpsynth.auditing._gaps import gap_of_means, gap_of_shares
 from skdpsynth.domain import Continuous, Date, Nominal, Ordinal
 
 SURE = 1 - ALARM

@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
+from internals import _progress as progress
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism, show_progress
-from skdpsynth import _progress as progress
 from skdpsynth.auditing import audit_epsilon
 from skdpsynth.model_selection import PrivateSearchCV
 

@@ -12,12 +12,13 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from internals import _FORMAT
 from sklearn.base import BaseEstimator
 
 import skdpsynth
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.continual import BinaryCounter, KaryCounter
-from skdpsynth.persistence import _FORMAT, from_bytes, savable, save, to_bytes
+from skdpsynth.persistence import from_bytes, savable, save, to_bytes
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "tests" / "data" / "saved").glob("format_*/*.zip"))

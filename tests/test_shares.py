@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from internals import shares_of_depths
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -19,7 +20,6 @@ from skdpsynth.domain import Nominal, Ordinal
 from skdpsynth.measures import paper_shares
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, rho_of_epsilon
-from skdpsynth.synthesis._online_tree import shares_of_depths
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]  # of small tables
 

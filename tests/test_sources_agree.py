@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _source
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
@@ -18,7 +19,6 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import _source
 
 pytestmark = [
     pytest.mark.usefixtures("hasty"),

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
+from internals import LAWS, Noise, fixed_bits, rows, watched
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import SmallSampleWarning
@@ -16,12 +17,9 @@ from skdpsynth.fitting import Plan
 from skdpsynth.measures import DiscreteMeasure, Lattice
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, SecureBits, mechanism
-from skdpsynth.privacy._noise import Noise
 from skdpsynth.statistics import Change, Histogram, Query, total
 from skdpsynth.synthesis import PrivateSynthesizer
 from skdpsynth.testing import check_synthesizer
-from skdpsynth.testing._door import fixed_bits, watched
-from skdpsynth.testing._law import LAWS, rows
 
 # A mechanism of somebody else: one file, no edit elsewhere
 

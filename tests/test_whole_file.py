@@ -4,8 +4,7 @@ import os
 import stat
 
 import pytest
-
-from skdpsynth._whole_file import place_of, whole_file
+from internals import place_of, whole_file
 
 MODES = pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import ContinualCounter, noise_for
 from laws import ALARM, CERTAIN, chi_squared, symmetric
 
 from skdpsynth.continual import (
@@ -22,7 +23,6 @@ from skdpsynth.continual import (
     SquareRootCounter,
     UnboundedCounter,
 )
-from skdpsynth.continual._base import ContinualCounter, noise_for
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease, epsilon_of_rho
 

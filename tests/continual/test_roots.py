@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _EARLY, _NEAR
 
 from skdpsynth.continual import SquareRootCounter, UnboundedCounter
-from skdpsynth.continual._roots import _EARLY, _NEAR
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, StandingRelease
 
 BOTH = {"square root": lambda n, **own: SquareRootCounter(n, **own), "unbounded": lambda n, **own: UnboundedCounter(**own)}

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+from internals import _FORMAT, _latent_factors
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -51,8 +52,7 @@ from skdpsynth.domain import (
 )
 from skdpsynth.measures import nearest_probability_measure
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.models import _latent_factors
-from skdpsynth.persistence import _FORMAT, save
+from skdpsynth.persistence import save
 
 HERE = Path(__file__).parent / "saved"
 RNG = np.random.default_rng(0)

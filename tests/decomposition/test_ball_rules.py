@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-
-from skdpsynth.decomposition._location import centre_of, radii_below, radius_of
+from internals import centre_of, radii_below, radius_of
 
 # Radii
 

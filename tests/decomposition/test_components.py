@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from internals import _components
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -136,7 +137,7 @@ def test_likelihood_is_of_use_where_noise_leaves_eigenvalues_of_zero():
 
 @pytest.mark.parametrize("n_samples", [1, 3, 200])
 def test_scores_are_those_of_each_row_by_itself(n_samples, monkeypatch):
-    monkeypatch.setattr("skdpsynth.decomposition._components._VALUES", 100)
+    monkeypatch.setattr(_components, "_VALUES", 100)
     pca = PrivatePCA(2, random_state=0).fit(X)
     assert np.allclose(pca.score_samples(X[:n_samples]), [pca.score_samples(row[None])[0] for row in X[:n_samples]])
 

@@ -6,18 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import Lost, _rows, is_covered, pair_loss, watched
 from laws import clopper_pearson
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 from skdpsynth import PrivacyAccountant, PrivatePCA
-from skdpsynth.domain import Ball, Box, _rows
+from skdpsynth.domain import Ball, Box
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.metrics import captured_variance_ratio
 from skdpsynth.privacy import PrivacyLoss, check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
-from skdpsynth.testing._budget_laws import is_covered
-from skdpsynth.testing._door import Lost, pair_loss, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning")
 

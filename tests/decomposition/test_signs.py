@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from internals import with_signs
 from scipy.fft import dct
 
 from skdpsynth import PrivatePCA
-from skdpsynth.decomposition._components import with_signs
 
 
 def largest_entry(vectors):

@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from internals import dense_chunks
 
 from skdpsynth import PrivatePCA, load
-from skdpsynth._input import dense_chunks
 from skdpsynth.domain import Box
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")

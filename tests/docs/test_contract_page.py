@@ -5,14 +5,13 @@ import warnings
 import numpy as np
 import pytest
 from extensions import extension
+from internals import fixed_bits, rows, watched
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.statistics import Histogram, Marginals
-from skdpsynth.testing._door import fixed_bits, watched
-from skdpsynth.testing._law import rows
 
 contract = extension("contract")
 SETTINGS = [(cls, said, estimator) for cls, named in contract.settings().items() for said, estimator in named.items()]

@@ -4,11 +4,11 @@ import importlib
 
 import pytest
 from extensions import DOCS, extension
+from internals import OUTERMOST, PAGES, page_of, public_name
 from sklearn.base import BaseEstimator
 
 import skdpsynth
 from skdpsynth import PrivateMeasureMechanism
-from skdpsynth._links import OUTERMOST, PAGES, page_of, public_name
 
 
 def listed():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import _squared
 from scipy.sparse import csr_array
 
 from skdpsynth.domain import Ball, Box
-from skdpsynth.domain._ball import _squared
 
 UNLIKE = Box([0.0, -5.0, 2.0], [1.0, 5.0, 2.5])  # widths 1, 10 and 1/2
 UNIT = Box(np.zeros(3), np.ones(3))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _box
 
-from skdpsynth.domain import Box, _box
+from skdpsynth.domain import Box
 
 LOW, HIGH = np.array([-1.5, 0.0, 10.0]), np.array([2.5, 1.0, 10.75])
 

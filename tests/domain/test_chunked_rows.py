@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import _rows, open_source
 from scipy.sparse import csr_array
 
-from skdpsynth.domain import Rows, _rows
-from skdpsynth.domain._source import open_source
+from skdpsynth.domain import Rows
 
 
 def twice(chunk):

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from internals import level_cells, read_table
 
 from skdpsynth.domain import Closing, Continuous, Nominal, Schema, listed_levels, made_up_kinds, read, unknown_of, unlisted_in
-from skdpsynth.domain._level_cells import level_cells
-from skdpsynth.domain._table import read_table
 
 OPEN = Schema({"x": Continuous(bounds="private"), "n": Continuous(bounds="private", integer=True, nullable=True), "w": Nominal("private")})
 

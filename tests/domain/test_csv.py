@@ -5,10 +5,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import _csv, open_source
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Nominal, Schema, _csv
-from skdpsynth.domain._source import open_source
+from skdpsynth.domain import Continuous, Nominal, Schema
 
 pytest.importorskip("pyarrow")
 SCHEMA = Schema({"a": Continuous(0, 9), "b": ["x", "y"]})

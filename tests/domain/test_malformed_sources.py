@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _csv, _source, _source_chunks, open_source
 from scipy.sparse import csr_array
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.domain import _csv, _source, _source_chunks
-from skdpsynth.domain._source import open_source
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]
 SECRET = 0.73019

@@ -4,8 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-
-from skdpsynth.domain._source_files import ahead
+from internals import ahead
 
 
 class Tables:

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from internals import look_up_each, read_levels
 
 from skdpsynth.domain import Nominal, Schema, read, read_table
-from skdpsynth.domain._levels import look_up_each, read_levels
 
 pa = pytest.importorskip("pyarrow")
 

@@ -17,13 +17,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _csv, _latent_factors, held, released, watched, written
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Schema, _csv
-from skdpsynth.models import _latent_factors
+from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Schema
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.testing._door import watched
-from skdpsynth.testing._state import held, released, written
 
 N, PLACE = 120, 77
 PUBLIC = {

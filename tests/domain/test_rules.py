@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from internals import Orders, axis_of, in_order
 
 from skdpsynth.domain import (
     Continuous,
@@ -24,8 +25,6 @@ from skdpsynth.domain import (
     Text,
     Unique,
 )
-from skdpsynth.domain._axes import axis_of
-from skdpsynth.domain._orders import Orders, in_order
 from skdpsynth.persistence import from_bytes, to_bytes
 
 KINDS = {

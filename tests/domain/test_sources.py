@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import MOST_ROWS, Form, _source_chunks, _source_files, copied, native, open_source, rows_at_once, rows_of, without_rows
+from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 
 from skdpsynth import PrivateMeasureMechanism
-from skdpsynth._input import native
-from skdpsynth.domain import Nominal, Schema, _source_chunks, _source_files
-from skdpsynth.domain import _source as source_module
-from skdpsynth.domain._form import Form, copied, rows_of, without_rows
-from skdpsynth.domain._source import MOST_ROWS, open_source, rows_at_once
+from skdpsynth.domain import Nominal, Schema
 
 N = 1000
 

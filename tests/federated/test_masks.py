@@ -5,10 +5,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import _masks
 from laws import ALARM, chi_squared
 
 from skdpsynth import PrivateMeasureMechanism
-from skdpsynth.federated import Masks, Site, Sites, _masks
+from skdpsynth.federated import Masks, Site, Sites
 
 NAMES = ["east", "north", "south", "west"]
 HALF = np.full(1000, 2**63, dtype=np.uint64)

@@ -8,13 +8,13 @@ from operator import add
 import numpy as np
 import pandas as pd
 import pytest
+from internals import Round, _savable
 from parties import FITS, SCHEMA, TABLES, learned, numbers, patients, sites_of
 from sklearn.base import clone
 
-from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, _savable
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.domain import Schema
 from skdpsynth.federated import Masks, RemoteRows, Site, Sites
-from skdpsynth.federated._messages import Round
 from skdpsynth.persistence import from_bytes, savable, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, EvenCells, Histogram, Magnitudes, Question, Trees
 

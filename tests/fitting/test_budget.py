@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import COUNT_SHARE
 
 from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, set_aside
-from skdpsynth.fitting._budget import COUNT_SHARE
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Change, Histogram, Query, RowCount
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from internals import alarm, buy_bounds, seen, set_aside
 from laws import clopper_pearson
 
 from skdpsynth import (
@@ -19,8 +20,6 @@ from skdpsynth import (
 from skdpsynth.domain import Box, Unknown
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts
-from skdpsynth.fitting._bounds import alarm, buy_bounds, seen
-from skdpsynth.fitting._set_aside import set_aside
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_rng, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Magnitudes

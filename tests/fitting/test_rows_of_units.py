@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _unit_rows, fixed_bits, siphash, watched
 from laws import ALARM, CERTAIN, chi_squared
 from sklearn.base import clone
 
@@ -20,10 +21,8 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import KEY_OF_CHOICE, Nominal, Rows, _unit_rows, rows_that_count
-from skdpsynth.domain._keyed_hash import siphash
+from skdpsynth.domain import KEY_OF_CHOICE, Nominal, Rows, rows_that_count
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
-from skdpsynth.testing._door import fixed_bits, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis")
 

@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from internals import _Choice, _source, watched
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -27,12 +28,10 @@ from skdpsynth import (
     SignedMeasureMechanism,
     load,
 )
-from skdpsynth.domain import Counting, Nominal, RemoteTable, _source
-from skdpsynth.domain._unit_rows import _Choice
+from skdpsynth.domain import Counting, Nominal, RemoteTable
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
-from skdpsynth.testing._door import watched
 
 N, K = 700, 3
 RNG = np.random.default_rng(0)

@@ -4,11 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _cells, _placement
 from laws import ALARM, CERTAIN, kolmogorov
 from scipy.spatial.distance import cdist
 
 from skdpsynth.domain import Box
-from skdpsynth.measures import Lattice, NearestCells, _cells
+from skdpsynth.measures import Lattice, NearestCells
 
 SHAPES = [(1,), (7,), (1000,), (1, 1), (3, 5), (16, 1), (4, 1, 6), (2, 3, 2, 3)]
 each_shape = pytest.mark.parametrize("shape", SHAPES)
@@ -175,7 +176,7 @@ def test_points_placed_over_many_blocks_are_those_of_one(monkeypatch):
     lattice = lattice_of((3, 5))
     cells = some_cells(lattice, 1000)
     whole = lattice.sample(cells, 0, np.random.default_rng(0))
-    monkeypatch.setattr("skdpsynth.measures._placement._VALUES", 128)
+    monkeypatch.setattr(_placement, "_VALUES", 128)
     np.testing.assert_array_equal(lattice.sample(cells, 0, np.random.default_rng(0)), whole)
 
 

@@ -5,9 +5,8 @@ import time
 
 import numpy as np
 import pytest
+from internals import _isotonic, transport_on_a_line
 from scipy.optimize import linprog
-
-from skdpsynth.measures._line import _isotonic, transport_on_a_line
 
 
 def chain_program(points, mass):

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _box, _placement
 from laws import ALARM, kolmogorov
 from scipy.stats import qmc
 
-from skdpsynth.domain import Box, _box
+from skdpsynth.domain import Box
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition
 
 # (n_features, depth, bits)
@@ -221,7 +222,7 @@ def test_points_of_cells_of_several_levels_lie_each_in_its_own():
 def test_points_placed_over_many_blocks_are_those_of_one(monkeypatch):
     partition, cells = partition_of(2, 6), some_cells(6, 1000)
     whole = partition.sample(cells, 6, np.random.default_rng(0))
-    monkeypatch.setattr("skdpsynth.measures._placement._VALUES", 128)
+    monkeypatch.setattr(_placement, "_VALUES", 128)
     np.testing.assert_array_equal(partition.sample(cells, 6, np.random.default_rng(0)), whole)
 
 

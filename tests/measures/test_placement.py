@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from internals import _kronecker_steps
+from internals import placement_Numbers as Numbers
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.measures._placement import Numbers, _kronecker_steps
 
 WHOLE = Box.from_bounds((0, 100), 2, None, 16, np.array([True, False]))
 

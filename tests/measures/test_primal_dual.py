@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
+from internals import PrimalDual, _primal_dual
 from scipy.optimize import linprog
-
-from skdpsynth.measures import _primal_dual
-from skdpsynth.measures._primal_dual import PrimalDual
 
 
 def network(seed, n=12, unit=1):

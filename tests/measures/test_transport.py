@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 import pytest
 from dense_program import bounded_lipschitz, dense_program, nearest_by_cutting_planes, pairwise, printed_program
+from internals import _flow, _grid_flow, _network, _transport, least_cost_flow
 from scipy.optimize import linprog
 from scipy.sparse import identity, kron
 from scipy.spatial.distance import cdist
 
-from skdpsynth.measures import MOST_CELLS, _flow, _grid_flow, _network, _transport, nearest_probability_measure
-from skdpsynth.measures._flow import least_cost_flow
+from skdpsynth.measures import MOST_CELLS, nearest_probability_measure
 
 # OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
 needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="OR-Tools is not installed")

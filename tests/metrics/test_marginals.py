@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _marginals
 from scipy.stats import kruskal, rankdata, spearmanr
 from scipy.stats.contingency import association
 
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
-from skdpsynth.metrics import _marginals, correlation_error, marginal_total_variation
+from skdpsynth.metrics import correlation_error, marginal_total_variation
 
 SCHEMA = Schema(
     {

@@ -9,12 +9,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from estimators import all_estimators
+from internals import _quality as quality_module
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Continuous, Identifier, Nominal, Ordinal, Schema
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.metrics import QualityReport, correlation_error, marginal_total_variation, quality_report
-from skdpsynth.metrics import _quality as quality_module
 from skdpsynth.synthesis import PrivateSynthesizer
 
 SCHEMA = Schema(

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _associations, _base, _counts, _opening, _quantiles, _source, _tables, open_source
 from sklearn.linear_model import LogisticRegression
 
 from skdpsynth import (
@@ -19,13 +20,8 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import MixedTypeEncoder, Rows, _opening, _source
-from skdpsynth.domain._source import open_source
+from skdpsynth.domain import MixedTypeEncoder, Rows
 from skdpsynth.metrics import (
-    _associations,
-    _counts,
-    _quantiles,
-    _tables,
     captured_variance_ratio,
     correlation_error,
     marginal_total_variation,
@@ -33,7 +29,6 @@ from skdpsynth.metrics import (
     train_synthetic_test_real,
     wasserstein_distance,
 )
-from skdpsynth.synthesis import _base
 
 SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["x", "why", "z"], "group": ["u", "v"]}
 each_order = pytest.mark.parametrize("order", [1, 2, 3])

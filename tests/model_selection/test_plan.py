@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import Measure, Point, _latent_factors
 from sklearn.base import BaseEstimator
 
 from skdpsynth import (
@@ -21,9 +22,6 @@ from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Sch
 from skdpsynth.exceptions import InsecureRandomnessWarning
 from skdpsynth.metrics import marginal_total_variation, wasserstein_distance
 from skdpsynth.model_selection import SpendingPlan, plan
-from skdpsynth.model_selection._plan_measures import Measure
-from skdpsynth.model_selection._plan_result import Point
-from skdpsynth.models import _latent_factors
 
 SCHEMA = {
     "age": (17, 90),
@@ -219,7 +217,7 @@ def test_stratified_tables_with_dates_are_planned_for():
 
 
 def test_made_up_rows_fit_their_schema_and_are_uneven():
-    from skdpsynth.model_selection._plan_tables import Ground
+    from internals import Ground
 
     schema = Schema({name: kind for name, kind in SCHEMA.items() if name != "id"}).coded
     rows = Ground(schema, list(schema), None).rows(5000, np.random.default_rng(0))

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _split
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
@@ -23,7 +24,7 @@ from skdpsynth import (
 )
 from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting import Budget
-from skdpsynth.model_selection import PrivateSearchCV, _split
+from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import SecureBits, check_rng
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from internals import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance, _utilities
 from scipy.stats import wasserstein_distance as on_a_line
 
 from skdpsynth.domain import Box
-from skdpsynth.model_selection import _utilities
-from skdpsynth.model_selection._utilities import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance
 from skdpsynth.statistics import Change
 
 

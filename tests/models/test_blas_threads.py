@@ -5,9 +5,9 @@ import threading
 
 import numpy as np
 import pytest
+from internals import one_blas_thread
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdpsynth._blas import one_blas_thread
 from skdpsynth.models import LatentFactors
 
 np.zeros((2, 2)) @ np.zeros((2, 2))  # BLAS is loaded

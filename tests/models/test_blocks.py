@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from internals import blocks_of
 
 from skdpsynth.models import MergedPairs, NoisyTables, merged_groups, most_counts_of_pairs, pairs_within
-from skdpsynth.models._blocks import blocks_of
 
 
 def groups(noisy, is_nominal):

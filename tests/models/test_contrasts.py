@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-
-from skdpsynth.models._blocks import NoisyTables
-from skdpsynth.models._contrasts import expected, likely_contrasts
+from internals import NoisyTables, likely_contrasts
+from internals import contrasts_expected as expected
 
 N_COLUMNS, SIZE, DEVIATION = 20, 12, 40.0
 

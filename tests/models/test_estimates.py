@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from internals import deviations_beside
 
 from skdpsynth.models import Estimates, NoisyInteractions, NoisyTables, expected_error
-from skdpsynth.models._estimates import deviations_beside
 
 V1, V2, V3 = 4.0, 9.0, 100.0  # of the noise on tables of one column, of two, and on interactions
 SETTINGS = {

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from internals import FINE, FinerBins, quasi_normal
 from scipy import stats
 
 from skdpsynth.domain import Continuous, Schema, grids_of
 from skdpsynth.models import LatentFactors, Link, MarginalModel
-from skdpsynth.models._finer_bins import FINE, FinerBins
-from skdpsynth.models._latent_factors import quasi_normal
 
 
 def a_link(seed, n_cells=60, n_bins=4):

@@ -5,11 +5,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from internals import quasi_normal
 from laws import ALARM, CERTAIN, chi_squared, has_law
 from scipy import stats
 
 from skdpsynth.models import LatentFactors
-from skdpsynth.models._latent_factors import quasi_normal
 
 pytestmark = pytest.mark.all_fits
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-
-from skdpsynth.models._level_groups import LevelGroups, expected
-from skdpsynth.models._links import InBins
+from internals import InBins, LevelGroups
+from internals import level_groups_expected as expected
 
 RNG = np.random.default_rng(0)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import InBins
 from laws import ALARM, CERTAIN, chi_squared
 
 from skdpsynth.models import Link
-from skdpsynth.models._links import InBins
 
 
 def tree(leaves, every=1):

@@ -5,10 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import FactorDraw, Mixture, _upto
+from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, chi_squared, has_law
-
-from skdpsynth.models._factor_draw import FactorDraw, _upto
-from skdpsynth.models._mixture import Mixture, Part
 
 SIZES = (3, 4, 2, 3)
 

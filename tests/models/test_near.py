@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from internals import NearDraw, NearPair, _filling, filled, pairs_near, quasi_normal
+from internals import linked_columns_Numbers as Numbers
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
 from skdpsynth.domain import Continuous, Inequality, Schema, Wanted, grids_of, ties_of
-from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, _filling, tied_columns
-from skdpsynth.models._filling import filled
-from skdpsynth.models._latent_factors import quasi_normal
-from skdpsynth.models._linked_columns import Numbers
-from skdpsynth.models._near import NearDraw, pairs_near
-from skdpsynth.models._near_law import NearPair
+from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, tied_columns
 
 SCHEMA = Schema({"start": Continuous(0, 9), "job": ["x", "y"], "end": Continuous(0, 11, nullable=True)})
 EDGES = {"start": np.array([0, 3, 7, 10]), "end": np.array([0, 2, 5, 9, 12])}

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from internals import Mixture, Pattern, Posterior
+from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, chi_squared
 from test_mixture import SIZES, a_mixture, law
-
-from skdpsynth.models._mixture import Mixture, Part
-from skdpsynth.models._posterior import Pattern, Posterior
 
 NULLABLE = np.array([False, True, False, True])  # the last code of the second and the fourth column is a missing cell
 KNOWN = [

@@ -4,11 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from internals import centred, kept
 
 from skdpsynth.domain import Schema
 from skdpsynth.models import Codes, Counted, Estimates, LevelGroups, Link, NoisyInteractions, NoisyTables, Pool, PriorTables, union_of
-from skdpsynth.models._estimates import centred
-from skdpsynth.models._pooling import kept
 
 SIZES = [5, 4, 7, 2]
 PAIRS = list(combinations(range(len(SIZES)), 2))

@@ -5,13 +5,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import FinerBins, filled, quasi_normal
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
 from skdpsynth.domain import Continuous, Nominal, Schema, Wanted
 from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
-from skdpsynth.models._filling import filled
-from skdpsynth.models._finer_bins import FinerBins
-from skdpsynth.models._latent_factors import quasi_normal
 
 SCHEMA = Schema(
     {

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from internals import _means, mass_of_splits
 
 from skdpsynth.measures import least_squares, mass_from_root
-from skdpsynth.models._splits import _means, mass_of_splits
 
 
 def noisy_tree(leaves, deviation, rng):

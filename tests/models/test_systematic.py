@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import CELLS, CODES, NODES, STRATA, _factor_draw, points_below, shifts_of, shuffled_within
 from laws import ALARM, kolmogorov
 from scipy import stats
 
 from skdpsynth.models import LatentFactors
-from skdpsynth.models._systematic import CELLS, CODES, NODES, STRATA, points_below, shifts_of, shuffled_within
 
 
 def upto_of(seed, size, dtype=float):
@@ -111,7 +111,7 @@ def test_frequencies_of_many_blocks_are_nearer_to_the_model_than_those_of_blocks
 def test_columns_of_many_codes_are_drawn_as_those_of_few(monkeypatch):
     model = small_model()
     few = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
-    monkeypatch.setattr("skdpsynth.models._factor_draw._NARROW", 1)
+    monkeypatch.setattr(_factor_draw, "_NARROW", 1)
     many = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
     for a, b in zip(few, many, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-
-from skdpsynth.models._groups import Group
+from internals import Group
 
 SIZES = (4, 3, 5)
 CLASSES = {

@@ -4,10 +4,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
-from skdpsynth.models._latent_factors import quasi_normal
-from skdpsynth.models._together import pay_together, steps_together, trained_together
-from skdpsynth.models._training import OWN, Targets, Trained, score, softmax, starts_of, trained
+from internals import (
+    OWN,
+    Targets,
+    Trained,
+    pay_together,
+    quasi_normal,
+    score,
+    softmax,
+    starts_of,
+    steps_together,
+    trained,
+    trained_together,
+)
 
 SIZES = np.array([3, 4, 5])
 NODES = quasi_normal(64, 2)

@@ -4,13 +4,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from internals import Targets, chosen_variance, nearest_probabilities, quasi_normal, softmax, starts_of, trained
+from internals import _latent_factors as latent_factors
+from internals import _training as training
 from scipy.optimize import brentq
 
 from skdpsynth.models import LatentFactors
-from skdpsynth.models import _latent_factors as latent_factors
-from skdpsynth.models import _training as training
-from skdpsynth.models._latent_factors import quasi_normal
-from skdpsynth.models._training import Targets, chosen_variance, nearest_probabilities, softmax, starts_of, trained
 
 pytestmark = pytest.mark.all_fits
 

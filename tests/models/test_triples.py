@@ -3,9 +3,9 @@
 from itertools import combinations, product
 
 import numpy as np
+from internals import TripleErrors
 
 from skdpsynth.models import LatentFactors, candidates, most_dependent, table_of
-from skdpsynth.models._triples import TripleErrors
 
 SIZES = np.array([2, 4, 3, 2])
 

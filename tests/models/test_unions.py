@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from internals import pooled, recoding
 
 from skdpsynth.domain import Schema
 from skdpsynth.models import Codes, Counted, LevelGroups, Link, NoisyTables, Pool, union_of
-from skdpsynth.models._pooling import pooled
-from skdpsynth.models._unions import recoding
 
 SIZES = [400.0, 800.0, 3200.0]
 

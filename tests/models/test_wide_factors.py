@@ -4,16 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import Common, CommonDraw, MergedPairs, Mixture, RowLaw, Targets, WideTargets, _Descent, _shuffle_within, filled
+from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, binomial, chi_squared
 
 from skdpsynth.domain import Nominal, Schema, Wanted
-from skdpsynth.models._factor_draw import CommonDraw, _shuffle_within
-from skdpsynth.models._filling import filled
-from skdpsynth.models._merged_pairs import MergedPairs
-from skdpsynth.models._mixture import Mixture, Part
-from skdpsynth.models._row_law import RowLaw
-from skdpsynth.models._training import Targets
-from skdpsynth.models._wide_training import Common, WideTargets, _Descent
 
 BLOCKS = ((0, 2), (1,))
 SIZES = (2, 3, 2)

@@ -12,9 +12,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
-
-from skdpsynth.privacy import _gaussian, _laplace, _rejection
-from skdpsynth.privacy._intervals import exp_minus
+from internals import _gaussian, _laplace, _rejection, exp_minus
 
 getcontext().prec = 80
 WIDEST = 2**58

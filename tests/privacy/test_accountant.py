@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import Noise, lock_of
 from sklearn.base import BaseEstimator, clone
 
-from skdpsynth._locks import lock_of
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -27,7 +27,6 @@ from skdpsynth.privacy import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
-from skdpsynth.privacy._noise import Noise
 
 VALUES = np.array([10, 20, 30])
 

@@ -7,12 +7,11 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
+from internals import _discovery, exp_minus, is_hidden
 from laws import ALARM, CERTAIN, chi_squared
 
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import Discovery, DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, _discovery, check_rng, discovery
-from skdpsynth.privacy._discovery import is_hidden
-from skdpsynth.privacy._intervals import exp_minus
+from skdpsynth.privacy import Discovery, DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng, discovery
 
 getcontext().prec = 60
 DIGITS = Decimal("1e-50")

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _gaussian as gaussian
 from laws import ALARM, CERTAIN, chi_squared, symmetric
 from scipy import stats
 
 from skdpsynth.privacy import DiscreteGaussian, SeededBits, gaussian_scale
-from skdpsynth.privacy import _gaussian as gaussian
 
 DIGITS = decimal.Context(prec=120)
 SMALL = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(10), Fraction(40)]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, covers, delta_above, epsilon_of_gaussian, mills, total
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from skdpsynth import LatentFactorSynthesizer, PrivatePCA, load
-from skdpsynth._change import Change
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -22,14 +22,11 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyLoss,
     SeededBits,
-    _gaussian_dp,
     epsilon_of_rho,
     gaussian_scale,
     mechanism,
     rho_of_epsilon,
 )
-from skdpsynth.privacy._composition import covers, total
-from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED, SLACK, delta_above, epsilon_of_gaussian, mills
 
 DIGITS = decimal.Context(prec=60)
 PROMISES = [(0.1, 1e-6), (1, 1e-6), (5, 1e-6), (10, 1e-6), (1, 1e-9), (1, 1e-5)]

@@ -8,8 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from skdpsynth.privacy._intervals import bernoulli_exp_minus, exp_minus, times
+from internals import bernoulli_exp_minus, exp_minus, times
 
 DIGITS = decimal.Context(prec=150)
 rationals = st.fractions(min_value=0, max_value=300, max_denominator=2**70)

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _laplace as laplace
 from laws import ALARM, CERTAIN, chi_squared, symmetric
 
 from skdpsynth.privacy import DiscreteLaplace, SeededBits, check_rng, laplace_scale
-from skdpsynth.privacy import _laplace as laplace
 
 SMALL = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(10), Fraction(40)]
 

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import __version__, _ledger_place, lock_of
 
 from skdpsynth import privacy
-from skdpsynth._locks import lock_of
-from skdpsynth._version import __version__
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -598,8 +597,8 @@ def in_rho(accountant):
 @pytest.fixture(params=["memory", "file"])
 def account(request, tmp_path, monkeypatch):
     """Make an accountant with a ledger in memory, or in a file: a new one each time, which tests on it do not flush to the disk."""
-    monkeypatch.setattr("skdpsynth.privacy._ledger_place.SYNCHRONOUS", "off")
-    monkeypatch.setattr("skdpsynth.privacy._ledger_place._flush_folder", lambda path: None)
+    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
     numbers = count()
 
     def make(*budget):

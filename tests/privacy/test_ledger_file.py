@@ -18,14 +18,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import Sums, _ledger_place, entry_of, text_of, text_of_entry, thing_of
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
-from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss, SecureBits, _ledger_place
-from skdpsynth.privacy._ledger_text import entry_of, text_of, text_of_entry, thing_of
-from skdpsynth.privacy._totals import Sums
+from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss, SecureBits
 from skdpsynth.statistics import Change
 
 VALUES = np.array([10, 20, 30])

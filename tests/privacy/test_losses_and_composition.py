@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from internals import covers, rho_of_pure, total
 
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -20,7 +21,6 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
     split_exactly,
 )
-from skdpsynth.privacy._composition import covers, rho_of_pure, total
 
 DIGITS = decimal.Context(prec=50)
 

@@ -7,6 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
+from internals import Normals
+from internals import _matrix_laplace as matrix_laplace
 from laws import ALARM, CERTAIN, chi_squared, symmetric
 from scipy import stats
 
@@ -21,8 +23,6 @@ from skdpsynth.privacy import (
     mechanism,
     scale_of_kind,
 )
-from skdpsynth.privacy import _matrix_laplace as matrix_laplace
-from skdpsynth.privacy._normals import Normals
 from skdpsynth.statistics import Change
 
 

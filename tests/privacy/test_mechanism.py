@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import covers, rho_of_pure
 
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -22,7 +23,6 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
     scale_of_kind,
 )
-from skdpsynth.privacy._composition import covers, rho_of_pure
 from skdpsynth.statistics import Change
 
 KINDS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian, "sup_norm": DiscreteSupNorm}

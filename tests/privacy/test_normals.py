@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import FIRST, LIMB, Normals, fraction_bits
+from internals import _normals as normals
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 from scipy import stats
 
 from skdpsynth.privacy import SeededBits
-from skdpsynth.privacy import _normals as normals
-from skdpsynth.privacy._normals import FIRST, LIMB, Normals, fraction_bits
 
 DIGITS = decimal.Context(prec=120)
 ALL = slice(None)

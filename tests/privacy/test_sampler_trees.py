@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _intervals, _laplace
 from sampler_trees import (
     error_of_gaussian,
     error_of_laplace,
@@ -14,8 +15,6 @@ from sampler_trees import (
     geometric_weights,
     scales,
 )
-
-from skdpsynth.privacy import _intervals, _laplace
 
 LIMIT = Decimal(2) ** -60
 

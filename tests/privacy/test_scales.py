@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _scales, shown
 from laws import ALARM, chi_squared
 
-from skdpsynth._checks import shown
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits, _scales
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits
 
 both = pytest.mark.parametrize("noise", [DiscreteLaplace, DiscreteGaussian])
 

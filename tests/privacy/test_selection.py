@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import PermuteAndFlip, _below, _shuffled
 from laws import ALARM, CERTAIN, chi_squared
 from numpy.polynomial import Polynomial
 
 from skdpsynth import PrivacyAccountant
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import PrivacyLoss, SeededBits, check_rng
-from skdpsynth.privacy._selection import PermuteAndFlip, _below, _shuffled
 from skdpsynth.statistics import Change
 
 CHANGE = Change("replace_one", 3, 3, 1)

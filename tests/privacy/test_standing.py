@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import Change
 
 import skdpsynth
 import skdpsynth.privacy
-from skdpsynth._change import Change
 from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits

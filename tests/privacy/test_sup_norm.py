@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _sup_norm
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 
-from skdpsynth.privacy import DiscreteSupNorm, SeededBits, _sup_norm
+from skdpsynth.privacy import DiscreteSupNorm, SeededBits
 
 
 def points(scale, count, size, seed=0):

@@ -4,11 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import SurvivalTable, _digit, _one_sided, _table, _two_sided
 
 from skdpsynth.privacy import SeededBits
-from skdpsynth.privacy._gaussian import _table
-from skdpsynth.privacy._laplace import _digit, _one_sided, _two_sided
-from skdpsynth.privacy._table import SurvivalTable
 
 MASK = (1 << 64) - 1
 TABLES = [

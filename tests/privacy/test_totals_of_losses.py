@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import Sums, _optimal, is_optimal, optimal_epsilon, rho_of_pure
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, _optimal, epsilon_of_rho, rho_of_epsilon
-from skdpsynth.privacy._composition import rho_of_pure
-from skdpsynth.privacy._optimal import is_optimal, optimal_epsilon
-from skdpsynth.privacy._totals import Sums
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, epsilon_of_rho, rho_of_epsilon
 
 mpmath = pytest.importorskip("mpmath")
 

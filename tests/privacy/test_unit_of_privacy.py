@@ -5,6 +5,7 @@ from itertools import chain, combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from internals import is_hidden
 from test_discovery import decimal, exponential, joint
 
 from skdpsynth.exceptions import BudgetExceededError
@@ -21,7 +22,6 @@ from skdpsynth.privacy import (
     losses_of_kind,
     mechanism,
 )
-from skdpsynth.privacy._discovery import is_hidden
 from skdpsynth.statistics import Change, Histogram
 
 RELATIONS = ["replace_one", "add_or_remove_one"]

@@ -128,7 +128,7 @@ def test_the_checklist_stands_in_the_notes_and_on_the_page(release):
 def test_numbers_are_never_rounded_below_what_was_spent():
     from fractions import Fraction
 
-    from skdpsynth.report._promise import rounded_up
+    from internals import rounded_up
 
     rng = np.random.default_rng(1)
     for numerator, denominator in rng.integers(1, 10**9, (200, 2)).tolist():

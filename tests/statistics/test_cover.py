@@ -6,8 +6,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from skdpsynth.statistics._cover import cover
+from internals import cover
 
 
 @given(st.lists(st.integers(1, 300), min_size=2, max_size=9), st.data())

@@ -10,10 +10,10 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from internals import open_source
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.domain import Ball, Box, Continuous, Nominal, Rows
-from skdpsynth.domain._source import open_source
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import CountLengths, Histogram, Moments, RowCount, total
 

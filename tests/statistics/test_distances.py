@@ -4,9 +4,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from internals import change, distances
 
 from skdpsynth.statistics import Marginals
-from skdpsynth.statistics._distances import change, distances
 
 SIZES = (2, 3, 2)
 PLACES = list(combinations(range(3), 2))

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from internals import _histogram
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.statistics import Histogram, _histogram
+from skdpsynth.statistics import Histogram
 
 
 def partition_of(d, depth):
@@ -151,6 +152,6 @@ def test_replacing_a_row_by_one_of_another_cell_moves_the_counts_by_2_and_adding
 
 def test_counts_of_ancestors_are_the_sums_of_their_leaves(monkeypatch):
     cells = np.random.default_rng(0).integers(0, 64, 5000)
-    monkeypatch.setattr("skdpsynth.statistics._histogram._ROWS", 100)
+    monkeypatch.setattr(_histogram, "_ROWS", 100)
     expected = np.bincount(cells, minlength=64).reshape(8, 8).sum(axis=1)
     np.testing.assert_array_equal(Histogram.over_cells(8, shift=3).of(cells).counts, expected)

@@ -5,8 +5,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from internals import _interactions
 
-from skdpsynth.statistics import Interactions, Marginals, _interactions
+from skdpsynth.statistics import Interactions, Marginals
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 COMPLETE = [

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import _magnitudes
 from scipy.sparse import csr_matrix
 
-from skdpsynth.statistics import MAGNITUDES, Change, EvenCells, Magnitudes, _magnitudes
+from skdpsynth.statistics import MAGNITUDES, Change, EvenCells, Magnitudes
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 N_CELLS = len(MAGNITUDES) - 1

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import Packed, added_sums, packed_sum
+from internals import dask_Part as Part
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import Histogram, Occurrences, RowCount
-from skdpsynth.statistics._dask import Part, added_sums
-from skdpsynth.statistics._packed import Packed, packed_sum
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MANY = 1 << 21

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
+from internals import Cuts, EvenCuts, WholeCuts, _duckdb, _source, of_raw
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
-from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal, _source
+from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.statistics import _duckdb
-from skdpsynth.statistics._classes import Cuts
-from skdpsynth.statistics._cuts import EvenCuts, WholeCuts
-from skdpsynth.statistics._sql import of_raw
 
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")

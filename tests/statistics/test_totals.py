@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
+from internals import _rows, open_source
 from joblib import parallel_config
 
-from skdpsynth.domain import Ball, Box, Rows, _rows
-from skdpsynth.domain._source import open_source
+from skdpsynth.domain import Ball, Box, Rows
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import CountLengths, Histogram, Marginals, Moments, RowCount, Trees, total
 

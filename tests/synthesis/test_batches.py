@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _deal, _latent_factors
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -16,7 +17,6 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.domain import Identifier
-from skdpsynth.models import _latent_factors
 
 ROWS = np.random.default_rng(0).beta(2, 4, size=(500, 3))
 MIXED = pd.DataFrame({"age": [20, 31, 62, 45] * 100, "sex": ["f", "m", "f", None] * 100, "ill": [True, False] * 200})
@@ -163,8 +163,8 @@ def test_a_sample_does_not_depend_on_the_number_of_threads(name, n_jobs, small_b
 @pytest.mark.parametrize("name", ["PMM", "LowDim", "LatentFactor", "LatentFactor-scores", "Online", "Online-paper"])
 def test_memory_of_batches_does_not_grow_with_their_number(name, monkeypatch):
     # Each block of a stream has a deck of its own.
-    monkeypatch.setattr("skdpsynth.measures._deal._DECK", 1 << 13)
-    monkeypatch.setattr("skdpsynth.measures._deal._ROWS", 1 << 10)
+    monkeypatch.setattr(_deal, "_DECK", 1 << 13)
+    monkeypatch.setattr(_deal, "_ROWS", 1 << 10)
     model = MODELS[name].fit(ROWS)
     peaks = []
     for n_samples in (200_000, 200_000, 1_000_000):  # the first one imports

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from internals import _interval
 from laws import clopper_pearson
 from scipy import stats
 
@@ -12,7 +13,6 @@ from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Inequality, Schema, Unique
 from skdpsynth.metrics import rule_violations
 from skdpsynth.synthesis import Interval
-from skdpsynth.synthesis._intervals import _interval
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.SmallSampleWarning",

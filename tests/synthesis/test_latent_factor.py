@@ -13,6 +13,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _latent_factors as latent_factors
+from internals import _ledger as ledger
+from internals import _marginal_model as marginal_model
 from laws import ALARM
 from scipy import stats
 from sklearn.base import clone
@@ -24,8 +27,6 @@ from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, grids_of
 from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.models import LatentLinks
-from skdpsynth.models import _latent_factors as latent_factors
-from skdpsynth.models import _marginal_model as marginal_model
 from skdpsynth.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -35,7 +36,6 @@ from skdpsynth.privacy import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
-from skdpsynth.privacy import _ledger as ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 

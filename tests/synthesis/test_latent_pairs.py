@@ -4,10 +4,10 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
+from internals import Pairs
 
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, mechanism
 from skdpsynth.statistics import Marginals
-from skdpsynth.synthesis._latent_pairs import Pairs
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 each_relation = pytest.mark.parametrize("relation", RELATIONS)

@@ -7,13 +7,12 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from internals import MarginalsPlan, has_triples, with_triples
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
 from skdpsynth.domain import Impossible, Schema
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import Marginals
-from skdpsynth.synthesis._latent_planning import MarginalsPlan
-from skdpsynth.synthesis._latent_triples import has_triples, with_triples
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 

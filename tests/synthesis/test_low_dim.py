@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _signed_is_no_worse
 
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box
 from skdpsynth.fitting import Facts
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.synthesis._low_dim import _signed_is_no_worse
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 

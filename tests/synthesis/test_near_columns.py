@@ -6,12 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from internals import _latent_near, spread_of
 
 from skdpsynth import LatentFactorSynthesizer, load
 from skdpsynth.domain import Continuous, Date, Impossible, Inequality, Schema
 from skdpsynth.exceptions import InsecureRandomnessWarning
-from skdpsynth.synthesis import _latent_near
-from skdpsynth.synthesis._latent_near import spread_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),

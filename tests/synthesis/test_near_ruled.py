@@ -5,12 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from internals import _latent_near, reach
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, load
 from skdpsynth.domain import Continuous, Date, DateTime, Inequality, MissingTogether, Schema
 from skdpsynth.metrics import rule_violations
-from skdpsynth.synthesis import _latent_near
-from skdpsynth.synthesis._latent_near import reach
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning"),

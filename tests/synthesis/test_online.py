@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import GrowingTree, _ledger, shares_of_depths
 from laws import calls_of
 from sklearn.base import BaseEstimator, clone
 
@@ -24,7 +25,6 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.fitting import Budget
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.privacy import StandingRelease, check_epsilon, check_rng
-from skdpsynth.synthesis._online_tree import GrowingTree, shares_of_depths
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
@@ -99,8 +99,8 @@ def edges_by_the_rule(n, d, epsilon, growth, window=None):
 def still(monkeypatch):
     """A clock that stands still: the ledger tells when it was charged."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr("skdpsynth.privacy._ledger.datetime", SimpleNamespace(now=lambda zone: now))
-    monkeypatch.setattr("skdpsynth.privacy._ledger.new_id", lambda: "one id")
+    monkeypatch.setattr(_ledger, "datetime", SimpleNamespace(now=lambda zone: now))
+    monkeypatch.setattr(_ledger, "new_id", lambda: "one id")
 
 
 def public(model):

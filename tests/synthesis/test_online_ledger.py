@@ -8,6 +8,7 @@ import signal
 
 import numpy as np
 import pytest
+from internals import _ledger_place
 
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant, load
 from skdpsynth.exceptions import BudgetExceededError
@@ -18,8 +19,8 @@ STRATEGIES = pytest.mark.parametrize("strategy", ["blocks", "paper"])
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("skdpsynth.privacy._ledger_place.SYNCHRONOUS", "off")
-    monkeypatch.setattr("skdpsynth.privacy._ledger_place._flush_folder", lambda path: None)
+    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
 
 
 @pytest.fixture

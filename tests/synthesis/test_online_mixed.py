@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from internals import _online_blocks
 from laws import ALARM, chi_squared
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
 from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.metrics import marginal_total_variation
-from skdpsynth.synthesis import _online_blocks
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),

@@ -6,14 +6,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from internals import _latent_planning, ending_length, grown_length
 from laws import ALARM, same_law
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
 from skdpsynth.domain import Date, Impossible, Inequality, Nominal, Schema
 from skdpsynth.metrics import rule_violations
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.synthesis import _latent_planning
-from skdpsynth.synthesis._online_lengths import ending_length, grown_length
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from internals import _online_blocks, difference, entries_of, fixed_bits, pair_loss, released, shares_of_depths, watched
 from sklearn.base import BaseEstimator
 
 from skdpsynth import (
@@ -22,11 +23,6 @@ from skdpsynth import (
 from skdpsynth.continual import InhomogeneousCounter
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.synthesis import _online_blocks
-from skdpsynth.synthesis._online_tree import shares_of_depths
-from skdpsynth.testing._door import fixed_bits, pair_loss, watched
-from skdpsynth.testing._law import entries_of
-from skdpsynth.testing._state import difference, released
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),

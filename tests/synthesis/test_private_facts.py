@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
+from internals import MOST_CODES
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, load
@@ -18,7 +19,6 @@ from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.federated import RemoteRows
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.synthesis._latent_planning import MOST_CODES
 
 N = 5000
 RNG = np.random.default_rng(0)

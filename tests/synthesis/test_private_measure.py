@@ -8,14 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from internals import _stages_by_levels, _stages_by_rows, pair_loss
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, level_sums, refinement_of
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.privacy import DiscreteLaplace
-from skdpsynth.synthesis._measure_plans import _stages_by_levels, _stages_by_rows
-from skdpsynth.testing._door import pair_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 STRATEGIES = ("adaptive", "optimal", "paper")

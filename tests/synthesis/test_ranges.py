@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import counts_of as counts_of_rows
+from internals import grid, interval, noise_of_ranges, scales_of, usual_ranges
 
 from skdpsynth.domain import Rows
 from skdpsynth.fitting import Facts
-from skdpsynth.synthesis._ranges import counts_of as counts_of_rows
-from skdpsynth.synthesis._ranges import grid, interval, noise_of_ranges, scales_of, usual_ranges
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from internals import _signed_measure, _transport, default_n_cells, lattice_shape
 from scipy.spatial.distance import cdist
 
 from skdpsynth import PrivacyAccountant, SignedMeasureMechanism
@@ -15,8 +16,6 @@ from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.measures import Lattice
 from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.synthesis import _signed_measure
-from skdpsynth.synthesis._signed_measure import default_n_cells, lattice_shape
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="needs OR-Tools")
@@ -349,7 +348,7 @@ def test_trouble_of_the_solver_leaves_the_object_as_it_was(monkeypatch):
     def fail(*args):
         raise RuntimeError("infeasible")
 
-    monkeypatch.setattr("skdpsynth.measures._transport.least_cost_flow", fail)
+    monkeypatch.setattr(_transport, "least_cost_flow", fail)
     with pytest.raises(RuntimeError, match=r"not solved by 'highs' \(status: infeasible\)"):
         model.fit(rows(seed=1))
     assert vars(model) == before

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from internals import _drawing, usual_number
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
-from skdpsynth.synthesis import _drawing
-from skdpsynth.synthesis._drawing import usual_number
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning")
 AR = "add_or_remove_one"

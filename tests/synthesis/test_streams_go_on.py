@@ -12,16 +12,16 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from internals import Aside, _ledger_place
+from internals import _online_running as running
 from sklearn.base import BaseEstimator
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
-from skdpsynth._whole_file import Aside
 from skdpsynth.continual import KaryCounter
 from skdpsynth.exceptions import BudgetExceededError, LedgerError, SmallSampleWarning
 from skdpsynth.persistence import savable, save
 from skdpsynth.privacy import DiscreteLaplace
-from skdpsynth.synthesis import _online_running as running
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 X = np.random.default_rng(0).random((3000, 2))
@@ -32,8 +32,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("skdpsynth.privacy._ledger_place.SYNCHRONOUS", "off")
-    monkeypatch.setattr("skdpsynth.privacy._ledger_place._flush_folder", lambda path: None)
+    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
 
 
 @pytest.fixture

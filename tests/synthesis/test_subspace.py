@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from internals import Subspace, n_directions, needs_distance
 
 from skdpsynth import PrivatePCA
 from skdpsynth.domain import Box
-from skdpsynth.synthesis._dimension import n_directions, needs_distance
-from skdpsynth.synthesis._subspace import Subspace
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
