@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n auto -q
 ROOM ?=
 DEMO := .venv-demo
 
-.PHONY: help demo test test-all test-nightly costs coverage lint docs docs-quick docs-phone dist bench peers clean
+.PHONY: help demo test test-all test-nightly faults costs coverage lint docs docs-quick docs-phone dist bench peers clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -24,6 +24,10 @@ test-all: $(INSTALLED)  ## all tests but those that are nightly
 
 test-nightly: $(INSTALLED)  ## all tests, with new noise, five times
 	for round in 1 2 3 4 5; do $(PYTEST) --fresh || exit 1; done
+
+faults: $(INSTALLED)  ## faults that are put in by hand, and a tenth of the mutants: some test must fail each time
+	$(BIN)/python benchmarks/injected_faults.py
+	$(BIN)/python benchmarks/mutations.py --part 1/10
 
 costs: $(INSTALLED)  ## measure what each test costs, for the lanes
 	$(PYTEST) --costs

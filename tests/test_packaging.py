@@ -18,7 +18,7 @@ import skdpsynth
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the source tree")
 NEEDED = {"pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "Makefile"}
-NEEDED |= {".ci/run", ".readthedocs.yaml", ".pre-commit-config.yaml", ".github/workflows/ci.yml"}
+NEEDED |= {".ci/run", ".readthedocs.yaml", ".pre-commit-config.yaml", ".github/workflows/ci.yml", ".github/workflows/nightly.yml"}
 
 
 def project():
