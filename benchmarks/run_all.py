@@ -30,6 +30,7 @@ for script in (
     "samplers.py",
     "replays.py",
     "mutations.py",
+    "injected_faults.py",
     "audits.py",
     "matrix_tails.py",
     "hostile_files.py",
