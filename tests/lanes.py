@@ -23,7 +23,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     if config.getoption("--costs") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Costs())
+        part = [config.getoption(name) for name in ("lane", "keyword", "markexpr")]
+        config.pluginmanager.register(_Costs(is_whole=not any(part) and config.args == config.getini("testpaths")))
 
 
 @pytest.hookimpl(trylast=True)
@@ -71,10 +72,10 @@ def _processor():
 
 
 class _Costs:
-    """Writes what tests cost; those that did not run keep what they had, unless they are gone."""
+    """Writes what tests cost. Of a part of them, those that did not run keep what they had."""
 
-    def __init__(self):
-        self._ran = defaultdict(dict)
+    def __init__(self, is_whole):
+        self._is_whole, self._ran = is_whole, defaultdict(dict)
 
     def pytest_runtest_logreport(self, report):
         for name, value in report.user_properties if report.when == "teardown" else ():
@@ -83,10 +84,9 @@ class _Costs:
                 self._ran[file][test] = value
 
     def pytest_sessionfinish(self, session):
-        files = json.loads(COSTS.read_text(encoding="utf-8")) if COSTS.exists() else {}
+        files = {} if self._is_whole or not COSTS.exists() else json.loads(COSTS.read_text(encoding="utf-8"))
         for file, tests in self._ran.items():
             dear = {test: float(f"{seconds:.1g}") for test, seconds in tests.items() if seconds >= QUICK}
             files[file] = {test: seconds for test, seconds in files.get(file, {}).items() if test not in tests} | dear
-        here = Path(session.config.rootpath)
-        files = {file: dict(sorted(tests.items())) for file, tests in sorted(files.items()) if tests and (here / file).exists()}
+        files = {file: dict(sorted(tests.items())) for file, tests in sorted(files.items()) if tests}
         COSTS.write_text(json.dumps(files, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")

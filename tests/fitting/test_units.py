@@ -253,13 +253,13 @@ def distance(first, second):
     return sum((first - second).values()) + sum((second - first).values())
 
 
-@pytest.mark.must
 @pytest.mark.parametrize("chosen", [of_stream, of_table])
 @pytest.mark.parametrize("k", [1, 2])
-def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brute_force(k, chosen):
-    """All tables of five rows of two people in two cells, every unit."""
-    for labels in product("ab", repeat=5):
-        for cells in product((0, 1), repeat=5):
+@pytest.mark.parametrize("n_rows", [pytest.param(4, marks=pytest.mark.must), 5])
+def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brute_force(n_rows, k, chosen):
+    """All tables of some rows of two people in two cells, every unit."""
+    for labels in product("ab", repeat=n_rows):
+        for cells in product((0, 1), repeat=n_rows):
             rows = list(zip(labels, cells, strict=True))
             counted = cells_that_count(rows, k, chosen)
             assert distance(counted, cells_that_count([row for row in rows if row[0] != "a"], k, chosen)) <= k

@@ -594,7 +594,7 @@ def in_rho(accountant):
     accountant.release(VALUES, CountedNoise(10), SecureBits(), name="a", loss=PrivacyLoss(rho=Fraction(1, 50)), change=CHANGE)
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.must), "file"])
 def account(request, tmp_path, monkeypatch):
     """Make an accountant with a ledger in memory, or in a file: a new one each time, which tests on it do not flush to the disk."""
     monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
@@ -608,7 +608,6 @@ def account(request, tmp_path, monkeypatch):
     return make
 
 
-@pytest.mark.must
 @pytest.mark.parametrize("draw", [direct, in_a_group, in_a_new_group, in_rho])
 def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, account):
     """And what is charged without a draw is at most the one that was interrupted; the accountant goes on."""

@@ -381,8 +381,7 @@ def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_mo
     assert some_change
 
 
-@pytest.mark.must
-@pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
+@pytest.mark.parametrize("counter", [pytest.param("kary", marks=pytest.mark.must), "binary", "sparse"])
 @pytest.mark.parametrize(("epsilon", "n"), [(2, 130), (400, 130)])
 @pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
 def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, n, neighboring, moved, monkeypatch):
