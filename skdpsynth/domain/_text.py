@@ -1,4 +1,4 @@
-"""Numbers in text: what a cell of a file, or a word in a column of objects, reads as."""
+"""Texts that are numbers, and texts that a file cannot hold."""
 
 import math
 

@@ -123,13 +123,13 @@ def test_without_levels_no_kind_of_table_is_likelier_than_before():
 
 @pytest.mark.parametrize("leaves", [EVEN, CROWDED], ids=["even", "crowded"])
 def test_the_share_at_the_root_is_learned_from_what_levels_below_tell_of_the_table(leaves):
-    """Of 900 draws the gain is 21 and 8 of its standard errors; at least two of them."""
+    """Of 1600 draws the gain is 28 and 11 of its standard errors; at least five of them, which no gain shows once in three million times."""
     rng = np.random.default_rng(0)
     errors = []
-    for _ in range(900):
+    for _ in range(1600):
         levels, root, variances, left_shares = tree_of(rng, leaves, 25.0)
         alone = learned(levels[:1], root, variances[:1], left_shares[:1])[0][0]
         with_all = learned(levels, root, variances, left_shares)[0][:8].sum()
         errors.append(np.abs(np.array([with_all, alone]) - leaves[:8].sum()))
     gain = np.diff(errors)[:, 0]
-    assert gain.mean() > 2 * gain.std() / 30
+    assert gain.mean() > 5 * gain.std() / 40
