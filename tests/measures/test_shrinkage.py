@@ -123,7 +123,7 @@ def test_without_levels_no_kind_of_table_is_likelier_than_before():
 
 @pytest.mark.parametrize("leaves", [EVEN, CROWDED], ids=["even", "crowded"])
 def test_the_share_at_the_root_is_learned_from_what_levels_below_tell_of_the_table(leaves):
-    """Of 1600 draws the gain is 28 and 11 of its standard errors; at least five of them, which no gain shows once in three million times."""
+    """Of 1600 draws the gain is 28 and 11 of its standard errors. Five are asked, which chance shows once in three million times."""
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(1600):
