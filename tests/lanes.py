@@ -33,9 +33,11 @@ def pytest_collection_modifyitems(config, items):
     if lane is None:
         return
     costs = read()
-    kept = [item for item in items if _is_in(item, lane, costs)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    sides = {True: [], False: []}
+    for item in items:
+        sides[_is_in(item, lane, costs)].append(item)
+    config.hook.pytest_deselected(items=sides[False])
+    items[:] = sides[True]
 
 
 def _is_in(item, lane, costs):

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 import re
 import subprocess
@@ -15,7 +16,12 @@ import skdpsynth
 
 PACKAGE = Path(skdpsynth.__file__).parent
 ROOT = Path(__file__).parents[1]
-TREES = {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@functools.cache
+def trees():
+    """The syntax trees of the package by the names of their files."""
+    return {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def FILES(law):
@@ -23,7 +29,7 @@ def FILES(law):
 
     def test():
         broken = {}
-        for path, tree in TREES.items():
+        for path, tree in trees().items():
             try:
                 law(path, tree)
             except AssertionError as error:
@@ -107,7 +113,7 @@ def test_law_names_the_files_that_break_it_and_no_other():
 
 
 def test_every_file_belongs_to_a_room_with_a_floor():
-    assert {room_of(path) for path in TREES} <= {*FLOOR_OF, *GROUND, "__init__"}
+    assert {room_of(path) for path in trees()} <= {*FLOOR_OF, *GROUND, "__init__"}
 
 
 @pytest.mark.parametrize(
@@ -205,11 +211,11 @@ def test_what_a_fitted_table_synthesizer_samples_from_lives_in_models_which_know
     ]
     assert samplers
     assert all(sampler.__module__.startswith("skdpsynth.models.") for sampler in samplers)
-    assert not [path for path, tree in TREES.items() if room_of(path) == "models" and "privacy" in rooms_imported(path, tree)]
+    assert not [path for path, tree in trees().items() if room_of(path) == "models" and "privacy" in rooms_imported(path, tree)]
 
 
 def test_mechanisms_do_release():
-    assert {room_of(path) for path, tree in TREES.items() if calls_of(tree, "answer")} >= {"synthesis", "decomposition", "fitting"}
+    assert {room_of(path) for path, tree in trees().items() if calls_of(tree, "answer")} >= {"synthesis", "decomposition", "fitting"}
 
 
 ROOMS_WITH_A_PLAN = {"fitting", "synthesis", "decomposition"}
@@ -283,7 +289,7 @@ def reads_of_rows(tree):
 @pytest.mark.must
 def test_exact_numbers_of_rows_are_not_read_after_the_plan_but_where_they_are_public():
     found = {}
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if room_of(path) in ROOMS_WITH_A_PLAN:
             for function, expression in reads_of_rows(tree):
                 found.setdefault((path.as_posix(), function), []).append(expression)
@@ -352,9 +358,9 @@ def test_optional_and_slow_packages_are_imported_where_used(path, tree):
 
 
 def test_only_the_command_line_itself_imports_what_is_made_of_click():
-    importers = {path for path, tree in TREES.items() if any(name.startswith("skdpsynth.cli._") for name in imports(tree))}
+    importers = {path for path, tree in trees().items() if any(name.startswith("skdpsynth.cli._") for name in imports(tree))}
     assert {room_of(path) for path in importers} == {"cli"}
-    assert not list(filter(lambda name: name.startswith("skdpsynth.cli"), imports(TREES[Path("cli/__init__.py")], module_level=True)))
+    assert not list(filter(lambda name: name.startswith("skdpsynth.cli"), imports(trees()[Path("cli/__init__.py")], module_level=True)))
 
 
 def test_importing_the_package_loads_none_of_the_slow_ones():
