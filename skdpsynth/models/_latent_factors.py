@@ -18,12 +18,12 @@ from skdpsynth.models._training import (
     Targets,
     Trained,
     chosen_variance,
-    rows_of,
+    slices_of,
     softmax,
     starts_of,
     trained,
     work_of_step,
-    write_singles,
+    write,
 )
 from skdpsynth.models._triples import Triple, TripleErrors
 from skdpsynth.persistence import savable
@@ -213,11 +213,15 @@ class LatentFactors:
     def probabilities(self, label: int = 0) -> np.ndarray:
         """Return P(code | fit and node) in a class, shape (n_codes, n_fits * n_nodes)."""
         logits = self._logits(label)
-        tied = [(law, law.forward(rows_of(law, logits, self.sizes))) for law in (group.law(label) for group in self.groups)]
+        tied = self._tied(label, logits)
         probabilities = softmax(logits, starts_of(self.sizes), self.sizes)
         for law, state in tied:
-            write_singles(law, state, probabilities, self.sizes)
+            write(probabilities, slices_of(law, self.sizes), state.singles)
         return probabilities
+
+    def _tied(self, label: int, logits: np.ndarray) -> list[tuple[TiedLaw | NearLaw, Any]]:
+        laws = [group.law(label) for group in self.groups]
+        return [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
 
     def _logits(self, label: int) -> np.ndarray:
         parts = [a[label][:, None] + B[label] @ self.nodes.T for a, B in zip(self.intercepts, self.loadings, strict=True)]
@@ -229,7 +233,7 @@ class LatentFactors:
         if not self.groups:
             return mixture
         logits = self._logits(label)
-        tied = [_part_of(law, law.forward(rows_of(law, logits, self.sizes))) for law in (group.law(label) for group in self.groups)]
+        tied = [_part_of(law, state) for law, state in self._tied(label, logits)]
         free = [part for part in mixture.parts if not any(set(part.columns) & set(each.columns) for each in tied)]
         return Mixture(mixture.weights, tuple(sorted([*free, *tied], key=lambda part: part.columns[0])))
 
@@ -268,8 +272,9 @@ def _targets(
     groups: tuple[Group | NearPair, ...],
 ) -> list[Targets]:
     """Return what each class is fitted to."""
+    laws = [[group.law_of_descent(c) for group in groups] for c in range(len(totals))]
     return [
-        Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, [g.law(c) for g in groups])
+        Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, laws[c])
         for c, n in enumerate(totals)
     ]
 

@@ -46,6 +46,8 @@ class NearPair:
         """Return what computes probabilities in a class of rows."""
         return NearLaw(self.columns, np.asarray(self.weights, dtype=np.float32))
 
+    law_of_descent = law
+
 
 @dataclass(frozen=True, eq=False)
 class NearState:
@@ -94,7 +96,7 @@ class NearLaw:
         """
         A, B = (np.exp(own - own.max(axis=0)) for own in logits)  # of logits of the model, not of rows
         on_first = self.weights.astype(A.dtype) @ B
-        A /= np.einsum("iz,iz->z", A, on_first)
+        A /= np.maximum(np.einsum("iz,iz->z", A, on_first), np.finfo(A.dtype).tiny)  # where all likely pairs are excluded
         return NearState([A * on_first, B * (self._other.astype(A.dtype) @ A)], A, B)
 
     def joint(self, state: NearState, pair: tuple[int, int]) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from skdpsynth._cached import cached_property
 from skdpsynth._progress import steps
 from skdpsynth.models._groups import TiedLaw
 from skdpsynth.models._near_law import NearLaw
@@ -107,6 +108,16 @@ class Targets:
         one = np.concatenate([nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
         weight = min((second / first) ** 2, _MOST_WEIGHT) if first > 0 else _MOST_WEIGHT
         return cls(sizes, one, (two_way / n).astype(np.float32), mask, weight, n, second, laws)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where the codes of each column begin."""
+        return starts_of(self.sizes)
+
+    @cached_property
+    def slices(self) -> list[list[slice]]:
+        """Where the codes of the columns of each law are."""
+        return [slices_of(law, self.sizes) for law in self.laws]
 
     def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
         """Return two copies with more noise, which is independent between them.
@@ -252,8 +263,8 @@ def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: Trained) -> floa
         error *= weight[:, None]
         error *= weight
         found += target.n**2 * float(np.vdot(error, error))
-        for law, pairs in zip(target.laws, by_pairs, strict=True):
-            own = rows_of(law, weight, target.sizes)
+        for places, pairs in zip(target.slices, by_pairs, strict=True):
+            own = [weight[rows] for rows in places]
             found += target.n**2 * 2 * sum(float(((own[j][:, None] * e * own[k]) ** 2).sum()) for (j, k), e in pairs.items())
     return found
 
@@ -328,10 +339,10 @@ class Probabilities:
     @classmethod
     def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
         """Make them of logits, which are overwritten."""
-        tied = [law.forward(rows_of(law, logits, target.sizes)) for law in target.laws]
-        P = softmax(logits, starts_of(target.sizes), target.sizes)
-        for law, state in zip(target.laws, tied, strict=True):
-            write_singles(law, state, P, target.sizes)
+        tied = [law.forward([logits[rows] for rows in places]) for law, places in zip(target.laws, target.slices, strict=True)]
+        P = softmax(logits, target.starts, target.sizes)
+        for places, state in zip(target.slices, tied, strict=True):
+            write(P, places, state.singles)
         return cls(P, tied)
 
     def errors(self, target: Targets) -> tuple[np.ndarray, list[dict[tuple[int, int], np.ndarray]]]:
@@ -341,8 +352,8 @@ class Probabilities:
         error -= target.two_way
         error *= target.mask
         by_pairs = []
-        for law, state in zip(target.laws, self.tied, strict=True):
-            rows, errors = slices_of(law, target.sizes), {}
+        for law, rows, state in zip(target.laws, target.slices, self.tied, strict=True):
+            errors = {}
             for j, k in law.pairs:
                 block = (rows[j], rows[k])
                 errors[j, k] = (law.joint(state, (j, k)) - target.two_way[block]) * target.mask[block]
@@ -367,14 +378,13 @@ class Probabilities:
         if beside is not None:
             slope += beside
         tied = [
-            law.backward(state, rows_of(law, slope, target.sizes), pairs)
-            for law, state, pairs in zip(target.laws, self.tied, by_pairs, strict=True)
+            law.backward(state, [slope[rows] for rows in places], pairs)
+            for law, places, state, pairs in zip(target.laws, target.slices, self.tied, by_pairs, strict=True)
         ]
         slope *= P
-        slope -= P * np.repeat(np.add.reduceat(slope, starts_of(target.sizes), axis=0), target.sizes, axis=0)
-        for law, parts in zip(target.laws, tied, strict=True):
-            for rows, part in zip(slices_of(law, target.sizes), parts, strict=True):
-                slope[rows] = part
+        slope -= P * np.repeat(np.add.reduceat(slope, target.starts, axis=0), target.sizes, axis=0)
+        for places, parts in zip(target.slices, tied, strict=True):
+            write(slope, places, parts)
         return slope, value
 
 
@@ -384,15 +394,10 @@ def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
     return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
 
 
-def rows_of(law: Law, table: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    """Return copies of the rows of the columns of a group."""
-    return [np.array(table[rows]) for rows in slices_of(law, sizes)]
-
-
-def write_singles(law: Law, state: Any, table: np.ndarray, sizes: np.ndarray) -> None:
-    """Write the probabilities of single codes of a group among those of all columns."""
-    for rows, single in zip(slices_of(law, sizes), state.singles, strict=True):
-        table[rows] = single
+def write(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.ndarray]) -> None:
+    """Write what columns of a group have among that of all columns."""
+    for rows, part in zip(places, parts, strict=True):
+        table[rows] = part
 
 
 def softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

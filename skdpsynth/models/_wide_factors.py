@@ -109,7 +109,7 @@ def wide_factors(
                 {(a, b): two_way.tables[i, j][c] for (a, i), (b, j) in combinations(enumerate(block), 2)},
                 n,
                 deviations,
-                [group.law(c) for group in own],
+                [group.law_of_descent(c) for group in own],
             )
             for c, n in enumerate(totals)
         ]

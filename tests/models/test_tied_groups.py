@@ -78,3 +78,28 @@ def test_derivatives_are_those_of_finite_differences(case):
                 moved[column][code, node] += step
                 ends.append(value(moved))
             assert found[column][code, node] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["singletons", "renamed"])
+def test_two_columns_are_descended_by_matrices_which_say_the_same(name):
+    rng, classes = np.random.default_rng(3), CLASSES[name][:2]
+    group = Group((0, 1), classes, np.array([[0, 1], [1, 0], [2, 2], [3, 0], [3, 1]]), np.array([[True, True, True, True, False]]))
+    listed, products = group.law(0), group.law_of_descent(0)
+    assert type(products) is not type(listed)
+    logits = [2 * rng.normal(size=(size, 6)) for size in SIZES[:2]]
+    by_singles, by_pairs = [rng.normal(size=each.shape) for each in logits], {(0, 1): rng.normal(size=SIZES[:2])}
+    found = [law.forward(logits) for law in (listed, products)]
+    for one, other in zip(*(state.singles for state in found), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    np.testing.assert_allclose(listed.joint(found[0], (0, 1)), products.joint(found[1], (0, 1)), atol=1e-12)
+    for one, other in zip(
+        *(law.backward(state, by_singles, by_pairs) for law, state in zip((listed, products), found, strict=True)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+def test_products_stay_finite_where_all_that_is_likely_is_excluded():
+    law = Group((0, 1), (np.arange(2), np.arange(2)), np.array([[0, 1], [1, 0]]), np.array([[True, True]])).law_of_descent(0)
+    likely = np.array([[0.0], [-200.0]], dtype=np.float32)
+    state = law.forward([likely, likely])
+    assert all(np.isfinite(part).all() for part in law.backward(state, state.singles, {(0, 1): np.ones((2, 2))}))
