@@ -13,13 +13,12 @@ TABLES = [
     ("laplace", _two_sided, Fraction(1, 100)),  # its thresholds are all below 2**-64
     ("laplace", _two_sided, Fraction(1, 3)),
     ("laplace", _two_sided, Fraction(5, 2)),
-    ("laplace", _two_sided, Fraction(256)),
+    ("laplace", _two_sided, Fraction(20)),
     ("geometric", _one_sided, Fraction(4)),
     ("digit", _digit, Fraction(1000)),
     ("digit", _digit, Fraction(2**58)),
     ("gaussian", _table, Fraction(1)),
     ("gaussian", _table, Fraction(40)),
-    ("gaussian", _table, Fraction(256)),
 ]
 
 
