@@ -162,14 +162,6 @@ def test_floats_of_32_bits_stay(whiten):
     assert np.allclose(projected, wide.transform(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("fitted", [np.float32, np.float64])
-@pytest.mark.parametrize(("dtype", "expected"), [(np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float64)])
-def test_a_result_has_the_dtype_of_the_rows_whatever_was_fitted(fitted, dtype, expected):
-    pca = PrivatePCA(2).fit(X.astype(fitted))
-    assert pca.transform(X.astype(dtype)).dtype == expected
-    assert pca.inverse_transform(np.ones((3, 2), dtype=dtype)).dtype == expected
-
-
 def test_bounds_whose_squares_are_no_floats_of_32_bits_keep_64():
     rows = X.astype(np.float32)
     for bounds, dtype in (((0, 1e15), np.float32), ((0, 1e20), np.float64), ((0, 1e-13), np.float64)):

@@ -23,7 +23,6 @@ from skdpsynth.privacy import (
     SeededBits,
     check_accountant,
     epsilon_of_rho,
-    rho_of_epsilon,
 )
 
 VALUES = np.array([10, 20, 30])
@@ -248,26 +247,6 @@ def test_a_finite_budget_refuses_an_infinite_loss():
         with pytest.raises(BudgetExceededError, match="costs epsilon=inf, but only 1 of 1 remains"):
             release(accountant, DiscreteLaplace(0), loss=loss)
     assert accountant.ledger == ()
-
-
-def test_zcdp_and_pure_losses_share_a_budget():
-    accountant = PrivacyAccountant(2, 1e-6)
-    accountant.spend(0.5, name="pure")
-    accountant.spend(PrivacyLoss(rho=0.01), name="first")
-    accountant.spend(PrivacyLoss(rho=0.02), name="second")
-    assert accountant.spent == Fraction(1, 2) + epsilon_of_rho(0.03, 1e-6)
-    accountant._planned = True
-    accountant.spend(accountant.remaining, name="rest")
-    assert accountant.spent == 2
-    with pytest.raises(BudgetExceededError):
-        accountant.spend(PrivacyLoss(rho=1e-9), name="more")
-
-
-def test_a_calibrated_rho_fits_its_budget():
-    for epsilon in (0.1, 1, 7.3):
-        accountant = PrivacyAccountant(epsilon, 1e-7)
-        release(accountant, DiscreteGaussian(9), loss=PrivacyLoss(rho=rho_of_epsilon(epsilon, 1e-7)))
-        assert 0 <= accountant.remaining < 1e-6 * epsilon
 
 
 def test_delta_is_a_budget_too():

@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, covers, delta_above, epsilon_of_gaussian, mills
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
@@ -126,11 +125,6 @@ def test_no_shift_loses_more_than_is_charged(scale, vector):
     assert checked
 
 
-def test_three_values_lose_no_more_than_is_charged():
-    for scale, epsilon in itertools.product((3, 3.5, 4), (0.1, 1, 3)):
-        assert exact_delta(scale, (1, 1, 1), epsilon) <= charged_delta(scale, (1, 1, 1), epsilon)
-
-
 @pytest.mark.parametrize("scale", [30, 60, 100])
 @pytest.mark.parametrize("part", [0.05, 0.25, 1])
 @pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
@@ -161,34 +155,13 @@ def test_gaussian_noise_is_a_twentieth_less_than_by_zcdp():
 # The conversion
 
 
-def log_delta(epsilon, mu):
-    """By normal tails in floats: log of Q(a) - e^epsilon Q(b)."""
-    first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return first + np.log1p(-np.exp(second - first))
-
-
-@pytest.mark.parametrize("rho", [1e-4, 0.028, 0.5, 3, 50, 1e4])
-@pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-6, 1e-3])
-def test_the_conversion_is_that_of_normal_tails(rho, delta):
-    epsilon = float(epsilon_of_rho(rho, delta, gaussian=True))
-    assert log_delta(epsilon, math.sqrt(2 * rho)) == pytest.approx(math.log(delta), rel=1e-8, abs=1e-8)
-
-
-@pytest.mark.parametrize("x", ["0", "1e-20", "0.3", "3", "4.9999", "5.0001", "6", "10", "38", "-1", "-5", "-30"])
+@pytest.mark.parametrize("x", ["0", "1e-20", "0.3", "3", "4.9999", "5.0001", "6", "10", "38", "1e3", "-1", "-5", "-30"])
 def test_mills_ratio_is_between_its_bounds(x):
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(120):
         exact = mpmath.erfc(mpmath.mpf(x) / mpmath.sqrt(2)) / 2 / mpmath.npdf(mpmath.mpf(x))
         low, high = (mpmath.mpf(str(bound)) for bound in mills(Decimal(x)))
         assert low < exact < high < low * (1 + mpmath.mpf("1e-45"))
-
-
-@pytest.mark.parametrize("x", ["1e3", "1e10", "1e150"])
-def test_mills_ratio_of_large_numbers_is_between_the_first_terms_of_its_series(x):
-    low, high = mills(Decimal(x))
-    with decimal.localcontext(decimal.Context(prec=100)):
-        assert 1 / Decimal(x) - 1 / Decimal(x) ** 3 < high * (1 + Decimal("1e-60"))
-        assert low < high < 1 / Decimal(x) * (1 + Decimal("1e-60"))
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 10**12), Fraction(1, 10**4), Fraction(28, 1000), Fraction(3), Fraction(10**5)])
@@ -271,11 +244,6 @@ def test_losses_in_rho_add_before_they_are_converted_as_gaussian_if_all_are():
     assert spent(losses) == epsilon_of_rho(0.03, 1e-6)
     with pytest.raises(ValueError, match="may not follow losses in rho of another kind"):
         spent(reversed(losses))
-
-
-def test_pure_and_approximate_losses_add_to_gaussian_ones():
-    losses = [PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6), gaussian(0.03)]
-    assert spent(losses, 1e-5) == Fraction(3, 4) + epsilon_of_rho(0.03, 6e-6, gaussian=True)
 
 
 def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():

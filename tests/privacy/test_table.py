@@ -35,12 +35,6 @@ def sample_uniform(table, V, scripted):
 
 
 @pytest.mark.parametrize(("name", "make", "scale"), TABLES)
-def test_thresholds_are_the_floors_of_the_exact_survival_function(name, make, scale, exact_law):
-    floors = exact_law(name, scale).floors(64)
-    np.testing.assert_array_equal(make(scale)._floors, np.array(floors[::-1], dtype=np.uint64))
-
-
-@pytest.mark.parametrize(("name", "make", "scale"), TABLES)
 def test_a_uniform_one_unit_from_a_threshold_is_decided_exactly(name, make, scale, exact_law, scripted):
     law, table = exact_law(name, scale), make(scale)
     thresholds = law.floors(192)
