@@ -828,7 +828,6 @@ def test_a_horizon_that_no_clock_reaches_is_refused_at_once():
     assert KaryCounter(2**62).n_levels < 60
 
 
-# What fits into 64 bits, whatever has come before: a public rule.
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_what_is_no_count_or_cell_or_could_overflow_is_refused_and_changes_nothing(kind):
     """What fits into 64 bits, whatever has come before, is a public rule."""

@@ -85,13 +85,6 @@ def test_a_release_adds_the_noise_of_its_stream_to_the_values():
     assert noisy.dtype == np.int64
 
 
-def test_an_account_that_is_opened_at_its_file_keeps_to_the_digit_what_it_promised(tmp_path):
-    PrivacyAccountant(0.3, 1e-6, neighboring="add_or_remove_one", ledger=tmp_path / "budget.db").close()
-    again = PrivacyAccountant.at(tmp_path / "budget.db")
-    again.close()
-    assert (again.epsilon, again.delta, again.neighboring) == (Fraction(3, 10), Fraction(1, 10**6), "add_or_remove_one")
-
-
 def test_a_release_is_charged_before_its_noise_is_drawn():
     accountant = PrivacyAccountant(1)
     noise = WatchedNoise(accountant, fails=True)

@@ -81,6 +81,7 @@ def test_the_slack_pays_for_the_rounding_of_2_to_the_41_values():
     with decimal.localcontext(DIGITS):
         eta = max(stated_eta(Decimal(scale), Decimal(ROUNDED.numerator) / ROUNDED.denominator) for scale in (LEAST_SCALE, 4, 9, 10**6))
         assert eta < Decimal("3e-26")
+        assert Fraction(2, 10**13) == SLACK
         assert 2 * eta * 2**41 <= Decimal(SLACK.numerator) / SLACK.denominator
         assert (eta * 2**41).exp() * (1 - Decimal("1e-13")) < 1
 
@@ -169,6 +170,7 @@ def test_mills_ratio_is_between_its_bounds(x):
 def test_the_conversion_is_never_below_the_exact_one_and_hardly_above(rho, delta):
     mpmath = pytest.importorskip("mpmath")
     delta = Fraction(delta)
+    assert (epsilon_of_rho(rho, delta, gaussian=True) * 10**15).denominator == 1
     with mpmath.workdps(120):
         epsilon, d = (mpmath.mpf(f.numerator) / f.denominator for f in (epsilon_of_rho(rho, delta, gaussian=True) - SLACK, delta))
         mu, d = mpmath.sqrt(2 * mpmath.mpf(rho.numerator) / rho.denominator), d * (1 - mpmath.mpf(10) ** -13)

@@ -231,6 +231,19 @@ def test_few_limbs_leave_entries_undecided(monkeypatch, n_limbs, scale, least, m
     assert least <= len(undecided) <= most
 
 
+def test_an_enclosure_holds_whatever_the_bits_to_come_are(kept):
+    """Entry (0, 1): each |g| between a and a + 1 units, so the sum is largest where what counts for it is at its largest."""
+    matrix_laplace._sample(Fraction(3), 2, SeededBits(8))
+    (negative, a), (reverse, b) = kept[0].column(0), kept[0].column(1)
+    signs = [(-1) ** (n ^ r ^ (k > 2)) for k, (n, r) in enumerate(zip(negative.tolist(), reverse.tolist(), strict=True))]
+    low, high = [x * y for x, y in zip(a, b, strict=True)], [(x + 1) * (y + 1) for x, y in zip(a, b, strict=True)]
+    most = sum(h if sign > 0 else -e for sign, e, h in zip(signs, low, high, strict=True))
+    least = sum(e if sign > 0 else -h for sign, e, h in zip(signs, low, high, strict=True))
+    centre, slack = matrix_laplace._enclosure(kept[0], 0, 1)
+    assert centre - slack <= least < most <= centre + slack
+    assert slack < 2 * (most - least)
+
+
 @pytest.mark.parametrize("far", [15, 16, 30_000])
 def test_a_normal_beyond_the_first_limb_is_not_lost(monkeypatch, far):
     """Once in 1e57 draws: whole parts from 16 have no room, and all entries are decided in integers."""
@@ -250,6 +263,9 @@ def test_the_limbs_are_enough_to_decide_all_but_a_thousandth_of_draws(scale, m):
     n_limbs = matrix_laplace._enough_limbs(Fraction(scale), m)
     assert 3 <= n_limbs <= 6
     assert matrix_laplace._error(Fraction(scale), m, n_limbs) * m * m <= Fraction(1, 1024)
+    # Sums stay exact in floats: products of two limbs, below 2**22 each, for each row of a block; blocks times pairs of limbs in 63 bits.
+    assert matrix_laplace._ROWS * (2**22 - 1) ** 2 < 2**53
+    assert -(-2 * (matrix_laplace._MOST + 1) // matrix_laplace._ROWS) * 7 * 2**53 < 2**63
 
 
 def test_rows_beyond_one_product_are_added(kept, monkeypatch):

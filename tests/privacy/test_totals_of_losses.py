@@ -431,14 +431,6 @@ def test_a_loss_of_another_kind_after_gaussian_noise_is_refused_and_costs_nothin
     assert mixed.spent == Fraction(1, 2) + epsilon_of_rho(Fraction(1, 500), MILLIONTH, gaussian=True)
 
 
-def test_children_of_fixed_shares_may_be_spent_from_by_turns(mixed):
-    pure, noisy = mixed.child(1, name="pure"), mixed.child(1.9, 1e-6, name="Gaussian", rho="gaussian")
-    for _ in range(3):
-        noisy.spend(small_gaussian(), name="moments")
-        pure.spend(0.25, name="counts")
-    assert mixed.spent <= 3
-
-
 def test_records_of_a_child_in_rho_go_on_in_rho(mixed):
     child = mixed.child(0.5, 1e-7, name="moments", rho="gaussian")
     child.spend(small_gaussian(), name="first")
