@@ -87,8 +87,8 @@ def test_likelihood_is_that_of_the_normal_distribution_of_the_model(pca):
     assert pca.score(X) == pytest.approx(expected.mean())
 
 
-@pytest.mark.parametrize("n_components", [None, 1, 2])
-@pytest.mark.parametrize("epsilon", [1e-4, 1, math.inf])
+@pytest.mark.parametrize("n_components", [None, 1])
+@pytest.mark.parametrize("epsilon", [1e-4, math.inf])
 @pytest.mark.parametrize("rows", [np.full((50, 4), 0.5), np.eye(50, 4), np.full((1, 4), 0.2), np.full((2, 1), 1.0)])
 def test_all_stays_finite_where_variances_are_zero(rows, epsilon, n_components):
     for whiten in (False, True):

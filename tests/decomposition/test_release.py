@@ -288,7 +288,7 @@ def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within()
 
 
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
-@pytest.mark.parametrize("d", [30, 60])
+@pytest.mark.parametrize("d", [30, pytest.param(60, marks=pytest.mark.nightly)])
 def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
     """All rows at the public centre, so 0: the largest eigenvalues of 30 fits. One in a hundred passes the edge; most pass an
     edge that is too small. All are near it: the mean lies 0.3 to 2.4 m^(-2/3) below."""

@@ -19,7 +19,6 @@ from skdpsynth.privacy import (
     DiscreteSupNorm,
     PrivacyAccountant,
     PrivacyLoss,
-    SecureBits,
     SeededBits,
     check_accountant,
     epsilon_of_rho,
@@ -387,19 +386,3 @@ def test_the_representation_tells_what_is_spent_of_what():
     accountant.spend(0.25, name="a")
     assert repr(accountant) == "<PrivacyAccountant (open): spent epsilon=0.25 of 1, delta=0 of 1e-06, replace_one, 1 entries>"
     assert repr(accountant.record()).startswith("<PrivacyAccountant (record)")
-
-
-def test_a_parent_tells_the_noise_and_randomness_of_its_children():
-    parent = PrivacyAccountant(1)
-    values = np.array([1, 2])
-    parent.child(0.5, name="first").release(values, DiscreteLaplace(4), SecureBits(), name="counts")
-    grandparent = PrivacyAccountant(2)
-    inner = grandparent.child(1, name="model").child(0.5, name="part")
-    assert grandparent.ledger[0].randomness is None
-    inner.release(values, DiscreteLaplace(4), SeededBits(0), name="counts")
-    assert (parent.noise_of(parent.ledger[0]), parent.ledger[0].randomness) == ("DiscreteLaplace(scale=4)", "secure")
-    for accountant in (grandparent, pickle.loads(pickle.dumps(grandparent.record()))):
-        assert accountant.ledger[0].randomness == "seeded"
-        frame = accountant.to_frame("polars", parts=True)
-        assert frame["part_of"].to_list() == [None, "model", "model / part"]
-        assert frame["name"].to_list() == ["model", "part", "counts"]

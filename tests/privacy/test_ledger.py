@@ -102,7 +102,10 @@ def test_parts_name_the_entry_that_paid_for_them(made):
     assert accountant.parts_of(first) == accountant.parts_of(deep) == ()
     numbers = [entry.id for entry in (first, model, counts, inner, deep, last)]
     assert len(set(numbers)) == 6
-    assert (model.randomness, inner.randomness, last.randomness) == ("seeded", "seeded", "secure")
+    assert (model.randomness, inner.randomness, last.randomness, first.randomness) == ("seeded", "seeded", "secure", None)
+    assert accountant.noise_of(model) == accountant.noise_of(inner) == "DiscreteLaplace(scale=8)"
+    frame = accountant.to_frame("polars", parts=True)
+    assert frame["part_of"].to_list() == [None, None, "model", "model", "model / inner", None]
     assert [above for _, above in accountant.lines()] == [None, None, "model", "model", "model / inner", None]
 
 
