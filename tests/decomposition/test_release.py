@@ -317,6 +317,13 @@ def test_without_noise_a_public_radius_is_about_the_mean_of_the_rows(noise, delt
     assert np.allclose(pca.covariance_, np.cov(shrunk.T), atol=1e-5)
 
 
+def test_it_converges_to_pca_as_epsilon_grows():
+    X = low_rank(20_000, 4)
+    errors = [np.abs(PrivatePCA(epsilon=epsilon, random_state=0).fit(X).covariance_ - np.cov(X.T)).max() for epsilon in (0.1, 10, 1e4)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-3
+
+
 # Accuracy: means of 3 seeded fits on planar data
 
 
