@@ -1,5 +1,6 @@
 """The ledger: data about charges, what they add up to, and that no thread, fork or interrupt makes one go missing."""
 
+import contextlib
 import dataclasses
 import math
 import pickle
@@ -441,31 +442,26 @@ DOOR = ("_accountant", "_ledger", "_ledger_file", "_ledger_place", "_ledger_text
 DOOR = tuple(str(Path(privacy.__file__).parent / f"{name}.py") for name in DOOR)
 
 
-class InterruptAt:
+@contextlib.contextmanager
+def interrupt_at(k):
     """Raise KeyboardInterrupt before the k-th line that runs at the door."""
+    left, before = k, sys.gettrace()
 
-    def __init__(self, k):
-        self.left = k
-
-    def _line(self, frame, event, argument):
+    def watch(frame, event, argument):
+        nonlocal left
         # The line of a `with` comes up again when its block ends, before the lock is given back: no interrupt of Python's comes there.
         if event == "line" and not _is_with(frame):
-            self.left -= 1
-            if self.left < 0:
+            left -= 1
+            if left < 0:
                 sys.settrace(None)
                 raise KeyboardInterrupt
-        return self._line
+        return watch
 
-    def _call(self, frame, event, argument):
-        return self._line if frame.f_code.co_filename in DOOR else None
-
-    def __enter__(self):
-        self._before = sys.gettrace()
-        sys.settrace(self._call)
-        return self
-
-    def __exit__(self, *error):
-        sys.settrace(self._before)
+    sys.settrace(lambda frame, event, argument: watch if frame.f_code.co_filename in DOOR else None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 LINES = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in DOOR}
@@ -533,7 +529,7 @@ def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, where, ste
         draw(accountant)
         interrupted = False
         try:
-            with InterruptAt(k):
+            with interrupt_at(k):
                 draw(accountant)
         except KeyboardInterrupt:
             interrupted = True
@@ -559,7 +555,7 @@ def test_an_interrupt_at_any_line_of_an_import_leaves_all_or_nothing(account):
     while interrupted:
         accountant, interrupted = account(2), False
         try:
-            with InterruptAt(k):
+            with interrupt_at(k):
                 accountant.import_record(record)
         except KeyboardInterrupt:
             interrupted = True
