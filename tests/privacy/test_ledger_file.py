@@ -494,10 +494,10 @@ def test_a_ledger_of_two_names_is_refused(path, when):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_processes_that_make_one_ledger_at_once_are_not_taken_for_two_names(tmp_path):
     paths = [tmp_path / f"{i}.db" for i in range(40)]
-    start = time.time() + 0.1
+    start = time.time() + 0.2
 
     def make():
-        time.sleep(start - time.time())
+        time.sleep(max(0.0, start - time.time()))
         for path in paths:
             PrivacyAccountant(1, ledger=path).spend(0.25, name="a")
 
