@@ -7,61 +7,27 @@ import pickle
 
 import numpy as np
 import pytest
+from test_counters import COUNTERS, LEVELS, make
 
 from skdpsynth import load
-from skdpsynth.continual import (
-    BinaryCounter,
-    HonakerCounter,
-    InhomogeneousCounter,
-    KaryCounter,
-    SparseCounter,
-    SquareRootCounter,
-    UnboundedCounter,
-)
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter
 from skdpsynth.persistence import save
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SeededBits, check_rng
 
-HORIZON, N_CELLS = 1000, 12
+N_CELLS = 12
 
 
-def plain(kind, **own):
-    def make():
-        counter = kind(HORIZON, **{"rho" if kind is SquareRootCounter else "epsilon": 0.01}, n_counters=N_CELLS, **own)
-        if kind is SparseCounter:
-            counter.threshold = -10.0
+@pytest.fixture(params=[*COUNTERS, *LEVELS])
+def counting(request):
+    """A counter of much noise, and what lets a copy of it go on."""
+    accountant = PrivacyAccountant(9, 1e-6)
+    counter = make(request.param, 1000, 0.01, accountant=accountant, n_counters=N_CELLS)
+    present = counter._level[1] if isinstance(counter, InhomogeneousCounter) else counter
+    if isinstance(present, SparseCounter):
+        present.threshold = -10.0
+    if present is counter:
         return counter, lambda again: again.resume()
-
-    return make
-
-
-def unbounded():
-    return UnboundedCounter(rho=0.01, n_counters=N_CELLS), lambda again: again.resume()
-
-
-def levels_of(kind):
-    def make():
-        accountant = PrivacyAccountant(0.01)
-        counter = InhomogeneousCounter(kind, n_counters=N_CELLS)
-        counter.start_level(HORIZON, 0.01, accountant)
-        if kind == "sparse":
-            counter._level[1].threshold = -10.0
-        return counter, lambda again: again.resume(accountant.record().reopened(), check_rng(None))
-
-    return make
-
-
-COUNTERS = {
-    "kary": plain(KaryCounter),
-    "binary": plain(BinaryCounter),
-    "honaker": plain(HonakerCounter),
-    "square root": plain(SquareRootCounter),
-    "unbounded": unbounded,
-    "sparse": plain(SparseCounter),
-    "levels of kary": levels_of("kary"),
-    "levels of binary": levels_of("binary"),
-    "levels of sparse": levels_of("sparse"),
-}
-each = pytest.mark.parametrize("make", COUNTERS.values(), ids=COUNTERS)
+    return counter, lambda again: again.resume(accountant.record().reopened(), check_rng(None))
 
 
 def in_a_file(counter, path):
@@ -82,10 +48,9 @@ def tells(difference, counts):
     return np.count_nonzero(np.round(difference, 6) == counts) > N_CELLS / 2
 
 
-@each
-def test_copies_that_go_on_with_different_events_do_not_subtract_to_them(make, tmp_path):
+def test_copies_that_go_on_with_different_events_do_not_subtract_to_them(counting, tmp_path):
     """Copies of each way in turn, at times of all remainders by 2, 3 and 4."""
-    counter, resume = make()
+    counter, resume = counting
     ways = itertools.cycle(WAYS.values())
     for t in range(1, 41):
         counter.update(1)
@@ -103,9 +68,8 @@ def test_copies_that_go_on_with_different_events_do_not_subtract_to_them(make, t
         assert not tells(one.value - two.value, 8)
 
 
-@each
-def test_a_copy_and_its_original_do_not_subtract_to_the_events_that_one_has_seen(make, tmp_path):
-    counter, resume = make()
+def test_a_copy_and_its_original_do_not_subtract_to_the_events_that_one_has_seen(counting, tmp_path):
+    counter, resume = counting
     for _ in range(40):
         counter.update(1)
         again = copy.copy(counter)

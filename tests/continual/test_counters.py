@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from internals import ContinualCounter, noise_for
+from internals import ContinualCounter
 from laws import ALARM, CERTAIN, chi_squared, symmetric
 
 from skdpsynth.continual import (
@@ -28,6 +28,7 @@ from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, S
 
 BOUNDED = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, SparseCounter]
 COUNTERS = [*BOUNDED, UnboundedCounter]
+LEVELS = ["kary", "binary", "sparse"]
 BY_RHO = (SquareRootCounter, UnboundedCounter)
 TREES = [BinaryCounter, KaryCounter]
 HORIZONS = [1, 2, 7, 63, 100]
@@ -36,10 +37,15 @@ HORIZONS = [1, 2, 7, 63, 100]
 RO, AR = "replace_one", "add_or_remove_one"
 
 
-def make(kind, horizon, epsilon=1.0, **options):
-    """Return a counter; square roots have their cost in rho, and one has no horizon."""
+def make(kind, horizon, epsilon=1.0, *, accountant=None, **options):
+    """Return a counter; square roots have their cost in rho, and one has no horizon. A name is that of levels, of which one is begun."""
+    if isinstance(kind, str):
+        rng, accountant = options.pop("random_state", None), accountant or PrivacyAccountant(epsilon)
+        counter = InhomogeneousCounter(kind, **options)
+        counter.start_level(horizon, epsilon, accountant, rng)
+        return counter
     sizes = () if kind is UnboundedCounter else (horizon,)
-    return kind(*sizes, **{"rho" if kind in BY_RHO else "epsilon": epsilon}, **options)
+    return kind(*sizes, **{"rho" if kind in BY_RHO else "epsilon": epsilon}, accountant=accountant, **options)
 
 
 def values_along(counter, stream):
@@ -54,11 +60,6 @@ def values_along(counter, stream):
 def closed_in(counter):
     """The counters of the closed segments of a sparse counter, by cell."""
     return counter._state[2]
-
-
-def present_of(counter):
-    """The counter of the present level."""
-    return counter._level[1]
 
 
 def one_hot(cells, n_counters):
@@ -110,32 +111,27 @@ class Impulses(Door):
 class Spy(Door):
     """It adds known noise and remembers what was asked of it."""
 
-    def __init__(self):
+    def __init__(self, size=2**22):
         super().__init__()
-        self.exact, self.noisy, self.bits = [], [], np.random.default_rng(0)
+        self.exact, self.noisy, self.size, self.bits = [], [], size, np.random.default_rng(0)
 
     def release(self, values, name):
         self.exact.append(np.array(values))
-        self.noisy.append(values + self.bits.integers(-(2**22), 2**22, size=values.shape))
+        self.noisy.append(values + self.bits.integers(-self.size, self.size, size=values.shape))
         return self.noisy[-1]
 
 
 # ---- Without noise
 
 
-@pytest.mark.parametrize("n_counters", [1, 3])
 @pytest.mark.parametrize("horizon", HORIZONS)
 @pytest.mark.parametrize("kind", COUNTERS)
-def test_without_noise_every_value_is_the_prefix_sum(kind, horizon, n_counters):
-    stream = np.random.default_rng(horizon).integers(0, 6, size=(horizon, n_counters))
-    values = values_along(make(kind, horizon, math.inf, n_counters=n_counters), stream)
-    np.testing.assert_allclose(values, np.cumsum(stream, axis=0), rtol=1e-9 if kind in BY_RHO else 0)
-
-
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, *BY_RHO])
-def test_without_noise_counts_of_either_sign_are_summed(kind):
-    stream = np.random.default_rng(0).integers(-5, 6, size=20)
-    np.testing.assert_allclose(values_along(make(kind, 20, math.inf), stream)[:, 0], np.cumsum(stream), atol=1e-6)
+def test_without_noise_every_value_is_the_prefix_sum(kind, horizon):
+    stream = np.random.default_rng(horizon).integers(0 if kind is SparseCounter else -6, 6, size=(horizon, 3))
+    counter = make(kind, horizon, math.inf, n_counters=3)
+    np.testing.assert_array_equal(counter.value, np.zeros(3))
+    values = values_along(counter, stream)
+    np.testing.assert_allclose(values, np.cumsum(stream, axis=0), rtol=0, atol=1e-6 if kind in BY_RHO else 0)
 
 
 def test_without_noise_sparse_counts_are_exact_at_the_times_of_comparison():
@@ -145,11 +141,6 @@ def test_without_noise_sparse_counts_are_exact_at_the_times_of_comparison():
     np.testing.assert_array_equal(values[at], np.cumsum(stream, axis=0)[at])
     np.testing.assert_array_equal(values[at[:-1] + 6], values[at[:-1]])
     assert not values[:6].any()
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_before_the_first_step_the_value_is_zero(kind):
-    np.testing.assert_array_equal(make(kind, 5, n_counters=3).value, np.zeros(3))
 
 
 # ---- Ways of counting
@@ -188,16 +179,8 @@ def test_a_value_does_not_depend_on_when_values_were_read_under_one_seed(kind):
     np.testing.assert_array_equal(often.value, once.value)
 
 
-def test_an_array_that_is_used_again_counts_what_it_held():
-    counter, buffer = HonakerCounter(8, epsilon=math.inf), np.array([1])
-    counter.update(buffer)
-    buffer[:] = 5
-    counter.update(buffer)
-    assert counter.value == 6
-
-
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, *BY_RHO, SparseCounter])
-def test_other_counters_copy_what_they_count(kind):
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_an_array_that_is_used_again_counts_what_it_held(kind):
     counter, buffer = make(kind, 8, math.inf), np.array([1])
     counter.update(buffer)
     buffer[:] = 5
@@ -246,18 +229,9 @@ def test_the_noise_is_scaled_to_the_column_norm_of_the_tree(kind):
         assert counter._noise().scale == Fraction(2 * counter.n_levels * 10, 3)
 
 
-@pytest.mark.parametrize("kind", TREES)
-def test_a_step_is_in_one_node_of_each_level(kind):
-    for horizon in TREE_HORIZONS:
-        counter = kind(horizon)
-        _, R, nodes = matrices(counter)
-        for level in range(counter.n_levels):
-            members = R[[node[0] == level for node in nodes]].sum(axis=0)
-            assert members[0] == members.max() == 1  # a node that is never needed is never drawn: later steps may be in none
-
-
 def test_the_horizon_is_the_last_time_that_the_digits_reach():
-    for horizon in [*range(1, 200), 1023, 65535]:
+    assert [(KaryCounter(T).base, KaryCounter(T).n_levels) for T in (1023, 65535)] == [(13, 3), (21, 4)]  # those of the paper
+    for horizon in [*range(1, 100), 1023, 65535]:
         binary, kary = BinaryCounter(horizon), KaryCounter(horizon)
         assert 2 ** (binary.n_levels - 1) <= horizon < 2**binary.n_levels
         k, h = kary.base, kary.n_levels
@@ -266,66 +240,15 @@ def test_the_horizon_is_the_last_time_that_the_digits_reach():
         assert h == 1 or k == 3 or ((k - 2) ** h - 1) // 2 < horizon  # no smaller branching would do
 
 
-def test_the_branching_is_that_of_the_paper():
-    assert (KaryCounter(1023).base, KaryCounter(1023).n_levels) == (13, 3)
-    assert (KaryCounter(65535).base, KaryCounter(65535).n_levels) == (21, 4)
-
-
-@pytest.mark.must
-@pytest.mark.parametrize("kind", TREES)
-def test_neighbouring_streams_change_the_nodes_by_at_most_the_sensitivity_in_l1_norm(kind):
-    # All streams of 5 steps into 2 cells, and all that differ in the cell of one step.
-    counter = kind(5, n_counters=2, sensitivity=2)
-    _, R, _ = matrices(counter)
-    streams = {cells: R[:, :5] @ one_hot(list(cells), 2) for cells in itertools.product(range(2), repeat=5)}
-    changes = [
-        np.abs(streams[a] - streams[b]).sum() for a in streams for b in streams if sum(x != y for x, y in zip(a, b, strict=True)) == 1
-    ]
-    assert max(changes) == counter.n_levels * 2 == counter._noise().scale * counter.epsilon
-
-
-@pytest.mark.must
-def test_neighbouring_streams_change_the_blocks_of_honaker_by_at_most_the_sensitivity_in_l1_norm():
-    # The same, of the exact counts that the counter hands to the door.
-    def blocks(cells):
-        counter, spy = HonakerCounter(5, n_counters=2, sensitivity=2), Spy()
-        counter.resume(spy)
-        counter.update_cells(list(cells))
-        return np.array(spy.exact)
-
-    streams = {cells: blocks(cells) for cells in itertools.product(range(2), repeat=5)}
-    changes = [
-        np.abs(streams[a] - streams[b]).sum() for a in streams for b in streams if sum(x != y for x, y in zip(a, b, strict=True)) == 1
-    ]
-    counter = HonakerCounter(5, sensitivity=2)
-    assert max(changes) == 6 == counter._noise().scale * counter.epsilon  # 3 levels, 2 cells
-
-
-def told(kind, **facts):
-    return {"kind": kind, **facts}
-
-
-@pytest.mark.parametrize(
-    ("counter", "stated"),
-    [
-        (HonakerCounter(100, sensitivity=3), told("tree_over_time", base=2, levels=7, sensitivity=3)),
-        (BinaryCounter(100, sensitivity=3), told("tree_over_time", base=2, levels=7, sensitivity=3)),
-        (KaryCounter(1023, sensitivity=3), told("tree_over_time", base=13, levels=3, sensitivity=3)),
-        (SquareRootCounter(100, rho=1, sensitivity=3), told("square_root_over_time", steps=100, bits=16, gain=2**12, sensitivity=3)),
-        (UnboundedCounter(rho=1, sensitivity=3), told("endless_root_over_time", bits=30, sensitivity=3)),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-def test_the_change_of_a_counter_tells_the_public_numbers_that_it_follows_from(counter, stated):
-    assert dict(counter._change().statistic) == stated
-
-
-@pytest.mark.parametrize("sensitivity", [1, 3])
-def test_a_sparse_level_tells_the_noise_of_its_total_at_half_of_epsilon(sensitivity):
-    counter, accountant = InhomogeneousCounter("sparse", sensitivity=sensitivity), PrivacyAccountant(1)
-    counter.start_level(20, 0.5, accountant)
-    assert dict(accountant.ledger[0].change.statistic)["total_scale"] == 4 * sensitivity
-    assert dict(counter._change_of_total().statistic) == told("total_over_time", sensitivity=sensitivity)
+def test_the_change_of_a_counter_tells_the_public_numbers_that_it_follows_from():
+    for counter, kind, facts in (
+        (HonakerCounter(100, sensitivity=3), "tree_over_time", {"base": 2, "levels": 7}),
+        (BinaryCounter(100, sensitivity=3), "tree_over_time", {"base": 2, "levels": 7}),
+        (KaryCounter(1023, sensitivity=3), "tree_over_time", {"base": 13, "levels": 3}),
+        (SquareRootCounter(100, rho=1, sensitivity=3), "square_root_over_time", {"steps": 100, "bits": 16, "gain": 2**12}),
+        (UnboundedCounter(rho=1, sensitivity=3), "endless_root_over_time", {"bits": 30}),
+    ):
+        assert dict(counter._change().statistic) == {"kind": kind, "sensitivity": 3, **facts}
 
 
 @pytest.mark.must
@@ -340,153 +263,110 @@ def test_an_event_changes_the_blocks_of_honaker_by_the_levels_in_l1_norm(horizon
 # ---- What one event changes
 
 
-def all_streams(n_steps, n_cells):
-    return itertools.product(range(n_cells), repeat=n_steps)
-
-
-def worst_change(answers):
-    """(l1, l2 squared, sup) of the largest change between two streams that differ in the cell of one step; by stream: whole numbers."""
-    pairs = [(a, b) for a in answers for b in answers if sum(x != y for x, y in zip(a, b, strict=True)) == 1]
-    moves = [np.abs(answers[a] - answers[b]).ravel().astype(object) for a, b in pairs]
+def worst_change(answer, pairs):
+    """(l1, l2 squared, sup) of the largest change of an answer over pairs of streams: whole numbers."""
+    moves = [np.abs(answer(a) - answer(b)).ravel().astype(object) for a, b in pairs]
     return max(m.sum() for m in moves), max((m * m).sum() for m in moves), max(m.max() for m in moves)
 
 
-def nodes_of(kind):
-    def answers(cells):
-        _, R, _ = matrices(kind(5))
-        return R[:, :5] @ one_hot(list(cells), 3)
-
-    return answers
-
-
-def handed_over(kind):
-    """All that a counter hands to its door."""
-
-    def answers(cells):
-        counter, spy = make(kind, 5, n_counters=3, sensitivity=2), Spy()
-        counter.resume(spy)
-        counter.update_cells(list(cells))
-        return np.array(spy.exact)
-
-    return answers
+def in_another_cell():
+    """All streams of 5 steps into 3 cells, and those with one event in another cell."""
+    for cells in itertools.product(range(3), repeat=5):
+        for step, cell in itertools.product(range(5), range(3)):
+            yield one_hot(list(cells), 3), one_hot([*cells[:step], cell, *cells[step + 1 :]], 3)
 
 
-@pytest.mark.must
-@pytest.mark.parametrize(
-    ("kind", "answers"),
-    [
-        (BinaryCounter, nodes_of(BinaryCounter)),
-        (KaryCounter, nodes_of(KaryCounter)),
-        (HonakerCounter, handed_over(HonakerCounter)),
-        (SquareRootCounter, handed_over(SquareRootCounter)),
-    ],
-)
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_moving_an_event_changes_a_counter_by_exactly_what_it_says(kind, answers, relation):
-    """All streams of 5 steps into 3 cells. The bounds are met in L1 norm and in L2 norm where units move; the norms allow more."""
-    change = make(kind, 5, n_counters=3, sensitivity=2)._change(relation)
-    l1, l2_squared, sup = worst_change({cells: answers(cells) for cells in all_streams(5, 3)})
-    assert l1 == change.l1
-    assert l2_squared <= change.l2_squared
-    assert sup <= change.sup
-    assert change.relation == relation
-    if kind is SquareRootCounter:  # the norm that its noise is made for
-        assert l2_squared == change.l2_squared
+def with_one_more():
+    """All streams of 4 steps of at most one event into 2 cells, and those with an event more at a step."""
+    for cells in itertools.product(range(3), repeat=4):
+        x = one_hot(list(cells), 3)[:, :2]
+        for step, cell in itertools.product(range(4), range(2)):
+            yield x, x + np.outer(np.arange(4) == step, np.arange(2) == cell)
 
 
-def streams_and_one_more(n_steps, n_cells):
-    """All streams of at most one event a step (-1: none), and each with an event more at a step: counts of steps by cells."""
-    for cells in itertools.product(range(-1, n_cells), repeat=n_steps):
-        x = np.array([np.eye(n_cells, dtype=int)[cell] * (cell >= 0) for cell in cells])
-        for step, cell in itertools.product(range(n_steps), range(n_cells)):
-            more = x.copy()
-            more[step, cell] += 1
-            yield x, more
+def in_one_cell():
+    """All streams of 5 steps of none or 3 in one cell, and those with another count at a step."""
+    for counts in itertools.product((0, 3), repeat=5):
+        for step in range(5):
+            yield np.array(counts)[:, None], np.array([*counts[:step], 3 - counts[step], *counts[step + 1 :]])[:, None]
 
 
-@pytest.mark.must
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter])
-def test_an_event_that_comes_changes_a_counter_by_exactly_what_it_says(kind):
-    """Under add/remove: all streams of 4 steps into 2 cells, and every event that may come at a step; sensitivity 1."""
-    change = make(kind, 4, n_counters=2, sensitivity=1)._change("add_or_remove_one")
-    nodes = matrices(kind(4))[1][:, :4] if kind in (BinaryCounter, KaryCounter) else None
+def handed_over(kind, n_steps, sensitivity):
+    """Return x -> all that a counter hands to its door; of the trees, which draw a node when it is read, all their nodes."""
+    nodes = matrices(kind(n_steps))[1][:, :n_steps] if kind in TREES else None
 
-    def answers(x):
+    def answer(x):
         if nodes is not None:
             return nodes @ x
-        counter, spy = make(kind, 4, n_counters=2, sensitivity=1), Spy()
+        counter, spy = make(kind, n_steps, n_counters=x.shape[1], sensitivity=sensitivity), Spy()
         counter.resume(spy)
         for counts in x:
             counter.update(counts)
         return np.array(spy.exact)
 
-    moves = [np.abs(answers(x) - answers(more)).astype(object) for x, more in streams_and_one_more(4, 2)]
-    assert max(m.sum() for m in moves) == change.l1
-    assert max((m * m).sum() for m in moves) == change.l2_squared
-    assert max(m.max() for m in moves) == change.sup
+    known = cache(lambda flat: answer(np.array(flat).reshape(n_steps, -1)))
+    return lambda x: known(tuple(x.ravel()))
+
+
+TABLES = [(in_another_cell, 5, 2), (with_one_more, 4, 1), (in_one_cell, 5, 3)]
+DENSE = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, UnboundedCounter]
+
+
+@pytest.mark.must
+@pytest.mark.parametrize(
+    ("kind", "pairs", "n_steps", "sensitivity"), [(kind, *table) for kind in DENSE for table in TABLES[: 2 if kind in BY_RHO else 3]]
+)
+def test_an_event_changes_a_counter_by_exactly_what_it_says(kind, pairs, n_steps, sensitivity):
+    """The endless root, whose columns never end, has less than its bounds after few steps."""
+    found = worst_change(handed_over(kind, n_steps, sensitivity), pairs())
+    for relation in (RO, AR):
+        change = make(kind, n_steps, n_counters=3, sensitivity=sensitivity)._change(relation)
+        bounds = (change.l1, change.l2_squared, change.sup)
+        assert change.relation == relation
+        assert all(one <= bound for one, bound in zip(found, bounds, strict=True))
+        if kind is not UnboundedCounter and pairs is in_another_cell:
+            assert found[:1] == bounds[:1]
+        elif kind not in BY_RHO or (kind is SquareRootCounter and pairs is with_one_more):
+            assert found == bounds
+    if kind is SquareRootCounter:  # the norm that its noise is made for
+        assert found[1] == change.l2_squared
 
 
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_a_counter_under_add_or_remove_one_has_half_the_noise_of_an_event_that_moves(kind):
-    """Of variance, for the square root, whose sensitivity is squared."""
-    comes, moves = (make(kind, 40, 0.02, accountant=accountant_of(relation), sensitivity=s) for relation, s in ((AR, 1), (RO, 2)))
+    """Of variance, for the square root, whose sensitivity is squared. There, when an event comes is private: steps must not tell it."""
+    comes, moves = (
+        make(kind, 40, 0.02, accountant=PrivacyAccountant(1, 1e-6, neighboring=relation), sensitivity=s)
+        for relation, s in ((AR, 1), (RO, 2))
+    )
     ratio = moves._door.noise.scale / comes._door.noise.scale
     assert ratio == 2 if kind not in BY_RHO else abs(ratio - math.sqrt(2)) < 1e-3
     assert comes._door.neighboring == AR
-
-
-def accountant_of(relation):
-    return PrivacyAccountant(1, 1e-6, neighboring=relation)
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_steps_that_tell_how_many_events_came_are_refused_where_that_is_private(kind):
-    counter = make(kind, 40, 0.01, accountant=accountant_of(AR))
     for cells in ([0, 0], []):
         with pytest.raises(ValueError, match=r"update_cells takes a step of time for each event.*give update\(\)"):
-            counter.update_cells(cells)
-    assert counter.n_steps == 0
-    counter.update(0)
-    assert counter.n_steps == 1
-
-
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter])
-def test_an_event_that_moves_one_cell_by_all_of_the_sensitivity_meets_every_bound(kind):
-    change = kind(5, sensitivity=3)._change()
-
-    def answers(x):
-        if kind is HonakerCounter:
-            counter, spy = kind(5, sensitivity=3), Spy()
-            counter.resume(spy)
-            for count in x:
-                counter.update(count)
-            return np.array(spy.exact)
-        _, R, _ = matrices(kind(5))
-        return R[:, :5] @ np.array(x)[:, None]
-
-    found = worst_change({x: answers(x) for x in itertools.product((0, 3), repeat=5)})
-    assert found == (change.l1, change.l2_squared, change.sup)
+            comes.update_cells(cells)
+    assert comes.n_steps == 0
+    comes.update(0)
+    assert comes.n_steps == 1
 
 
 @pytest.mark.must
 def test_moving_an_event_changes_one_comparison_of_sparse_counts_by_exactly_what_it_says():
     change = SparseCounter(5, n_counters=3, sensitivity=2)._change()
-    found = worst_change({cells: np.bincount(cells, minlength=3) for cells in all_streams(5, 3)})
-    assert found == (change.l1, change.l2_squared, change.sup)
+    assert worst_change(lambda x: x.sum(axis=0), in_another_cell()) == (change.l1, change.l2_squared, change.sup)
 
 
 @pytest.mark.parametrize("kind", COUNTERS)
-@pytest.mark.parametrize("epsilon", [0.3, 7, Fraction(1, 3)])
-@pytest.mark.parametrize("sensitivity", [1, 2, 3])
-def test_noise_and_loss_of_a_counter_are_made_of_its_change(kind, epsilon, sensitivity):
-    counter = make(kind, 40, epsilon, n_counters=2, sensitivity=sensitivity)
-    change, noise, loss = counter._change(), counter._door.noise, counter._door.loss
-    if kind in BY_RHO:
-        spent, whole = change.l2_squared / (2 * (noise.scale**2 - Fraction(5, 3))), loss.rho
-        assert 0.999 * whole < spent <= whole
-    else:
-        spent, whole = change.l1 / noise.scale, loss.epsilon
-        assert spent == (whole / 2 if kind is SparseCounter else whole)  # its other half is for the counters of the segments
+def test_noise_and_loss_of_a_counter_are_made_of_its_change(kind):
+    for epsilon, sensitivity in ((0.3, 1), (7, 2), (Fraction(1, 3), 3)):
+        counter = make(kind, 40, epsilon, n_counters=2, sensitivity=sensitivity)
+        change, noise, loss = counter._change(), counter._door.noise, counter._door.loss
+        if kind in BY_RHO:
+            spent, whole = change.l2_squared / (2 * (noise.scale**2 - Fraction(5, 3))), loss.rho
+            assert 0.999 * whole < spent <= whole
+        else:
+            spent, whole = change.l1 / noise.scale, loss.epsilon
+            assert spent == (whole / 2 if kind is SparseCounter else whole)  # its other half is for the counters of the segments
 
 
 def test_noise_is_made_of_a_change_in_one_place():
@@ -499,12 +379,11 @@ def test_noise_is_made_of_a_change_in_one_place():
 # ---- The noise
 
 
-@pytest.mark.parametrize("random_state", [None, 5])
-@pytest.mark.parametrize(("kind", "horizon"), [(BinaryCounter, 13), (KaryCounter, 13), (KaryCounter, 20)])
-def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon, random_state):
+@pytest.mark.parametrize(("kind", "horizon"), [(BinaryCounter, 13), (KaryCounter, 20)])
+def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon):
     # 20,000 cells. An entry of the covariance matrix has standard deviation .016 of the root of the two variances at most
     # (kurtosis 6), so .13 is 8 of them. Fresh draws would leave nothing off the diagonal.
-    counter = kind(horizon, n_counters=20_000, random_state=random_state)
+    counter = kind(horizon, n_counters=20_000, random_state=5)
     noise = values_along(counter, np.ones(horizon, dtype=int)) - np.arange(1, horizon + 1)[:, None]
     L, _, _ = matrices(counter)
     expected = (L @ L.T) * DiscreteLaplace(counter.n_levels / counter.epsilon).variance()
@@ -515,20 +394,17 @@ def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon, random_state):
     assert np.abs((expected - np.diag(deviation**2)) / np.outer(deviation, deviation)).max() > 0.3  # a shared node shows
 
 
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter])
-def test_the_noise_of_a_node_is_discrete_laplace_of_the_claimed_scale(kind):
+@pytest.mark.parametrize(("kind", "levels"), [(BinaryCounter, 6), (KaryCounter, 2), (HonakerCounter, 6)])
+def test_the_noise_of_a_node_is_discrete_laplace_of_the_claimed_scale(kind, levels):
     counter = kind(63, epsilon=0.5, n_counters=20_000, sensitivity=2, random_state=6)
-    levels = {BinaryCounter: 6, KaryCounter: 2, HonakerCounter: 6}[kind]
-    draws = values_along(counter, [3])[0].astype(int) - 3
-    assert symmetric(draws, laplace(4 * levels)) > ALARM
-    assert symmetric(draws, laplace(4 * levels * 2 / 3)) < CERTAIN
-    assert symmetric(draws, laplace(4 * levels * 3 / 2)) < CERTAIN
+    draws, scale = values_along(counter, [3])[0].astype(int) - 3, 4 * levels
+    assert symmetric(draws, laplace(scale)) > ALARM
+    assert all(symmetric(draws, laplace(scale * part)) < CERTAIN for part in (2 / 3, 3 / 2))
 
 
-@pytest.mark.parametrize("random_state", [None, 7])
 @pytest.mark.parametrize("kind", COUNTERS)
-def test_a_value_read_twice_is_the_same(kind, random_state):
-    counter = make(kind, 20, n_counters=50, random_state=random_state)
+def test_a_value_read_twice_is_the_same(kind):
+    counter = make(kind, 20, n_counters=20)
     if kind is SparseCounter:
         counter.threshold = 0.0
     for _ in range(14):
@@ -538,26 +414,15 @@ def test_a_value_read_twice_is_the_same(kind, random_state):
     assert len(np.unique(first)) > 1
 
 
-@pytest.mark.parametrize("step", [1, 3])
-@pytest.mark.parametrize("kind", TREES)
-def test_no_noise_is_drawn_twice_and_what_is_kept_stays_bounded(kind, step):
-    stream = RecordingStream()
-    counter = kind(1023, random_state=stream)
-    for t in range(1, 1024):
-        counter.update(1)
-        if t % step == 0:
-            counter.value  # noqa: B018
-            assert len(counter._kept) <= 2 * counter.base * counter.n_levels
-    assert len(stream.names) == len(set(stream.names))
-
-
-@pytest.mark.parametrize("kind", [HonakerCounter, *BY_RHO, SparseCounter])
-def test_every_draw_has_a_name_of_its_own(kind):
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_every_draw_has_a_name_of_its_own_and_what_trees_keep_stays_bounded(kind):
     stream = RecordingStream()
     counter = make(kind, 200, 50.0, n_counters=3, random_state=stream)
-    for _ in range(200):
+    for t in range(1, 201):
         counter.update(1)
-        counter.value  # noqa: B018
+        if t % 3:
+            counter.value  # noqa: B018
+        assert kind not in TREES or len(counter._kept) <= 2 * counter.base * counter.n_levels
     assert len(stream.names) == len(set(stream.names)) > 100
 
 
@@ -583,39 +448,22 @@ SPECIFIED = [
     (BinaryCounter, 63, 219),
     (BinaryCounter, 1023, 1001),
     (HonakerCounter, 63, 139),
-    (HonakerCounter, 1023, 581),
+    pytest.param(HonakerCounter, 1023, 581, marks=pytest.mark.nightly),
     (KaryCounter, 63, 46),
     (KaryCounter, 1023, 170),
 ]
 
 
 @pytest.mark.parametrize(("kind", "horizon", "expected"), SPECIFIED)
-def test_exact_mean_squared_error_is_the_specified_one(kind, horizon, expected):
+def test_the_mean_squared_error_is_the_specified_one(kind, horizon, expected):
+    """Exactly, of continuous noise; and observed: of all times and these cells, the standard deviation, from the fourth moments, is at
+    most 1.6 %, so 10 % is 6 of them."""
     epsilon = Fraction(1, 100)  # of continuous noise, to 1e-5
     variance = kind(horizon, epsilon=epsilon)._noise().variance()
     assert variance_factors(kind, horizon).mean() * variance * float(epsilon) ** 2 == pytest.approx(expected, rel=0.01)
-
-
-@pytest.mark.parametrize(("kind", "horizon", "expected"), SPECIFIED)
-def test_observed_mean_squared_error_is_the_specified_one(kind, horizon, expected):
-    # All times and these cells: the standard deviation, from the fourth moments, is at most 1.6 %, so 10 % is 6 of them.
     counter = kind(horizon, epsilon=0.1, n_counters=4000 if horizon == 63 else 1000, random_state=8)
     errors = values_along(counter, np.ones(horizon, dtype=int)) - np.arange(1, horizon + 1)[:, None]
     assert np.square(errors).mean() * 0.01 == pytest.approx(expected, rel=0.1)
-
-
-@pytest.mark.parametrize("horizon", [63, 255, 1023])
-def test_honakers_refinement_has_half_to_two_thirds_of_the_variance(horizon):
-    binary, honaker = variance_factors(BinaryCounter, horizon), variance_factors(HonakerCounter, horizon)
-    assert 0.5 < honaker.mean() / binary.mean() < 0.7
-    assert np.all(honaker <= binary + 1e-9)
-
-
-def test_honakers_refinement_is_unbiased():
-    # 20,000 cells, 31 times: each mean is within 6.5 standard deviations.
-    values = values_along(HonakerCounter(31, n_counters=20_000, random_state=9), np.full(31, 4))
-    errors = values - 4 * np.arange(1, 32)[:, None]
-    assert np.abs(errors.mean(axis=1) / errors.std(axis=1)).max() < 6.5 / math.sqrt(20_000)
 
 
 def test_honakers_blocks_have_the_weights_of_least_squares():
@@ -707,9 +555,8 @@ def test_segments_can_cost_half_of_epsilon(every):
 
 @pytest.mark.parametrize("every", [1, 2])
 def test_segments_close_with_the_law_of_the_programme(every):
-    # 15,000 cells of one stream.
-    stream, n = (1, 0, 1, 1, 0, 1), 15_000
-    counter = SparseCounter(6, epsilon=1, n_counters=n, every=every, random_state=11)
+    stream, n = (1, 0, 1, 1, 0, 1), 3000
+    counter = SparseCounter(6, epsilon=2, n_counters=n, every=every, random_state=11)
     counter.threshold = 1.5
     pattern, before = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
     for t, x in enumerate(stream, 1):
@@ -747,22 +594,21 @@ def test_half_of_epsilon_is_for_the_segments_and_half_for_their_counts(sensitivi
 
 def test_sparse_values_have_the_noise_of_the_counter_of_segments():
     # With a threshold far below 0 every comparison closes, so after 5 steps a value is that of KaryCounter(7, epsilon / 2), one level
-    # of 15: five nodes of scale 2. 4,000 cells: the variance has standard deviation 2.5 %, 15 % is 6 of them.
-    counter = SparseCounter(7, epsilon=1, n_counters=4000, random_state=12)
+    # of 15: five nodes of scale 2. 1,000 cells: the variance has standard deviation 5 %, 30 % is 6 of them; half the budget doubles it.
+    counter = SparseCounter(7, epsilon=1, n_counters=1000, random_state=12)
     counter.threshold = -1000.0
     errors = values_along(counter, [3, 0, 1, 2, 1])[-1] - 7
-    assert errors.var() == pytest.approx(5 * DiscreteLaplace(2).variance(), rel=0.15)
-    assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(4000)
+    assert errors.var() == pytest.approx(5 * DiscreteLaplace(2).variance(), rel=0.3)
+    assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(1000)
 
 
-@pytest.mark.parametrize("random_state", [None, 13])
-def test_a_sparse_value_changes_only_when_a_segment_closes(random_state):
-    counter = SparseCounter(60, epsilon=2.0, n_counters=200, random_state=random_state)
+def test_a_sparse_value_changes_only_when_a_segment_closes():
+    counter = SparseCounter(60, epsilon=2.0, n_counters=40)
     counter.threshold = 6.0
-    value, closed, changes = counter.value, np.zeros(200, dtype=int), 0
+    value, closed, changes = counter.value, np.zeros(40, dtype=int), 0
     for _ in range(60):
         counter.update(1)
-        now = np.array([closed_in(counter)[cell].n_steps if cell in closed_in(counter) else 0 for cell in range(200)])
+        now = np.array([closed_in(counter)[cell].n_steps if cell in closed_in(counter) else 0 for cell in range(40)])
         new_value = counter.value
         np.testing.assert_array_equal(new_value[now == closed], value[now == closed])
         changes += np.count_nonzero(new_value != value)
@@ -785,59 +631,19 @@ def test_no_cells_change_nothing():
 # ---- Levels of time
 
 
-@pytest.mark.parametrize("random_state", [None, 14])
 @pytest.mark.parametrize("kind", ["kary", "binary"])
-def test_a_level_ends_with_the_counters_own_value(kind, random_state):
-    counter = InhomogeneousCounter(kind, n_counters=30)
-    counter.start_level(10, 1, PrivacyAccountant(1), SeededBits(14) if random_state else None)
+def test_a_level_ends_with_the_counters_own_value(kind):
+    counter, accountant = InhomogeneousCounter(kind, n_counters=30), PrivacyAccountant(1)
+    counter.start_level(10, 1, accountant)
+    assert f"scale={counter._level[1].n_levels}" in accountant.ledger[0].describe()
     counter.update_cells(np.arange(10))
     value = counter.value
-    counter.end_level()
-    np.testing.assert_array_equal(counter.value, value)
-    counter.end_level()  # nothing more to end
-    np.testing.assert_array_equal(counter.value, value)
+    for _ in range(2):  # the second time there is nothing more to end
+        counter.end_level()
+        np.testing.assert_array_equal(counter.value, value)
 
 
-@pytest.mark.parametrize("sensitivity", [1, 2])
-def test_a_sparse_level_ends_with_its_total_at_half_of_epsilon(sensitivity):
-    counter = InhomogeneousCounter("sparse", n_counters=20_000, sensitivity=sensitivity, history=np.full(20_000, 100))
-    counter.start_level(10, 0.5, PrivacyAccountant(1), SeededBits(15))
-    for _ in range(7):
-        counter.update(2)
-    counter.end_level()
-    draws = counter.value - 114
-    assert symmetric(draws, laplace(4 * sensitivity)) > ALARM
-    assert symmetric(draws, laplace(4 * sensitivity * 2 / 3)) < CERTAIN
-    assert symmetric(draws, laplace(4 * sensitivity * 3 / 2)) < CERTAIN
-
-
-def test_a_sparse_level_keeps_half_of_epsilon_for_its_total_and_others_count_with_all():
-    for kind, share in (("sparse", Fraction(1, 5)), ("kary", Fraction(2, 5)), ("binary", Fraction(2, 5))):
-        counter = InhomogeneousCounter(kind, sensitivity=2)
-        counter.start_level(10, 0.4, PrivacyAccountant(1), SeededBits(0))
-        assert present_of(counter).epsilon == share
-        assert present_of(counter).sensitivity == 2
-        if kind == "sparse":
-            assert share + 2 / noise_for(counter._change_of_total(), PrivacyLoss(epsilon=counter._level[2] / 2)).scale == Fraction(2, 5)
-
-
-def test_the_total_of_a_sparse_level_costs_the_half_that_the_level_left(monkeypatch):
-    costs, real = [], StandingRelease.part
-
-    def part(self, noise, loss, change):
-        costs.append(loss)
-        return real(self, noise, loss, change)
-
-    counter = InhomogeneousCounter("sparse")
-    counter.start_level(10, 0.4, PrivacyAccountant(1), SeededBits(0))
-    assert counter.epsilon == Fraction(2, 5)
-    monkeypatch.setattr(StandingRelease, "part", part)
-    counter.end_level()
-    assert costs == [PrivacyLoss(Fraction(1, 5))]
-    assert counter.epsilon is None
-
-
-@pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])
+@pytest.mark.parametrize("kind", LEVELS)
 def test_without_noise_levels_add_up_to_the_prefix_sum_and_the_history(kind):
     history, total = np.array([5, 0, 7]), np.array([5, 0, 7])
     counter = InhomogeneousCounter(kind, n_counters=3, history=history)
@@ -861,7 +667,7 @@ def test_without_noise_levels_add_up_to_the_prefix_sum_and_the_history(kind):
     np.testing.assert_array_equal(history, [5, 0, 7])
 
 
-@pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])
+@pytest.mark.parametrize("kind", LEVELS)
 def test_a_level_is_one_entry_of_the_ledger_at_its_epsilon(kind):
     accountant = PrivacyAccountant(1.0)
     counter = InhomogeneousCounter(kind, name="levels")
@@ -888,26 +694,6 @@ def test_every_is_handed_to_sparse_counting():
     assert counter.value == 7
 
 
-def test_levels_refuse_a_counter_that_does_not_exist():
-    with pytest.raises(ValueError, match="counter must be"):
-        InhomogeneousCounter("honaker")
-
-
-@pytest.mark.parametrize("kind", ["kary", "binary"])
-def test_the_ledger_shows_the_noise_of_the_levels_counter(kind):
-    accountant = PrivacyAccountant(1)
-    counter = InhomogeneousCounter(kind)
-    counter.start_level(1000, 1, accountant)
-    assert f"scale={present_of(counter).n_levels}" in accountant.ledger[0].describe()
-
-
-def test_a_level_without_a_horizon_costs_nothing():
-    accountant = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="horizon must be a positive integer"):
-        InhomogeneousCounter("kary").start_level(0, 1, accountant)
-    assert accountant.spent == 0
-
-
 def test_a_refused_level_leaves_the_present_one_open():
     accountant = PrivacyAccountant(1)
     counter = InhomogeneousCounter("kary")
@@ -915,13 +701,6 @@ def test_a_refused_level_leaves_the_present_one_open():
     with pytest.raises(BudgetExceededError):
         counter.start_level(4, 1, accountant)
     counter.update(1)
-
-
-def test_a_level_counts_unsigned_integers():
-    counter = InhomogeneousCounter("kary")
-    counter.start_level(4, math.inf, PrivacyAccountant(math.inf))
-    counter.update(np.array([1], dtype=np.uint64))
-    assert counter.value == 1
 
 
 def test_changing_a_value_does_not_change_the_counter():
@@ -934,41 +713,22 @@ def test_changing_a_value_does_not_change_the_counter():
 # ---- The ledger
 
 
-@pytest.mark.parametrize("kind", [BinaryCounter, KaryCounter, HonakerCounter, SparseCounter])
-def test_epsilon_is_charged_once_and_exactly_whatever_is_read(kind):
-    accountant = PrivacyAccountant(1.0)
-    counter = kind(40, epsilon=0.3, n_counters=2, accountant=accountant, name="events")
-    assert accountant.spent == Fraction(3, 10)
+@pytest.mark.parametrize("kind", COUNTERS)
+def test_a_counter_is_charged_once_and_exactly_whatever_is_read(kind):
+    own = make(kind, 40, 0.3)._door._accountant
+    accountant = PrivacyAccountant(5, 1e-6)
+    counter = make(kind, 40, 0.3, n_counters=2, accountant=accountant, name="events")
+    spent = accountant.spent
     if kind is SparseCounter:
         counter.threshold = -10.0
-    for _ in range(40):
-        counter.update(1)
-        for _ in range(3):
-            counter.value  # noqa: B018
-    assert accountant.spent == Fraction(3, 10)
+    values_along(counter, np.ones(40, dtype=int))
     (entry,) = accountant.ledger
-    assert (entry.name, entry.loss.epsilon, entry.loss.delta, entry.randomness) == ("events", Fraction(3, 10), 0, "secure")
+    assert (entry.name, entry.loss.rho if kind in BY_RHO else entry.loss.epsilon, entry.randomness) == ("events", Fraction(3, 10), "secure")
     assert entry.change == counter._change()
-    assert entry.describe() == f"DiscreteLaplace(scale={float(counter._noise().scale):.6g})"
-
-
-def test_rho_is_charged_once_and_exactly():
-    accountant = PrivacyAccountant(2.0, 1e-6)
-    counter = SquareRootCounter(20, rho=0.02, accountant=accountant)
-    spent = accountant.spent
-    values_along(counter, np.ones(20, dtype=int))
-    assert accountant.spent == spent
-    (entry,) = accountant.ledger
-    assert (entry.name, entry.loss.rho) == ("SquareRootCounter", Fraction(1, 50))
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_a_counter_without_an_accountant_spends_all_of_its_own(kind):
-    accountant = make(kind, 10, 0.3)._door._accountant
-    assert len(accountant.ledger) == 1
-    assert accountant.spent <= accountant.epsilon
+    assert entry.describe() == f"{type(counter._noise()).__name__}(scale={float(counter._noise().scale):.6g})"
+    assert accountant.spent == spent == own.spent <= own.epsilon
     if kind not in BY_RHO:
-        assert accountant.spent == accountant.epsilon == Fraction(3, 10)
+        assert (entry.loss.delta, spent, own.epsilon) == (0, Fraction(3, 10), Fraction(3, 10))
 
 
 @pytest.mark.parametrize("kind", BY_RHO)
@@ -988,28 +748,11 @@ def test_an_accountant_too_small_refuses_before_anything_is_drawn(kind):
     assert not stream.drawn
 
 
-def test_counters_share_an_accountant_until_it_is_spent():
-    accountant = PrivacyAccountant(1.0)
-    KaryCounter(10, epsilon=0.5, accountant=accountant)
-    BinaryCounter(10, epsilon=0.5, accountant=accountant)
-    with pytest.raises(BudgetExceededError):
-        HonakerCounter(10, epsilon=0.01, accountant=accountant)
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_a_seed_shows_in_the_ledger(kind):
-    for random_state, told in ((None, "secure"), (0, "seeded"), (np.random.RandomState(0), "seeded"), (SeededBits(0), "seeded")):
-        (entry,) = make(kind, 10, random_state=random_state)._door._accountant.ledger
-        assert entry.randomness == told
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_a_closed_accountant_lets_nothing_out(kind):
-    accountant = PrivacyAccountant(100, 1e-6)
-    counter = make(kind, 10, accountant=accountant)
-    accountant.close()
-    with pytest.raises(BudgetExceededError, match="closed record"):
-        values_along(counter, [1])
+def test_a_seed_shows_in_the_ledger():
+    for random_state, randomness in ((None, "secure"), (0, "seeded"), (np.random.RandomState(0), "seeded"), (SeededBits(0), "seeded")):
+        for kind in COUNTERS:
+            (entry,) = make(kind, 10, random_state=random_state)._door._accountant.ledger
+            assert entry.randomness == randomness
 
 
 def test_names_keep_counters_of_one_seed_apart():
@@ -1030,43 +773,41 @@ def test_steps_beyond_the_horizon_are_refused_and_change_nothing(kind):
     with pytest.raises(ValueError, match="horizon is 3 steps, and 2 are past: 2 more are too many"):
         counter.update_cells([0, 1])
     np.testing.assert_array_equal(counter.value, value)
-    assert counter.n_steps == 2
     counter.update(1)
-    value = counter.value
     with pytest.raises(ValueError, match="horizon is 3 steps, and 3 are past: 1 more are too many"):
         counter.update(1)
-    np.testing.assert_array_equal(counter.value, value)
     assert counter.n_steps == 3
 
 
-@pytest.mark.parametrize("parameter", ["horizon", "n_counters", "sensitivity"])
-@pytest.mark.parametrize("number", [0, -1, 1.5, "3", None, True])
-@pytest.mark.parametrize("kind", BOUNDED)
-def test_sizes_must_be_positive_integers(kind, number, parameter):
+@pytest.mark.parametrize("kind", [*COUNTERS, InhomogeneousCounter])
+def test_sizes_must_be_positive_integers(kind):
     accountant = PrivacyAccountant(1, 1e-6)
-    with pytest.raises(ValueError, match=f"{parameter} must be a"):
-        kind(**{"horizon": 5, parameter: number}, accountant=accountant)
+    needed = {"horizon": 5} if kind in BOUNDED else {}
+    own = {"counter": "sparse"} if kind is InhomogeneousCounter else {"accountant": accountant}
+    for number in (0, -1, 1.5, "3", None, True, 2**62 + 1, np.timedelta64(1), np.zeros((30, 2))):
+        for parameter in [*needed, "n_counters", "sensitivity", *(["every"] if kind in (SparseCounter, InhomogeneousCounter) else [])]:
+            with pytest.raises(ValueError, match=f"{parameter} must be a") as caught:
+                kind(**needed | own | {parameter: number})
+            assert len(str(caught.value)) < 200
     assert not accountant.ledger
 
 
-@pytest.mark.parametrize("number", [0, -1, 1.5, None])
-def test_every_must_be_a_positive_integer(number):
-    with pytest.raises(ValueError, match="every must be a positive integer"):
-        SparseCounter(5, every=number)
-
-
-@pytest.mark.parametrize("parameter", ["n_counters", "sensitivity", "every"])
-@pytest.mark.parametrize("number", [0, -1, 1.5, "3", None, True, 2**62 + 1, np.timedelta64(1), np.zeros((30, 2))])
-def test_sizes_of_levels_must_be_positive_integers(number, parameter):
-    with pytest.raises(ValueError, match=f"{parameter} must be a positive integer") as caught:
-        InhomogeneousCounter("sparse", **{parameter: number})
-    assert len(str(caught.value)) < 200
-
-
-@pytest.mark.parametrize("history", [[1.9], [1, 2], 1, [[1]], ["a"], [2**63], [None]])
-def test_history_must_be_a_whole_number_for_each_counter(history):
-    with pytest.raises(ValueError, match="history must hold a whole number for each of 1 counters"):
-        InhomogeneousCounter("kary", history=history)
+def test_what_levels_cannot_count_is_refused_at_no_cost():
+    accountant, counter = PrivacyAccountant(1), InhomogeneousCounter("kary")
+    with pytest.raises(ValueError, match="counter must be"):
+        InhomogeneousCounter("honaker")
+    for history in ([1.9], [1, 2], 1, [[1]], ["a"], [2**63], [None]):
+        with pytest.raises(ValueError, match="history must hold a whole number for each of 1 counters"):
+            InhomogeneousCounter("kary", history=history)
+    with pytest.raises(ValueError, match="horizon must be a positive integer"):
+        counter.start_level(0, 1, accountant)
+    assert accountant.spent == 0
+    counter.start_level(4, math.inf, PrivacyAccountant(math.inf))
+    with pytest.raises(ValueError, match="x must lie within"):
+        counter.update(2**63)
+    assert counter.value == 0
+    counter.update(np.array([1], dtype=np.uint64))
+    assert counter.value == 1
 
 
 def test_a_horizon_that_no_clock_reaches_is_refused_at_once():
@@ -1075,22 +816,23 @@ def test_a_horizon_that_no_clock_reaches_is_refused_at_once():
     assert KaryCounter(2**62).n_levels < 60
 
 
-# What fits into 64 bits, whatever has come before: a public rule.
-WIDE = {
-    "beyond": [2**63, -(2**63) - 1, 2**64 - 1, np.uint64(2**64 - 1), 10**30],
-    "overflowing with 9 more": [2**60, -(2**60), np.uint64(2**63), 2**62, -(2**63)],
-}
-
-
-@pytest.mark.parametrize("x", [x for values in WIDE.values() for x in values])
 @pytest.mark.parametrize("kind", COUNTERS)
-def test_counts_that_could_overflow_are_refused_and_change_nothing(kind, x):
-    counter = make(kind, 10, math.inf)
-    counter.update(3)
-    with pytest.raises(ValueError, match="x must"):
-        counter.update(x)
+def test_what_is_no_count_or_cell_or_could_overflow_is_refused_and_changes_nothing(kind):
+    """What fits into 64 bits, whatever has come before, is a public rule."""
+    wide = [2**63, -(2**63) - 1, 2**64 - 1, np.uint64(2**64 - 1), 10**30, 2**60, -(2**60), np.uint64(2**63), 2**62, -(2**63)]
+    counter = make(kind, 10, math.inf, n_counters=2)
+    counter.update(np.array([True, False]))
+    for x in (1.0, [0.5, 1.0], ["a", "b"], None, np.array([1, 2, 3]), np.array([[1, 2], [3, 4]]), np.array([], dtype=int)):
+        with pytest.raises(ValueError, match="x must hold a whole number"):
+            counter.update(x)
+    for x in wide:
+        with pytest.raises(ValueError, match="x must"):
+            counter.update(x)
+    for cells in ([2], [0, 2], [0.5, 1.0], [-1], [True], [[0, 1]], [0, 1, 2]):
+        with pytest.raises((IndexError, ValueError, TypeError)):
+            counter.update_cells(cells)
     assert counter.n_steps == 1
-    assert counter.value == 3
+    np.testing.assert_allclose(counter.value, [1, 0])
 
 
 @pytest.mark.parametrize("kind", BOUNDED)
@@ -1105,92 +847,24 @@ def test_the_largest_counts_that_are_taken_add_up_exactly(kind):
         make(kind, 10, math.inf).update(largest + 1)
 
 
-def test_a_level_refuses_counts_that_could_overflow():
-    counter = InhomogeneousCounter("kary")
-    counter.start_level(4, math.inf, PrivacyAccountant(math.inf))
-    with pytest.raises(ValueError, match="x must lie within"):
-        counter.update(2**63)
-    assert counter.value == 0
-
-
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, None])
 @pytest.mark.parametrize("kind", COUNTERS)
-def test_the_budget_must_be_positive(kind, epsilon):
-    with pytest.raises((ValueError, TypeError), match="rho must" if kind in BY_RHO else "epsilon must"):
-        make(kind, 5, epsilon)
-
-
-@pytest.mark.parametrize("x", [1.0, [0.5, 1.0], ["a", "b"], None])
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_only_whole_numbers_are_counted(kind, x):
-    counter = make(kind, 5, n_counters=2)
-    with pytest.raises(ValueError, match="x must hold a whole number"):
-        counter.update(x)
-    assert counter.n_steps == 0
-
-
-@pytest.mark.parametrize("x", [[1, 2, 3], [[1, 2], [3, 4]], []])
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_what_arrives_must_fit_the_counters(kind, x):
-    counter = make(kind, 5, n_counters=2)
-    with pytest.raises(ValueError, match="x must hold a whole number"):
-        counter.update(np.array(x, dtype=int))
-    assert counter.n_steps == 0
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_booleans_count_as_zero_and_one(kind):
-    counter = make(kind, 5, math.inf, n_counters=2)
-    counter.update(np.array([True, False]))
-    np.testing.assert_allclose(counter.value, [1, 0])
-
-
-@pytest.mark.parametrize("cells", [[2], [0, 2], [0.5, 1.0]])
-@pytest.mark.parametrize("kind", TREES)
-def test_cells_that_do_not_exist_are_refused_and_change_nothing(kind, cells):
-    counter = kind(5, epsilon=math.inf, n_counters=2)
-    with pytest.raises((IndexError, ValueError, TypeError)):
-        counter.update_cells(cells)
-    assert counter.n_steps == 0
-    assert not counter.value.any()
-
-
-@pytest.mark.parametrize("cells", [[-1], [True], [[0, 1]]])
-@pytest.mark.parametrize("kind", TREES)
-def test_a_single_cell_is_one_that_exists(kind, cells):
-    counter = kind(5, epsilon=math.inf, n_counters=2)
-    with pytest.raises((IndexError, ValueError, TypeError)):
-        counter.update_cells(cells)
-
-
-@pytest.mark.parametrize("kind", [HonakerCounter, *BY_RHO, SparseCounter])
-def test_a_bad_cell_leaves_the_counter_as_it_was(kind):
-    counter = make(kind, 5, math.inf, n_counters=2)
-    with pytest.raises((IndexError, ValueError)):
-        counter.update_cells([0, 1, 2])
-    assert counter.n_steps == 0
-
-
-@pytest.mark.parametrize("kind", COUNTERS)
-def test_noise_comes_only_from_streams_of_this_package(kind):
+def test_a_budget_or_a_stream_that_is_none_is_refused(kind):
+    for epsilon in (0, -1.0, math.nan, None):
+        with pytest.raises((ValueError, TypeError), match="rho must" if kind in BY_RHO else "epsilon must"):
+            make(kind, 5, epsilon)
     with pytest.raises(ValueError, match="random_state must be None"):
         make(kind, 5, random_state=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind", BOUNDED)
-def test_the_text_of_a_counter_shows_nothing_that_was_counted(kind):
-    counters = [make(kind, 7, n_counters=3, random_state=0) for _ in range(2)]
-    for counter, count in zip(counters, (0, 123_456), strict=True):
-        counter.update(count)
-        counter.value  # noqa: B018
-    assert repr(counters[0]) == repr(counters[1]) == f"{kind.__name__}(horizon=7, n_counters=3, n_steps=1)"
-
-
-def test_the_text_of_levels_shows_nothing_that_was_counted():
-    counter = InhomogeneousCounter("kary", n_counters=2, history=[41, 43])
-    counter.start_level(7, 1, PrivacyAccountant(1))
-    counter.update(123_456)
-    assert repr(counter) == "InhomogeneousCounter('kary', n_counters=2)"
+def test_the_text_of_a_counter_shows_nothing_that_was_counted():
+    for kind in COUNTERS:
+        counter = make(kind, 7, n_counters=3, random_state=0)
+        counter.update(123_456)
+        assert repr(counter) == f"{kind.__name__}({'horizon=7, ' * (kind in BOUNDED)}n_counters=3, n_steps=1)"
+    levels = InhomogeneousCounter("kary", n_counters=2, history=[41, 43])
+    levels.start_level(7, 1, PrivacyAccountant(1))
+    levels.update(123_456)
+    assert repr(levels) == "InhomogeneousCounter('kary', n_counters=2)"
 
 
 # ---- Saved and loaded
@@ -1277,13 +951,6 @@ def test_loaded_levels_go_on(kind, epsilon):
     np.testing.assert_array_equal(counted(True), counted(False))
 
 
-def test_levels_are_loaded_between_two_of_them_too():
-    counter = InhomogeneousCounter("kary", history=[5])
-    loaded = pickle.loads(pickle.dumps(counter))
-    loaded.resume(PrivacyAccountant(1), SecureBits())
-    assert loaded.value == 5
-
-
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensitivity, monkeypatch):
     """Limits and queries at half of epsilon, of which they are a half; the total at the other half; per cell that changes."""
@@ -1291,17 +958,22 @@ def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensit
     real = StandingRelease.release
 
     def release(self, values, name):
-        drawn[name.rsplit(": ")[-1].rsplit(", ")[-1]] = self.noise.scale
+        drawn[name.rsplit(": ")[-1].rsplit(", ")[-1]] = (self.noise.scale, self.loss)
         return real(self, values, name)
 
     monkeypatch.setattr(StandingRelease, "release", release)
-    counter = InhomogeneousCounter("sparse", n_counters=3, sensitivity=sensitivity)
-    counter.start_level(20, 1, PrivacyAccountant(1))
+    counter, accountant = InhomogeneousCounter("sparse", n_counters=3, sensitivity=sensitivity), PrivacyAccountant(1)
+    counter.start_level(20, 1, accountant)
+    assert counter.epsilon == 1
     for _ in range(20):
         counter.update_cells([0])
     counter.end_level()
-    assert drawn["first limits"] == drawn["queries"] == 4 * sensitivity
-    assert drawn["total"] == 2 * sensitivity
+    half = PrivacyLoss(Fraction(1, 2))
+    assert drawn["first limits"] == drawn["queries"] == (4 * sensitivity, half)
+    assert drawn["total"] == (2 * sensitivity, half)
+    assert dict(accountant.ledger[0].change.statistic)["total_scale"] == 2 * sensitivity
+    assert dict(counter._change_of_total().statistic) == {"kind": "total_over_time", "sensitivity": sensitivity}
+    assert counter.epsilon is None
 
 
 @pytest.mark.parametrize(

@@ -1,56 +1,29 @@
 """Counters by square roots: their whole numbers by brute force, columns that have one length, and the error at every time."""
 
-import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 from internals import _EARLY, _NEAR
+from test_counters import Spy, values_along
 
 from skdpsynth.continual import SquareRootCounter, UnboundedCounter
-from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, StandingRelease
+from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss
 
 BOTH = {"square root": lambda n, **own: SquareRootCounter(n, **own), "unbounded": lambda n, **own: UnboundedCounter(**own)}
 both = pytest.mark.parametrize("make", BOTH.values(), ids=BOTH)
 
 
-class Spy(StandingRelease):
-    """A door that adds known noise, and remembers what was asked of it."""
-
-    def __init__(self):
-        super().__init__(PrivacyAccountant(math.inf), DiscreteLaplace(1), PrivacyLoss(epsilon=math.inf), SecureBits())
-        self.exact, self.noisy, self.bits = [], [], np.random.default_rng(0)
-
-    def part(self, noise, loss, change):
-        return self
-
-    def release(self, values, name):
-        self.exact.append(np.array(values))
-        self.noisy.append(values + self.bits.integers(-(2**40), 2**40, size=values.shape))
-        return self.noisy[-1]
-
-
-def values_along(counter, stream):
-    values = []
-    for x in stream:
-        counter.update(x)
-        values.append(counter.value)
-    return np.array(values)
-
-
-def handed_over(counter, stream):
-    """What a counter hands to its door, a row a step."""
-    spy = Spy()
-    counter.resume(spy)
-    for x in stream:
-        counter.update(x)
-    return np.array(spy.exact)
-
-
+@cache
 def matrix_of(make, n_steps):
     """Return Q: cell j gets an event at step j."""
-    return handed_over(make(n_steps, n_counters=n_steps), np.eye(n_steps, dtype=np.int64)).astype(object)
+    counter, spy = make(n_steps, n_counters=n_steps), Spy(2**40)
+    counter.resume(spy)
+    for x in np.eye(n_steps, dtype=np.int64):
+        counter.update(x)
+    return np.array(spy.exact).astype(object)
 
 
 def root(horizon):
@@ -86,7 +59,7 @@ def variances(make, n_steps, rho=0.01):
 @both
 def test_a_value_solves_the_dense_system(make):
     stream = np.random.default_rng(0).integers(-3, 4, size=(400, 2))
-    counter, spy = make(400, n_counters=2), Spy()
+    counter, spy = make(400, n_counters=2), Spy(2**40)
     counter.resume(spy)
     values, Q = values_along(counter, stream), matrix_of(make, 400)
     np.testing.assert_array_equal(np.array(spy.exact), Q @ stream)
@@ -94,32 +67,13 @@ def test_a_value_solves_the_dense_system(make):
 
 
 @both
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_an_event_that_moves_changes_what_is_released_by_no_more_than_is_said(make, relation):
-    """All streams of 4 steps into 3 cells, and all that differ in one step."""
-    change = make(4, sensitivity=2)._change(relation)
-    answers = {
-        cells: handed_over(make(4, n_counters=3, sensitivity=2), np.eye(3, dtype=np.int64)[list(cells)]).astype(object)
-        for cells in itertools.product(range(3), repeat=4)
-    }
-    pairs = [(a, b) for a in answers for b in answers if sum(x != y for x, y in zip(a, b, strict=True)) == 1]
-    moves = [np.abs(answers[a] - answers[b]) for a, b in pairs]
-    assert max(m.sum() for m in moves) <= change.l1
-    assert max((m * m).sum() for m in moves) <= change.l2_squared
-    assert max(m.max() for m in moves) <= change.sup
-    assert change.relation == relation
-
-
-@both
-@pytest.mark.parametrize("sensitivity", [1, 2, 3])
-@pytest.mark.parametrize("rho", [0.001, 0.5, 40])
-def test_the_noise_follows_from_the_longest_column(make, rho, sensitivity):
-    counter = make(63, rho=rho, sensitivity=sensitivity)
-    needed = Fraction(counter._change().l2_squared) / (2 * Fraction(str(rho))) + Fraction(5, 3)
-    scale = counter._noise().scale
-    assert needed <= scale**2 <= (math.isqrt(math.ceil(needed)) + 1) ** 2
-    (entry,) = counter._door._accountant.ledger
-    assert entry.loss == PrivacyLoss(rho=Fraction(str(rho)), gaussian=True)
+def test_the_noise_follows_from_the_longest_column(make):
+    for rho, sensitivity in ((0.001, 3), (0.5, 2), (40, 1)):
+        counter = make(63, rho=rho, sensitivity=sensitivity)
+        needed = Fraction(counter._change().l2_squared) / (2 * Fraction(str(rho))) + Fraction(5, 3)
+        assert needed <= counter._noise().scale ** 2 <= (math.isqrt(math.ceil(needed)) + 1) ** 2
+        (entry,) = counter._door._accountant.ledger
+        assert entry.loss == PrivacyLoss(rho=Fraction(str(rho)), gaussian=True)
 
 
 @both
@@ -132,13 +86,13 @@ def test_an_accountant_without_delta_is_refused(make):
 
 @both
 def test_the_observed_error_is_the_exact_one(make):
-    # 1000 cells at 20 times of 400: the standard deviation of the mean of squares is below 2 %, so 12 % is 6 of them.
-    counter, errors = make(400, rho=0.01, n_counters=1000, random_state=10), []
-    for t in range(1, 401):
+    # 1000 cells at 10 times of 100: the standard deviation of the mean of squares is below 3 %, so 18 % is 6 of them.
+    counter, errors = make(100, rho=0.01, n_counters=1000, random_state=10), []
+    for t in range(1, 101):
         counter.update(1)
-        if t % 20 == 10:
+        if t % 10 == 5:
             errors.append(np.square(counter.value - t).mean())
-    assert 0.02 * np.mean(errors) == pytest.approx(variances(make, 400)[9::20].mean(), rel=0.12)
+    assert 0.02 * np.mean(errors) == pytest.approx(variances(make, 100)[4::10].mean(), rel=0.18)
 
 
 # ---- With a horizon
@@ -167,7 +121,7 @@ def test_the_exact_mean_squared_error_is_that_of_the_paper(horizon, expected):
 
 
 def test_normalising_lowers_the_error_of_every_horizon():
-    for horizon in range(2, 60):
+    for horizon in (*range(2, 12), 25, 59):
         plain = root(horizon).astype(float)
         before = np.square(np.cumsum(np.linalg.inv(plain), axis=0)).sum(axis=1) * np.square(plain[:, 0]).sum()
         now = variances(BOTH["square root"], horizon)
@@ -206,18 +160,14 @@ def blocks_after(t):
     return [*found, t]
 
 
-def test_the_blocks_are_the_largest_that_are_old_and_late_enough():
-    counter = UnboundedCounter(rho=math.inf)
-    for t in range(1500):
-        counter.update(1)
-        assert counter._state[1].tolist() == blocks_after(t)
-
-
-def test_the_counts_of_the_blocks_are_those_of_their_steps():
-    counter, stream = UnboundedCounter(rho=math.inf), np.random.default_rng(0).integers(-9, 10, 700)
+def test_the_blocks_are_the_largest_that_are_old_and_late_enough_and_hold_the_counts_of_their_steps():
+    counter, stream = UnboundedCounter(rho=math.inf), np.random.default_rng(0).integers(-9, 10, 600)
     for t, x in enumerate(stream):
         counter.update(x)
-        np.testing.assert_array_equal(counter._state[2][:, 0], np.add.reduceat(stream[: t + 1], blocks_after(t)))
+        if t < 100 or t % 7 == 0:
+            blocks = blocks_after(t)
+            assert counter._state[1].tolist() == blocks
+            np.testing.assert_array_equal(counter._state[2][:, 0], np.add.reduceat(stream[: t + 1], blocks))
 
 
 def test_each_event_counts_with_the_coefficient_of_the_first_of_its_block():
@@ -256,7 +206,7 @@ def test_the_error_is_at_most_8_fifths_of_the_best_for_each_horizon():
 
 def test_memory_grows_with_the_logarithm_of_time():
     counter = UnboundedCounter(rho=math.inf)
-    for _ in range(80):
+    for _ in range(20):
         counter.update_cells([0] * 100)
         t = counter.n_steps
         assert len(counter._state[1]) == len(counter._state[2]) == len(counter._state[3]) <= (_NEAR + _EARLY) * math.log2(2 * t)
@@ -270,28 +220,6 @@ def test_what_may_arrive_at_any_time_keeps_every_sum_below_64_bits():
         counter.update(0)
     assert all(2**30 / math.sqrt(t) / 2 <= cap <= 2**30 / math.sqrt(t) for t, cap in enumerate(caps, 1))
     assert max(matrix_of(BOTH["unbounded"], n) @ np.array(caps, dtype=object)) < 2**62
-
-
-def test_more_than_that_is_refused_and_changes_nothing():
-    counter = UnboundedCounter(rho=math.inf)
-    counter.update(3)
-    with pytest.raises(ValueError, match=f"x must lie within {2**29} of 0"):
-        counter.update(2**29 + 1)
-    assert (counter.n_steps, counter.value) == (1, 3)
-    counter.update(2**29)
-    assert counter.value == 3 + 2**29
-
-
-def test_the_text_of_a_counter_without_horizon_shows_nothing_that_was_counted():
-    counter = UnboundedCounter(n_counters=3, random_state=0)
-    counter.update(123_456)
-    assert repr(counter) == "UnboundedCounter(n_counters=3, n_steps=1)"
-
-
-@pytest.mark.parametrize("parameter", ["n_counters", "sensitivity"])
-@pytest.mark.parametrize("number", [0, -1, 1.5, "3", None, True])
-def test_sizes_must_be_positive_integers_without_horizon_too(number, parameter):
-    accountant = PrivacyAccountant(1, 1e-6)
-    with pytest.raises(ValueError, match=f"{parameter} must be a"):
-        UnboundedCounter(**{parameter: number}, accountant=accountant)
-    assert not accountant.ledger
+    with pytest.raises(ValueError, match=f"x must lie within {counter._largest()} of 0"):
+        counter.update(counter._largest() + 1)
+    assert (counter.n_steps, counter.value) == (n, 0)

@@ -9,22 +9,18 @@ from internals import centre_of, radii_below, radius_of
 # Radii
 
 
-@pytest.mark.parametrize("squared", [1, 2, 3, 10, 1000, 2**20, 2**46 - 12345, 4000 * (2**17 - 2) ** 2])
+@pytest.mark.parametrize("squared", [1, 2, 3, 10, 1000, 2**20, 2**46 - 12345, 2**46, 4000 * (2**17 - 2) ** 2])
 def test_squared_radii_fall_by_the_root_of_2_in_whole_numbers_that_differ(squared):
+    """Down to one unit, or to 2**-29.5 of the largest."""
     radii = radii_below(squared)
     assert radii[0] == squared
     assert (np.diff(radii) < 0).all()
-    assert radii[-1] >= 1
     assert (radii == np.floor(radii)).all()
+    assert radii[-1] == (1 if squared <= 2**20 else pytest.approx(squared / 2**29.5, rel=1e-3))
     assert len(radii) <= 60
     for step, radius in enumerate(radii[:20]):
         if radius > 1000:
             assert radius == pytest.approx(squared / math.sqrt(2) ** step, abs=1)
-
-
-def test_radii_go_down_to_one_unit_or_to_two_to_the_minus_29_and_a_half():
-    assert radii_below(2**20)[-1] == 1
-    assert radii_below(2**46)[-1] == pytest.approx(2**46 / 2**29.5, rel=1e-4)
 
 
 # The radius that is chosen
@@ -72,22 +68,11 @@ def test_without_noise_on_moments_all_rows_are_kept(place):
     assert radius_of(counts_at(**{f"_{place}": 1000, "_50": 1000}), RADII, 1.0, 1e-12, 2000) == (place, 1.0)
 
 
-@pytest.mark.parametrize("rate", [1, 10, 100, 1e4])
-def test_the_radius_falls_as_noise_on_moments_grows(rate):
-    counts = np.linspace(1, 1000, len(RADII))
-    assert place_of(counts, 1.0, rate) <= place_of(counts, 1.0, 2 * rate)
-
-
 @pytest.mark.parametrize("rate", [3, 30, 200])
 @pytest.mark.parametrize("outliers", [0, 1])
 def test_a_cluster_and_few_far_rows_have_the_radius_of_the_cluster(rate, outliers):
     """5000 rows in place 20; an outlier in place 0 has a squared radius 2**10 as large."""
     assert place_of(counts_at(_20=5000, _0=outliers), 5.0, rate) == 20
-
-
-def test_many_rows_far_out_are_kept_where_noise_allows():
-    """Half of the rows are far: to shrink them takes 2500/128 of their square, and noise of rate 8 costs less."""
-    assert place_of(counts_at(_20=2500, _0=2500), 5.0, 8) == 0
 
 
 @pytest.mark.parametrize("rate", [1e3, 1e6, 1e12])
@@ -117,17 +102,6 @@ def test_the_radius_is_where_noise_and_what_is_taken_add_up_to_least():
         assert stretch == pytest.approx(min(4, whole / (whole - taken[best])))
 
 
-@pytest.mark.parametrize("far", [100, 1000])
-def test_the_stretch_gives_back_the_sum_of_the_squares(far):
-    """Of lengths in the middle between the radii, as counted."""
-    counts, rate = counts_at(_20=5000, _14=far), 5000.0
-    place, stretch = radius_of(counts, RADII, 1.0, rate, 5000 + far)
-    assert place == 20
-    squares = np.sqrt(RADII[[20, 14]] * RADII[[21, 15]])
-    whole = 5000 * squares[0] + far * squares[1]
-    assert stretch == pytest.approx(whole / (5000 * squares[0] + far * RADII[20]))
-
-
 def test_counts_below_zero_do_not_push_the_radius_out():
     with_noise = counts_at(_20=5000)
     with_noise[22:] = -30
@@ -137,22 +111,13 @@ def test_counts_below_zero_do_not_push_the_radius_out():
 # The centre
 
 
-def test_a_clear_mean_is_taken_to_the_nearest_whole_numbers():
-    assert centre_of(np.array([1000.4, -2000.6, 0.0]), 1e-3).tolist() == [1000, -2001, 0]
-
-
-def test_a_mean_is_shrunk_by_the_share_of_its_square_that_is_noise():
+def test_a_mean_is_shrunk_by_the_share_of_its_square_that_is_noise_and_rounded():
     """2 features, deviation 100: the square 10**5 has 2 * 10**4 of noise, a fifth."""
     assert centre_of(np.array([300.0, 100.0]), 100.0).tolist() == [240, 80]
+    assert centre_of(np.array([1000.4, -2000.6, 0.0]), 1e-3).tolist() == [1000, -2001, 0]
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.0])
 def test_a_mean_of_which_half_of_the_square_may_be_noise_is_no_centre(factor):
     mean = np.array([600.0, 800.0]) * math.sqrt(factor)
     assert centre_of(mean, math.sqrt(250_000)).tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("deviation", [1.0, 30.0, 1e9, math.inf])
-def test_a_centre_is_never_longer_than_the_mean_but_for_rounding(deviation):
-    for mean in np.random.default_rng(0).normal(0, 100, (50, 7)):
-        assert np.linalg.norm(centre_of(mean, deviation)) <= np.linalg.norm(mean) + math.sqrt(7) / 2

@@ -8,9 +8,8 @@ import pytest
 from internals import _components
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
-from skdpsynth import PrivatePCA, load
+from skdpsynth import PrivatePCA
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
@@ -51,6 +50,8 @@ def test_attributes_follow_from_the_released_covariance(pca):
     assert pca.noise_variance_ == pytest.approx(max(values[k:].mean(), 0) if k < 6 else 0)
     assert np.allclose(pca.components_ @ pca.components_.T, np.eye(k))
     assert pca.noise_edge_ >= 0
+    if pca.get_params()["n_components"] == "auto":
+        assert k == max(np.sum(values > pca.noise_edge_), 1)
 
 
 def test_noise_edge_is_zero_without_noise_and_halves_where_rows_double():
@@ -59,21 +60,13 @@ def test_noise_edge_is_zero_without_noise_and_halves_where_rows_double():
     assert edges[0] / edges[1] == pytest.approx(2)
 
 
-def test_auto_counts_the_eigenvalues_above_the_noise_edge():
-    pca = PrivatePCA("auto", epsilon=3).fit(X)
-    assert pca.n_components_ == np.sum(np.linalg.eigvalsh(pca.covariance_) > pca.noise_edge_)
-
-
 def test_noise_variance_is_that_of_the_rows_on_average():
     """Of 40 seeded fits; negative eigenvalues count, so noise adds nothing. The positive ones alone are 2 to 4 times too much."""
     rows = near_planar(20_000, 10)
     truth = PrivatePCA(2, epsilon=math.inf).fit(rows).noise_variance_
     fits = [PrivatePCA(2, epsilon=0.2, random_state=seed).fit(rows) for seed in range(40)]
-    released, positive = ([], [])
-    for fit in fits:
-        rest = np.linalg.eigvalsh(fit.covariance_)[:-2]
-        released.append(rest.mean())
-        positive.append(np.maximum(rest, 0).mean())
+    rest = np.array([np.linalg.eigvalsh(fit.covariance_)[:-2] for fit in fits])
+    released, positive = rest.mean(axis=1), np.maximum(rest, 0).mean(axis=1)
     error = np.std(released) / math.sqrt(40)
     assert abs(np.mean(released) - truth) < 7 * error + 0.5 * truth  # the two largest take some of the noise with them
     assert np.mean(positive) > 1.5 * truth
@@ -83,24 +76,19 @@ def test_noise_variance_is_that_of_the_rows_on_average():
 
 
 @each_variant
-def test_precision_is_the_inverse_of_a_positive_covariance(pca):
-    pca = clone(pca).fit(X)
-    covariance, precision = pca.get_covariance(), pca.get_precision()
-    assert np.linalg.eigvalsh(covariance).min() > 0
-    assert np.allclose(covariance, covariance.T)
-    assert np.allclose(covariance @ precision, np.eye(6), atol=1e-6)
-
-
-@each_variant
 def test_likelihood_is_that_of_the_normal_distribution_of_the_model(pca):
     pca = clone(pca).fit(X)
-    expected = multivariate_normal(pca.mean_, pca.get_covariance()).logpdf(X)
+    covariance = pca.get_covariance()
+    assert np.linalg.eigvalsh(covariance).min() > 0
+    assert np.allclose(covariance, covariance.T)
+    assert np.allclose(covariance @ pca.get_precision(), np.eye(6), atol=1e-6)
+    expected = multivariate_normal(pca.mean_, covariance).logpdf(X)
     assert np.allclose(pca.score_samples(X), expected, rtol=1e-6)
     assert pca.score(X) == pytest.approx(expected.mean())
 
 
-@pytest.mark.parametrize("n_components", [None, 1, 2])
-@pytest.mark.parametrize("epsilon", [1e-4, 1, math.inf])
+@pytest.mark.parametrize("n_components", [None, 1])
+@pytest.mark.parametrize("epsilon", [1e-4, math.inf])
 @pytest.mark.parametrize("rows", [np.full((50, 4), 0.5), np.eye(50, 4), np.full((1, 4), 0.2), np.full((2, 1), 1.0)])
 def test_all_stays_finite_where_variances_are_zero(rows, epsilon, n_components):
     for whiten in (False, True):
@@ -146,23 +134,16 @@ def test_scores_are_those_of_each_row_by_itself(n_samples, monkeypatch):
 
 
 @each_variant
-@pytest.mark.parametrize("whiten", [False, True])
-def test_inverse_transform_undoes_transform_within_the_components(pca, whiten):
-    pca = clone(pca).set_params(whiten=whiten).fit(X)
-    coordinates = np.random.default_rng(1).normal(size=(20, pca.n_components_))
+def test_inverse_transform_undoes_transform_within_the_components(pca):
+    pca = clone(pca).set_params(whiten=False).fit(X)
+    coordinates, plain = np.random.default_rng(1).normal(size=(20, pca.n_components_)), pca.transform(X)
     assert np.allclose(pca.transform(pca.inverse_transform(coordinates)), coordinates)
-
-
-def test_whitened_columns_are_projections_over_their_deviations():
-    pca = PrivatePCA(2, random_state=0).fit(X)
-    plain = pca.transform(X)
-    assert np.allclose(pca.set_params(whiten=True).transform(X), plain / np.sqrt(pca.explained_variance_))
-
-
-@pytest.mark.parametrize("whiten", ["yes", 1, None, 0.5])
-def test_whiten_must_be_true_or_false(whiten):
+    pca.set_params(whiten=True)
+    assert np.allclose(pca.transform(pca.inverse_transform(coordinates)), coordinates)
+    if (pca.explained_variance_ > 0).all():
+        assert np.allclose(pca.transform(X), plain / np.sqrt(pca.explained_variance_))
     with pytest.raises(ValueError, match="whiten must be True or False"):
-        PrivatePCA(whiten=whiten).fit(X)
+        pca.set_params(whiten=None).fit(X)
 
 
 # Dtypes, files, and before fit
@@ -181,50 +162,7 @@ def test_floats_of_32_bits_stay(whiten):
     assert np.allclose(projected, wide.transform(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("fitted", [np.float32, np.float64])
-@pytest.mark.parametrize(("dtype", "expected"), [(np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float64)])
-def test_a_result_has_the_dtype_of_the_rows_whatever_was_fitted(fitted, dtype, expected):
-    pca = PrivatePCA(2).fit(X.astype(fitted))
-    assert pca.transform(X.astype(dtype)).dtype == expected
-    assert pca.inverse_transform(np.ones((3, 2), dtype=dtype)).dtype == expected
-
-
 def test_bounds_whose_squares_are_no_floats_of_32_bits_keep_64():
     rows = X.astype(np.float32)
     for bounds, dtype in (((0, 1e15), np.float32), ((0, 1e20), np.float64), ((0, 1e-13), np.float64)):
         assert PrivatePCA(2, bounds=bounds).fit(rows).explained_variance_.dtype == dtype
-
-
-@each_variant
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_file_keeps_all_of_it(pca, dtype, tmp_path):
-    pca = clone(pca).fit(X.astype(dtype))
-    pca.save(tmp_path / "pca.zip")
-    again = load(tmp_path / "pca.zip")
-    for name in ("components_", "mean_", "explained_variance_", "singular_values_", "noise_variance_", "noise_edge_", "covariance_"):
-        assert np.array_equal(getattr(again, name), getattr(pca, name))
-        assert np.asarray(getattr(again, name)).dtype == np.asarray(getattr(pca, name)).dtype
-    assert np.array_equal(again.score_samples(X), pca.score_samples(X))
-    assert np.array_equal(again.transform(X), pca.transform(X))
-
-
-@pytest.mark.parametrize("method", ["transform", "inverse_transform", "score", "score_samples"])
-def test_methods_that_take_rows_ask_for_a_fit(method):
-    with pytest.raises(NotFittedError):
-        getattr(PrivatePCA(), method)(X)
-
-
-@pytest.mark.parametrize("method", ["get_covariance", "get_precision", "get_feature_names_out"])
-def test_methods_of_the_model_ask_for_a_fit(method):
-    with pytest.raises(NotFittedError):
-        getattr(PrivatePCA(), method)()
-
-
-def test_after_fit_the_model_reads_no_rows(door):
-    """Covariance, precision and attributes are functions of what passed the door."""
-    pca = PrivatePCA(random_state=0).fit(X)
-    draws = door.take()
-    door.replay(draws)
-    other = PrivatePCA(random_state=0).fit(X[::-1] * 0.5)
-    for method in ("get_covariance", "get_precision"):
-        assert np.array_equal(getattr(pca, method)(), getattr(other, method)())

@@ -1,18 +1,18 @@
 """What a fit of private PCA releases: how much it loses, what the steps are, and what they find."""
 
+import itertools
 import math
 import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import Lost, _rows, is_covered, pair_loss, watched
+from internals import Lost, is_covered, pair_loss, watched
 from laws import clopper_pearson
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 
 from skdpsynth import PrivacyAccountant, PrivatePCA
-from skdpsynth.domain import Ball, Box
+from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.metrics import captured_variance_ratio
@@ -105,26 +105,21 @@ def test_neighbours_lose_at_most_what_each_answer_and_the_fit_are_charged(noise,
         assert is_covered(sum((lost for lost, _ in losses.values()), Lost()), PrivacyLoss(1, KINDS[noise]))
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
 @each_relation
 def test_some_neighbours_lose_nearly_all_that_is_charged(noise, neighboring):
     """About the midpoint: a far row goes, or another of half its length takes its place, at a right angle. Seeded: noisy counts
-    now and then leave a radius that the nearer row does not reach."""
+    now and then leave a radius that the nearer row does not reach. And of the centre, who moves from corner to corner."""
     pca = PrivatePCA(noise=noise, delta=KINDS[noise], center="public", neighboring=neighboring, random_state=0)
     X, neighbours = corner_neighbours(neighboring, 3000)
     losses, _, _ = replayed(pca, X, neighbours[2 if neighboring == "replace_one" else 0])
     shares = parts_of(losses)
     assert [*shares][-2:] == ["radius", "moments"]
     assert min(shares.values()) > 0.98
-
-
-@pytest.mark.must
-@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
-def test_the_centre_loses_all_that_is_charged_from_corner_to_corner(noise):
-    X, neighbours = corner_neighbours("replace_one", 3000)
-    losses, _, _ = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbours[1])
-    assert [*losses] == ["centre", "radius", "moments"]
-    assert parts_of(losses)["centre"] > 0.999
+    if neighboring == "replace_one":
+        losses, _, _ = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbours[1])
+        assert parts_of(losses)["centre"] > 0.999
 
 
 @pytest.mark.parametrize("center", ["private", "public"])
@@ -159,25 +154,26 @@ def test_with_the_same_answers_nothing_tells_neighbours_apart(noise, neighboring
 # Steps, by public numbers alone
 
 
-def test_the_ledger_names_the_steps():
+def test_the_ledger_names_the_steps_that_the_rows_can_pay_for():
     X = low_rank(3000, 3)
-    assert names_of(PrivatePCA().fit(X)) == ["centre", "radius", "moments"]
-    assert names_of(PrivatePCA(center="public").fit(X)) == ["radius", "moments"]
-    assert names_of(PrivatePCA(center=[0.5, 0.5, 0.4]).fit(X)) == ["radius", "moments"]
-    assert names_of(PrivatePCA(noise="laplace").fit(X)) == ["moments"]
-    assert names_of(PrivatePCA(neighboring="add_or_remove_one").fit(X)) == ["number of rows", "centre", "radius", "moments"]
-
-
-def test_steps_that_few_rows_cannot_pay_for_are_left_out():
+    for parameters, names in (
+        ({}, ["centre", "radius", "moments"]),
+        ({"center": "public"}, ["radius", "moments"]),
+        ({"center": [0.5, 0.5, 0.4]}, ["radius", "moments"]),
+        ({"noise": "laplace"}, ["moments"]),
+        ({"neighboring": "add_or_remove_one"}, ["number of rows", "centre", "radius", "moments"]),
+        ({"epsilon": 1e-3}, ["moments"]),
+        ({"max_norm": 0.5, "center": "public"}, ["moments"]),
+        ({"max_norm": 0.5, "center": (0.5, 0.4, 0.5)}, ["moments"]),
+        ({"max_norm": 0.5}, ["centre", "moments"]),
+    ):
+        pca = PrivatePCA(**parameters).fit(X)
+        assert names_of(pca) == names
+        assert sum(entry.loss.epsilon for entry in pca.accountant_.ledger) == pca.accountant_.epsilon
     assert names_of(PrivatePCA().fit(low_rank(20, 3))) == ["moments"]
-    assert names_of(PrivatePCA(epsilon=1e-3).fit(low_rank(3000, 3))) == ["moments"]
-
-
-@pytest.mark.parametrize(("center", "bought"), [("public", []), ((0.5, 0.4, 0.5), []), ("private", ["centre"])])
-def test_a_public_radius_is_not_bought(center, bought):
-    pca = PrivatePCA(max_norm=0.5, center=center).fit(low_rank(3000, 3))
-    assert names_of(pca) == [*bought, "moments"]
-    assert sum(entry.loss.epsilon for entry in pca.accountant_.ledger) == 1
+    for n in range(5000, 26_000, 1371):  # also where 500 / n is no round number
+        plan = plan_of(PrivatePCA(), n, 2)
+        assert plan.centre.loss.epsilon + plan.radius.loss.epsilon + plan.moments.epsilon == 1
 
 
 def test_a_public_radius_about_a_centre_that_rows_cannot_pay_for_is_not_used():
@@ -185,11 +181,6 @@ def test_a_public_radius_about_a_centre_that_rows_cannot_pay_for_is_not_used():
     facts = {"n_samples": 20, "n_features": 3}
     ball = plan_of(PrivatePCA(max_norm=0.1), **facts).ball
     assert ball.reach == plan_of(PrivatePCA(), **facts).ball.reach > plan_of(PrivatePCA(max_norm=0.1, center="public"), **facts).ball.reach
-
-
-def test_a_public_radius_below_a_thousandth_of_the_widest_column_is_refused():
-    with pytest.raises(ValueError, match=r"^max_norm must be at least 0\.0976562, a thousandth of the widest column, got 0\.09; narrow"):
-        PrivatePCA(max_norm=0.09, bounds=([0, 0, 0], [1, 100, 1])).fit(low_rank(30, 3))
 
 
 @each_relation
@@ -204,13 +195,6 @@ def test_pure_shares_sum_to_epsilon_exactly(neighboring, epsilon, for_radius):
     assert centre == Fraction(1, 10)
     assert centre + radius + moments == 1
     assert 1000 * radius == pytest.approx(for_radius, abs=0 if neighboring == "replace_one" else 20)  # n is noisy, and epsilon less
-
-
-def test_shares_of_every_size_sum_to_epsilon_exactly():
-    """Also where 500 / n is no round number."""
-    for n in range(5000, 26_000, 371):
-        plan = plan_of(PrivatePCA(), n, 2)
-        assert plan.centre.loss.epsilon + plan.radius.loss.epsilon + plan.moments.epsilon == 1
 
 
 def test_gaussian_shares_sum_to_the_tight_rho():
@@ -243,11 +227,6 @@ def test_the_grid_is_coarsened_when_noise_would_pass_62_bits(noise):
     assert plan_of(clone(pca).set_params(epsilon=1), 10, 200).ball.box.bits == 16
     assert plan_of(clone(pca).set_params(epsilon=1e-9, delta=1e-9 if pca.delta else 0), 10, 200).ball.box.bits < 16
     assert np.isfinite(pca.fit(np.random.default_rng(0).random((10, 200))).covariance_).all()
-
-
-def test_a_budget_too_small_for_the_coarsest_grid_is_refused_in_one_sentence():
-    with pytest.raises(ValueError, match=r"epsilon is too small for 4000 features, got 1e-09; use a larger"):
-        plan_of(PrivatePCA(noise="laplace", epsilon=1e-9), 10, 4000)
 
 
 def test_the_edge_of_a_plan_is_the_spectral_norm_of_its_noise():
@@ -297,7 +276,7 @@ def test_what_is_released_are_the_moments_of_the_shrunk_rows(noise, center):
     fitted = released_exactly(PrivatePCA(noise=noise, center=center, delta=KINDS[noise], max_norm=0.4, epsilon=1e6), X)
     expected = np.cov(shrunk.T) if own else (shrunk - middle).T @ (shrunk - middle) / 500
     assert np.allclose(fitted.covariance_, expected, atol=1e-4)
-    assert np.allclose(fitted.mean_, shrunk.mean(axis=0) if own else middle, atol=1e-4)
+    assert np.allclose(fitted.mean_, shrunk.mean(axis=0) if own else middle, atol=1e-4 if own else 2 * UNITS)
 
 
 def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within():
@@ -309,7 +288,7 @@ def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within()
 
 
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
-@pytest.mark.parametrize("d", [30, 60])
+@pytest.mark.parametrize("d", [30, pytest.param(60, marks=pytest.mark.nightly)])
 def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
     """All rows at the public centre, so 0: the largest eigenvalues of 30 fits. One in a hundred passes the edge; most pass an
     edge that is too small. All are near it: the mean lies 0.3 to 2.4 m^(-2/3) below."""
@@ -320,29 +299,7 @@ def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
     assert 1 - 3 * d ** (-2 / 3) < np.mean(ratios) < 1
 
 
-def test_without_noise_the_edge_is_0():
-    assert PrivatePCA(epsilon=INF).fit(low_rank(100, 3)).noise_edge_ == 0
-
-
 # Without noise it is PCA
-
-
-@pytest.mark.parametrize("n", [2, 500])
-@pytest.mark.parametrize("delta", [0, 1e-6])
-def test_without_noise_it_is_scikit_learns_pca(n, delta):
-    """Data that fill the box, separated eigenvalues, signs aligned; n - 1 included; there are no other steps."""
-    X = np.random.default_rng(0).random((n, 4)) * [1.0, 0.8, 0.55, 0.3]
-    ours, theirs = PrivatePCA(epsilon=INF, delta=delta).fit(X), PCA().fit(X)
-    assert names_of(ours) == ["moments"]
-    k = min(n - 1, 4)
-    assert np.allclose(ours.mean_, theirs.mean_, atol=1e-4)
-    assert np.allclose(ours.covariance_, np.cov(X.T), atol=1e-4)
-    assert np.allclose(ours.explained_variance_[:k], theirs.explained_variance_[:k], atol=1e-3)
-    assert np.allclose(ours.explained_variance_ratio_[:k], theirs.explained_variance_ratio_[:k], atol=1e-3)
-    signs = np.sign(np.sum(ours.components_[:k] * theirs.components_[:k], axis=1))
-    assert np.allclose(ours.components_[:k], signs[:, None] * theirs.components_[:k], atol=1e-3)
-    if n > 2:
-        assert np.allclose(ours.transform(X), theirs.transform(X) * signs, atol=1e-3)
 
 
 @pytest.mark.parametrize(("noise", "delta"), [("auto", 0), ("gaussian", 1e-6)])
@@ -360,13 +317,6 @@ def test_without_noise_a_public_radius_is_about_the_mean_of_the_rows(noise, delt
     assert np.allclose(pca.covariance_, np.cov(shrunk.T), atol=1e-5)
 
 
-def test_columns_of_different_units_keep_their_variances():
-    X = np.random.default_rng(0).random((2000, 3)) * [1.0, 1000.0, 1e-3] + [0, -500, 7]
-    bounds = ([0, -500, 7], [1, 500, 7.001])
-    ours, theirs = PrivatePCA(epsilon=INF, bounds=bounds).fit(X), PCA().fit(X)
-    assert np.allclose(ours.explained_variance_ / theirs.explained_variance_, 1, atol=1e-3)
-
-
 def test_it_converges_to_pca_as_epsilon_grows():
     X = low_rank(20_000, 4)
     errors = [np.abs(PrivatePCA(epsilon=epsilon, random_state=0).fit(X).covariance_ - np.cov(X.T)).max() for epsilon in (0.1, 10, 1e4)]
@@ -378,9 +328,9 @@ def test_it_converges_to_pca_as_epsilon_grows():
 
 
 def test_planar_rows_about_the_midpoint_are_found_where_laplace_noise_hides_them():
-    """0.999 (both) against 0.10 at 20 features, 5000 rows and epsilon 1."""
+    """0.999 (all) against 0.10 at 20 features, 5000 rows and epsilon 1, also where the number of rows is private."""
     X = low_rank(5000, 20)
-    assert min(captured(X), captured(X, delta=1e-6)) > 0.97
+    assert min(captured(X, delta=delta, neighboring=neighboring) for delta in (0, 1e-6) for neighboring in RELATIONS) > 0.97
     assert captured(X, noise="laplace") < 0.4
 
 
@@ -404,12 +354,6 @@ def test_generous_bounds_cost_little():
     assert captured(low_rank(50_000, 20), bounds=(-10, 10)) > 0.97
 
 
-def test_captured_variance_rises_with_epsilon():
-    """On 1000 rows at epsilon 0.1 and 2."""
-    X = low_rank(1000, 8)
-    assert captured(X, epsilon=0.1) < captured(X, epsilon=2) > 0.9
-
-
 def test_auto_finds_the_dimension_of_planar_data_and_never_more_than_ten():
     planar = low_rank(20_000, 10, spread=1e-3)
     assert np.median([PrivatePCA("auto", random_state=seed).fit(planar).n_components_ for seed in range(5)]) == 2
@@ -421,54 +365,33 @@ def test_auto_finds_the_dimension_of_planar_data_and_never_more_than_ten():
 # Centres and radii that are public
 
 
-def test_public_centre_is_the_midpoint_of_the_box():
-    pca = PrivatePCA(center="public", bounds=(-1, 3)).fit(low_rank(100, 3))
-    assert np.array_equal(pca.mean_, np.ones(3))
-
-
-@pytest.mark.parametrize("point", [[0.2, 0.9, 0.5], np.array([0.0, 1.0, 1.0]), (0, 1, 0), [0.125] * 3])
-def test_a_public_point_is_the_mean_up_to_a_step_of_the_grid(point):
-    pca = PrivatePCA(center=point).fit(low_rank(100, 3))
-    assert np.allclose(pca.mean_, point, atol=2 * UNITS)
-
-
-def test_covariance_is_about_the_public_point():
-    X = 0.2 + 0.01 * np.random.default_rng(0).random((2000, 2))
-    fitted = released_exactly(PrivatePCA(center=[0.2, 0.3], max_norm=1), X)
-    assert np.allclose(fitted.covariance_, (X - [0.2, 0.3]).T @ (X - [0.2, 0.3]) / 2000, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "center",
-    [
-        *([0.5, 0.5], [0.5] * 4, 0.5, [[0.5] * 3], [0.5, 0.5, 1.5], [-0.1, 0.5, 0.5], [math.nan, 0.5, 0.5], [INF, 0.5, 0.5]),
-        *(["a", "b", "c"], [None, 0.5, 0.5], ["0.5"] * 3, [True, False, True], [0.5j, 0.5, 0.5], [], {}, [[0.5], [0.5, 0.5], 0.5]),
-    ],
-    ids=str,
-)
-def test_a_centre_that_is_no_point_within_bounds_is_refused_before_the_charge(center):
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match=r"^center must be 'private', 'public' or a point of shape \(3,\) within bounds, got "):
-        PrivatePCA(center=center, accountant=shared).fit(low_rank(10, 3))
-    assert shared.spent == 0
-
-
-@pytest.mark.parametrize("max_norm", [0, -1, 0.0, INF, -INF, math.nan, "1", [1], True, 1j], ids=str)
-def test_a_public_radius_that_is_none_is_refused_before_the_charge(max_norm):
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match=r"^max_norm must be None or a positive finite number, got "):
-        PrivatePCA(max_norm=max_norm, accountant=shared).fit(low_rank(10, 3))
-    assert shared.spent == 0
-
-
-def test_laplace_noise_serves_no_public_radius():
-    with pytest.raises(ValueError, match=r'^max_norm does not serve noise="laplace"'):
-        PrivatePCA(max_norm=1, noise="laplace").fit(low_rank(10, 3))
-
-
-@pytest.mark.parametrize("max_norm", [np.float32(1e-3), 3, Fraction(1, 3), 1e300])
-def test_every_positive_radius_serves(max_norm):
-    assert np.isfinite(PrivatePCA(max_norm=max_norm).fit(low_rank(100, 3)).covariance_).all()
+def test_parameters_that_are_none_are_refused_before_the_charge():
+    center = r"^center must be 'private', 'public' or a point of shape \(3,\) within bounds, got "
+    points = [[0.5, 0.5], [0.5] * 4, 0.5, [[0.5] * 3], [0.5, 0.5, 1.5], [-0.1, 0.5, 0.5], [math.nan, 0.5, 0.5], [INF, 0.5, 0.5], [], {}]
+    points += [["a", "b", "c"], [None, 0.5, 0.5], ["0.5"] * 3, [True, False, True], [0.5j, 0.5, 0.5], [[0.5], [0.5, 0.5], 0.5]]
+    refused = [
+        *((center, {"center": point}) for point in points),
+        *(
+            ("^max_norm must be None or a positive finite number, got ", {"max_norm": r})
+            for r in (0, -1, INF, -INF, math.nan, "1", [1], True, 1j)
+        ),
+        (r'^max_norm does not serve noise="laplace"', {"max_norm": 1, "noise": "laplace"}),
+        (
+            r"^max_norm must be at least 0\.0976562, a thousandth of the widest column, got 0\.09; narrow",
+            {"max_norm": 0.09, "bounds": ([0, 0, 0], [1, 100, 1])},
+        ),
+        *(("bounds must span widths from 1e-150 to 1e140", {"bounds": bounds}) for bounds in ((-1e140, 1e140), (0, 1e-151))),
+        *(("center must be one of", {"center": value}) for value in ("mean", None)),
+        *(("noise must be one of", {"noise": value}) for value in ("normal", "sup_norm")),
+        ("needs delta > 0", {"noise": "gaussian"}),
+    ]
+    for words, parameters in refused:
+        shared = PrivacyAccountant(1)
+        with pytest.raises(ValueError, match=words):
+            PrivatePCA(**parameters, accountant=shared).fit(low_rank(10, 3))
+        assert shared.spent == 0
+    with pytest.raises(ValueError, match=r"epsilon is too small for 4000 features, got 1e-09; use a larger"):
+        plan_of(PrivatePCA(noise="laplace", epsilon=1e-9), 10, 4000)
 
 
 def test_a_smaller_public_radius_has_less_noise():
@@ -476,24 +399,7 @@ def test_a_smaller_public_radius_has_less_noise():
     assert large.edge(large.ball) / small.edge(small.ball) == pytest.approx(100, rel=1e-3)
 
 
-@pytest.mark.parametrize(("parameter", "value"), [("center", "mean"), ("noise", "normal"), ("noise", "sup_norm"), ("center", None)])
-def test_bad_choices_are_named(parameter, value):
-    with pytest.raises(ValueError, match=f"{parameter} must be one of"):
-        PrivatePCA(**{parameter: value}).fit(low_rank(10, 3))
-
-
-def test_gaussian_noise_needs_delta():
-    with pytest.raises(ValueError, match="needs delta > 0"):
-        PrivatePCA(noise="gaussian").fit(low_rank(10, 3))
-
-
 # Where the number of rows is private
-
-
-def test_an_empty_table_fits_where_the_number_of_rows_is_private():
-    pca = PrivatePCA(neighboring="add_or_remove_one").fit(np.zeros((0, 3)))
-    assert np.isfinite(pca.covariance_).all()
-    assert pca.n_samples_ >= 1
 
 
 def test_the_number_of_rows_is_noisy():
@@ -502,12 +408,9 @@ def test_the_number_of_rows_is_noisy():
     numbers = [PrivatePCA(neighboring="add_or_remove_one").fit(X).n_samples_ for _ in range(20)]
     assert sum(number == 1000 for number in numbers) <= 8  # more are once in 10**9 times
     assert np.mean(numbers) == pytest.approx(1000, abs=38)
-
-
-@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
-def test_planar_rows_are_found_where_the_number_of_rows_is_private(noise):
-    X = low_rank(5000, 20)
-    assert captured(X, noise=noise, delta=KINDS[noise], neighboring="add_or_remove_one") > 0.97
+    empty = PrivatePCA(neighboring="add_or_remove_one").fit(np.zeros((0, 3)))
+    assert np.isfinite(empty.covariance_).all()
+    assert empty.n_samples_ >= 1
 
 
 # What the caller is told, by public numbers
@@ -554,21 +457,6 @@ def test_a_delta_that_helps_is_told_of_with_the_ratio_of_the_edges():
 # Seeds and floats
 
 
-def test_a_seed_gives_different_noise_to_different_fits_of_one_random_state():
-    X = low_rank(100, 3)
-    state = np.random.RandomState(0)
-    first, second = (clone(PrivatePCA()).set_params(random_state=state).fit(X).covariance_ for _ in range(2))
-    assert not np.array_equal(first, second)
-
-
-def test_a_seed_repeats_all_steps():
-    X = low_rank(3000, 3)
-    first, second, other = (PrivatePCA(random_state=seed).fit(X) for seed in (1, 1, 2))
-    assert np.array_equal(first.covariance_, second.covariance_)
-    assert np.array_equal(first.mean_, second.mean_)
-    assert not np.array_equal(first.mean_, other.mean_)
-
-
 @pytest.mark.parametrize("noise", KINDS)
 @pytest.mark.parametrize("value", [1e308, -1e308, 5e-324, 0.0])
 def test_extreme_rows_raise_no_floating_point_error(noise, value):
@@ -580,42 +468,12 @@ def test_extreme_rows_raise_no_floating_point_error(noise, value):
     assert np.isfinite(pca.covariance_).all()
 
 
-@pytest.mark.parametrize("bounds", [(-1e-148, 1e-148), (-4e139, 4e139), (1e6, 1e6 + 1e-3), ([0, 0, -1e139], [1e-140, 1, 0])])
+@pytest.mark.parametrize("bounds", [(-1e-148, 1e-148), (-4.9e139, 4.9e139), (1e6, 1e6 + 1e-3), ([0, 0, -1e139], [1e-140, 1, 0])])
 def test_bounds_of_any_size_serve(bounds):
+    """What is squared, also times the most noise there is."""
     low, high = (np.broadcast_to(np.asarray(side, dtype=float), 3) for side in bounds)
-    pca = PrivatePCA(bounds=(low, high)).fit(low + (high - low) * low_rank(500, 3))
-    assert np.isfinite(pca.components_).all()
-    assert np.isfinite(pca.noise_edge_)
-
-
-@pytest.mark.parametrize("noise", KINDS)
-def test_the_widest_bounds_and_the_least_epsilon_give_floats(noise):
-    """What is squared, times the most noise there is."""
-    pca = PrivatePCA(noise=noise, delta=KINDS[noise] and 1e-9, epsilon=1e-9, bounds=(-4.9e139, 4.9e139)).fit(np.zeros((1, 5)))
-    assert np.isfinite(pca.covariance_).all()
-    assert np.isfinite(pca.explained_variance_).all()
-    assert np.isfinite(pca.noise_edge_)
-
-
-@pytest.mark.parametrize("bounds", [(-1e140, 1e140), (0, 1e-151)])
-def test_bounds_whose_squares_are_no_floats_are_refused_before_the_charge(bounds):
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="bounds must span widths from 1e-150 to 1e140"):
-        PrivatePCA(bounds=bounds, accountant=shared).fit(np.zeros((5, 2)))
-    assert shared.spent == 0
-
-
-def test_the_ball_of_a_plan_is_that_of_the_bounds():
-    plan = plan_of(PrivatePCA(center=[0.25, 0.5], max_norm=0.125), 100, 2)
-    assert isinstance(plan.ball, Ball)
-    assert plan.ball.centre.tolist() == [-(2**15), 0]
-    assert plan.ball.squared_radius == (2**14) ** 2
-
-
-@pytest.mark.parametrize("params", [{}, {"center": "public"}, {"max_norm": 0.5}, {"neighboring": "add_or_remove_one"}])
-def test_rows_kept_on_the_grid_release_what_rows_that_are_read_again_do(params, monkeypatch):
-    X = 0.2 + 0.1 * np.random.default_rng(0).random((3000, 4))
-    kept = PrivatePCA(random_state=0, **params).fit(X)
-    monkeypatch.setattr(_rows, "_MOST_KEPT", 0)
-    read_again = PrivatePCA(random_state=0, **params).fit(X)
-    np.testing.assert_array_equal(kept.covariance_, read_again.covariance_)
+    for noise, epsilon in itertools.product(KINDS, (1, 1e-9)):
+        pca = PrivatePCA(noise=noise, delta=KINDS[noise] and 1e-9, epsilon=epsilon, bounds=(low, high))
+        pca.fit(low + (high - low) * low_rank(500, 3))
+        for shown in (pca.covariance_, pca.components_, pca.explained_variance_, pca.noise_edge_):
+            assert np.isfinite(shown).all()

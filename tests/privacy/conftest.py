@@ -5,6 +5,7 @@ import os
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -64,35 +65,6 @@ class ExactLaw:
         return [floor for floor in scaled if floor]
 
 
-def _until_negligible(exponent):
-    """Exponents of the weights from the first down to exp(-200), which is below 10**-86."""
-    out, j = [], 0
-    while not out or out[-1] < 200:
-        out.append(exponent(j))
-        j += 1
-    return out
-
-
-def _laplace_law(scale):
-    return ExactLaw(_until_negligible(lambda j: Fraction(j) / scale), doubled=True)
-
-
-def _gaussian_law(scale):
-    return ExactLaw(_until_negligible(lambda j: Fraction(j * j) / (2 * scale * scale)), doubled=True)
-
-
-def _geometric_law(scale):
-    return ExactLaw(_until_negligible(lambda j: Fraction(j) / scale), doubled=False)
-
-
-def _half_gaussian_law(scale):
-    return ExactLaw(_until_negligible(lambda j: Fraction(j * j) / (2 * scale * scale)), doubled=False)
-
-
-def _digit_law(scale):
-    return ExactLaw([Fraction(j) / scale for j in range(256)], doubled=False)
-
-
 @pytest.fixture
 def scripted():
     return ScriptedBits
@@ -101,20 +73,15 @@ def scripted():
 @pytest.fixture(scope="session")
 def exact_law():
     """Return the law called `name` ("laplace", "gaussian": of the magnitude; "geometric", "half_gaussian", "digit") of a scale."""
-    makers = {
-        "laplace": _laplace_law,
-        "gaussian": _gaussian_law,
-        "geometric": _geometric_law,
-        "half_gaussian": _half_gaussian_law,
-        "digit": _digit_law,
-    }
-    made = {}
 
+    @cache
     def make(name, scale):
-        key = name, Fraction(scale)
-        if key not in made:
-            made[key] = makers[name](Fraction(scale))
-        return made[key]
+        if name == "digit":
+            return ExactLaw([Fraction(j) / scale for j in range(256)], doubled=False)
+        power, exponents = 2 if "gaussian" in name else 1, []
+        while not exponents or exponents[-1] < 200:  # exp(-200) is below 10**-86
+            exponents.append((Fraction(len(exponents)) / Fraction(scale)) ** power / power)
+        return ExactLaw(exponents, doubled=name in ("laplace", "gaussian"))
 
     return make
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from internals import _gaussian as gaussian
-from laws import ALARM, CERTAIN, chi_squared, symmetric
+from laws import ALARM, CERTAIN, symmetric
 from scipy import stats
 
 from skdpsynth.privacy import DiscreteGaussian, SeededBits, gaussian_scale
@@ -31,7 +31,7 @@ def survival(exact_law):
     return of
 
 
-@pytest.mark.parametrize("scale", SMALL)
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2)])
 def test_every_16_bit_word_gives_the_exact_draw(scale, exact_law, check_every_word):
     check_every_word(gaussian._table(scale), exact_law("gaussian", scale), signed=True)
 
@@ -97,12 +97,6 @@ def test_the_scale_is_the_claimed_one(scale, survival):
     assert symmetric(draws, survival(scale * 3 / 2)) < CERTAIN
 
 
-def test_low_bits_of_wide_noise_are_uniform():
-    # 50,000 draws at scale 2**40, the second digit of 8 bits.
-    draws = DiscreteGaussian(2**40).sample(50_000, SeededBits(31))
-    assert chi_squared(np.bincount(draws >> 8 & 255, minlength=256), np.ones(256)) > ALARM
-
-
 def test_table_and_rejection_draw_one_law(survival):
     # 20,000 draws each at scale 200, which the table serves; proposals that are all accepted fail.
     tabled = gaussian._table(Fraction(200)).sample(20_000, SeededBits(32))
@@ -110,16 +104,6 @@ def test_table_and_rejection_draw_one_law(survival):
     assert symmetric(tabled, survival(200.0)) > ALARM
     assert symmetric(proposals[accepted], survival(200.0)) > ALARM
     assert symmetric(proposals, survival(200.0)) < CERTAIN
-
-
-@pytest.mark.parametrize("scale", [2.5, 300.0])
-def test_draws_of_opendp_have_the_same_law(scale, survival):
-    dp = pytest.importorskip("opendp.prelude")
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    theirs = np.array(dp.m.make_gaussian(*space, scale=scale)([0] * 10_000))
-    assert symmetric(theirs, survival(scale)) > ALARM
-    assert symmetric(theirs, survival(scale * 3 / 2)) < CERTAIN
 
 
 @pytest.mark.parametrize("scale", SMALL[1:])
@@ -132,38 +116,21 @@ def test_the_variance_is_at_most_the_square_of_the_scale(scale, exact_law):
         assert bound == pytest.approx(exact, rel=1e-6)
 
 
-def test_the_variance_has_the_shape_of_the_scale():
-    np.testing.assert_array_equal(DiscreteGaussian([[0, 2]]).variance(), [[0, 4]])
-
-
 # The scale that a loss asks for
 
 
-@pytest.mark.parametrize("squared_sensitivity", [1, 2, 7, Fraction(5, 3), 10**12])
-@pytest.mark.parametrize("rho", [Fraction(1, 2), 0.1, 3, Fraction(1, 10**9), Fraction(12345, 678910)])
-def test_the_scale_for_rho_is_the_least_on_its_grid_that_costs_at_most_rho(squared_sensitivity, rho):
-    scale, step = gaussian_scale(squared_sensitivity, rho), Fraction(1, 2**20)
-    rho = Fraction(str(rho))
-    assert scale % step == 0
-    assert squared_sensitivity / (2 * scale**2) <= rho < squared_sensitivity / (2 * (scale - step) ** 2)
+def test_the_scale_for_rho_is_the_least_on_its_grid_that_costs_at_most_rho():
+    step = Fraction(1, 2**20)
+    for squared in (1, 2, 7, Fraction(5, 3), 10**12):
+        for rho in (Fraction(1, 2), 0.1, 3, Fraction(1, 10**9), Fraction(12345, 678910)):
+            scale = gaussian_scale(squared, rho)
+            assert scale % step == 0
+            assert squared / (2 * scale**2) <= Fraction(str(rho)) < squared / (2 * (scale - step) ** 2)
+    assert (gaussian_scale(18, 1), gaussian_scale(2, Fraction(1, 100))) == (3, 10)  # exact roots are not rounded up
+    assert (gaussian_scale(3, math.inf), gaussian_scale(1, 10**9)) == (0, Fraction(1, 100))
 
 
-def test_an_exact_square_root_is_not_rounded_up():
-    assert gaussian_scale(18, 1) == 3
-    assert gaussian_scale(2, Fraction(1, 100)) == 10
-
-
-def test_an_infinite_rho_asks_for_no_noise():
-    assert gaussian_scale(3, float("inf")) == 0
-
-
-def test_a_huge_rho_asks_for_the_smallest_scale_that_is_sampled():
-    scale = gaussian_scale(1, 10**9)
-    assert scale == Fraction(1, 100)
-    assert DiscreteGaussian(scale).sample(10, SeededBits(0)).tolist() == [0] * 10
-
-
-@pytest.mark.parametrize("rho", [0, -1, float("nan"), "1"])
-def test_a_rho_that_is_no_positive_number_is_refused(rho):
-    with pytest.raises(ValueError, match="rho"):
-        gaussian_scale(1, rho)
+def test_a_rho_that_is_no_positive_number_is_refused():
+    for rho in (0, -1, math.nan, "1"):
+        with pytest.raises(ValueError, match="rho"):
+            gaussian_scale(1, rho)

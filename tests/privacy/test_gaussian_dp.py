@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, covers, delta_above, epsilon_of_gaussian, mills, total
+from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, covers, delta_above, epsilon_of_gaussian, mills
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
 
-from skdpsynth import LatentFactorSynthesizer, PrivatePCA, load
+from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -66,8 +65,7 @@ def rounded_law(scale, t, y):
     return found / per_unit / (2 * PI * s2).sqrt()
 
 
-@pytest.mark.parametrize("scale", ["3", "4.5", "7", "9"])
-@pytest.mark.parametrize("t", ["0.5", "1", None])
+@pytest.mark.parametrize(("scale", "t"), [("3", "0.5"), ("3", None), ("4.5", "1"), ("7", None)])
 def test_a_rounded_continuous_gaussian_is_the_discrete_one_within_what_is_stated(scale, t):
     """For the t of the proof and smaller ones, where the difference is larger: the bound holds, and is nearly attained."""
     with decimal.localcontext(DIGITS):
@@ -83,6 +81,7 @@ def test_the_slack_pays_for_the_rounding_of_2_to_the_41_values():
     with decimal.localcontext(DIGITS):
         eta = max(stated_eta(Decimal(scale), Decimal(ROUNDED.numerator) / ROUNDED.denominator) for scale in (LEAST_SCALE, 4, 9, 10**6))
         assert eta < Decimal("3e-26")
+        assert Fraction(2, 10**13) == SLACK
         assert 2 * eta * 2**41 <= Decimal(SLACK.numerator) / SLACK.denominator
         assert (eta * 2**41).exp() * (1 - Decimal("1e-13")) < 1
 
@@ -127,11 +126,6 @@ def test_no_shift_loses_more_than_is_charged(scale, vector):
     assert checked
 
 
-def test_three_values_lose_no_more_than_is_charged():
-    for scale, epsilon in itertools.product((3, 3.5, 4), (0.1, 1, 3)):
-        assert exact_delta(scale, (1, 1, 1), epsilon) <= charged_delta(scale, (1, 1, 1), epsilon)
-
-
 @pytest.mark.parametrize("scale", [30, 60, 100])
 @pytest.mark.parametrize("part", [0.05, 0.25, 1])
 @pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
@@ -142,8 +136,7 @@ def test_what_is_charged_is_hardly_more_than_what_a_shift_loses(scale, part, del
     assert 0.99 < lost / charged <= 1
 
 
-@pytest.mark.parametrize("n_releases", [1, 2, 10])
-@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
+@pytest.mark.parametrize(("epsilon", "delta", "n_releases"), [(0.1, 1e-6, 2), (1, 1e-9, 1), (1, 1e-5, 10), (5, 1e-6, 1)])
 def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n_releases):
     """By privacy loss distributions of the discrete noise itself, which discretise the loss: 2e-5 is left to them."""
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
@@ -163,20 +156,7 @@ def test_gaussian_noise_is_a_twentieth_less_than_by_zcdp():
 # The conversion
 
 
-def log_delta(epsilon, mu):
-    """By normal tails in floats: log of Q(a) - e^epsilon Q(b)."""
-    first, second = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
-    return first + np.log1p(-np.exp(second - first))
-
-
-@pytest.mark.parametrize("rho", [1e-4, 0.028, 0.5, 3, 50, 1e4])
-@pytest.mark.parametrize("delta", [1e-300, 1e-15, 1e-6, 1e-3])
-def test_the_conversion_is_that_of_normal_tails(rho, delta):
-    epsilon = float(epsilon_of_rho(rho, delta, gaussian=True))
-    assert log_delta(epsilon, math.sqrt(2 * rho)) == pytest.approx(math.log(delta), rel=1e-8, abs=1e-8)
-
-
-@pytest.mark.parametrize("x", ["0", "1e-20", "0.3", "3", "4.9999", "5.0001", "6", "10", "38", "-1", "-5", "-30"])
+@pytest.mark.parametrize("x", ["0", "1e-20", "0.3", "3", "4.9999", "5.0001", "6", "10", "38", "1e3", "-1", "-5", "-30"])
 def test_mills_ratio_is_between_its_bounds(x):
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(120):
@@ -185,19 +165,12 @@ def test_mills_ratio_is_between_its_bounds(x):
         assert low < exact < high < low * (1 + mpmath.mpf("1e-45"))
 
 
-@pytest.mark.parametrize("x", ["1e3", "1e10", "1e150"])
-def test_mills_ratio_of_large_numbers_is_between_the_first_terms_of_its_series(x):
-    low, high = mills(Decimal(x))
-    with decimal.localcontext(decimal.Context(prec=100)):
-        assert 1 / Decimal(x) - 1 / Decimal(x) ** 3 < high * (1 + Decimal("1e-60"))
-        assert low < high < 1 / Decimal(x) * (1 + Decimal("1e-60"))
-
-
 @pytest.mark.parametrize("rho", [Fraction(1, 10**12), Fraction(1, 10**4), Fraction(28, 1000), Fraction(3), Fraction(10**5)])
 @pytest.mark.parametrize("delta", ["1e-300", "1e-12", "1e-6", "0.5", "0.999"])
 def test_the_conversion_is_never_below_the_exact_one_and_hardly_above(rho, delta):
     mpmath = pytest.importorskip("mpmath")
     delta = Fraction(delta)
+    assert (epsilon_of_rho(rho, delta, gaussian=True) * 10**15).denominator == 1
     with mpmath.workdps(120):
         epsilon, d = (mpmath.mpf(f.numerator) / f.denominator for f in (epsilon_of_rho(rho, delta, gaussian=True) - SLACK, delta))
         mu, d = mpmath.sqrt(2 * mpmath.mpf(rho.numerator) / rho.denominator), d * (1 - mpmath.mpf(10) ** -13)
@@ -212,7 +185,7 @@ def test_the_conversion_is_never_below_the_exact_one_and_hardly_above(rho, delta
 @given(epsilon=st.floats(1e-9, 1024), log_delta=st.floats(-690, -0.01))
 @example(epsilon=1e-9, log_delta=-690)
 @example(epsilon=1024.0, log_delta=-690)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_two_conversions_are_inverse_to_each_other(epsilon, log_delta):
     epsilon, delta = Fraction(epsilon), Fraction(math.exp(log_delta))
     rho = rho_of_epsilon(epsilon, delta, gaussian=True)
@@ -220,7 +193,7 @@ def test_the_two_conversions_are_inverse_to_each_other(epsilon, log_delta):
 
 
 @given(rho=st.floats(1e-12, 100), factor=st.floats(1.0001, 3), delta=st.floats(1e-12, 0.3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_more_rho_costs_more_and_more_delta_less_and_zcdp_at_least_as_much(rho, factor, delta):
     epsilon = epsilon_of_rho(rho, delta, gaussian=True)
     assert epsilon_of_rho(rho * factor, delta, gaussian=True) >= epsilon
@@ -233,10 +206,7 @@ def test_absurd_promises_convert_too(epsilon, delta):
     rho = rho_of_epsilon(epsilon, delta, gaussian=True)
     assert rho >= rho_of_epsilon(epsilon, delta)
     assert epsilon_of_rho(rho, delta, gaussian=True) <= Fraction(str(epsilon))
-
-
-def test_a_loss_of_nothing_costs_the_slack_of_the_rounding():
-    assert epsilon_of_gaussian(Fraction(1, 10**40), Fraction(1, 2)) == Fraction(2, 10**13) == SLACK
+    assert epsilon_of_rho(math.inf, delta, gaussian=True) == rho_of_epsilon(math.inf, delta, gaussian=True) == math.inf
 
 
 @pytest.mark.parametrize("missing", [10**10, 10**12, 10**300])
@@ -245,22 +215,12 @@ def test_a_delta_of_all_but_less_than_a_billionth_converts_as_all_but_a_billiont
     assert epsilon_of_gaussian(Fraction(500), 1 - Fraction(1, missing)) == most > 100
 
 
-@pytest.mark.parametrize("rho", [1e-4, 0.5, 30])
-@pytest.mark.parametrize("delta", [1e-6, 0.01])
-def test_a_converted_loss_has_15_decimals(rho, delta):
-    assert (epsilon_of_rho(rho, delta, gaussian=True) * 10**15).denominator == 1
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(20)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(20)])
 def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monkeypatch, epsilon):
     monkeypatch.setattr(_gaussian_dp, "_polished", lambda rho, *more: rho * (1 + Fraction(1, 10**6)))
     delta = Fraction(1, 10**6)
     rho = _gaussian_dp.rho_of_gaussian(epsilon, delta, rho_of_epsilon(epsilon, delta))
     assert epsilon_of_gaussian(rho, delta) <= epsilon < epsilon_of_gaussian(rho * (1 + Fraction(1, 10**5)), delta)
-
-
-def test_infinite_losses_convert_to_each_other():
-    assert epsilon_of_rho(math.inf, 1e-6, gaussian=True) == rho_of_epsilon(math.inf, 1e-6, gaussian=True) == math.inf
 
 
 def test_the_conversion_does_not_follow_the_decimal_context_of_the_caller():
@@ -280,20 +240,12 @@ def spent(losses, delta=1e-6):
     return accountant.spent
 
 
-def test_gaussian_losses_add_before_they_are_converted():
+def test_losses_in_rho_add_before_they_are_converted_as_gaussian_if_all_are():
     assert spent([gaussian(0.01), gaussian(0.02)]) == epsilon_of_rho(0.03, 1e-6, gaussian=True) < epsilon_of_rho(0.03, 1e-6)
-
-
-def test_one_loss_in_zcdp_makes_all_of_them_so():
     losses = [PrivacyLoss(rho=0.01), gaussian(0.01), gaussian(0.01)]
     assert spent(losses) == epsilon_of_rho(0.03, 1e-6)
     with pytest.raises(ValueError, match="may not follow losses in rho of another kind"):
         spent(reversed(losses))
-
-
-def test_pure_and_approximate_losses_add_to_gaussian_ones():
-    losses = [PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6), gaussian(0.03)]
-    assert spent(losses, 1e-5) == Fraction(3, 4) + epsilon_of_rho(0.03, 6e-6, gaussian=True)
 
 
 def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
@@ -305,17 +257,6 @@ def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
     assert 1 - 1e-9 < accountant.spent <= 1
     with pytest.raises(BudgetExceededError):
         accountant.spend(gaussian(1e-6), name="more")
-
-
-def test_what_ledger_lines_add_sums_to_what_was_spent_when_zcdp_comes_in_between():
-    accountant = PrivacyAccountant(100, 1e-6)
-    accountant._planned = True  # of shares that were fixed in advance, any order will do
-    for i, loss in enumerate([gaussian(0.01), PrivacyLoss(0.1), PrivacyLoss(rho=0.001), gaussian(0.02)]):
-        accountant.spend(loss, name=str(i))
-    frame = accountant.to_frame()
-    assert (frame["epsilon"] > 0).all()
-    assert frame["epsilon"].sum() == pytest.approx(float(accountant.spent), rel=1e-12)
-    assert frame["loss"].tolist() == ["rho=0.01 (Gaussian)", "epsilon=0.1", "rho=0.001", "rho=0.02 (Gaussian)"]
 
 
 @pytest.mark.parametrize(
@@ -333,11 +274,6 @@ def test_what_ledger_lines_add_sums_to_what_was_spent_when_zcdp_comes_in_between
 )
 def test_a_charge_covers_a_gaussian_cost_from_exactly_that_cost_on(charged, cost, enough):
     assert covers(charged, cost) is enough
-
-
-def test_the_total_falls_back_to_zcdp_without_the_flag():
-    sums = (Fraction(0), Fraction(3, 100), Fraction(0), Fraction(1, 10**6))
-    assert total(*sums, True)[0] < total(*sums)[0]
 
 
 @pytest.mark.parametrize("scale", [3, 5, 200])
@@ -368,7 +304,7 @@ def test_the_scale_of_a_gaussian_loss_is_the_least_on_its_grid(squared, rho):
 
 
 @given(l2=st.integers(1, 10**6), epsilon=st.floats(0.01, 20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_of_the_two_ways_to_charge_gaussian_noise_the_one_with_less_noise_is_taken(l2, epsilon):
     change, share = Change("replace_one", l2, l2, 1), PrivacyLoss(epsilon, 1e-6)
     made = mechanism(change, share, ("gaussian",))
@@ -394,33 +330,15 @@ def test_shares_of_a_loss_are_of_its_kind_and_join_to_it_again():
         assert first + second + third == loss
 
 
-@pytest.mark.parametrize("other", [PrivacyLoss(1), PrivacyLoss(rho=1), gaussian(1), PrivacyLoss(1, 1e-6)])
-def test_losses_of_different_kinds_are_not_joined(other):
-    for loss in (PrivacyLoss(1), PrivacyLoss(rho=1), gaussian(1)):
-        if other.delta or (other.rho is None, other.gaussian) != (loss.rho is None, loss.gaussian):
+def test_losses_of_different_kinds_are_not_joined():
+    kinds = [PrivacyLoss(1), PrivacyLoss(rho=1), gaussian(1)]
+    for loss, other in itertools.product(kinds, [*kinds, PrivacyLoss(1, 1e-6)]):
+        if loss != other:
             with pytest.raises(ValueError, match=r"of one kind and without delta to be joined, got .* and .*; charge each by itself"):
                 loss + other
-
-
-def test_nothing_but_a_loss_joins_a_loss():
     with pytest.raises(TypeError):
         PrivacyLoss(1) + 1
-
-
-@pytest.mark.parametrize("arguments", [{"epsilon": 1, "gaussian": True}, {"rho": 1, "gaussian": 1}, {"rho": 1, "gaussian": "yes"}])
-def test_only_rho_is_gaussian(arguments):
-    with pytest.raises(ValueError, match=r"gaussian must be False, or True for a loss in rho, got .*; leave it out"):
-        PrivacyLoss(**arguments)
-
-
-def test_a_gaussian_loss_says_so():
+    for arguments in ({"epsilon": 1, "gaussian": True}, {"rho": 1, "gaussian": 1}, {"rho": 1, "gaussian": "yes"}):
+        with pytest.raises(ValueError, match=r"gaussian must be False, or True for a loss in rho, got .*; leave it out"):
+            PrivacyLoss(**arguments)
     assert str(gaussian(0.5)) == "rho=0.5 (Gaussian)"
-
-
-def test_a_saved_ledger_keeps_the_kind_of_its_losses(tmp_path):
-    pca = PrivatePCA(noise="gaussian", delta=1e-6).fit(np.random.default_rng(0).random((100, 2)))
-    pca.save(tmp_path / "pca.zip")
-    again = load(tmp_path / "pca.zip").accountant_
-    assert [entry.loss for entry in again.ledger] == [entry.loss for entry in pca.accountant_.ledger]
-    assert again.ledger[0].loss.gaussian
-    assert again.spent == pca.accountant_.spent <= 1

@@ -8,10 +8,9 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+import zipfile
 from fractions import Fraction
 
 import numpy as np
@@ -81,41 +80,29 @@ def test_a_ledger_that_is_opened_again_knows_what_was_spent(path):
     assert (again.spent, again.spent_delta, again.remaining) == (first.spent, first.spent_delta, first.remaining)
     assert again.ledger == first.ledger
     assert again.dataset == "visits"
+    endless = path.with_name("endless.db")
+    PrivacyAccountant(math.inf, ledger=endless).spend(math.inf, name="a")
+    assert PrivacyAccountant(math.inf, ledger=endless).spent == math.inf
     assert [entry.note for entry in again.ledger] == ["a trial"] * 3
     assert again.to_frame(parts=True)["name"].tolist() == ["counts", "model", "inner", "moments"]
     with pytest.raises(BudgetExceededError, match="'more' costs epsilon=2, but only"):
         again.spend(2, name="more")
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"epsilon": 3}, "epsilon of the ledger .* is 2, got 3;"),
-        ({"delta": 1e-5}, "delta of the ledger .* is 1e-06, got 1e-05;"),
-        ({"neighboring": "add_or_remove_one"}, "neighboring of the ledger .* is replace_one, got add_or_remove_one;"),
-    ],
-)
-def test_another_declared_budget_is_refused_with_both(path, changed, words):
+def test_another_declared_budget_is_refused_with_both_and_the_way_to_it_spends_nothing_twice(path, monkeypatch):
     declared = {"epsilon": 2, "delta": 1e-6, "neighboring": "replace_one"}
     PrivacyAccountant(**declared, ledger=path).spend(1, name="a")
-    with pytest.raises(ValueError, match=words):
-        PrivacyAccountant(**(declared | changed), ledger=path)
+    for changed, words in (
+        ({"delta": 1e-5}, "delta of the ledger .* is 1e-06, got 1e-05;"),
+        ({"neighboring": "add_or_remove_one"}, "neighboring of the ledger .* is replace_one, got add_or_remove_one;"),
+        ({"epsilon": 2.5}, r"epsilon of the ledger .* is 2, got 2\.5; open it by PrivacyAccountant"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            PrivacyAccountant(**(declared | changed), ledger=path)
     assert PrivacyAccountant(**declared, ledger=path).spent == 1
-
-
-def test_the_way_to_another_budget_spends_nothing_twice(path, monkeypatch):
-    """What the message says is run as it is."""
     monkeypatch.chdir(path.parent)
-    PrivacyAccountant(1, ledger=path).spend(1, name="a")
-    with pytest.raises(ValueError, match=r"epsilon of the ledger .* is 1, got 2\.5; open it by PrivacyAccountant") as caught:
-        PrivacyAccountant(2.5, 1e-6, ledger=path)
-    eval(str(caught.value).partition("another budget: ")[2].removesuffix("."))
+    eval(str(caught.value).partition("another budget: ")[2].removesuffix("."))  # what the message says is run as it is
     assert PrivacyAccountant(2.5, 1e-6, ledger="new.db").spent == 1
-
-
-def test_an_infinite_budget_is_remembered(path):
-    PrivacyAccountant(math.inf, ledger=path).spend(math.inf, name="a")
-    assert PrivacyAccountant(math.inf, ledger=path).spent == math.inf
 
 
 def test_a_path_stands_for_the_accountant_of_a_ledger(path):
@@ -140,8 +127,6 @@ def test_a_published_model_holds_no_path_and_no_line_of_others(path, tmp_path):
     for accountant in (budget, str(path)):
         model = PrivateMeasureMechanism(epsilon=1, accountant=accountant).fit(np.random.default_rng(0).random((50, 1)))
         model.save(tmp_path / "model.zip")
-        import zipfile
-
         with zipfile.ZipFile(tmp_path / "model.zip") as file:
             saved = b"".join(file.read(name) for name in file.namelist())
         for data in (pickle.dumps(model), saved):
@@ -151,16 +136,10 @@ def test_a_published_model_holds_no_path_and_no_line_of_others(path, tmp_path):
         assert again.accountant_.spent == 1
         with pytest.raises(BudgetExceededError, match="closed record"):
             again.fit(np.zeros((5, 1)))
-
-
-def test_a_record_stays_when_the_file_is_gone(path):
-    budget = PrivacyAccountant(3, ledger=path)
-    model = PrivateMeasureMechanism(epsilon=1, accountant=budget).fit(np.random.default_rng(0).random((50, 1)))
     record = budget.record()
     path.unlink()
-    assert (record.spent, record.ledger[0].name) == (1, "PrivateMeasureMechanism")
-    assert model.accountant_.spent == 1
-    assert pickle.loads(pickle.dumps(model.accountant_)).ledger == model.accountant_.ledger
+    assert (record.spent, record.ledger[-1].name) == (3, "PrivateMeasureMechanism")
+    assert model.accountant_.spent == pickle.loads(pickle.dumps(model.accountant_)).spent == 1
 
 
 def test_entries_name_their_process_and_no_machine(path):
@@ -172,13 +151,6 @@ def test_entries_name_their_process_and_no_machine(path):
     assert entry.process.startswith(f"{os.getpid()}-")
     assert socket.gethostname() not in path.read_bytes().decode("latin1")
     assert PrivacyAccountant(1).child(1, name="a").record().ledger == ()
-
-
-@pytest.mark.parametrize("words", ["", "a" * 1001, 5, b"x"])
-@pytest.mark.parametrize("name", ["note", "dataset"])
-def test_notes_are_texts(words, name):
-    with pytest.raises(ValueError, match=f"{name} must be None or a text of 1 to 1000 characters"):
-        PrivacyAccountant(1, **{name: words})
 
 
 # Exact text
@@ -253,16 +225,22 @@ def granted(accountant, loss, name):
     return True
 
 
-def spend_in_child(accountant, times, loss=Fraction(1, 100)):
-    """Spend in a forked process; its number."""
+def in_child(task):
+    """Run a task in a forked process; its number."""
     process = os.fork()
     if process == 0:
+        status = 1
         try:
-            for i in range(times):
-                accountant.spend(loss, name=f"{os.getpid()}-{i}")
+            task()
+            status = 0
         finally:
-            os._exit(0)
+            os._exit(status)
     return process
+
+
+def spends(accountant, times):
+    for i in range(times):
+        accountant.spend(Fraction(1, 100), name=f"{os.getpid()}-{i}")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
@@ -270,7 +248,7 @@ def test_forked_processes_spend_exactly_what_there_is(path):
     """Four children of a parent whose connection is open, and the parent itself, want 50 hundredths of 1 each."""
     accountant = PrivacyAccountant(1, ledger=path)
     accountant.spend(Fraction(1, 100), name="first")
-    children = [spend_in_child(accountant, 50) for _ in range(4)]
+    children = [in_child(lambda: spends(accountant, 50)) for _ in range(4)]
     mine = sum(granted(accountant, Fraction(1, 100), f"parent {i}") for i in range(101))
     assert mine < 100
     for process in children:
@@ -289,29 +267,17 @@ def test_a_fork_waits_for_the_charge_of_another_thread(path):
         while not stop.is_set():
             accountant.spend(1, name="thread")
 
-    threads = [threading.Thread(target=spend) for _ in range(3)]
+    threads = [threading.Thread(target=spend) for _ in range(2)]
     for thread in threads:
         thread.start()
     try:
-        for _ in range(10):
-            process = spend_in_child(accountant, 3)
-            assert os.waitpid(process, 0)[1] == 0
+        for _ in range(5):
+            assert os.waitpid(in_child(lambda: spends(accountant, 3)), 0)[1] == 0
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    assert accountant.spent == len([e for e in accountant.ledger if e.name == "thread"]) + Fraction(30, 100)
-
-
-def test_threads_spend_exactly_what_there_is(path):
-    accountant, other = PrivacyAccountant(1, ledger=path), PrivacyAccountant(1, ledger=path)
-
-    def spend(i):
-        return granted((accountant, other)[i % 2], Fraction(1, 50), str(i))
-
-    with ThreadPoolExecutor(16) as pool:
-        assert sum(pool.map(spend, range(80))) == 50
-    assert accountant.spent == 1
+    assert accountant.spent == len([e for e in accountant.ledger if e.name == "thread"]) + Fraction(15, 100)
 
 
 def test_a_pickled_accountant_reconnects_and_a_child_of_it_too(path):
@@ -326,16 +292,7 @@ def test_a_pickled_accountant_reconnects_and_a_child_of_it_too(path):
     assert clone(PrivatePCA(accountant=accountant)).accountant is accountant
 
 
-def test_a_pickle_of_another_ledger_is_refused(path):
-    accountant = PrivacyAccountant(2, ledger=path)
-    data = pickle.dumps(accountant)
-    del accountant
-    for left in path.parent.glob("budget.db*"):
-        left.unlink()
-    PrivacyAccountant(2, ledger=path)
-    refused(pickle.loads(data), "is not what it was: another ledger, or an old copy, is in its place")
-
-
+@pytest.mark.nightly  # four processes begin
 def test_a_search_in_four_processes_records_every_fit(path):
     accountant = PrivacyAccountant(100, ledger=path)
     X = np.random.default_rng(0).random((60, 2))
@@ -349,30 +306,25 @@ def test_a_search_in_four_processes_records_every_fit(path):
 def test_processes_killed_at_random_moments_lose_no_charge(tmp_path):
     """The whole of it, 50 rounds, is in benchmarks/ledger.py."""
     rng = np.random.default_rng(0)
-    for k in range(3):
-        path, told = tmp_path / f"{k}.db", [tmp_path / f"{k}-{i}" for i in range(4)]
-        accountant, processes = PrivacyAccountant(5, ledger=path), []
-        for file in told:
-            process = os.fork()
-            if process == 0:
-                try:
-                    with open(file, "ab", buffering=0) as out:
-                        for i in range(200):
-                            accountant.spend(Fraction(1, 100), name=f"{file.name} {i}")
-                            out.write(f"{file.name} {i}\n".encode())
-                finally:
-                    os._exit(0)
-            processes.append(process)
-        for process in processes:
-            time.sleep(rng.uniform(0, 0.1))
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-        again = PrivacyAccountant(5, ledger=path)
-        names = [entry.name for entry in again.ledger]
-        reported = {line for file in told if file.exists() for line in file.read_text().splitlines()}
-        assert again.spent == Fraction(len(names), 100) <= 5
-        assert reported <= set(names)
-        assert len(names) - len(reported) <= len(told)
+    told = [tmp_path / str(i) for i in range(4)]
+    accountant = PrivacyAccountant(5, ledger=tmp_path / "budget.db")
+
+    def spend(file):
+        with open(file, "ab", buffering=0) as out:
+            for i in range(200):
+                accountant.spend(Fraction(1, 100), name=f"{file.name} {i}")
+                out.write(f"{file.name} {i}\n".encode())
+
+    for process in [in_child(lambda file=file: spend(file)) for file in told]:
+        time.sleep(rng.uniform(0, 0.1))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+    again = PrivacyAccountant(5, ledger=tmp_path / "budget.db")
+    names = [entry.name for entry in again.ledger]
+    reported = {line for file in told if file.exists() for line in file.read_text().splitlines()}
+    assert again.spent == Fraction(len(names), 100) <= 5
+    assert reported <= set(names)
+    assert len(names) - len(reported) <= len(told)
 
 
 def test_a_charge_is_flushed_to_the_disk(path, monkeypatch):
@@ -394,37 +346,30 @@ def test_a_file_that_is_no_ledger_is_refused_and_stays(path, content):
     assert path.read_bytes() == content
 
 
-def test_a_database_of_somebody_else_is_refused(path):
-    with sqlite3.connect(path) as db:
-        db.execute("create table about (name, value)")
-    db.close()
-    with pytest.raises(LedgerError, match="is not a ledger of skdpsynth"):
-        PrivacyAccountant(1, ledger=path)
-
-
-def test_a_ledger_of_a_newer_version_is_refused(path):
+def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
     PrivacyAccountant(1, ledger=path)
-    with sqlite3.connect(path) as db:
-        db.execute("pragma user_version = 3")
-    db.close()
-    with pytest.raises(LedgerError, match="is a ledger of format 3, and this version of skdpsynth reads 2; open it with a newer one"):
-        PrivacyAccountant(1, ledger=path)
-
-
-@pytest.mark.parametrize("given", ["", 5, b"budget.db", "a\0b", None.__class__])
-def test_a_path_must_be_one(given):
-    with pytest.raises(ValueError, match="ledger must be the path of a file, got"):
-        PrivacyAccountant(1, ledger=given)
-
-
-def test_folders_and_other_places_are_refused(tmp_path):
-    with pytest.raises(LedgerError, match="is a folder; name a file in it"):
-        PrivacyAccountant(1, ledger=tmp_path)
-    with pytest.raises(LedgerError, match="lies in a folder that does not exist; make it first"):
-        PrivacyAccountant(1, ledger=tmp_path / "nowhere" / "budget.db")
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(LedgerError, match="is not a ledger"):
-        PrivacyAccountant(1, ledger=tmp_path / "pipe")
+    others, pipe = path.with_name("others.db"), path.with_name("pipe")
+    for file, change in ((path, "pragma user_version = 3"), (others, "create table about (name, value)")):
+        with sqlite3.connect(file) as db:
+            db.execute(change)
+        db.close()
+    os.mkfifo(pipe)
+    for file, words in (
+        (path, "is a ledger of format 3, and this version of skdpsynth reads 2; open it with a newer one"),
+        (others, "is not a ledger of skdpsynth"),
+        (pipe, "is not a ledger"),
+        (path.parent, "is a folder; name a file in it"),
+        (path.parent / "nowhere" / "budget.db", "lies in a folder that does not exist; make it first"),
+    ):
+        with pytest.raises(LedgerError, match=words):
+            PrivacyAccountant(1, ledger=file)
+    for given_as in ("", 5, b"budget.db", "a\0b", type(None)):
+        with pytest.raises(ValueError, match="ledger must be the path of a file, got"):
+            PrivacyAccountant(1, ledger=given_as)
+    for words in ("", "a" * 1001, 5, b"x"):
+        for name in ("note", "dataset"):
+            with pytest.raises(ValueError, match=f"{name} must be None or a text of 1 to 1000 characters"):
+                PrivacyAccountant(1, **{name: words})
 
 
 def test_a_file_that_is_removed_or_replaced_under_us_is_refused(path):
@@ -518,12 +463,16 @@ def test_a_ledger_that_is_overwritten_while_it_is_open_may_have_been_replaced(pa
 def test_an_old_copy_in_its_place_is_refused(path):
     accountant = PrivacyAccountant(1, ledger=path)
     release(accountant)
+    data = pickle.dumps(accountant)
     accountant._entries._disconnect()
     old = path.read_bytes()
     release(accountant)
     accountant._entries._disconnect()
     path.write_bytes(old)
     refused(accountant, "another ledger, or an old copy, is in its place")
+    path.unlink()
+    PrivacyAccountant(1, ledger=path)
+    refused(pickle.loads(data), "is not what it was: another ledger, or an old copy, is in its place")
 
 
 @pytest.mark.parametrize("when", ["before", "while it is open"])
@@ -542,22 +491,21 @@ def test_a_ledger_of_two_names_is_refused(path, when):
     assert accountant.spent == Fraction(1, 4)
 
 
-def test_the_name_that_a_ledger_was_made_by_may_be_left(path):
-    """Its maker was killed before it took that away; nobody opens it."""
-    PrivacyAccountant(1, ledger=path)
-    path.with_name(f".{path.name}.{16 * '0'}").hardlink_to(path)
-    release(PrivacyAccountant.at(path))
-
-
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_processes_that_make_one_ledger_at_once_are_not_taken_for_two_names(tmp_path):
-    code = f"""
-from skdpsynth import PrivacyAccountant
-for i in range(40):
-    PrivacyAccountant(1, ledger={str(tmp_path)!r} + f"/{{i}}.db").spend(0.25, name="a")
-"""
-    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
-    assert [each.wait() for each in running] == [0, 0, 0]
-    assert all(PrivacyAccountant.at(tmp_path / f"{i}.db").spent == Fraction(3, 4) for i in range(40))
+    paths = [tmp_path / f"{i}.db" for i in range(40)]
+    start = time.time() + 0.2
+
+    def make():
+        time.sleep(max(0.0, start - time.time()))
+        for path in paths:
+            PrivacyAccountant(1, ledger=path).spend(0.25, name="a")
+
+    assert [os.waitpid(process, 0)[1] for process in [in_child(make) for _ in range(3)]] == [0, 0, 0]
+    assert all(PrivacyAccountant.at(path).spent == Fraction(3, 4) for path in paths)
+    # Its maker may be killed before it takes the name away by which it made a ledger; nobody opens that.
+    paths[0].with_name(f".{paths[0].name}.{16 * '0'}").hardlink_to(paths[0])
+    PrivacyAccountant.at(paths[0]).spend(0.25, name="b")
 
 
 def test_a_symbolic_link_leads_to_the_ledger(path, tmp_path):
@@ -584,6 +532,10 @@ def test_a_ledger_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
 
 
 def test_where_nothing_may_be_written_no_ledger_is_made(path, monkeypatch):
+    accountant = PrivacyAccountant(1, ledger=path.with_name("read only.db"))
+    accountant._entries._db.execute("pragma query_only = on")
+    refused(accountant, "may not be written, and nothing is drawn; make it writable")
+
     def read_only(*arguments, **more):
         raise OSError(30, "Read-only file system")
 
@@ -591,12 +543,6 @@ def test_where_nothing_may_be_written_no_ledger_is_made(path, monkeypatch):
         monkeypatch.setattr(_ledger_place.os, name, read_only)
     with pytest.raises(LedgerError, match=r"budget.db' cannot be made \(Read-only file system\); choose a folder that may be written"):
         PrivacyAccountant(1, ledger=path)
-
-
-def test_a_read_only_ledger_is_refused(path):
-    accountant = PrivacyAccountant(1, ledger=path)
-    accountant._entries._db.execute("pragma query_only = on")
-    refused(accountant, "may not be written, and nothing is drawn; make it writable")
 
 
 def test_a_full_disk_is_refused_and_the_ledger_goes_on(path):
@@ -647,13 +593,13 @@ def damaged_copies(data, n, seed):
 
 
 def test_a_damaged_ledger_is_refused_in_our_words_or_right(path):
-    """200 files with bits flipped, pages overwritten or the end cut off: no error of anybody else, and never less than was spent."""
+    """100 files with bits flipped, pages overwritten or the end cut off: no error of anybody else, and never less than was spent."""
     accountant = PrivacyAccountant(100, ledger=path)
     for i in range(40):
         release(accountant.child(1, name=f"model {i}"), name="inner")
     accountant._entries._disconnect()
     n_refused = 0
-    for i, data in enumerate(damaged_copies(path.read_bytes(), 200, seed=0)):
+    for i, data in enumerate(damaged_copies(path.read_bytes(), 100, seed=0)):
         copy = path.with_name(f"copy{i}.db")
         copy.write_bytes(data)
         try:
@@ -663,7 +609,7 @@ def test_a_damaged_ledger_is_refused_in_our_words_or_right(path):
             again.spend(1, name="more")
         except LedgerError:
             n_refused += 1
-    assert n_refused > 100
+    assert n_refused > 50
 
 
 # Records of other ledgers
@@ -687,6 +633,7 @@ def test_a_record_is_charged_once_and_then_only_what_is_new(receiver):
     assert receiver.import_record(accountant.record()) == 5
     assert receiver.spent == accountant.spent == Fraction(5, 4)
     assert receiver.import_record(accountant.record()) == receiver.import_record(pickle.loads(pickle.dumps(accountant.record()))) == 0
+    assert receiver.import_record(receiver.record()) == 0
     release(accountant)
     accountant.child(2, name="rows 20 to 29", group="blocks")
     assert receiver.import_record(accountant) == 2
@@ -755,19 +702,10 @@ def test_copies_that_went_on_by_themselves_are_refused(receiver):
     receiver.import_record(copies[0])
     with pytest.raises(ValueError, match=r"has another entry 6 of ledger-.*, because one of them is a copy that went on by itself"):
         receiver.import_record(copies[1])
-
-
-def test_a_record_under_another_relation_is_refused(receiver):
     with pytest.raises(ValueError, match="record counts under 'add_or_remove_one', but this accountant under 'replace_one'"):
         receiver.import_record(PrivacyAccountant(1, neighboring="add_or_remove_one"))
     with pytest.raises(ValueError, match="record must be a PrivacyAccountant or the path of a ledger, got 5"):
         receiver.import_record(5)
-
-
-def test_a_ledger_knows_its_own_entries(receiver):
-    release(receiver)
-    assert receiver.import_record(receiver.record()) == 0
-    assert receiver.spent == Fraction(1, 4)
 
 
 def test_a_copy_that_went_on_is_refused_though_entries_were_folded_since(path):
@@ -800,28 +738,16 @@ def test_fits_of_several_kinds_cost_what_they_cost_on_one_accountant(receiver):
         fitted_alone(seed, accountant=shared)
         assert (receiver.spent, receiver.spent_delta) == (shared.spent, shared.spent_delta) == (seed + 1, Fraction(seed + 1, 10**7))
         assert receiver.import_record(record) == 0
-    receiver.spend(0.1, name="late")  # nothing in rho was charged here
-
-
-def test_a_record_of_several_kinds_keeps_the_order_too(receiver):
-    """As on one accountant: no loss in epsilon follows one in rho, whatever its delta."""
-    receiver.child(1, 1e-8, name="moments", rho="gaussian")
-    with pytest.raises(ValueError, match="may not follow losses in rho"):
-        receiver.import_record(fitted_alone(0).accountant_)
-    assert len(receiver.ledger) == 1
-
-
-def test_a_budget_that_is_not_spent_is_charged_line_by_line(receiver):
-    accountant = PrivacyAccountant(5, 1e-7)
-    accountant.spend(1, name="pure")
-    accountant.child(0.5, 1e-8, name="moments", rho="gaussian")
-    assert receiver.import_record(accountant) == 2
-    assert 1 < receiver.spent < 2
+    receiver.spend(6.5, name="late")  # nothing in rho was charged here
+    before = (receiver.spent, receiver.spent_delta, receiver.ledger)
+    with pytest.raises(BudgetExceededError, match=r"'record of another ledger' costs epsilon=1, but only 0\.5 of 10 remains"):
+        receiver.import_record(fitted_alone(3).accountant_)
+    assert (receiver.spent, receiver.spent_delta, receiver.ledger) == before
 
 
 def test_what_is_spent_later_under_a_budget_that_was_charged_whole_is_free(receiver):
-    """Its lines do not fit one by one: pure losses after one in rho, as a plan may have them."""
-    accountant = PrivacyAccountant(2, 1e-7)
+    """Its lines do not fit one by one: pure losses after one in rho, as a plan may have them, but on no other account."""
+    accountant, unspent = PrivacyAccountant(2, 1e-7), PrivacyAccountant(5, 1e-7)
     accountant._planned = True
     accountant.child(0.5, 1e-8, name="moments", rho="gaussian")
     accountant.spend(0.5, name="pure")
@@ -831,19 +757,19 @@ def test_what_is_spent_later_under_a_budget_that_was_charged_whole_is_free(recei
     assert receiver.import_record(accountant) == 1
     assert receiver.spent == 2
     assert [line.name for line in receiver.parts_of(receiver.ledger[0])] == ["moments", "pure", "later"]
-
-
-def test_a_whole_record_that_does_not_fit_is_not_charged_at_all(receiver):
-    receiver.spend(9.5, name="others")
-    with pytest.raises(BudgetExceededError, match=r"'record of another ledger' costs epsilon=1, but only 0\.5 of 10 remains"):
+    unspent.spend(1, name="pure")  # a budget that is not spent is charged line by line
+    unspent.child(0.5, 1e-8, name="moments", rho="gaussian")
+    assert receiver.import_record(unspent) == 2
+    assert 3 < receiver.spent < 4
+    with pytest.raises(ValueError, match="may not follow losses in rho"):
         receiver.import_record(fitted_alone(0).accountant_)
-    assert (receiver.spent, receiver.spent_delta, len(receiver.ledger)) == (Fraction(19, 2), 0, 1)
+    assert len(receiver.ledger) == 3
 
 
 def test_records_in_any_order_are_never_charged_less_than_each_of_them(receiver):
     """Bounds at one delta: what the receiver says is at least the epsilon of the pure lines, and each record's own at that delta."""
     rng = np.random.default_rng(5)
-    for trial in range(20):
+    for trial in range(8):
         mine, records = PrivacyAccountant(50, 1e-5), []
         for _ in range(4):
             other = PrivacyAccountant(2, 1e-7)

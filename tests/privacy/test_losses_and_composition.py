@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import covers, rho_of_pure, total
 
@@ -62,13 +62,6 @@ def test_the_conversion_is_never_below_the_infimum_and_within_a_billionth_of_it(
     assert reference <= epsilon_of_rho(rho, delta) <= reference + Fraction(1, 10**9)
 
 
-@given(rho=st.floats(1e-9, 100), delta=st.floats(1e-15, 0.5))
-@settings(max_examples=60, deadline=None)
-def test_the_conversion_is_at_most_the_simple_one(rho, delta):
-    simple = rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    assert 0 <= epsilon_of_rho(rho, delta) <= simple * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("sigma", [0.5, 1, 3, 20])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**5), Fraction(1, 100)])
 def test_the_conversion_covers_the_true_delta_of_the_discrete_gaussian(sigma, delta):
@@ -96,32 +89,11 @@ def test_a_calibrated_rho_costs_at_most_epsilon_and_a_millionth_less_at_worst(ep
     assert epsilon_of_rho(rho * Fraction(100001, 100000), delta) > epsilon
 
 
-@given(epsilon=st.floats(1e-3, 50), exponent=st.floats(-12, -1))
-@settings(max_examples=40, deadline=None)
-def test_calibration_is_undone_by_conversion(epsilon, exponent):
-    delta = 10.0**exponent
-    back = epsilon_of_rho(rho_of_epsilon(epsilon, delta), delta)
-    assert check_epsilon(epsilon) * (1 - Fraction(1, 10**6)) < back <= check_epsilon(epsilon)
-
-
-@given(rho=st.floats(1e-6, 10), factor=st.floats(1.001, 3), delta=st.floats(1e-12, 0.1))
-@settings(max_examples=40, deadline=None)
-def test_more_rho_costs_more_and_more_delta_costs_less(rho, factor, delta):
-    epsilon = epsilon_of_rho(rho, delta)
-    assert epsilon_of_rho(rho * factor, delta) >= epsilon
-    assert epsilon_of_rho(rho, delta * factor) <= epsilon
-
-
 @pytest.mark.parametrize("rounding", [decimal.ROUND_DOWN, decimal.ROUND_UP])
 def test_the_decimal_context_of_the_caller_has_no_say(rounding):
     expected = [epsilon_of_rho(rho, delta) for rho in RHOS for delta in DELTAS]
     with decimal.localcontext(decimal.Context(prec=2, rounding=rounding)):
         assert [epsilon_of_rho(rho, delta) for rho in RHOS for delta in DELTAS] == expected
-
-
-def test_an_infinite_loss_converts_to_an_infinite_one():
-    assert epsilon_of_rho(math.inf, 1e-6) == math.inf
-    assert rho_of_epsilon(math.inf, 1e-6) == math.inf
 
 
 @pytest.mark.parametrize("convert", [epsilon_of_rho, rho_of_epsilon])
@@ -132,6 +104,7 @@ def test_conversion_refuses_what_is_no_loss_and_no_delta(convert):
         convert(1, 1.5)
     with pytest.raises(ValueError, match="must be a number greater than 0"):
         convert(-1, 1e-6)
+    assert convert(math.inf, 1e-6) == math.inf
 
 
 def spent(losses, delta):
@@ -142,34 +115,17 @@ def spent(losses, delta):
     return accountant.spent, accountant.spent_delta
 
 
-def test_pure_losses_add_exactly():
-    tenths = [PrivacyLoss(0.1) for _ in range(10)]
-    assert spent(tenths, Fraction(0)) == (1, 0)
-
-
-def test_approximate_losses_add_in_both_numbers():
-    losses = [PrivacyLoss(0.1, 1e-6), PrivacyLoss(0.2, 2e-6), PrivacyLoss(0.3)]
-    assert spent(losses, Fraction(1, 2)) == (Fraction(6, 10), Fraction(3, 10**6))
-
-
-def test_rho_adds_before_it_is_converted():
-    delta = Fraction(1, 10**6)
-    losses = [PrivacyLoss(rho=0.01), PrivacyLoss(rho=0.02)]
-    assert spent(losses, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
-
-
-def test_a_mixed_total_converts_rho_at_the_delta_that_the_others_leave():
-    losses = [PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6), PrivacyLoss(rho=0.03)]
-    expected = Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6))
-    assert spent(losses, Fraction(1, 10**5)) == (expected, Fraction(1, 10**5))
-
-
-def test_rho_without_any_delta_left_is_an_infinite_epsilon():
-    assert total(Fraction(1, 4), Fraction(3, 100), Fraction(1, 10**5), Fraction(1, 10**5))[0] == math.inf
-
-
-def test_nothing_costs_nothing():
+def test_losses_add_in_all_their_numbers_and_rho_before_it_is_converted():
+    """At the delta that the others leave; where they leave none, it is an infinite epsilon."""
+    moments = [PrivacyLoss(rho=0.01), PrivacyLoss(rho=0.02)]
+    others, delta = [PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6)], Fraction(1, 10**5)
     assert spent([], Fraction(0)) == (0, 0)
+    assert spent([PrivacyLoss(0.1)] * 10, Fraction(0)) == (1, 0)
+    assert spent(others, Fraction(1, 2)) == (Fraction(3, 4), Fraction(4, 10**6))
+    assert spent(moments, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
+    assert spent(others + moments, delta) == (Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6)), delta)
+    assert total(Fraction(1, 4), Fraction(3, 100), delta, delta)[0] == math.inf
+    assert 10**301 <= total(Fraction(0), Fraction(10**301), Fraction(0), Fraction(1, 10**6))[0] < 1.0001 * 10**301
 
 
 @pytest.mark.parametrize("epsilon", [1e15, 1e26, 9e299, 1e300])
@@ -183,10 +139,6 @@ def test_a_loss_too_small_to_convert_is_refused_in_one_sentence():
     with pytest.raises(ValueError, match=r"epsilon must be at least 1e-150 to be converted to rho, got 1e-200; use Laplace"):
         rho_of_epsilon(1e-200, 1e-6)
     assert epsilon_of_rho(5e-324, 1e-6) <= Fraction(1, 10**15)  # to which conversions are rounded up
-
-
-def test_a_sum_of_losses_converts_though_it_is_larger_than_any_loss_may_be():
-    assert 10**301 <= total(Fraction(0), Fraction(10**301), Fraction(0), Fraction(1, 10**6))[0] < 1.0001 * 10**301
 
 
 ONE_TENTH = PrivacyLoss(rho=Fraction(1, 10))
@@ -222,7 +174,7 @@ def test_a_charge_covers_a_cost_from_exactly_that_cost_on(charged, cost, enough)
         st.one_of(st.integers(1, 10**9), st.floats(1e-9, 1e9), st.fractions(min_value=Fraction(1, 999), max_value=9)), min_size=1
     ),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_shares_sum_exactly_and_keep_the_proportion(amount, weights):
     shares = split_exactly(amount, weights)
     assert sum(shares) == amount
@@ -230,86 +182,47 @@ def test_shares_sum_exactly_and_keep_the_proportion(amount, weights):
     assert float(shares[0] / shares[-1]) == pytest.approx(float(weights[0]) / float(weights[-1]), rel=1e-12)
 
 
-def test_shares_of_an_infinite_amount_are_infinite():
+def test_weights_that_are_not_positive_numbers_are_refused_in_one_sentence():
+    refused = [[], [0], [1, 0], [1, -1], [math.nan], [math.inf], ["1"], None, [[1, 2], [3, 4]], [[1], [2, 3]], [1, np.longdouble("1e400")]]
+    for weights in refused:
+        with pytest.raises(ValueError, match=r"weights must be positive finite numbers, got .*; leave out"):
+            split_exactly(Fraction(1), weights)
     assert split_exactly(math.inf, [1, 2]) == [math.inf, math.inf]
 
 
-@pytest.mark.parametrize(
-    "weights",
-    [[], [0], [1, 0], [1, -1], [float("nan")], [float("inf")], ["1"], None, [[1, 2], [3, 4]], [[1], [2, 3]], [1, np.longdouble("1e400")]],
-)
-def test_weights_that_are_not_positive_numbers_are_refused_in_one_sentence(weights):
-    with pytest.raises(ValueError, match=r"weights must be positive finite numbers, got .*; leave out"):
-        split_exactly(Fraction(1), weights)
+def test_a_float_epsilon_is_the_decimal_it_prints():
+    for epsilon in (0.1, np.float64(0.1), Fraction(1, 10)):
+        assert check_epsilon(epsilon) == PrivacyLoss(epsilon).epsilon == Fraction(1, 10)
+    for epsilon in (5e-324, 1e-17, 7.3, 1e300):
+        assert float(check_epsilon(epsilon)) == epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0.1, np.float64(0.1), Fraction(1, 10)])
-def test_a_float_epsilon_is_the_decimal_it_prints(epsilon):
-    assert check_epsilon(epsilon) == Fraction(1, 10)
-    assert PrivacyLoss(epsilon).epsilon == Fraction(1, 10)
+BEYOND_FLOATS = [1.1e300, 10**301, 10**400, Fraction(10**400), np.longdouble("1e400"), np.longdouble("-1e400")]
+ROUND_TO_0 = [np.longdouble("1e-400"), Fraction(1, 10**400)]
+NEARLY_1 = np.longdouble(1) - np.finfo(np.longdouble).epsneg  # is 1 as a float
 
 
-@given(st.floats(min_value=5e-324, max_value=1e300))
-@example(5e-324)
-@example(1e300)
-def test_every_positive_float_up_to_1e300_is_an_epsilon(epsilon):
-    assert float(check_epsilon(epsilon)) == epsilon
+def test_what_is_no_number_of_a_loss_is_refused_in_one_sentence():
+    for epsilon in [0, -1, math.nan, -math.inf, "1", None, True, 1j, [1], np.timedelta64(1), *BEYOND_FLOATS, *ROUND_TO_0]:
+        with pytest.raises(ValueError, match=r"epsilon must be a number greater than 0 .*, got .*; common choices"):
+            check_epsilon(epsilon)
+        with pytest.raises(ValueError, match=r"rho must be a number greater than 0|exactly one of"):
+            PrivacyLoss(rho=epsilon)
+    for delta in [-0.1, 1, 1.5, math.nan, "0", None, True, NEARLY_1, *BEYOND_FLOATS, *ROUND_TO_0]:
+        with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got .*; use 0"):
+            check_delta(delta)
+    for neighboring in ("replace", None, 1):
+        with pytest.raises(ValueError, match=r"neighboring must be one of .*, got .*; use 'replace_one'"):
+            check_neighboring(neighboring)
 
 
-BEYOND_FLOATS = [
-    pytest.param(number, id=name)
-    for name, number in {
-        "1.1e300": 1.1e300,
-        "10**301": 10**301,
-        "10**400": 10**400,
-        "Fraction": Fraction(10**400),
-        "wide": np.longdouble("1e400"),
-        "negative": np.longdouble("-1e400"),
-    }.items()
-]
-ROUND_TO_0 = [pytest.param(np.longdouble("1e-400"), id="wide and tiny"), pytest.param(Fraction(1, 10**400), id="tiny fraction")]
-NEARLY_1 = pytest.param(np.longdouble(1) - np.finfo(np.longdouble).epsneg, id="nearly 1")  # is 1 as a float
-
-
-@pytest.mark.parametrize(
-    "epsilon", [0, -1, float("nan"), -math.inf, "1", None, True, 1j, [1], np.timedelta64(1), *BEYOND_FLOATS, *ROUND_TO_0]
-)
-def test_what_is_no_epsilon_is_refused_in_one_sentence(epsilon):
-    with pytest.raises(ValueError, match=r"epsilon must be a number greater than 0 .*, got .*; common choices"):
-        check_epsilon(epsilon)
-    with pytest.raises(ValueError, match=r"rho must be a number greater than 0|exactly one of"):
-        PrivacyLoss(rho=epsilon)
-
-
-@pytest.mark.parametrize("delta", [-0.1, 1, 1.5, float("nan"), "0", None, True, NEARLY_1, *BEYOND_FLOATS, *ROUND_TO_0])
-def test_what_is_no_delta_is_refused_in_one_sentence(delta):
-    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got .*; use 0"):
-        check_delta(delta)
-
-
-@pytest.mark.parametrize("neighboring", ["replace", None, 1])
-def test_an_unknown_relation_is_refused_in_one_sentence(neighboring):
-    with pytest.raises(ValueError, match=r"neighboring must be one of .*, got .*; use 'replace_one'"):
-        check_neighboring(neighboring)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"epsilon": 1, "rho": 1}])
-def test_a_loss_is_either_epsilon_or_rho(arguments):
-    with pytest.raises(ValueError, match=r"exactly one of epsilon and rho, got epsilon=.* and rho=.*;"):
-        PrivacyLoss(**arguments)
-
-
-def test_delta_does_not_go_with_rho():
+def test_a_loss_is_either_epsilon_or_rho():
+    for arguments in ({}, {"epsilon": 1, "rho": 1}):
+        with pytest.raises(ValueError, match=r"exactly one of epsilon and rho, got epsilon=.* and rho=.*;"):
+            PrivacyLoss(**arguments)
     with pytest.raises(ValueError, match="delta belongs to epsilon, not to rho, got delta=1e-06"):
         PrivacyLoss(rho=1, delta=1e-6)
-
-
-def test_a_loss_is_frozen():
     with pytest.raises(AttributeError):
         PrivacyLoss(1).epsilon = 2
-
-
-def test_a_loss_reads_as_its_numbers():
-    assert str(PrivacyLoss(0.1)) == "epsilon=0.1"
-    assert str(PrivacyLoss(0.1, 1e-6)) == "epsilon=0.1, delta=1e-06"
-    assert str(PrivacyLoss(rho=0.5)) == "rho=0.5"
+    shown = [str(loss) for loss in (PrivacyLoss(0.1), PrivacyLoss(0.1, 1e-6), PrivacyLoss(rho=0.5))]
+    assert shown == ["epsilon=0.1", "epsilon=0.1, delta=1e-06", "rho=0.5"]

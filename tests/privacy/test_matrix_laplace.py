@@ -101,16 +101,6 @@ def test_a_change_moves_the_density_by_at_most_its_nuclear_norm():
     assert tightest > 0.9
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("rank", [1, 2])
-@pytest.mark.parametrize("scale", [0.7, 2])
-def test_far_out_the_density_moves_by_all_of_the_nuclear_norm(sign, rank, scale):
-    """Where Z is definite its density is exp(-|tr Z| / scale), so a smaller scale would not do, nor another norm."""
-    place, change = np.diag([6.0, 4.0]), np.diag([1.0, 0.0] if rank == 1 else [1.0, 0.5])
-    ratio = density(sign * (place + change), scale) / density(sign * place, scale)
-    assert math.log(ratio) == pytest.approx(-np.trace(change) / scale, rel=1e-3)
-
-
 def test_two_by_two_draws_have_the_density_that_was_integrated():
     """3000 draws at scale 1000 in 6 x 5 cells of (trace, gap of the eigenvalues); 2/3 and 3/2 of the scale fail."""
     (half, half_weight), (gap, gap_weight) = nodes(0, 1, 2, 12, n=10), nodes(0, 0.5, 1, 1.5, 2.5, 12, n=10)
@@ -168,32 +158,13 @@ def test_small_scales_are_rounded_to_the_nearest(scale):
         assert p_value(ours[:, 0, 0], np.floor(theirs[:, 0, 0])) < CERTAIN
 
 
-@pytest.mark.parametrize("m", [1, 2, 4])
-def test_moments_have_their_closed_forms(m):
-    """5000 draws at scale 100, each mean within 6.5 of its standard errors."""
-    Z = draws(100, m, 5000).astype(float) / 100
-
-    def check(values, mean):
-        assert abs(values.mean() - mean) < 6.5 * values.std() / math.sqrt(len(values))
-
-    check(Z[:, 0, 0], 0)
-    check(Z[:, 0, 0] ** 2, m + 1)
-    check(Z[:, 0, 0] ** 3, 0)
-    check(np.trace(Z, axis1=1, axis2=2) ** 2, m * (m + 1))
-    if m > 1:
-        check(Z[:, 0, 1], 0)
-        check(Z[:, 0, 1] ** 2, (m + 1) / 2)
-        check(Z[:, 0, 1] * Z[:, 0, 0], 0)
-        check(Z[:, 0, 1] ** 2 * Z[:, 0, 0], 0)  # Z and -Z have one law, as neither Wishart matrix has alone
+def test_the_variance_is_that_of_an_entry_off_the_diagonal():
+    for m in (1, 2, 5, 30):
+        for scale in (0, 1, Fraction(7, 3), 2**50):
+            assert DiscreteMatrixLaplace(scale).variance(m * m) == pytest.approx(float(scale) ** 2 * (m + 1) / 2)
 
 
-@pytest.mark.parametrize("m", [1, 2, 5, 30])
-@pytest.mark.parametrize("scale", [1, Fraction(7, 3), 2**50])
-def test_the_variance_is_that_of_an_entry_off_the_diagonal(m, scale):
-    assert DiscreteMatrixLaplace(scale).variance(m * m) == pytest.approx(float(scale) ** 2 * (m + 1) / 2)
-
-
-@pytest.mark.parametrize(("m", "size"), [(50, 100), (100, 40)])
+@pytest.mark.parametrize(("m", "size"), [(50, 60)])
 def test_the_spectral_norm_is_the_edge_of_the_free_difference(m, size):
     """Its mean is 1 - 0.43 m**(-2/3) of the edge, its deviation 0.8 m**(-2/3): within 6.5 standard errors."""
     scale = 2**40
@@ -245,7 +216,7 @@ SCALES = [Fraction(1, 100), Fraction(1, 3), 10, 1000, Fraction(2**20 + 1, 7), 2*
 def test_entries_are_those_of_the_normals_in_fractions(kept, scale, n_limbs):
     """Few limbs leave entries undecided, at 10 and 1000 some and at large scales all: they are refined, and none is wrong."""
     rng, m = SeededBits(1), 4
-    for _ in range(60 if n_limbs == 1 else 8):
+    for _ in range(40 if n_limbs == 1 else 6):
         (drawn,) = matrix_laplace._sample(Fraction(scale), m, rng, n_limbs)
         assert drawn.tolist() == in_fractions(kept[-1], scale, m)
 
@@ -258,13 +229,6 @@ def test_few_limbs_leave_entries_undecided(monkeypatch, n_limbs, scale, least, m
     for seed in range(10):
         matrix_laplace._sample(Fraction(scale), 4, SeededBits(seed), n_limbs)
     assert least <= len(undecided) <= most
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_draw_does_not_depend_on_the_number_of_limbs(scale):
-    """Later bits are drawn in one order, so one seed gives one matrix, however much of it the limbs decided."""
-    results = [matrix_laplace._sample(Fraction(scale), 6, SeededBits(2), n_limbs).tolist() for n_limbs in (None, 1, 2, 4, 6)]
-    assert all(result == results[0] for result in results)
 
 
 def test_an_enclosure_holds_whatever_the_bits_to_come_are(kept):
@@ -299,6 +263,9 @@ def test_the_limbs_are_enough_to_decide_all_but_a_thousandth_of_draws(scale, m):
     n_limbs = matrix_laplace._enough_limbs(Fraction(scale), m)
     assert 3 <= n_limbs <= 6
     assert matrix_laplace._error(Fraction(scale), m, n_limbs) * m * m <= Fraction(1, 1024)
+    # Sums stay exact in floats: products of two limbs, below 2**22 each, for each row of a block; blocks times pairs of limbs in 63 bits.
+    assert matrix_laplace._ROWS * (2**22 - 1) ** 2 < 2**53
+    assert -(-2 * (matrix_laplace._MOST + 1) // matrix_laplace._ROWS) * 7 * 2**53 < 2**63
 
 
 def test_rows_beyond_one_product_are_added(kept, monkeypatch):
@@ -322,74 +289,35 @@ def test_a_stack_is_drawn_some_matrices_at_a_time(kept, monkeypatch):
     assert drawn.tolist() == [in_fractions(kept[k // 4], 1000, 3, k % 4) for k in range(9)]
 
 
-def test_a_stack_of_one_is_the_matrix_of_its_seed():
-    (one,), alone = (DiscreteMatrixLaplace(1000).sample(size, SeededBits(6)) for size in ((1, 5, 5), (5, 5)))
-    np.testing.assert_array_equal(one, alone)
-
-
-def test_sums_of_limbs_stay_exact_in_floats():
-    # Products of two limbs, below 2**22 each, for each row of a block; and blocks times pairs of limbs in 63 bits.
-    assert matrix_laplace._ROWS * (2**22 - 1) ** 2 < 2**53
-    assert -(-2 * (matrix_laplace._MOST + 1) // matrix_laplace._ROWS) * 7 * 2**53 < 2**63
-
-
 # What it shows of itself, and what it refuses
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 60])
-@pytest.mark.parametrize("scale", [1, 2**50, 2**58])
+@pytest.mark.parametrize("scale", [0, 1, 2**50, 2**58])
 def test_draws_are_symmetric_integers_of_the_shape_asked_for(m, scale):
     drawn = DiscreteMatrixLaplace(scale).sample((m, m), SecureBits())
-    assert drawn.dtype == np.int64
-    assert drawn.shape == (m, m)
+    assert (drawn.dtype, drawn.shape, drawn.any()) == (np.int64, (m, m), scale > 0)
     np.testing.assert_array_equal(drawn, drawn.T)
+    for shape in ((0, 0), (0, 2, 2)):
+        assert DiscreteMatrixLaplace(scale).sample(shape, SeededBits(0)).shape == shape
 
 
-def test_one_seed_draws_one_matrix():
-    first, again, other = (DiscreteMatrixLaplace(1000).sample((6, 6), SeededBits(seed)) for seed in (5, 5, 6))
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).mean() > 0.9
-
-
-def test_scale_0_and_no_rows_draw_nothing():
-    assert not DiscreteMatrixLaplace(0).sample((3, 3), SeededBits(0)).any()
-    assert DiscreteMatrixLaplace(1).sample((0, 0), SeededBits(0)).shape == (0, 0)
-    assert DiscreteMatrixLaplace(1).sample((0, 2, 2), SeededBits(0)).shape == (0, 2, 2)
-    assert DiscreteMatrixLaplace(0).variance(9) == DiscreteMatrixLaplace(0).spectral_norm(3) == 0
-
-
-@pytest.mark.parametrize("shape", [3, (3,), (2, 3), (2, 2, 3), (2, 2, 2, 2), ()])
-def test_what_is_no_square_matrix_is_refused(shape):
-    with pytest.raises(ValueError, match=r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole"):
-        DiscreteMatrixLaplace(3).sample(shape, SeededBits(0))
-
-
-def test_the_door_takes_one_matrix_at_a_time():
-    """The loss of a stack is not that of one of its matrices."""
-    accountant = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):
-        accountant.release(np.zeros((2, 2, 2), dtype=np.int64), DiscreteMatrixLaplace(3), SecureBits(), name="stack", loss=1)
-    assert accountant.spent == 0
-    standing = accountant.standing(DiscreteMatrixLaplace(3), SecureBits(), name="stack", loss=1)
-    with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):
-        standing.release(np.zeros((2, 2, 2), dtype=np.int64), "first")
-
-
-@pytest.mark.parametrize("n_values", [2, 8, 4097**2])
-def test_numbers_of_values_that_are_no_matrix_or_too_large_a_one_are_refused(n_values):
-    with pytest.raises(ValueError, match=r"needs m \* m values with m at most 4096, got \d+; use Laplace"):
-        DiscreteMatrixLaplace(3).check_size(n_values)
-
-
-@pytest.mark.parametrize("scale", [-1, math.nan, 2**59, Fraction(1, 101), [1, 2], "3"])
-def test_bad_scales_are_refused(scale):
-    with pytest.raises(ValueError, match="scale must be"):
-        DiscreteMatrixLaplace(scale)
-
-
-def test_a_generator_of_numpy_is_refused():
+def test_what_is_no_square_matrix_or_no_scale_is_refused():
+    noise, rng = DiscreteMatrixLaplace(3), SeededBits(0)
+    for shape in (3, (3,), (2, 3), (2, 2, 3), (2, 2, 2, 2), ()):
+        with pytest.raises(ValueError, match=r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole"):
+            noise.sample(shape, rng)
+    for n_values in (2, 8, 4097**2):
+        with pytest.raises(ValueError, match=r"needs m \* m values with m at most 4096, got \d+; use Laplace"):
+            noise.check_size(n_values)
+    for scale in (-1, math.nan, 2**59, Fraction(1, 101), [1, 2], "3"):
+        with pytest.raises(ValueError, match="scale must be"):
+            DiscreteMatrixLaplace(scale)
     with pytest.raises(TypeError, match="rng must be a stream"):
-        DiscreteMatrixLaplace(3).sample((2, 2), np.random.default_rng(0))
+        noise.sample((2, 2), np.random.default_rng(0))
+    standing = PrivacyAccountant(1).standing(noise, SecureBits(), name="stack", loss=1)
+    with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):  # the loss of a stack is not that of one
+        standing.release(np.zeros((2, 2, 2), dtype=np.int64), "first")
 
 
 # What it costs: the nuclear norm over the scale
@@ -397,41 +325,24 @@ def test_a_generator_of_numpy_is_refused():
 CHANGE = Change("replace_one", 40, 200, 12, nuclear=20)
 
 
-def test_the_loss_is_the_nuclear_norm_over_the_scale():
-    assert DiscreteMatrixLaplace(8).loss(CHANGE) == PrivacyLoss(Fraction(5, 2))
-    assert DiscreteMatrixLaplace(0).loss(CHANGE) == PrivacyLoss(math.inf)
-    assert DiscreteMatrixLaplace(8).loss(Change("replace_one", 0, 0, 0, nuclear=0)) is None
-
-
 @pytest.mark.parametrize("share", [PrivacyLoss(0.3), PrivacyLoss(0.3, 1e-6)])
 def test_the_mechanism_has_the_least_scale_that_covers_the_change(share):
+    """The nuclear norm over the loss; it is taken where it is less, and never for what is no matrix, a share of rho or an infinite one."""
     made = mechanism(CHANGE, share, ("matrix_laplace",), 25)
     assert made.noise == DiscreteMatrixLaplace(Fraction(200, 3))
     assert made.loss == PrivacyLoss(0.3) == made.noise.loss(CHANGE)
     assert not made.spends_delta
     assert made.deviation == pytest.approx(200 / 3 * math.sqrt(3))
     assert scale_of_kind("matrix_laplace", CHANGE, PrivacyLoss(1e9)) == Fraction(1, 100)
-
-
-def test_it_is_taken_where_it_is_less_and_never_for_what_is_no_matrix():
     kinds = ("laplace", "sup_norm", "matrix_laplace")
     assert isinstance(mechanism(CHANGE, PrivacyLoss(0.3), kinds, 9).noise, DiscreteMatrixLaplace)
     assert isinstance(mechanism(CHANGE, PrivacyLoss(0.3), kinds, 10).noise, DiscreteLaplace)
-
-
-def test_shares_of_rho_and_infinite_ones_do_not_take_it():
     assert loss_of_kind("matrix_laplace", PrivacyLoss(rho=1)) is None
     assert mechanism(CHANGE, PrivacyLoss(math.inf), ("matrix_laplace",), 9).noise.scale == 0
-
-
-def test_a_change_without_a_nuclear_norm_is_refused():
-    plain = Change("replace_one", 40, 200, 12)
-    for attempt in (
-        lambda: mechanism(plain, PrivacyLoss(1), ("laplace", "matrix_laplace"), 9),
-        lambda: DiscreteMatrixLaplace(8).loss(plain),
-    ):
-        with pytest.raises(ValueError, match="change must state its nuclear norm for matrix Laplace noise, got none; list"):
-            attempt()
+    assert DiscreteMatrixLaplace(0).loss(CHANGE) == PrivacyLoss(math.inf)
+    assert DiscreteMatrixLaplace(8).loss(Change("replace_one", 0, 0, 0, nuclear=0)) is None
+    with pytest.raises(ValueError, match="change must state its nuclear norm for matrix Laplace noise, got none; list"):
+        mechanism(Change("replace_one", 40, 200, 12), share, ("laplace", "matrix_laplace"), 9)
 
 
 def release(accountant, noise, loss, change=CHANGE, values=None):
@@ -457,6 +368,7 @@ def test_the_door_takes_noise_that_just_covers_its_change():
         (DiscreteMatrixLaplace(40), Change("replace_one", 40, 200, 12), None, "change must state its nuclear norm"),
         (DiscreteMatrixLaplace(40), CHANGE, np.arange(9), r"values of shape \(m, m\), got \(9,\)"),
         (DiscreteMatrixLaplace(40), None, np.arange(6).reshape(2, 3), r"values of shape \(m, m\), got \(2, 3\)"),
+        (DiscreteMatrixLaplace(40), None, np.zeros((2, 2, 2), dtype=np.int64), r"values of shape \(m, m\), got \(2, 2, 2\)"),
     ],
 )
 def test_the_door_refuses_before_anything_is_charged(noise, change, values, message):
@@ -464,21 +376,3 @@ def test_the_door_refuses_before_anything_is_charged(noise, change, values, mess
     with pytest.raises(ValueError, match=message):
         release(accountant, noise, 0.5, change, values)
     assert accountant.ledger == ()
-
-
-def test_releases_on_neighbours_are_within_epsilon():
-    """Two tables a rank-one change apart, epsilon 1, 6000 releases each at m = 2: no half-plane is likelier by more than e."""
-    noise, change = DiscreteMatrixLaplace(30), Change("add_or_remove_one", 30, 900, 30, nuclear=30)
-    totals = []
-    for side, values in enumerate((np.zeros((2, 2), dtype=np.int64), np.array([[30, 0], [0, 0]]))):
-        rng = SeededBits(side, ("neighbours",))
-        accountant = PrivacyAccountant(1, neighboring="add_or_remove_one")
-        accountant.release(values, noise, rng, name="m", loss=1, change=change)  # it takes the noise for epsilon 1
-        noisy = values + noise.sample((6000, 2, 2), rng)
-        totals.append(np.array(noisy)[:, 0, 0])
-    for threshold in (-120, -60, 0, 30, 60, 120):
-        for above in (True, False):
-            first, second = ((total > threshold) == above for total in totals)
-            for a, b in ((first.mean(), second.mean()), (second.mean(), first.mean())):
-                assert a <= math.e * b + 7 * math.e * math.sqrt(b / 6000)  # six standard errors of the difference
-    assert np.mean(totals[1] > 60) / np.mean(totals[0] > 60) > 1.7  # and the noise is not wastefully large

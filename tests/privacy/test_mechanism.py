@@ -51,7 +51,7 @@ def charge(loss, share):
 
 
 @given(change=changes(), share=st.one_of(PURE, RHO, APPROXIMATE), kind=st.sampled_from([*KINDS, None]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_noise_covers_the_change_at_the_loss_and_the_loss_fits_the_share(change, share, kind):
     kinds = ("laplace", "gaussian", "sup_norm") if kind is None else (kind,)
     if all(loss_of_kind(k, share) is None for k in kinds):
@@ -66,7 +66,7 @@ def test_the_noise_covers_the_change_at_the_loss_and_the_loss_fits_the_share(cha
 
 
 @given(change=changes(), share=st.one_of(PURE, RHO), kind=st.sampled_from(list(KINDS)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_smaller_scale_would_cover_it(change, share, kind):
     """But for the least scale that can be sampled, and the grid of 2**-20 of Gaussian scales."""
     loss = loss_of_kind(kind, share)
@@ -105,9 +105,6 @@ def test_scales_are_norms_over_losses(kind, share, scale):
 )
 def test_a_kind_of_noise_spends_all_of_a_share_that_it_can(kind, share, spent):
     assert loss_of_kind(kind, share) == spent
-
-
-def test_the_scale_of_a_matrix_follows_from_the_nuclear_norm_of_its_change():
     assert scale_of_kind("matrix_laplace", Change("replace_one", 6, 12, 3, 5), PrivacyLoss(0.5, rows=2)) == 20
 
 
@@ -141,16 +138,15 @@ def test_the_kind_of_least_deviation_is_taken(n_values, share):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("epsilon", [0.05, 0.3])
-def test_the_deviation_is_that_of_the_draws(kind, epsilon):
-    """20,000 draws of 4 values each: within 5 % (Laplace: 9 standard errors)."""
-    share = PrivacyLoss(epsilon) if kind != "gaussian" else PrivacyLoss(rho=epsilon)
-    made = mechanism(Change("replace_one", 4, 4, 1), share, (kind,), 4)
-    rng = SeededBits(7, (kind, str(epsilon)))
-    draws = np.concatenate([made.noise.sample(4, rng) for _ in range(5000 if kind == "sup_norm" else 1)])
-    if kind != "sup_norm":
-        draws = made.noise.sample(20_000, rng)
-    assert np.std(draws.astype(float)) / made.deviation == pytest.approx(1, abs=0.05)
+def test_the_deviation_is_that_of_the_draws(kind):
+    """20,000 draws: within 5 % (Laplace: 9 standard errors); of the slow sup norm 1,500 draws of 4 values, within 20 %."""
+    share = PrivacyLoss(0.3) if kind != "gaussian" else PrivacyLoss(rho=0.3)
+    made, rng = mechanism(Change("replace_one", 4, 4, 1), share, (kind,), 4), SeededBits(7, (kind,))
+    if kind == "sup_norm":
+        draws, error = np.concatenate([made.noise.sample(4, rng) for _ in range(1500)]), 0.2
+    else:
+        draws, error = made.noise.sample(20_000, rng), 0.05
+    assert np.std(draws.astype(float)) / made.deviation == pytest.approx(1, abs=error)
 
 
 def test_a_sampler_that_would_wait_too_long_is_never_the_best():
@@ -166,18 +162,13 @@ def test_what_does_not_move_gets_the_least_noise_there_is(share):
     assert made.noise.loss(made.change) is None
 
 
-@pytest.mark.parametrize(
-    ("share", "kinds"),
-    [(PrivacyLoss(1), ("gaussian",)), (PrivacyLoss(rho=1), ("laplace", "sup_norm")), (PrivacyLoss(1), ())],
-)
-def test_kinds_that_do_not_serve_the_share_are_refused(share, kinds):
-    with pytest.raises(ValueError, match=r"kinds must hold one that serves a loss of .*; give delta > 0 for Gaussian noise"):
-        mechanism(Change("replace_one", 2, 2, 1), share, kinds)
-
-
-def test_an_unknown_kind_is_refused():
+def test_kinds_that_do_not_serve_the_share_are_refused():
+    change = Change("replace_one", 2, 2, 1)
+    for share, kinds in ((PrivacyLoss(1), ("gaussian",)), (PrivacyLoss(rho=1), ("laplace", "sup_norm")), (PrivacyLoss(1), ())):
+        with pytest.raises(ValueError, match=r"kinds must hold one that serves a loss of .*; give delta > 0 for Gaussian noise"):
+            mechanism(change, share, kinds)
     with pytest.raises(ValueError, match="kinds must be one of 'laplace', 'gaussian', 'sup_norm', 'matrix_laplace', got 'normal'"):
-        mechanism(Change("replace_one", 2, 2, 1), PrivacyLoss(1), ("normal",))
+        mechanism(change, PrivacyLoss(1), ("normal",))
 
 
 def test_noise_of_several_scales_costs_what_its_least_scale_costs():
@@ -249,14 +240,6 @@ def test_the_door_takes_gaussian_noise_for_an_epsilon_and_a_delta_that_it_fits()
     assert zcdp.rho > rho_of_epsilon(1, 1e-6)  # as zCDP it would need more noise
 
 
-@pytest.mark.parametrize("relations", [("replace_one", "add_or_remove_one"), ("add_or_remove_one", "replace_one")])
-def test_a_change_under_another_relation_is_refused(relations):
-    accountant = PrivacyAccountant(1, neighboring=relations[0])
-    with pytest.raises(ValueError, match=rf"change is stated under '{relations[1]}', but this budget is under '{relations[0]}'"):
-        release(accountant, DiscreteLaplace(10**6), PrivacyLoss(1), Change(relations[1], 1, 1, 1))
-    assert accountant.ledger == ()
-
-
 @pytest.mark.parametrize("noise", [DiscreteLaplace(0), DiscreteLaplace([1, 0]), DiscreteGaussian(0), DiscreteSupNorm(0)])
 def test_no_noise_is_refused_whatever_is_charged_for_it(noise):
     accountant = PrivacyAccountant(1e300, 0.5)
@@ -266,41 +249,26 @@ def test_no_noise_is_refused_whatever_is_charged_for_it(noise):
     assert accountant.ledger == ()
 
 
-@pytest.mark.parametrize("loss", [np.longdouble("1e-400"), Fraction(1, 10**400)])
-def test_a_loss_that_rounds_to_0_is_not_charged_as_0(loss):
-    accountant = PrivacyAccountant(1)
-    for attempt in (
-        lambda: release(accountant, DiscreteLaplace(1), loss, Change("replace_one", 1, 1, 1)),
-        lambda: accountant.spend(loss, name="a"),
-        lambda: accountant.child(loss, name="a"),
-    ):
-        with pytest.raises(ValueError, match="epsilon must be a number greater than 0"):
-            attempt()
-    assert accountant.ledger == ()
-
-
-@pytest.mark.parametrize("noise", [None, 5, np.array([1, 2])])
-def test_what_is_no_noise_is_refused_before_the_charge(noise):
-    accountant = PrivacyAccountant(1)
-    with pytest.raises(TypeError, match=r"noise must be a noise such as DiscreteLaplace\(scale\), got .*; see"):
-        release(accountant, noise, 1, None)
-    assert accountant.ledger == ()
-
-
-def test_a_name_that_is_a_table_is_not_printed():
-    table = np.array([[918273.5]])
-    with pytest.raises(ValueError, match="with scale 0") as refusal:
-        PrivacyAccountant(1).release(np.array([1]), DiscreteLaplace(0), SecureBits(), name=table, loss=1)
-    assert "918273" not in str(refusal.value)
-
-
-def test_changes_that_are_equal_keep_what_they_say_they_are_of():
-    # Noise of equal changes is chosen once; a ledger still says of each what moves.
-    share = PrivacyLoss(0.375)
-    changes = [Change("replace_one", 2, 2, 1, statistic=(("kind", name),)) for name in ("Histogram", "Trees")]
-    first, second = (mechanism(change, share) for change in changes)
-    assert first.noise == second.noise
-    assert [made.change.statistic for made in (first, second)] == [change.statistic for change in changes]
+def test_what_is_no_noise_change_loss_or_name_is_refused_before_the_charge():
+    for mine, other in (("replace_one", "add_or_remove_one"), ("add_or_remove_one", "replace_one")):
+        accountant = PrivacyAccountant(1, neighboring=mine)
+        with pytest.raises(ValueError, match=rf"change is stated under '{other}', but this budget is under '{mine}'"):
+            release(accountant, DiscreteLaplace(10**6), PrivacyLoss(1), Change(other, 1, 1, 1))
+        for noise in (None, 5, np.array([1, 2])):
+            with pytest.raises(TypeError, match=r"noise must be a noise such as DiscreteLaplace\(scale\), got .*; see"):
+                release(accountant, noise, 1, None)
+        for loss in (np.longdouble("1e-400"), Fraction(1, 10**400)):  # they round to 0
+            for attempt in (
+                lambda loss=loss, accountant=accountant: release(accountant, DiscreteLaplace(1), loss, None),
+                lambda loss=loss, accountant=accountant: accountant.spend(loss, name="a"),
+                lambda loss=loss, accountant=accountant: accountant.child(loss, name="a"),
+            ):
+                with pytest.raises(ValueError, match="epsilon must be a number greater than 0"):
+                    attempt()
+        with pytest.raises(ValueError, match="with scale 0") as refusal:
+            accountant.release(np.array([1]), DiscreteLaplace(0), SecureBits(), name=np.array([[918273.5]]), loss=1)
+        assert "918273" not in str(refusal.value)
+        assert accountant.ledger == ()
 
 
 @pytest.mark.parametrize("share", [{"epsilon": 0.4375}, {"rho": 0.03}, {"epsilon": 0.75, "delta": 1e-7}], ids=["pure", "rho", "delta"])
@@ -311,3 +279,11 @@ def test_a_choice_that_was_made_before_is_pickled_as_the_first_was(share):
         return pickle.dumps([asked, *(mechanism(Change("replace_one", 6, 14, 3), asked) for _ in range(2))])
 
     assert pickled() == pickled()
+
+
+def test_changes_that_are_equal_keep_what_they_say_they_are_of():
+    # Noise of equal changes is chosen once; a ledger still says of each what moves.
+    changes = [Change("replace_one", 2, 2, 1, statistic=(("kind", name),)) for name in ("Histogram", "Trees")]
+    first, second = (mechanism(change, PrivacyLoss(0.375)) for change in changes)
+    assert first.noise == second.noise
+    assert [first.change.statistic, second.change.statistic] == [change.statistic for change in changes]

@@ -10,7 +10,6 @@ import pytest
 from internals import FIRST, LIMB, Normals, fraction_bits
 from internals import _normals as normals
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
-from scipy import stats
 
 from skdpsynth.privacy import SeededBits
 
@@ -92,18 +91,10 @@ def test_the_law_is_normal():
     assert kolmogorov(drawn * 1.06, "norm") < CERTAIN
 
 
-def test_whole_parts_have_the_masses_of_the_normal_law():
-    """200,000 draws, chi squared on the whole part and sign."""
-    drawn = floats(Normals((1000, 200), SeededBits(2))).ravel()
-    edges = np.array([-np.inf, -4, -3, -2, -1, 0, 1, 2, 3, 4, np.inf])
-    observed = np.histogram(drawn, edges)[0]
-    assert chi_squared(observed, np.diff(stats.norm.cdf(edges))) > ALARM
-
-
 def test_each_proposal_decided_in_integers_has_the_same_law(monkeypatch):
-    """No float filter at all: 20,000 draws."""
+    """No float filter at all: 6,000 draws."""
     monkeypatch.setattr(normals, "_MARGIN", 2.0)
-    drawn = floats(Normals((100, 200), SeededBits(3))).ravel()
+    drawn = floats(Normals((100, 60), SeededBits(3))).ravel()
     assert kolmogorov(drawn, "norm") > ALARM
 
 
@@ -139,6 +130,7 @@ def test_limbs_are_the_leading_bits():
             total = [sum(int(limb[k]) << LIMB * (n_limbs - 1 - i) for i, limb in enumerate(limbs)) for k in range(40)]
             assert total == [-c if sign else c for c, sign in zip(cut, negative, strict=True)]
             assert all((np.abs(limb) < 2**LIMB).all() for limb in limbs)
+    assert normals.LARGEST << FIRST == 1 << LIMB  # limb 0 has room for whole parts below 16
 
 
 def test_words_that_an_acceptance_had_to_know_are_those_revealed_later(monkeypatch):
@@ -163,18 +155,8 @@ def test_words_that_an_acceptance_had_to_know_are_those_revealed_later(monkeypat
     assert kolmogorov(floats(drawn), "norm") > ALARM
 
 
-def test_one_seed_draws_the_same_normals_and_another_does_not():
-    first, second, other = (floats(Normals((30, 4), SeededBits(seed))) for seed in (8, 8, 9))
-    np.testing.assert_array_equal(first, second)
-    assert (first != other).all()
-
-
 def test_more_normals_than_a_block_are_all_drawn(monkeypatch):
     monkeypatch.setattr(normals, "_BLOCK", 7)
     drawn = floats(Normals((10, 10), SeededBits(10)))
     assert len(np.unique(np.abs(drawn))) == 100
     assert math.isclose(np.abs(drawn).mean(), math.sqrt(2 / math.pi), rel_tol=0.5)  # 6.6 standard errors
-
-
-def test_limb_0_has_room_for_whole_parts_below_16():
-    assert normals.LARGEST << FIRST == 1 << LIMB

@@ -19,9 +19,10 @@ from sampler_trees import (
 LIMIT = Decimal(2) ** -60
 
 
-def test_probabilities_of_200_scales_are_those_of_the_laws():
+@pytest.mark.parametrize("n_scales", [30, pytest.param(200, marks=pytest.mark.nightly)])
+def test_probabilities_of_any_scales_are_those_of_the_laws(n_scales):
     """Half of the scales for either law, to 2**-60 of the table and of the probability: two neighbours in the list are unlike."""
-    for place, scale in enumerate(scales(200)):
+    for place, scale in enumerate(scales(n_scales)):
         absolute, relative = (error_of_laplace, error_of_gaussian)[place % 2](scale)
         assert absolute < LIMIT, scale
         assert relative < LIMIT, scale
@@ -34,7 +35,7 @@ def test_probabilities_at_the_ends_of_each_way_to_draw_are_exact(error_of, scale
 
 
 @pytest.mark.parametrize("error_of", [error_of_rejection, error_of_laplace_rejection])
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(40), Fraction(1023, 4), Fraction(256)])
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(1023, 4)])
 def test_rejection_of_small_scales_is_exact_too(error_of, scale):
     assert max(error_of(scale)) < LIMIT
 

@@ -26,7 +26,7 @@ def p_value(norms, scale, count):
     return kolmogorov(spread, lambda x: np.interp(x, np.arange(len(upto)), upto / upto[-1]))
 
 
-@pytest.mark.parametrize(("scale", "count", "n"), [(3, 1, 3000), (0.5, 2, 1500), (0.5, 5, 1000), (40, 5, 1000)])
+@pytest.mark.parametrize(("scale", "count", "n"), [(3, 1, 3000), (0.5, 2, 1000), (0.7, 5, 400), (40, 5, 600)])
 def test_sup_norms_follow_their_law_and_no_other_scale(scale, count, n):
     norms = np.abs(points(scale, count, n)).max(axis=1)
     assert p_value(norms, scale, count) > ALARM
@@ -35,8 +35,8 @@ def test_sup_norms_follow_their_law_and_no_other_scale(scale, count, n):
 
 
 def test_points_of_one_norm_are_uniform():
-    """D = 2, scale 1.5: the 25 cells of [-2, 2]^2, 8,000 draws; entries drawn apart fail."""
-    draws = points(1.5, 2, 8_000, seed=1)
+    """D = 2, scale 1.5: the 25 cells of [-2, 2]^2, 4,000 draws; entries drawn apart fail."""
+    draws = points(1.5, 2, 4_000, seed=1)
     draws = draws[np.abs(draws).max(axis=1) <= 2]
     observed = np.histogram2d(*draws.T, bins=np.arange(-2.5, 3))[0]
     x, y = np.abs(np.mgrid[-2:3, -2:3])
@@ -44,9 +44,9 @@ def test_points_of_one_norm_are_uniform():
     assert chi_squared(observed, np.exp(-(x + y) / 1.5)) < CERTAIN
 
 
-@pytest.mark.parametrize(("scale", "count"), [(Fraction(2**40), 3), (Fraction(1000), 50)])
+@pytest.mark.parametrize(("scale", "count"), [(Fraction(2**40), 3), (Fraction(1000), 20)])
 def test_variance_is_the_claimed_one(scale, count):
-    """1200 draws: the mean square is within 25 % (7 standard errors at 3 entries)."""
+    """The mean square of 1200 draws is within 25 % (7 standard errors at 3 entries)."""
     draws = points(scale, count, 1200).astype(float)
     assert np.mean(draws**2) / DiscreteSupNorm(scale).variance(count) == pytest.approx(1, abs=0.25)
 
@@ -98,11 +98,8 @@ def test_radii_beyond_63_bits_wrap_and_do_not_fail():
     assert (draws != 0).all()
 
 
-def test_scale_zero_draws_nothing():
+def test_scale_zero_draws_nothing_and_bad_scales_are_refused():
     assert not DiscreteSupNorm(0).sample((2, 3), SeededBits(0)).any()
-
-
-@pytest.mark.parametrize("scale", [-1, math.nan, 2**59, [1, 2]])
-def test_bad_scales_are_refused(scale):
-    with pytest.raises(ValueError, match="scale must be"):
-        DiscreteSupNorm(scale)
+    for scale in (-1, math.nan, 2**59, [1, 2]):
+        with pytest.raises(ValueError, match="scale must be"):
+            DiscreteSupNorm(scale)

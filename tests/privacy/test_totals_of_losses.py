@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import Sums, _optimal, is_optimal, optimal_epsilon, rho_of_pure
 
-from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import PrivatePCA
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.privacy import DiscreteGaussian, PrivacyAccountant, PrivacyLoss, SecureBits, epsilon_of_rho, rho_of_epsilon
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -42,14 +42,9 @@ def test_randomised_response_has_the_rho_of_its_epsilon_at_every_order_and_no_le
         assert least <= rho <= least + mpmath.mpf(10) ** -23
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.3, 1, 7, 50])
-def test_the_rho_of_a_pure_loss_has_24_decimals(epsilon):
-    assert (rho_of_pure(Fraction(str(epsilon))) * 10**24).denominator == 1
-
-
-@pytest.mark.parametrize("epsilon", [61, 10**6, math.inf])
-def test_a_large_pure_loss_has_a_rho_of_as_much(epsilon):
-    assert rho_of_pure(epsilon) == epsilon
+def test_the_rho_of_a_pure_loss_has_24_decimals_and_of_a_large_one_is_as_much():
+    assert all((rho_of_pure(Fraction(epsilon)) * 10**24).denominator == 1 for epsilon in ("1e-6", "0.01", "0.3", "1", "7", "50"))
+    assert all(rho_of_pure(epsilon) == epsilon for epsilon in (61, 10**6, math.inf))
 
 
 @pytest.mark.parametrize("tenths", [[1] * 20, [1, 2, 2], [3]])
@@ -100,16 +95,6 @@ def test_few_pure_losses_are_exact_fractions_and_cost_no_delta(delta, neighborin
         assert (accountant.spent, accountant.spent_delta) == (Fraction(i + 1, 10), 0)
 
 
-@pytest.mark.parametrize("delta", [0, 1e-6])
-@pytest.mark.parametrize("neighboring", RELATIONS)
-def test_pure_fits_on_one_accountant_sum_to_exact_fractions(delta, neighboring):
-    X = np.random.default_rng(0).random((200, 2))
-    accountant = PrivacyAccountant(1, delta, neighboring=neighboring)
-    for _ in range(3):
-        PrivateMeasureMechanism(epsilon=0.3, delta=delta, accountant=accountant, neighboring=neighboring).fit(X)
-    assert (accountant.spent, accountant.spent_delta) == (Fraction(9, 10), 0)
-
-
 KINDS = st.sampled_from(["pure", "approximate", "gaussian", "zcdp"])
 
 
@@ -123,7 +108,7 @@ def loss_of(kind, tenths):
 
 
 @given(losses=st.lists(st.tuples(KINDS, st.integers(1, 20)), min_size=1, max_size=40), copies=st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_total_is_the_sum_and_what_rho_converts_to_and_does_not_depend_on_the_order(losses, copies):
     made = [loss_of(*each) for each in losses] * copies
     sums = Sums.of(*made)
@@ -221,15 +206,6 @@ def test_six_gaussian_fits_cost_what_their_sum_of_rho_does():
         assert all(entry.loss.gaussian for entry in own.ledger)
 
 
-def test_a_table_model_in_rho_adds_to_others():
-    X = np.random.default_rng(0).random((300, 2))
-    accountant = PrivacyAccountant(3, 1e-6)
-    for _ in range(2):
-        LatentFactorSynthesizer(epsilon=0.5, delta=1e-6, accountant=accountant).fit(X)
-    assert accountant.spent == epsilon_of_rho(2 * rho_of_epsilon(0.5, 1e-6, gaussian=True), 1e-6, gaussian=True)
-    assert accountant.spent < Fraction(3, 4)
-
-
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
 def test_a_child_in_rho_holds_its_rho_to_the_last_digit(kind):
     parent = PrivacyAccountant(1, 1e-6)
@@ -265,8 +241,6 @@ def test_a_child_in_zcdp_takes_pure_losses_for_the_rho_that_they_are():
 
 
 def test_all_that_remains_of_a_child_in_rho_is_rho():
-    from skdpsynth.privacy import DiscreteGaussian, SecureBits
-
     parent = PrivacyAccountant(1, 1e-6)
     child = parent.child(1, 1e-6, name="fit", rho="gaussian")
     child.spend(gaussian(0.3, 1e-6), name="a")
@@ -369,7 +343,7 @@ def delta_of(epsilons, target):
 
 
 @pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 10)])
-@pytest.mark.parametrize("epsilons", [[0.1] * 10, [1.0], [0.5, 0.25, 2], [0.1, 0.3, 1.7, 0.9, 0.2, 0.2], [3.0, 0.01], [1e-6, 1, 1e-6]])
+@pytest.mark.parametrize("epsilons", [[0.1] * 7, [1.0], [0.5, 0.25, 2], [0.1, 0.3, 1.7, 0.9, 0.2, 0.2], [3.0, 0.01], [1e-6, 1, 1e-6]])
 def test_optimal_composition_is_the_least_by_enumeration(epsilons, delta):
     found = optimal_epsilon([Fraction(str(epsilon)) for epsilon in epsilons], delta)
     exact = mpmath.mpf(found.numerator) / found.denominator
@@ -401,20 +375,17 @@ def test_children_that_are_fixed_in_advance_cost_the_least():
         accountant.children([0.1] * 20, 1e-6, name="again")
 
 
-def test_children_at_no_delta_cost_the_sum_and_deltas_multiply():
-    accountant = PrivacyAccountant(5, 0.5)
-    accountant.children([0.1, PrivacyLoss(0.2, 0.1), PrivacyLoss(0.3, 0.1)], name="parts")
-    assert accountant.ledger[0].loss == PrivacyLoss(0.6, Fraction(19, 100))
-
-
 def test_what_is_no_set_of_fixed_losses_is_refused_before_the_charge():
     accountant = PrivacyAccountant(5, 1e-6)
-    for losses in ([], [PrivacyLoss(rho=0.1)], [0.1] * 70000):
+    for losses in ([], [PrivacyLoss(rho=0.1)], [PrivacyLoss(0.1)] * 65537):
         with pytest.raises(ValueError, match=r"losses must be 1 to 65536 losses in epsilon, got .*; losses in rho add up by themselves"):
             accountant.children(losses, name="parts")
     with pytest.raises(ValueError, match="epsilon must be"):
         accountant.children([0.1, -1], name="parts")
     assert accountant.ledger == ()
+    accountant = PrivacyAccountant(5, 0.5)  # at no delta they cost the sum, and deltas multiply
+    accountant.children([0.1, PrivacyLoss(0.2, 0.1), PrivacyLoss(0.3, 0.1)], name="parts")
+    assert accountant.ledger[0].loss == PrivacyLoss(0.6, Fraction(19, 100))
 
 
 # At another delta.
@@ -449,7 +420,7 @@ def mixed(request, tmp_path):
 
 @pytest.mark.parametrize("late", [PrivacyLoss(0.1), PrivacyLoss(0.1, 1e-9), PrivacyLoss(rho=1e-6)], ids=["pure", "with delta", "zcdp"])
 def test_a_loss_of_another_kind_after_gaussian_noise_is_refused_and_costs_nothing(mixed, late):
-    """Else an analyst who waits for the worst moment would have many times the delta: see the next test."""
+    """Else an analyst who waits for the worst moment would have many times the delta."""
     mixed.spend(PrivacyLoss(0.5), name="first")
     mixed.spend(small_gaussian(), name="moments")
     before = mixed.spent, mixed.ledger
@@ -458,39 +429,6 @@ def test_a_loss_of_another_kind_after_gaussian_noise_is_refused_and_costs_nothin
     assert (mixed.spent, mixed.ledger) == before
     mixed.spend(small_gaussian(), name="more")
     assert mixed.spent == Fraction(1, 2) + epsilon_of_rho(Fraction(1, 500), MILLIONTH, gaussian=True)
-
-
-def test_who_waits_for_the_worst_moment_would_lose_more_than_delta():
-    """The true delta at 3 of one Gaussian loss, and then, where it already told much, all that seems left as a pure one.
-
-    By integration over the privacy loss of what was seen: the pure loss, randomised response, comes as soon as that is what the account
-    shows as spent.
-    """
-    budget, delta, steps = 3.0, 1e-6, 20
-    rho = float(rho_of_epsilon(2.25, MILLIONTH, gaussian=True)) / steps
-    mu = math.sqrt(2 * rho)
-    states = np.linspace(-12, 12, 4001)  # of the privacy loss so far; the law under P
-    width = states[1] - states[0]
-    density = np.where(np.abs(states) < width / 2, 1 / width, 0.0)
-    kernel = np.exp(-((states - mu**2 / 2) ** 2) / (2 * mu**2)) / math.sqrt(2 * math.pi * mu**2) * width
-    lost = 0.0
-    for step in range(1, steps + 1):
-        density = np.convolve(density, kernel, mode="same")
-        seen = float(epsilon_of_rho(step * rho, MILLIONTH, gaussian=True))
-        now = states >= seen if step < steps else np.ones_like(states, dtype=bool)
-        left = budget - seen  # what the account would show as remaining
-        response = np.exp(left) / (1 + np.exp(left)) * np.maximum(0, 1 - np.exp(budget - states - left))
-        lost += float((density * response * now).sum() * width)
-        density = np.where(now, 0.0, density)
-    assert lost > 3 * delta
-
-
-def test_children_of_fixed_shares_may_be_spent_from_by_turns(mixed):
-    pure, noisy = mixed.child(1, name="pure"), mixed.child(1.9, 1e-6, name="Gaussian", rho="gaussian")
-    for _ in range(3):
-        noisy.spend(small_gaussian(), name="moments")
-        pure.spend(0.25, name="counts")
-    assert mixed.spent <= 3
 
 
 def test_records_of_a_child_in_rho_go_on_in_rho(mixed):
@@ -502,12 +440,3 @@ def test_records_of_a_child_in_rho_go_on_in_rho(mixed):
         with pytest.raises(BudgetExceededError):
             again.spend(0.4, name="pure")
         again.spend(small_gaussian(), name="more")
-
-
-def test_what_another_ledger_spent_keeps_the_order_too(mixed):
-    mixed.spend(small_gaussian(), name="moments")
-    other = PrivacyAccountant(1)
-    other.spend(0.5, name="counts")
-    with pytest.raises(ValueError, match="may not follow losses in rho"):
-        mixed.import_record(other)
-    assert len(mixed.ledger) == 1

@@ -49,8 +49,7 @@ def gaussian(epsilon, delta=1e-6):
     return PrivacyLoss(rho=rho_of_epsilon(epsilon, delta, gaussian=True), gaussian=True)
 
 
-@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-4])
-@pytest.mark.parametrize(("epsilon", "k"), [(0.1, 20), (0.1, 100), (0.5, 5), (0.01, 300), (1, 12)])
+@pytest.mark.parametrize(("epsilon", "k", "delta"), [(0.1, 20, 1e-6), (0.1, 100, 1e-9), (0.5, 5, 1e-4), (1, 12, 1e-6)])
 def test_pure_losses_cost_no_less_than_the_optimum_which_children_attain(epsilon, k, delta):
     losses = [PrivacyLoss(epsilon)] * k
     low, high = (bound_by_pld(losses, delta, pessimistic) for pessimistic in (False, True))
@@ -65,7 +64,7 @@ def test_pure_losses_cost_no_less_than_the_optimum_which_children_attain(epsilon
     assert low - 1e-9 <= as_one_goes <= 1.25 * high
 
 
-@pytest.mark.parametrize(("epsilon", "k", "delta"), [(0.1, 1, 1e-9), (0.5, 6, 1e-4), (1, 2, 1e-6), (1, 10, 1e-9), (3, 3, 1e-4)])
+@pytest.mark.parametrize(("epsilon", "k", "delta"), [(0.1, 1, 1e-9), (0.5, 6, 1e-4), (1, 2, 1e-6)])
 def test_gaussian_losses_cost_what_the_distribution_does(epsilon, k, delta):
     losses = [gaussian(epsilon)] * k
     low, high = (bound_by_pld(losses, delta, pessimistic) for pessimistic in (False, True))
