@@ -218,7 +218,8 @@ def main():
         save(thing, folder / f"{name}.zip")
         (folder / f"{name}.zip").chmod(0o644)
         told[name] = given(thing)
-    (folder / "given.json").write_text(json.dumps(told, indent=1) + "\n")
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in told.items())
+    (folder / "given.json").write_text(f"{{\n{lines}\n}}\n")
 
 
 if __name__ == "__main__":
