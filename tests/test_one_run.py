@@ -227,20 +227,6 @@ def test_what_cannot_be_audited_is_refused(arguments, parameters, message):
         audit_one_run(*arguments, **parameters)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "n", "message"),
-    [
-        (PrivatePCA(bounds="private"), 10, "bounds must be public"),
-        (PrivatePCA, 10, "estimator must be a private estimator"),
-        (PrivatePCA(), 1, "n must be an integer of at least 2"),
-        (LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}), 10, "n must be at most"),
-    ],
-)
-def test_canaries_are_refused(estimator, n, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        isolated_canaries(estimator, n)
-
-
 def test_a_result_says_where_no_canary_could_be_guessed():
     result = audited(PrivateMeasureMechanism(depth=1), 32)
     assert result.n_guesses == 0
