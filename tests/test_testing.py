@@ -109,19 +109,43 @@ class NoiseOfItsOwn(NoisyHistogram):
         self._keep(noisy, plan.cells)
 
 
-class TellsOfRows(NoisyHistogram):
-    """Has an attribute that is no answer."""
+def and_then(**acts):
+    """Yield classes that do something more with their rows after the release, by name."""
+    for name, act in acts.items():
 
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        self.n_inside_ = int(((rows.collected() >= 0) & (rows.collected() <= 1)).all(axis=1).sum())
+        def release(self, rows, plan, budget, act=act):
+            NoisyHistogram._release(self, rows, plan, budget)
+            for attribute, value in (act(self, rows, budget) or {}).items():
+                setattr(self, attribute, value)
+
+        yield type(name, (NoisyHistogram,), {"_release": release})
 
 
-class WarnsOfRows(NoisyHistogram):
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        if (rows.collected() > 0.99).any():
-            budget.warn("some values lie near the upper bound")
+def mean(rows):
+    return rows.collected().mean(axis=0)
+
+
+def refuse(model, *_):
+    if model.epsilon > 1000:
+        raise ValueError("epsilon must be at most 1000; take less.")
+
+
+TellsOfRows, TellsOfManyRows, TellsOfOneColumn, TellsOfManyColumns, TellsOfWholeNumbers, TellsOfTheBoundOfManyRows = and_then(
+    TellsOfRows=lambda _, rows, __: {"n_inside_": int(((rows.collected() >= 0) & (rows.collected() <= 1)).all(axis=1).sum())},
+    TellsOfManyRows=lambda _, rows, __: {"mean_": mean(rows)} if 300 < rows.n_samples < 1000 else {},
+    TellsOfOneColumn=lambda _, rows, __: {"mean_": mean(rows)} if rows.n_features == 1 else {},
+    TellsOfManyColumns=lambda _, rows, __: {"mean_": mean(rows)} if rows.n_features > 3 else {},
+    TellsOfWholeNumbers=lambda _, rows, __: {"dtype_": np.dtype(float if np.mod(rows.collected(), 1).any() else int)},
+    # An error that follows from the exact number of rows, but for few, where it is as large as the box.
+    TellsOfTheBoundOfManyRows=lambda _, rows, __: {"error_bound_": min(1.0, 500 / rows.n_samples)},
+)
+WarnsOfRows, KeepsTheMean, KeepsRows, RefusesAfterTheCharge, WarnsAfterTheCharge = and_then(
+    WarnsOfRows=lambda _, rows, budget: budget.warn("some values are large") if (rows.collected() > 0.99).any() else None,
+    KeepsTheMean=lambda _, rows, __: {"_mean": mean(rows)},  # in a private attribute, which a pickle takes along
+    KeepsRows=lambda _, rows, __: {"_rows": rows},
+    RefusesAfterTheCharge=refuse,
+    WarnsAfterTheCharge=lambda *_: warnings.warn("this is an experiment", UserWarning, stacklevel=2),
+)
 
 
 class AsksWhatRowsSay(NoisyHistogram):
@@ -132,14 +156,6 @@ class AsksWhatRowsSay(NoisyHistogram):
         query = total(rows, Histogram.over(plan.cells)).query(budget.relation)
         again = budget.answer(query, half, "again") if (rows.collected() > 0.99).any() else 0
         self._keep(budget.answer(query, half, "counts") + again, plan.cells)
-
-
-class KeepsTheMean(NoisyHistogram):
-    """In a private attribute, which a pickle takes along."""
-
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        self._mean = rows.collected().mean(axis=0)
 
 
 class Box:
@@ -162,36 +178,6 @@ class GivesRowsInLargeSamples(NoisyHistogram):
         if n_samples > 50:
             drawn[:5] = self._box.held[:5].clip(0, 1)
         return drawn
-
-
-def tells_where(name, is_told):
-    """A class that keeps the mean of such rows."""
-
-    def release(self, rows, plan, budget):
-        NoisyHistogram._release(self, rows, plan, budget)
-        if is_told(rows):
-            self.mean_ = rows.collected().mean(axis=0)
-
-    return type(name, (NoisyHistogram,), {"_release": release})
-
-
-TellsOfManyRows = tells_where("TellsOfManyRows", lambda rows: 300 < rows.n_samples < 1000)
-TellsOfOneColumn = tells_where("TellsOfOneColumn", lambda rows: rows.n_features == 1)
-TellsOfManyColumns = tells_where("TellsOfManyColumns", lambda rows: rows.n_features > 3)
-
-
-class TellsOfTheBoundOfManyRows(NoisyHistogram):
-    """Has an error that follows from the exact number of rows, but for few, where it is as large as the box."""
-
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        self.error_bound_ = min(1.0, 500 / rows.n_samples)
-
-
-class TellsOfWholeNumbers(NoisyHistogram):
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        self.dtype_ = np.dtype(float if np.mod(rows.collected(), 1).any() else int)
 
 
 class IsHonestWithASeedOnly(NoisyHistogram):
@@ -264,12 +250,6 @@ class AnswersThroughAPartOfADoor(NoisyHistogram):
         self._keep(door.release(total(rows, Histogram.over(plan.cells)).counts, "counts"), plan.cells)
 
 
-class KeepsRows(NoisyHistogram):
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        self._rows = rows
-
-
 class ReadsTheOrder(NoisyHistogram):
     def _release(self, rows, plan, budget):
         super()._release(rows.only(np.arange(rows.n_samples) < rows.n_samples // 2), plan, budget)
@@ -313,19 +293,6 @@ class WarnsAtItsOwnLine(NoisyHistogram):
     def _plan(self, facts):
         warnings.warn("there are few rows", SmallSampleWarning, stacklevel=2)
         return super()._plan(facts)
-
-
-class RefusesAfterTheCharge(NoisyHistogram):
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        if self.epsilon > 1000:
-            raise ValueError("epsilon must be at most 1000; take less.")
-
-
-class WarnsAfterTheCharge(NoisyHistogram):
-    def _release(self, rows, plan, budget):
-        super()._release(rows, plan, budget)
-        warnings.warn("this is an experiment", UserWarning, stacklevel=2)
 
 
 class SamplesOutsideTheBox(NoisyHistogram):
