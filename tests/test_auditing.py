@@ -75,26 +75,16 @@ def test_shares_are_clopper_and_pearson_s():
         assert lower_share(np.array([k]), np.array([n]), 0.01)[0] == pytest.approx(interval.low, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 20, 333])
+@pytest.mark.parametrize("n", [1, 20, 150])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
-@pytest.mark.parametrize("alpha", [0.01, 0.2])
-def test_the_bound_on_epsilon_errs_as_seldom_as_said(n, epsilon, alpha):
-    right = np.arange(n + 1)
-    share = 1 / (1 + math.exp(-epsilon))
-    is_wrong = lower_epsilon(right, np.full(n + 1, n), n, 0.0, alpha) > epsilon
-    assert binom.pmf(right, n, share)[is_wrong].sum() <= alpha
-
-
-@pytest.mark.parametrize("n", [20, 150])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0])
-@pytest.mark.parametrize("delta", [1e-3, 0.05, 0.3])
-def test_the_bound_errs_as_seldom_as_said_where_delta_gives_tables_away(n, epsilon, delta):
+@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05, 0.3])
+def test_the_bound_on_epsilon_errs_as_seldom_as_said(n, epsilon, delta):
     """Of the pair that loses most: each run tells the table with probability delta."""
-    alpha, share = 0.05, 1 / (1 + math.exp(-epsilon))
-    right = np.arange(n + 1)
-    is_wrong = lower_epsilon(right, np.full(n + 1, n), n, delta, alpha) > epsilon
-    wrong = sum(binom.pmf(told, n, delta) * binom.pmf(right[is_wrong] - told, n - told, share).sum() for told in range(n + 1))
-    assert wrong <= alpha
+    share, right = 1 / (1 + math.exp(-epsilon)), np.arange(n + 1)
+    for alpha in (0.01, 0.05, 0.2):
+        is_wrong = lower_epsilon(right, np.full(n + 1, n), n, delta, alpha) > epsilon
+        wrong = sum(binom.pmf(told, n, delta) * binom.pmf(right[is_wrong] - told, n - told, share).sum() for told in range(n + 1))
+        assert wrong <= alpha
 
 
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
@@ -219,7 +209,7 @@ def test_runs_of_noise_alone_have_the_ratios_of_whole_runs(name):
     alone = redrawn.rows(np.arange(6000) % 2 == 1)[:, 0]
     assert ks_2samp(alone[::2], alone[1::2]).pvalue < CERTAIN
     for bit, table in enumerate((X, X_neighbor)):
-        whole = [layout.likelihood.ratio(run(estimator, table, until=layout.until)[1]) for _ in range(300)]
+        whole = [layout.likelihood.ratio(run(estimator, table, until=layout.until)[1]) for _ in range(200)]
         assert ks_2samp(alone[bit::2], whole).pvalue > ALARM
 
 
@@ -302,7 +292,7 @@ COUNTERS = {  # over 30 seeds the mean share of the promise, and its deviation
 }
 
 
-BY_DAY = (KaryCounter, SquareRootCounter)  # the others differ in nodes, whose loss is solved for exactly below
+BY_DAY = KaryCounter  # the others differ in nodes, whose loss is solved for exactly below
 
 
 @pytest.mark.parametrize(
@@ -483,12 +473,14 @@ def test_a_worst_pair_loses_all_that_is_promised(estimator, hasty):
     assert lost == pytest.approx(1, rel=1e-4)
 
 
-def test_a_worst_pair_has_the_columns_of_the_schema(hasty):
+def test_a_worst_pair_has_the_columns_of_the_schema_or_of_the_fit(hasty):
     pytest.importorskip("pandas")
     schema = {"age": (18, 99), "smokes": ["no", "yes"]}
     X, X_neighbor = worst_case_neighbors(LatentFactorSynthesizer(schema), 4)
     assert list(X.columns) == list(X_neighbor.columns) == ["age", "smokes"]
     assert X.ne(X_neighbor).any(axis=1).sum() == 1
+    model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 3)))
+    assert worst_case_neighbors(model, 20)[0].shape == (20, 3)
 
 
 # Refusals and manners
@@ -603,8 +595,3 @@ def test_what_a_stream_keeps_to_itself_is_no_event():
     stream = OnlineSynthesizer(epsilon=1.0)
     result = audit_epsilon(stream, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), n_trials=100, confidence=SURE)
     assert not result.is_broken
-
-
-def test_the_worst_pair_of_a_fitted_model_has_its_columns():
-    model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 3)))
-    assert worst_case_neighbors(model, 20)[0].shape == (20, 3)

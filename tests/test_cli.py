@@ -19,9 +19,10 @@ pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
 from internals import _outcomes, _synthesize, chosen, program
+from internals import methods_learned as learned
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
-from skdpsynth.domain import Continuous, Date, Identifier, Schema, Unique
+from skdpsynth.domain import Continuous, Date, Identifier, Inequality, Schema, Unique
 
 CANARY = "zebra-7431"
 SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
@@ -60,6 +61,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text(text_of_people(), encoding="utf-8")
     Schema(SCHEMA).to_yaml("people.yaml")
+    Schema.skeleton("people.csv").to_yaml("open.yaml")
+    Schema({"age": (0, 9), "income": (0, 9)}, rules=[Inequality("age", "income")]).to_yaml("ruled.yaml")
     return tmp_path
 
 
@@ -109,13 +112,26 @@ def test_a_check_that_finds_something_exits_with_1_and_says_that_it_is_not_priva
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet"])
 def test_synthetic_rows_have_the_columns_and_facts_of_the_schema(folder, name):
     pd = pytest.importorskip("pandas")
-    fine(*SYNTHESIZE, "--rows", 50, "-o", name)
+    assert fine(*SYNTHESIZE, "--stratify", "smokes", "--rows", 50, "--model", "m.skdp", "-o", name, "--quiet").output == ""
+    assert load("m.skdp").stratify == "smokes"
     read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
     frame = read(name, **({"sep": "\t"} if "tsv" in name else {}))
     assert list(frame.columns) == list(SCHEMA)
     assert len(frame) == 50
     assert frame["age"].between(18, 90).all()
     assert set(frame["smokes"]) <= {"no", "yes"}
+    piped = run("schema", "check", "-", "--schema", "people.yaml", "--json", data=Path(name).read_bytes())
+    assert json.loads(piped.stdout)["rows"] == 50
+
+
+def test_the_json_of_a_run_tells_what_was_spent_and_written(folder):
+    Path("more.csv").write_text(text_of_people(100), encoding="utf-8")
+    two = ("synthesize", "people.csv", "more.csv", "--schema", "people.yaml", "--epsilon", 1, "-o", "out.csv", "--json", "--force")
+    told = json.loads(fine(*two).stdout)
+    assert (told["epsilon"], told["delta"], told["rows"], told["output"]) == (1.0, 0.0, 500, "out.csv")
+    assert (told["method"], told["neighboring"]) == ("latent-factor", "replace_one")
+    assert json.loads(fine(*two, "--neighboring", "add_or_remove_one").stdout)["rows"] is None
+    assert "NOT PRIVATE" in fine(*two, "--epsilon", "inf").stderr
 
 
 def test_a_dash_is_standard_input_and_output_and_only_rows_are_in_the_pipe(folder):
@@ -227,12 +243,22 @@ def test_a_warning_is_one_line_without_a_place_in_the_code(folder):
         (("schema", "check", "people.csv", "--schema", "none.yaml"), "there is no file 'none.yaml'"),
         (("sample", "people.csv", "-o", "out.csv"), "people.csv was not written by save"),
         (("sample", "none.skdp", "-o", "out.csv"), "none.skdp"),
-        (("budget", "show", "none.db"), "there is no file"),
         (("evaluate", "-", "-", "--schema", "people.yaml"), "must not both be '-'"),
         (("evaluate", "-", "out.csv", "--schema", "people.yaml", "--holdout", "-"), "must not both be '-'"),
         ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "nan"), "epsilon must be"),
         ((*SYNTHESIZE, "-o", "out.csv", "--delta", "2"), "delta must be"),
         (("plan", "--schema", "people.yaml", "--rows", "many"), "Invalid value for '--rows'"),
+        (("budget", "show", "none.db"), "LEDGER must exist, but there is no file 'none.db'; make it by skdpsynth budget init."),
+        (("card", "none.skdp", "-o", "a.html"), "MODEL must exist, but there is no file 'none.skdp'; write it by "),
+        (("synthesise",), "No such command 'synthesise'. Did you mean 'synthesize'; see skdpsynth --help."),
+        (("audit",), "either MODEL or --schema"),
+        (("audit", "--schema", "people.yaml"), "--epsilon must go with --schema"),
+        (("budget", "init", "people.csv", "--epsilon", "20"), "'people.csv' exists"),
+        (("plan", "--schema", "ruled.yaml", "--rows", "300", "--method", "pmm"), "keeps no rules"),
+        (
+            ("synthesize", "people.csv", "--schema", "open.yaml", "--epsilon", "1", "-o", "out.csv"),
+            "schema of column 'age' has open bounds",
+        ),
     ],
 )
 def test_whatever_is_wrong_is_one_sentence_and_exit_code_2(folder, arguments, words):
@@ -320,6 +346,8 @@ def test_an_exported_ledger_lists_what_was_released_with_its_noise(folder, form)
     assert all("DiscreteLaplace" in line["noise"] for line in lines[1:])
     assert float(lines[0]["epsilon"]) == 1.0
     assert "exists" in refused("budget", "export", "budget.db", "-o", "ledger.txt")
+    fine("budget", "export", "budget.db", "-o", f"ledger.{form}")
+    assert Path(f"ledger.{form}").read_text(encoding="utf-8").startswith("name," if form == "csv" else "{")
 
 
 def test_errors_of_a_pipe_name_standard_input_and_no_file(folder):
@@ -346,13 +374,17 @@ def test_a_run_that_breaks_after_the_charge_says_what_was_charged(folder, monkey
 # Before and after a release
 
 
-def test_a_plan_reads_no_row(folder):
+def test_a_plan_reads_no_row_and_keeps_the_rules_of_a_schema(folder):
     Path("people.csv").unlink()
     done = fine("plan", "--schema", "people.yaml", "--rows", 500, "--epsilon", 1, "--epsilon", 10, "--repeats", 1, "--json")
     told = json.loads(done.stdout)
     assert [each["epsilon"] for each in told["budgets"]] == [1.0, 10.0]
     assert told["budgets"][0]["error"]["pairs"] > told["no_privacy"]["pairs"]
     assert told["rows"] == 500
+    rules = (Inequality("age", "income"),)
+    assert (learned(Schema.of("ruled.yaml"), None).rules, learned(Schema.of("ruled.yaml"), "age").rules) == (rules, ())
+    told = json.loads(fine("plan", "--schema", "ruled.yaml", "--rows", 300, "--epsilon", 1, "--repeats", 1, "--json").stdout)
+    assert (told["method"], told["why"]) == ("latent-factor", "the schema has rules, which no other method keeps")
 
 
 def test_an_evaluation_beside_held_out_rows_attacks_both(folder):
@@ -376,16 +408,21 @@ def no_pandas(monkeypatch):
 
 def test_an_evaluation_a_plan_and_an_audit_need_no_pandas(folder, no_pandas):
     fine(*SYNTHESIZE, "--model", "m.skdp", "-o", "out.csv")
-    told = json.loads(fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--json").stdout)
+    assert fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml").stdout.startswith("NOT PRIVATE: ")
+    told = json.loads(fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--target", "smokes", "--json").stdout)
+    assert told["private"] is False
     assert {"marginal", "pair", "wasserstein"} <= {line["measure"] for line in told["measures"]}
     fine("plan", "--schema", "people.yaml", "--rows", 100, "--epsilon", 1, "--repeats", 1)
     fine("audit", "m.skdp", "--trials", 20)
 
 
-def test_cards_are_written_of_a_run_and_of_a_model(folder):
+def test_cards_are_written_of_a_run_of_its_ledger_and_of_its_model(folder):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
-    fine(*SYNTHESIZE, "--card", "card.html", "--model", "m.skdp", "-o", "out.csv")
+    fine("budget", "init", "budget.db", "--epsilon", 2, "--delta", "1e-6", "--dataset", "people of May")
+    fine(*SYNTHESIZE, "--ledger", "budget.db", "--card", "card.html", "--model", "m.skdp", "-o", "out.csv")
+    fine("card", "budget.db", "-o", "budget.html")
+    assert "people of May" in Path("budget.html").read_text(encoding="utf-8")
     told = json.loads(fine("card", "m.skdp", "-o", "again.html", "--json").stdout)
     assert told["card"] == "again.html"
     assert "epsilon" in json.dumps(told["registry"])
@@ -398,6 +435,8 @@ def test_cards_are_written_of_a_run_and_of_a_model(folder):
 
 def test_an_audit_of_a_model_reads_its_settings_alone(folder):
     X = np.random.default_rng(0).random((100, 1))
+    PrivateMeasureMechanism(depth=2, max_rows_per_unit=3).fit(np.hstack([X, X]), unit=1).save("units.skdp")
+    assert "promise was not refuted" in fine("audit", "units.skdp", "--trials", 20).stdout
     PrivateMeasureMechanism(depth=2, epsilon=2.0).fit(X).save("m.skdp")
     told = json.loads(fine("audit", "m.skdp", "--trials", 100, "--confidence", 0.999999, "--json").stdout)
     assert told["is_broken"] is False
@@ -406,7 +445,7 @@ def test_an_audit_of_a_model_reads_its_settings_alone(folder):
 
 
 def test_an_audit_may_look_at_releases_alone(folder):
-    arguments = ("audit", "--schema", "people.yaml", "--epsilon", 1, "--trials", 40, "--confidence", 0.999999, "--released", "--json")
+    arguments = ("audit", "--schema", "people.yaml", "--epsilon", 1, "--trials", 20, "--confidence", 0.999999, "--released", "--json")
     told = json.loads(fine(*arguments).stdout)
     assert told["is_broken"] is False
     assert told["event"].startswith("by the log-likelihood ratio of all that was released")
