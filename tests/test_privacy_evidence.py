@@ -114,8 +114,8 @@ def test_intervals_of_fresh_rows_hold_zero_at_the_stated_rate():
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 @pytest.mark.parametrize(("n", "m", "share"), [(100, 100, 0.3), (1000, 60, 0.02), (60, 1000, 0.02)])
 def test_intervals_hold_their_difference_at_the_stated_rate(confidence, n, m, share):
-    """Of 2000 pairs of samples; misses above 1 - confidence by 6 standard errors and half of it, which normal approximations may take."""
-    rng, runs = np.random.default_rng(5), 2000
+    """Of 4000 pairs of samples; misses above 1 - confidence by 6 standard errors and half of it, which normal approximations may take."""
+    rng, runs = np.random.default_rng(5), 4000
     misses = {"shares": 0, "means": 0}
     for _ in range(runs):
         hits = rng.random(n) < share, rng.random(m) < share
