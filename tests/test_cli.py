@@ -131,7 +131,7 @@ def test_the_json_of_a_run_tells_what_was_spent_and_written(folder):
     assert (told["epsilon"], told["delta"], told["rows"], told["output"]) == (1.0, 0.0, 500, "out.csv")
     assert (told["method"], told["neighboring"]) == ("latent-factor", "replace_one")
     assert json.loads(fine(*two, "--neighboring", "add_or_remove_one").stdout)["rows"] is None
-    assert "NOT PRIVATE" in fine(*two, "--epsilon", "inf").stderr
+    assert "NOT PRIVATE" in fine(*SYNTHESIZE, "--epsilon", "inf", "-o", "free.csv").stderr
 
 
 def test_a_dash_is_standard_input_and_output_and_only_rows_are_in_the_pipe(folder):
@@ -394,7 +394,7 @@ def test_an_evaluation_beside_held_out_rows_attacks_both(folder):
     Path("train.csv").write_text("".join(lines[:half]), encoding="utf-8")
     Path("others.csv").write_text(head + "".join(lines[half:]), encoding="utf-8")
     beside = ("--schema", "people.yaml", "--holdout", "others.csv")
-    told = json.loads(fine("evaluate", "train.csv", "train.csv", *beside, "--json").stdout)
+    told = json.loads(fine("evaluate", "train.csv", "train.csv", *beside, "--target", "smokes", "--json").stdout)
     assert "exact_copies" in told["evidence"]["found"]
     assert "proves nothing" in told["evidence"]["words"]
     assert "proves nothing" in fine("evaluate", "train.csv", "train.csv", *beside).stdout
@@ -409,7 +409,7 @@ def no_pandas(monkeypatch):
 def test_an_evaluation_a_plan_and_an_audit_need_no_pandas(folder, no_pandas):
     fine(*SYNTHESIZE, "--model", "m.skdp", "-o", "out.csv")
     assert fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml").stdout.startswith("NOT PRIVATE: ")
-    told = json.loads(fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--target", "smokes", "--json").stdout)
+    told = json.loads(fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "--json").stdout)
     assert told["private"] is False
     assert {"marginal", "pair", "wasserstein"} <= {line["measure"] for line in told["measures"]}
     fine("plan", "--schema", "people.yaml", "--rows", 100, "--epsilon", 1, "--repeats", 1)
