@@ -2,11 +2,11 @@
 
     python benchmarks/bad_input.py [--group domain] [--random 15000] [--page docs/bad_input.md]
 
-Each of the values of `tests/junk_values.py` stands once in each argument of `tests/junk_calls.py`; then hypothesis draws calls with
-junk in several arguments, values that nobody listed, and programs that set scikit-learn's `assume_finite`, numpy's `seterr` or warnings
-as errors. A call may take 20 seconds, the process 6 GiB. A fault is an error that no `raise` of this package or of scikit-learn made, a
-call that hangs, budget spent by a refused call, an argument that changed, a message that quotes a private cell. --page writes the table
-into a page of the docs. Exit 1: there are faults.
+Each of the values of `tests/junk_values.py` stands once in each argument of each public callable, which `tests/junk_calls.py` finds by
+what the rooms export; then hypothesis draws calls with junk in several arguments, values that nobody listed, and programs that set
+scikit-learn's `assume_finite`, numpy's `seterr` or warnings as errors. A call may take 20 seconds, the process 6 GiB. A fault is an
+error that no `raise` of this package or of scikit-learn made, a call that hangs, budget spent by a refused call, an argument that
+changed, a message that quotes a private cell. --page writes the table into a page of the docs. Exit 1: there are faults.
 """
 
 import argparse
@@ -27,9 +27,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from junk_calls import attempt, calls_by_group, hastily  # noqa: E402
+from junk_calls import attempt, calls_by_group, cases, hastily  # noqa: E402
 from junk_judge import FAULTS, judge  # noqa: E402
-from junk_random import cases  # noqa: E402
 from junk_values import JUNK, KINDS  # noqa: E402
 
 GIB = 1 << 30

@@ -2,313 +2,148 @@
 
 from importlib import import_module
 
-# A module, or a name in it. Each is imported when a test asks for it.
-_PLACES = {
-    "one_blas_thread": "_blas:one_blas_thread",
-    "cached_property": "_cached:cached_property",
-    "Change": "_change:Change",
-    "units": "_change:units",
-    "shown": "_checks:shown",
-    "dense_chunks": "_input:dense_chunks",
-    "native": "_input:native",
-    "OUTERMOST": "_links:OUTERMOST",
-    "PAGES": "_links:PAGES",
-    "page_of": "_links:page_of",
-    "public_name": "_links:public_name",
-    "lock_of": "_locks:lock_of",
-    "_progress": "_progress",
-    "_savable": "_savable",
-    "__version__": "_version:__version__",
-    "Aside": "_whole_file:Aside",
-    "place_of": "_whole_file:place_of",
-    "whole_file": "_whole_file:whole_file",
-    "HOLDOUT": "auditing._attacked:HOLDOUT",
-    "SYNTHETIC": "auditing._attacked:SYNTHETIC",
-    "Space": "auditing._attacked:Space",
-    "TRAIN": "auditing._attacked:TRAIN",
-    "Tables": "auditing._attacked:Tables",
-    "attributes": "auditing._attacks:attributes",
-    "closest_record": "auditing._attacks:closest_record",
-    "copies_of": "auditing._attacks:copies_of",
-    "membership": "auditing._attacks:membership",
-    "_audit": "auditing._audit",
-    "lower_epsilon": "auditing._bounds:lower_epsilon",
-    "lower_mu": "auditing._bounds:lower_mu",
-    "lower_share": "auditing._bounds:lower_share",
-    "is_refuted": "auditing._coins:is_refuted",
-    "lower_epsilon_of_coins": "auditing._coins:lower_epsilon_of_coins",
-    "lower_mu_of_coins": "auditing._coins:lower_mu_of_coins",
-    "Counting": "auditing._counting:Counting",
-    "gap_of_means": "auditing._gaps:gap_of_means",
-    "gap_of_shares": "auditing._gaps:gap_of_shares",
-    "RATIO": "auditing._likelihood:RATIO",
-    "untangled": "auditing._likelihood:untangled",
-    "minus_log_density": "auditing._matrix_density:minus_log_density",
-    "check_neighbors": "auditing._neighbors:check_neighbors",
-    "Layout": "auditing._observing:Layout",
-    "observed": "auditing._observing:observed",
-    "run": "auditing._observing:run",
-    "Redrawn": "auditing._redrawn:Redrawn",
-    "rules_learned": "auditing._rules:learned",
-    "chosen": "cli._methods:chosen",
-    "methods_learned": "cli._methods:learned",
-    "_outcomes": "cli._outcomes",
-    "program": "cli._program:program",
-    "_synthesize": "cli._synthesize",
-    "ContinualCounter": "continual._base:ContinualCounter",
-    "noise_for": "continual._base:noise_for",
-    "_EARLY": "continual._roots:_EARLY",
-    "_NEAR": "continual._roots:_NEAR",
-    "_components": "decomposition._components",
-    "with_signs": "decomposition._components:with_signs",
-    "centre_of": "decomposition._location:centre_of",
-    "radii_below": "decomposition._location:radii_below",
-    "radius_of": "decomposition._location:radius_of",
-    "axis_of": "domain._axes:axis_of",
-    "_squared": "domain._ball:_squared",
-    "_box": "domain._box",
-    "_csv": "domain._csv",
-    "_files": "domain._files",
-    "Form": "domain._form:Form",
-    "copied": "domain._form:copied",
-    "rows_of": "domain._form:rows_of",
-    "without_rows": "domain._form:without_rows",
-    "siphash": "domain._keyed_hash:siphash",
-    "level_cells": "domain._level_cells:level_cells",
-    "look_up_each": "domain._levels:look_up_each",
-    "read_levels": "domain._levels:read_levels",
-    "_opening": "domain._opening",
-    "Orders": "domain._orders:Orders",
-    "in_order": "domain._orders:in_order",
-    "_rows": "domain._rows",
-    "_source": "domain._source",
-    "MOST_ROWS": "domain._source:MOST_ROWS",
-    "open_source": "domain._source:open_source",
-    "rows_at_once": "domain._source:rows_at_once",
-    "_source_chunks": "domain._source_chunks",
-    "_source_files": "domain._source_files",
-    "ahead": "domain._source_files:ahead",
-    "read_table": "domain._table:read_table",
-    "_unit_rows": "domain._unit_rows",
-    "_Choice": "domain._unit_rows:_Choice",
-    "_masks": "federated._masks",
-    "Round": "federated._messages:Round",
-    "alarm": "fitting._bounds:alarm",
-    "buy_bounds": "fitting._bounds:buy_bounds",
-    "seen": "fitting._bounds:seen",
-    "COUNT_SHARE": "fitting._budget:COUNT_SHARE",
-    "set_aside": "fitting._set_aside:set_aside",
-    "_cells": "measures._cells",
-    "_deal": "measures._deal",
-    "_flow": "measures._flow",
-    "least_cost_flow": "measures._flow:least_cost_flow",
-    "_grid_flow": "measures._grid_flow",
-    "_isotonic": "measures._line:_isotonic",
-    "transport_on_a_line": "measures._line:transport_on_a_line",
-    "_network": "measures._network",
-    "_placement": "measures._placement",
-    "placement_Numbers": "measures._placement:Numbers",
-    "_kronecker_steps": "measures._placement:_kronecker_steps",
-    "_primal_dual": "measures._primal_dual",
-    "PrimalDual": "measures._primal_dual:PrimalDual",
-    "_transport": "measures._transport",
-    "NearestMeasure": "measures._transport:NearestMeasure",
-    "_associations": "metrics._associations",
-    "_counts": "metrics._counts",
-    "_marginals": "metrics._marginals",
-    "_quality": "metrics._quality",
-    "_quantiles": "metrics._quantiles",
-    "_tables": "metrics._tables",
-    "Measure": "model_selection._plan_measures:Measure",
-    "Point": "model_selection._plan_result:Point",
-    "Ground": "model_selection._plan_tables:Ground",
-    "_split": "model_selection._split",
-    "_utilities": "model_selection._utilities",
-    "CapturedVariance": "model_selection._utilities:CapturedVariance",
-    "MarginalDistance": "model_selection._utilities:MarginalDistance",
-    "N_POINTS": "model_selection._utilities:N_POINTS",
-    "SlicedDistance": "model_selection._utilities:SlicedDistance",
-    "NoisyTables": "models._blocks:NoisyTables",
-    "blocks_of": "models._blocks:blocks_of",
-    "contrasts_expected": "models._contrasts:expected",
-    "likely_contrasts": "models._contrasts:likely_contrasts",
-    "centred": "models._estimates:centred",
-    "deviations_beside": "models._estimates:deviations_beside",
-    "_factor_draw": "models._factor_draw",
-    "CommonDraw": "models._factor_draw:CommonDraw",
-    "FactorDraw": "models._factor_draw:FactorDraw",
-    "_shuffle_within": "models._factor_draw:_shuffle_within",
-    "_upto": "models._factor_draw:_upto",
-    "_filling": "models._filling",
-    "filled": "models._filling:filled",
-    "FINE": "models._finer_bins:FINE",
-    "FinerBins": "models._finer_bins:FinerBins",
-    "Group": "models._groups:Group",
-    "_latent_factors": "models._latent_factors",
-    "quasi_normal": "models._latent_factors:quasi_normal",
-    "LevelGroups": "models._level_groups:LevelGroups",
-    "level_groups_expected": "models._level_groups:expected",
-    "linked_columns_Numbers": "models._linked_columns:Numbers",
-    "InBins": "models._links:InBins",
-    "_marginal_model": "models._marginal_model",
-    "MergedPairs": "models._merged_pairs:MergedPairs",
-    "Mixture": "models._mixture:Mixture",
-    "mixture_Part": "models._mixture:Part",
-    "NearDraw": "models._near:NearDraw",
-    "pairs_near": "models._near:pairs_near",
-    "NearPair": "models._near_law:NearPair",
-    "kept": "models._pooling:kept",
-    "pooled": "models._pooling:pooled",
-    "Pattern": "models._posterior:Pattern",
-    "Posterior": "models._posterior:Posterior",
-    "RowLaw": "models._row_law:RowLaw",
-    "_means": "models._splits:_means",
-    "mass_of_splits": "models._splits:mass_of_splits",
-    "CELLS": "models._systematic:CELLS",
-    "CODES": "models._systematic:CODES",
-    "NODES": "models._systematic:NODES",
-    "STRATA": "models._systematic:STRATA",
-    "points_below": "models._systematic:points_below",
-    "shifts_of": "models._systematic:shifts_of",
-    "shuffled_within": "models._systematic:shuffled_within",
-    "_together": "models._together",
-    "pay_together": "models._together:pay_together",
-    "steps_together": "models._together:steps_together",
-    "trained_together": "models._together:trained_together",
-    "_training": "models._training",
-    "OWN": "models._training:OWN",
-    "Targets": "models._training:Targets",
-    "Trained": "models._training:Trained",
-    "chosen_variance": "models._training:chosen_variance",
-    "nearest_probabilities": "models._training:nearest_probabilities",
-    "score": "models._training:score",
-    "softmax": "models._training:softmax",
-    "starts_of": "models._training:starts_of",
-    "trained": "models._training:trained",
-    "TripleErrors": "models._triples:TripleErrors",
-    "recoding": "models._unions:recoding",
-    "_wide_factors": "models._wide_factors",
-    "Common": "models._wide_training:Common",
-    "WideTargets": "models._wide_training:WideTargets",
-    "_Descent": "models._wide_training:_Descent",
-    "_FORMAT": "persistence:_FORMAT",
-    "covers": "privacy._composition:covers",
-    "rho_of_pure": "privacy._composition:rho_of_pure",
-    "total": "privacy._composition:total",
-    "_discovery": "privacy._discovery",
-    "is_hidden": "privacy._discovery:is_hidden",
-    "_gaussian": "privacy._gaussian",
-    "_table": "privacy._gaussian:_table",
-    "_gaussian_dp": "privacy._gaussian_dp",
-    "LEAST_SCALE": "privacy._gaussian_dp:LEAST_SCALE",
-    "ROUNDED": "privacy._gaussian_dp:ROUNDED",
-    "SLACK": "privacy._gaussian_dp:SLACK",
-    "delta_above": "privacy._gaussian_dp:delta_above",
-    "epsilon_of_gaussian": "privacy._gaussian_dp:epsilon_of_gaussian",
-    "mills": "privacy._gaussian_dp:mills",
-    "_intervals": "privacy._intervals",
-    "bernoulli_exp_minus": "privacy._intervals:bernoulli_exp_minus",
-    "exp_minus": "privacy._intervals:exp_minus",
-    "times": "privacy._intervals:times",
-    "_laplace": "privacy._laplace",
-    "_digit": "privacy._laplace:_digit",
-    "_one_sided": "privacy._laplace:_one_sided",
-    "_two_sided": "privacy._laplace:_two_sided",
-    "_ledger": "privacy._ledger",
-    "_ledger_place": "privacy._ledger_place",
-    "entry_of": "privacy._ledger_text:entry_of",
-    "text_of": "privacy._ledger_text:text_of",
-    "text_of_entry": "privacy._ledger_text:text_of_entry",
-    "thing_of": "privacy._ledger_text:thing_of",
-    "_matrix_laplace": "privacy._matrix_laplace",
-    "Noise": "privacy._noise:Noise",
-    "_normals": "privacy._normals",
-    "FIRST": "privacy._normals:FIRST",
-    "LIMB": "privacy._normals:LIMB",
-    "Normals": "privacy._normals:Normals",
-    "fraction_bits": "privacy._normals:fraction_bits",
-    "_optimal": "privacy._optimal",
-    "is_optimal": "privacy._optimal:is_optimal",
-    "optimal_epsilon": "privacy._optimal:optimal_epsilon",
-    "_rejection": "privacy._rejection",
-    "_scales": "privacy._scales",
-    "PermuteAndFlip": "privacy._selection:PermuteAndFlip",
-    "_below": "privacy._selection:_below",
-    "_shuffled": "privacy._selection:_shuffled",
-    "_sup_norm": "privacy._sup_norm",
-    "SurvivalTable": "privacy._table:SurvivalTable",
-    "Sums": "privacy._totals:Sums",
-    "rounded_up": "report._promise:rounded_up",
-    "Cuts": "statistics._classes:Cuts",
-    "cover": "statistics._cover:cover",
-    "EvenCuts": "statistics._cuts:EvenCuts",
-    "WholeCuts": "statistics._cuts:WholeCuts",
-    "dask_Part": "statistics._dask:Part",
-    "added_sums": "statistics._dask:added_sums",
-    "change": "statistics._distances:change",
-    "distances": "statistics._distances:distances",
-    "_duckdb": "statistics._duckdb",
-    "_histogram": "statistics._histogram",
-    "_interactions": "statistics._interactions",
-    "_magnitudes": "statistics._magnitudes",
-    "Packed": "statistics._packed:Packed",
-    "packed_sum": "statistics._packed:packed_sum",
-    "of_raw": "statistics._sql:of_raw",
-    "_base": "synthesis._base",
-    "n_directions": "synthesis._dimension:n_directions",
-    "needs_distance": "synthesis._dimension:needs_distance",
-    "_drawing": "synthesis._drawing",
-    "usual_number": "synthesis._drawing:usual_number",
-    "_interval": "synthesis._intervals:_interval",
-    "_latent_near": "synthesis._latent_near",
-    "reach": "synthesis._latent_near:reach",
-    "spread_of": "synthesis._latent_near:spread_of",
-    "Pairs": "synthesis._latent_pairs:Pairs",
-    "_latent_planning": "synthesis._latent_planning",
-    "MOST_CODES": "synthesis._latent_planning:MOST_CODES",
-    "MarginalsPlan": "synthesis._latent_planning:MarginalsPlan",
-    "has_triples": "synthesis._latent_triples:has_triples",
-    "with_triples": "synthesis._latent_triples:with_triples",
-    "_signed_is_no_worse": "synthesis._low_dim:_signed_is_no_worse",
-    "_stages_by_levels": "synthesis._measure_plans:_stages_by_levels",
-    "_stages_by_rows": "synthesis._measure_plans:_stages_by_rows",
-    "_online_blocks": "synthesis._online_blocks",
-    "ending_length": "synthesis._online_lengths:ending_length",
-    "grown_length": "synthesis._online_lengths:grown_length",
-    "_online_running": "synthesis._online_running",
-    "GrowingTree": "synthesis._online_tree:GrowingTree",
-    "shares_of_depths": "synthesis._online_tree:shares_of_depths",
-    "counts_of": "synthesis._ranges:counts_of",
-    "grid": "synthesis._ranges:grid",
-    "interval": "synthesis._ranges:interval",
-    "noise_of_ranges": "synthesis._ranges:noise_of_ranges",
-    "scales_of": "synthesis._ranges:scales_of",
-    "usual_ranges": "synthesis._ranges:usual_ranges",
-    "_signed_measure": "synthesis._signed_measure",
-    "default_n_cells": "synthesis._signed_measure:default_n_cells",
-    "lattice_shape": "synthesis._signed_measure:lattice_shape",
-    "Subspace": "synthesis._subspace:Subspace",
-    "is_covered": "testing._budget_laws:is_covered",
-    "Lost": "testing._door:Lost",
-    "fixed_bits": "testing._door:fixed_bits",
-    "pair_loss": "testing._door:pair_loss",
-    "watched": "testing._door:watched",
-    "_evidence_kinds": "testing._evidence_kinds",
-    "_evidence_losses": "testing._evidence_losses",
-    "leaves_nothing": "testing._fit_laws:leaves_nothing",
-    "LAWS": "testing._law:LAWS",
-    "entries_of": "testing._law:entries_of",
-    "rows": "testing._law:rows",
-    "difference": "testing._state:difference",
-    "held": "testing._state:held",
-    "released": "testing._state:released",
-    "written": "testing._state:written",
-}
+# Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
+_NAMES = """
+modules: _progress _savable cli._outcomes cli._synthesize decomposition._components domain._box domain._csv domain._files
+modules: domain._opening domain._rows domain._source domain._source_chunks domain._source_files domain._unit_rows federated._masks
+modules: measures._cells measures._deal measures._flow measures._grid_flow measures._network measures._placement measures._primal_dual
+modules: measures._transport metrics._associations metrics._counts metrics._marginals metrics._quality metrics._quantiles
+modules: metrics._tables model_selection._split model_selection._utilities models._factor_draw models._filling models._latent_factors
+modules: models._marginal_model models._together models._training models._wide_factors privacy._discovery privacy._gaussian
+modules: privacy._gaussian_dp privacy._intervals privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
+modules: privacy._normals privacy._optimal privacy._rejection privacy._scales privacy._sup_norm statistics._duckdb
+modules: statistics._histogram statistics._interactions statistics._magnitudes synthesis._base synthesis._drawing
+modules: synthesis._latent_near synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._signed_measure
+modules: testing._evidence_kinds testing._evidence_losses
+_blas: one_blas_thread
+_cached: cached_property
+_change: Change units
+_checks: shown
+_input: dense_chunks native
+_links: OUTERMOST PAGES page_of public_name
+_locks: lock_of
+_version: __version__
+_whole_file: Aside place_of whole_file
+auditing._attacked: HOLDOUT SYNTHETIC Space TRAIN Tables
+auditing._attacks: attributes closest_record copies_of membership
+auditing._bounds: lower_epsilon lower_mu lower_share
+auditing._coins: is_refuted lower_epsilon_of_coins lower_mu_of_coins
+auditing._counting: Counting
+auditing._gaps: gap_of_means gap_of_shares
+auditing._likelihood: RATIO untangled
+auditing._matrix_density: minus_log_density
+auditing._neighbors: check_neighbors
+auditing._observing: Layout observed run
+auditing._redrawn: Redrawn
+auditing._rules: rules_learned=learned
+cli._methods: chosen methods_learned=learned
+cli._program: program
+continual._base: ContinualCounter noise_for
+continual._roots: _EARLY _NEAR
+decomposition._components: with_signs
+decomposition._location: centre_of radii_below radius_of
+domain._axes: axis_of
+domain._ball: _squared
+domain._form: Form copied rows_of without_rows
+domain._keyed_hash: siphash
+domain._level_cells: level_cells
+domain._levels: look_up_each read_levels
+domain._orders: Orders in_order
+domain._source: MOST_ROWS open_source rows_at_once
+domain._source_files: ahead
+domain._table: read_table
+domain._unit_rows: _Choice
+federated._messages: Round
+fitting._bounds: alarm buy_bounds seen
+fitting._budget: COUNT_SHARE
+fitting._set_aside: set_aside
+measures._flow: least_cost_flow
+measures._line: _isotonic transport_on_a_line
+measures._placement: _kronecker_steps placement_Numbers=Numbers
+measures._primal_dual: PrimalDual
+measures._transport: NearestMeasure
+model_selection._plan_measures: Measure
+model_selection._plan_result: Point
+model_selection._plan_tables: Ground
+model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDistance
+models._blocks: NoisyTables blocks_of
+models._contrasts: contrasts_expected=expected likely_contrasts
+models._estimates: centred deviations_beside
+models._factor_draw: CommonDraw FactorDraw _shuffle_within _upto
+models._filling: filled
+models._finer_bins: FINE FinerBins
+models._groups: Group
+models._latent_factors: quasi_normal
+models._level_groups: LevelGroups level_groups_expected=expected
+models._linked_columns: linked_columns_Numbers=Numbers
+models._links: InBins
+models._merged_pairs: MergedPairs
+models._mixture: Mixture mixture_Part=Part
+models._near: NearDraw pairs_near
+models._near_law: NearPair
+models._pooling: kept pooled
+models._posterior: Pattern Posterior
+models._row_law: RowLaw
+models._splits: _means mass_of_splits
+models._systematic: CELLS CODES NODES STRATA points_below shifts_of shuffled_within
+models._together: pay_together steps_together trained_together
+models._training: OWN Targets Trained chosen_variance nearest_probabilities score softmax starts_of trained
+models._triples: TripleErrors
+models._unions: recoding
+models._wide_training: Common WideTargets _Descent
+persistence: _FORMAT
+privacy._composition: covers rho_of_pure total
+privacy._discovery: is_hidden
+privacy._gaussian: _table
+privacy._gaussian_dp: LEAST_SCALE ROUNDED SLACK delta_above epsilon_of_gaussian mills
+privacy._intervals: bernoulli_exp_minus exp_minus times
+privacy._laplace: _digit _one_sided _two_sided
+privacy._ledger_text: entry_of text_of text_of_entry thing_of
+privacy._noise: Noise
+privacy._normals: FIRST LIMB Normals fraction_bits
+privacy._optimal: is_optimal optimal_epsilon
+privacy._selection: PermuteAndFlip _below _shuffled
+privacy._table: SurvivalTable
+privacy._totals: Sums
+report._promise: rounded_up
+statistics._classes: Cuts
+statistics._cover: cover
+statistics._cuts: EvenCuts WholeCuts
+statistics._dask: added_sums dask_Part=Part
+statistics._distances: change distances
+statistics._packed: Packed packed_sum
+statistics._sql: of_raw
+synthesis._dimension: n_directions needs_distance
+synthesis._drawing: usual_number
+synthesis._intervals: _interval
+synthesis._latent_near: reach spread_of
+synthesis._latent_pairs: Pairs
+synthesis._latent_planning: MOST_CODES MarginalsPlan
+synthesis._latent_triples: has_triples with_triples
+synthesis._low_dim: _signed_is_no_worse
+synthesis._measure_plans: _stages_by_levels _stages_by_rows
+synthesis._online_lengths: ending_length grown_length
+synthesis._online_tree: GrowingTree shares_of_depths
+synthesis._ranges: counts_of grid interval noise_of_ranges scales_of usual_ranges
+synthesis._signed_measure: default_n_cells lattice_shape
+synthesis._subspace: Subspace
+testing._budget_laws: is_covered
+testing._door: Lost fixed_bits pair_loss watched
+testing._fit_laws: leaves_nothing
+testing._law: LAWS entries_of rows
+testing._state: difference held released written
+"""
+_PLACES = {}
+for line in _NAMES.strip().splitlines():
+    module, _, names = line.partition(": ")
+    for name in names.split():
+        place = (name, "") if module == "modules" else (module, name.rpartition("=")[2])
+        _PLACES[name.rpartition(".")[2].partition("=")[0]] = place
 
 
 def __getattr__(name):
     if name not in _PLACES:
         raise AttributeError(name)
-    module, _, attribute = _PLACES[name].partition(":")
-    found = import_module(f"skdpsynth.{module}")
+    place, attribute = _PLACES[name]
+    found = import_module(f"skdpsynth.{place}")
     return getattr(found, attribute) if attribute else found

@@ -1,4 +1,7 @@
-"""Every public function, class and method with good arguments, of which any may then be replaced by junk."""
+"""Every public function, class and method, found by what the rooms export, with good arguments of which any may be replaced by junk.
+
+A new callable is tried as it stands: its arguments are those of its signature. One without a default needs a good value in `GOOD`.
+"""
 
 import functools
 import inspect
@@ -12,21 +15,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from estimators import all_estimators
+from hypothesis import strategies as st
 from internals import _latent_factors, _training
 from junk_judge import copied, odd_settings
 from junk_values import CALLABLE, JUNK
+from sklearn.tree import DecisionTreeClassifier
 
 from skdpsynth import (
     LatentFactorSynthesizer,
-    OnlineSynthesizer,
     PrivacyAccountant,
     PrivateMeasureMechanism,
-    PrivatePCA,
     auditing,
     continual,
     domain,
     federated,
-    load,
     measures,
     metrics,
     model_selection,
@@ -35,14 +37,13 @@ from skdpsynth import (
     plotting,
     privacy,
     report,
-    show_progress,
     statistics,
     synthesis,
     testing,
 )
 
-INF = float("inf")
 FOLDER = Path(tempfile.mkdtemp(prefix="junk"))
+MODES = ("plain", "assume_finite", "warnings", "seterr")
 
 
 @dataclass
@@ -53,16 +54,53 @@ class Call:
     name: str
     make: Callable[[], Any]
     arguments: dict[str, Any]
-    slow: bool = False  # some tenths of a second for each
-    takes: tuple[str, ...] = ()  # arguments that take any callable, whose own errors are not ours
-    writes: tuple[str, ...] = ()  # arguments that results are written to
+
+    @property
+    def slow(self):
+        """Whether it takes some tenths of a second."""
+        return self.group in ("pictures and cards", "cards") or self.name.rpartition(".")[2] in SLOW
 
     def junk_for(self, argument):
-        """Names of what is junk for an argument."""
-        return [name for name in JUNK if not (argument in self.takes and name in CALLABLE)]
+        """Names of what is junk for an argument; what calls functions of a caller passes on their errors."""
+        many = "whole numbers: int 2147483648"  # draws may be asked for in earnest, and take their time
+        return [name for name in JUNK if not (argument in CALLED and name in CALLABLE) and not (argument == "size" and name == many)]
 
     def __str__(self):
         return f"{self.group}: {self.name}"
+
+
+SLOW = {"interval", "bootstrap_tables", "quality_report", "plan", "plot", "audit_epsilon", "audit_one_run", "privacy_evidence"}
+CALLED = {"statistic", "scoring", "event", "ask", "score"}
+WRITTEN = ("scratch", "out")  # arguments that results are written to
+ROOMS = {
+    "accountants": (privacy, ["PrivacyAccountant"]),
+    "noise and losses": (privacy, [name for name in privacy.__all__ if name != "PrivacyAccountant"]),
+    "counters": (continual, continual.__all__),
+    "domain": (domain, domain.__all__),
+    "measures": (measures, measures.__all__),
+    "metrics": (metrics, metrics.__all__),
+    "planning": (model_selection, ["plan", "SpendingPlan"]),
+    "audits": (auditing, auditing.__all__),
+    "pictures and cards": (plotting, plotting.__all__),
+    "cards": (report, report.__all__),
+    "sites": (federated, federated.__all__),
+    "files": (persistence, persistence.__all__),
+    "laws": (testing, testing.__all__),
+    "bricks": (statistics, ["Change", "Query", "Histogram", "Marginals"]),
+    "bricks of models": (models, ["Link"]),
+    "bricks of samples": (synthesis, ["Interval"]),
+}
+# Results, which the package makes and a person reads; what mechanisms and sites say to each other; laws, whose errors are findings.
+MADE = {
+    *("AuditResult", "Gap", "PrivacyEvidence", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card", "EvidenceCheck"),
+    *("Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
+    *("StreamDisplay", "SynthesisDisplay", "Marginals", "Link"),
+    "isolated_canaries",  # numpy's unsigned numbers of canaries are still refused by Python, not in a sentence
+}
+OF_MECHANISMS = {
+    *("Question.of", "Sites.ask", "Sites.chunks", "RemoteRows.ask", "RemoteRows.chunks", "PartialSums.ask", "PartialSums.chunks"),
+    *("Histogram.over_refined", "Histogram.query_of_first", "Marginals.filled", "Link.weighed", "AuditDisplay.from_results"),
+}
 
 
 def rows(n=60):
@@ -75,568 +113,296 @@ def people(n=60):
 
 
 SCHEMA = {"age": domain.Continuous(0, 99), "job": domain.Nominal(["cook", "nurse"]), "income": domain.Continuous(0.0, 1.0)}
+SEARCH = functools.partial(model_selection.PrivateSearchCV, estimator=PrivateMeasureMechanism(depth=2), param_grid={"depth": [1, 2]})
+ESTIMATORS = {
+    **{cls.__name__: cls for cls in all_estimators()},
+    "LatentFactorSynthesizer": functools.partial(LatentFactorSynthesizer, n_factors=1),
+    "LatentFactorSynthesizer(schema)": functools.partial(LatentFactorSynthesizer, schema=SCHEMA, n_factors=1),
+    "PrivateSearchCV": SEARCH,
+}
 
 
-def estimators():
-    """Small ones of every class, with a budget of their own."""
-    return {
-        "LatentFactorSynthesizer": lambda **more: LatentFactorSynthesizer(**{"n_factors": 1, **more}),
-        **{cls.__name__: cls for cls in all_estimators() if cls is not LatentFactorSynthesizer},
-    }
+def table_of(name):
+    return people() if "schema" in name else rows()
 
 
 @functools.cache
 def fitted(name):
-    if name == "mixed":
-        return LatentFactorSynthesizer(SCHEMA, n_factors=1).fit(people())
-    if name == "search":
-        grid = {"depth": [1, 2]}
-        return model_selection.PrivateSearchCV(PrivateMeasureMechanism(), grid, epsilon=INF).fit(rows())
-    return estimators()[name]().fit(rows())
+    return ESTIMATORS[name]().fit(table_of(name))
 
 
-def _fit(cls, more, method="fit"):
-    def run(**parameters):
-        return getattr(cls(**{**more, **parameters}), method)(rows())
-
-    return run
+@functools.cache
+def planned():
+    return model_selection.plan(PrivateMeasureMechanism(depth=2), 100, n_features=1, epsilons=[0.5, 1.0], n_repeats=2, random_state=0)
 
 
-def _parameters():
-    for name, cls in estimators().items():
-        for parameter, default in cls().get_params(deep=False).items():
-            yield Call("parameters", f"{name}.{parameter}", lambda cls=cls, p=parameter: _accounted(cls, p), {parameter: default})
-    search = functools.partial(model_selection.PrivateSearchCV, PrivateMeasureMechanism(depth=2), {"depth": [1, 2]})
-    for parameter in (
-        "epsilon",
-        "delta",
-        "scoring",
-        "refit",
-        "search_share",
-        "holdout",
-        "error_score",
-        "accountant",
-        "random_state",
-        "n_jobs",
-    ):
-        given = {parameter: search().get_params(deep=False)[parameter]}
-        yield Call("parameters", f"PrivateSearchCV.{parameter}", lambda p=parameter: _accounted(search, p), given)
-    whole = {"estimator": PrivateMeasureMechanism(depth=2), "param_grid": {"depth": [1, 2]}}
-    yield Call("parameters", "PrivateSearchCV", lambda: _accounted(model_selection.PrivateSearchCV, ""), whole)
+@functools.cache
+def saved():
+    fitted("PrivateMeasureMechanism").save(FOLDER / "saved.zip")
+    return FOLDER / "saved.zip"
 
 
-def _accounted(cls, parameter):
-    budget = PrivacyAccountant(1, 1e-3)
-    if parameter == "accountant":
-        return lambda **given: cls(**given).fit(rows())
-    run = functools.partial(_fit_with, cls, budget)
-    run.budget = budget
-    return run
+@functools.cache
+def card():
+    return report.card(fitted("PrivateMeasureMechanism"))
 
 
-def _fit_with(cls, budget, **given):
-    return cls(accountant=budget, **given).fit(rows())
+def account():
+    budget = PrivacyAccountant(2, 1e-6)
+    budget.child(0.5, name="child", group="g").close()
+    return budget
 
 
-def _tables():
-    for name, cls in estimators().items():
-        yield Call("tables", f"{name}.fit", lambda cls=cls: _fitting(cls), {"X": rows(), "y": None, "unit": None})
-        if name != "PrivatePCA":
-            for method, more in {"score": {"y": None}, "evaluate": {"target": None, "random_state": 0}}.items():
-                make = lambda name=name, method=method: getattr(fitted(name), method)  # noqa: E731
-                yield Call("tables", f"{name}.{method}", make, {"X": rows(), **more})
-    for method in ("transform", "inverse_transform", "score", "score_samples"):
-        yield Call("tables", f"PrivatePCA.{method}", lambda method=method: getattr(fitted("PrivatePCA"), method), {"X": rows()})
-    yield Call("tables", "PrivatePCA.fit_transform", lambda: _fitting(PrivatePCA, "fit_transform"), {"X": rows(), "y": None, "unit": None})
-    names = {"input_features": None}
-    yield Call("tables", "PrivatePCA.get_feature_names_out", lambda: fitted("PrivatePCA").get_feature_names_out, names)
-    online = functools.partial(OnlineSynthesizer, epsilon=1)
-    yield Call("tables", "OnlineSynthesizer.partial_fit", lambda: _going_on(online), {"X": rows(), "y": None, "unit": None, "save": None})
-    yield Call("tables", "OnlineSynthesizer(paper).partial_fit", lambda: _going_on(functools.partial(online, "paper")), {"X": rows()})
-    mixed = functools.partial(LatentFactorSynthesizer, SCHEMA, n_factors=1)
-    yield Call("tables", "LatentFactorSynthesizer(schema).fit", lambda: _fitting(mixed), {"X": people(), "unit": None})
-    for method in ("score", "evaluate", "impute"):
-        yield Call(
-            "tables", f"LatentFactorSynthesizer(schema).{method}", lambda method=method: getattr(fitted("mixed"), method), {"X": people()}
-        )
-    yield Call("tables", "PrivateSearchCV.fit", lambda: _fitting(_search), {"X": rows(), "y": None, "unit": None})
-    yield Call("tables", "PrivateSearchCV.score", lambda: fitted("search").score, {"X": rows(), "y": None})
+def counting(kind):
+    cls = getattr(continual, kind)
+    if kind == "InhomogeneousCounter":
+        counter = cls()
+        counter.start_level(10, 1.0, PrivacyAccountant(5), 0)
+        return counter
+    paid = {**PAID.get(kind, {}), "accountant": PrivacyAccountant(2, 1e-3)}
+    return cls(*(() if kind == "UnboundedCounter" else (20,)), n_counters=2 - (kind == "KaryCounter"), **paid)
 
 
-def _search(**more):
-    return model_selection.PrivateSearchCV(PrivateMeasureMechanism(depth=2), {"depth": [1, 2]}, **more)
+BOX, CHANGE = domain.Box([0.0, 0.0], [1.0, 1.0]), statistics.Histogram.change("replace_one")
+BITS, LOSS = privacy.check_rng(0), privacy.PrivacyLoss(0.5)
+PARTITION, MASKS, HEAD = measures.BinaryPartition(BOX, 4), federated.Masks.for_all(["a", "b"]), np.empty((0, 2))
+PLACED = {"cells": np.array([0, 1]), "levels": np.array([2, 2])}
+PAID = {"SquareRootCounter": {"rho": 0.1}, "UnboundedCounter": {"rho": 0.1}}
+NOISES = [name for name in privacy.__all__ if name.startswith("Discrete")]
+CODES = {"codes": [np.array([0, 1, 1]), np.array([0, 1, 2])], "sizes": [2, 3], "attributes": [(0,), (0, 1)]}
+LEVELS = privacy.discovery("replace_one", 1, privacy.PrivacyLoss(0.5, 1e-6))
+LINKED = {"levels": [None, np.array([3.0, 1.0, 2.0, 2.0])], "variance": 1.0, "n_cells": 4, "n_bins": 2}
+SUMMED = {"model": PrivateMeasureMechanism("optimal"), "head": HEAD, "n_samples": 60}
+ENTRY = PrivacyAccountant(1)
+ENTRY.spend(0.5, name="x")
+OBJECTS = {  # of each class, one whose methods are called
+    "AttackRisk": lambda: PrivacyAccountant(1).risk(),
+    "Discovery": lambda: LEVELS,
+    "PrivacyAccountant": account,
+    "PrivacyLoss": lambda: LOSS,
+    **{kind: lambda kind=kind: getattr(privacy, kind)(2) for kind in NOISES},
+    **{kind: lambda kind=kind: counting(kind) for kind in continual.__all__},
+    "Box": lambda: BOX,
+    "Identifier": domain.Identifier,
+    "Derived": lambda: domain.Derived("a + b", (0, 2)),
+    "Schema": lambda: domain.Schema(SCHEMA),
+    "MixedTypeEncoder": lambda: domain.MixedTypeEncoder(SCHEMA).fit(people()),
+    "BinaryPartition": lambda: PARTITION,
+    "Lattice": lambda: measures.Lattice(BOX, (2, 2)),
+    "DiscreteMeasure": lambda: measures.DiscreteMeasure.from_mass(PARTITION, **PLACED, mass=np.array([3.0, 1.0])),
+    "SpendingPlan": planned,
+    "Card": card,
+    "Masks": lambda: MASKS["a"],
+    "Site": lambda: federated.Site(rows()),
+    "PartialSums": lambda: federated.PartialSums(**SUMMED),
+    "Change": lambda: CHANGE,
+    "Histogram": lambda: statistics.Histogram(np.arange(3)),
+    "Marginals": lambda: statistics.Marginals.of(**CODES),
+    "Link": lambda: models.Link.of(**LINKED),
+}
+_PEOPLE = {"X": people(), "Y": people(50)}
+_NUMBERS = {"X": rows(), "Y": rows(50), "max_samples": 50}
+Later = functools.partial  # what takes a while is made when it is called for
+MODEL = Later(fitted, "PrivateMeasureMechanism")
+GOOD = {  # of an argument wherever it is, of a class, and of a callable
+    "": {
+        **{"X": rows(), "rng": BITS, "random_state": 0, "n_samples": 4, "name": "x", "change": CHANGE, "loss": LOSS, "share": LOSS},
+        **{"path": FOLDER / "x.zip", "schema": SCHEMA, "relation": "replace_one", "level": 2, "partition": PARTITION, "box": BOX},
+        **{"n_values": 4, "delta": 1e-6, "prior": 0.5, "columns": ["a", "b"], "low": 0, "high": 1, "neighboring": "replace_one"},
+        **{"size": 3, "shape": (2, 2), "scale": 2, "horizon": 20, "epsilon": 0.5, "rho": None, "batch_size": 2, "target": None},
+        **{"estimator": PrivateMeasureMechanism(depth=2), "n": 20, "n_refits": 8, "B": 1, "head": HEAD, "bits": 8},
+        **PLACED,
+        **{"statistic": lambda table: float(len(table)), "fpr": 0.01, "tpr": 0.02, "n_tables": 1, "n_rows": 1, "kinds": ("laplace",)},
+        **{"components": np.eye(2), "positions": rows(5), "signed_weights": np.array([0.5, 0.4, 0.3, -0.1, -0.1]), "error": 0.5},
+        **{"thing": BOX, "cls": domain.Box, "data": persistence.to_bytes(BOX), "numbers": np.arange(3), "frame": people()},
+        **{"given": "a", "column": "b", "mapping": {"x": "y"}, "metadata": {"columns": {"a": {"sdtype": "boolean"}}}},
+        **{"model": MODEL, "evidence": Later(lambda: MODEL().accountant_.evidence()), "plan": Later(planned), "weights": [1, 2]},
+        **{"quality": Later(metrics.quality_report, people(), people(50), SCHEMA), "times": [1, 2], "curves": {"a": [0.1, 0.2]}},
+    },
+    "PrivacyAccountant": {
+        **{"epsilon": 1.0, "delta": 0.0, "values": np.arange(3), "noise": privacy.DiscreteLaplace(2), "loss": 1},
+        **{"utilities": np.arange(3), "tables": [{"a": 10}], "losses": [0.1, 0.2], "entry": ENTRY.ledger[0]},
+        **{"chosen": privacy.discovery("replace_one", 1, privacy.PrivacyLoss(0.5, 1e-7)), "record": PrivacyAccountant(1).record()},
+    },
+    **{f"PrivacyAccountant.{method}": {"epsilon": 0.5, "delta": 1e-7} for method in ("child", "check_affordable", "epsilon_at")},
+    "PrivacyAccountant.was_charged": {"name": "child", "group": "g"},
+    "PrivacyAccountant.fold": {"group": "g", "names": ["child"], "into": "all"},
+    "PrivacyAccountant.at": {"path": FOLDER / "budget.db"},
+    "PrivacyLoss": {"delta": 0.0},
+    "Unit": {"name": "patient", "rows": 3},
+    "epsilon_of_rho": {"rho": 0.1},
+    "discovery": {"share": privacy.PrivacyLoss(0.5, 1e-6)},
+    "Discovery.shown_levels": {"counts": {"a": 100}},
+    "Discovery": {name: getattr(LEVELS, name) for name in ("relation", "n_tables", "noise", "threshold", "loss")},
+    "Mechanism": {name: getattr(privacy.mechanism(CHANGE, LOSS, ("laplace",)), name) for name in ("noise", "loss")},
+    "AttackRisk": {"advantage": 0.01, "unit": None},
+    "LedgerEntry": {"noise": None, "scale": (Fraction(1),)},
+    "DiscreteMatrixLaplace": {"size": (2, 2), "change": statistics.Change("replace_one", 2, 2, 1, 2), "n_rows": 3},
+    **{kind: {"epsilon": 1.0, "x": [1, 0], "cells": [1, 0], "count": 20, **PAID.get(kind, {})} for kind in continual.__all__},
+    "KaryCounter": {"epsilon": 1.0, "x": 1, "cells": [0], "count": 20},
+    "InhomogeneousCounter": {"x": 1, "cells": [0]},
+    "InhomogeneousCounter.start_level": {"horizon": 10, "epsilon": 1.0, "accountant": PrivacyAccountant(5)},
+    "InhomogeneousCounter.resume": {"accountant": PrivacyAccountant(5)},
+    "Box": {"low": [0.0, 0.0], "high": [1.0, 1.0], "Q": np.ones((2, 2), dtype=np.int64)},
+    "Box.from_bounds": {"bounds": {"a": (0, 1), "b": (0, 1)}, "n_features": 2, "feature_names": ["a", "b"]},
+    "Box.steps": {"rows": rows(), "bits": np.array([8, 8]), "scratch": BOX.scratch(64)},
+    "Box.column_steps": {"column": rows()[:, 0].copy(), "feature": 0, "n_steps": 4, "out": np.zeros(60)},
+    "Box.chunks": {"bits": None},
+    **{key: {"levels": ["a", "b"]} for key in ["Ordinal", "Nominal"]},
+    **{key: {"low": "2020-01-01", "high": "2021-01-01"} for key in ["Date", "DateTime"]},
+    "Derived": {"expression": "a + b", "bounds": (0, 2), "values": np.arange(3.0)},
+    "Impossible": {"cells": {"a": "x", "b": "y"}},
+    "Inequality": {"low": "a", "high": "b"},
+    "Sum": {"total": "c"},
+    "SpendingPlan.smallest_epsilon": {"delta": None},
+    "Findings": {"n_samples": 3, "findings": ()},
+    "Schema": {"columns": dict(SCHEMA), "rules": [domain.Unique(["age", "job"])], "name": "age", "names": ["job", "age", "income"]},
+    "Schema.from_dtypes": {"dtypes": people().dtypes, "public": True, "bounds": {"age": (0, 99), "job": ["a", "b"], "income": (0, 1)}},
+    "Schema.from_json": {"source": domain.Schema(SCHEMA).to_json()},
+    "Schema.from_yaml": {"source": domain.Schema(SCHEMA).to_yaml()},
+    "Schema.skeleton": {"source": people()},
+    "Schema.to_json": {"path": FOLDER / "s.json", "overwrite": True},
+    "Schema.to_yaml": {"path": FOLDER / "s.yaml", "overwrite": True},
+    "Schema.with_kinds": {"columns": {"age": domain.Continuous(0, 9)}},
+    "MixedTypeEncoder": {"X": people()},
+    "MixedTypeEncoder.inverse_transform": {"X": domain.MixedTypeEncoder(SCHEMA).fit(people()).transform(people())},
+    "BinaryPartition": {"depth": 4, "rng": np.random.default_rng(0)},
+    "Lattice": {"rng": np.random.default_rng(0), "shape": (2, 2), "keep": np.ones(4, dtype=bool)},
+    "Lattice.sample": {"level": 0},
+    "DiscreteMeasure": {"weights": np.array([0.5, 0.5]), "mass": np.array([3.0, 1.0]), "rng": np.random.default_rng(0)},
+    "NearestMeasure": {"weights": np.ones(1), "value": 0.0, "lower_bound": 0.0, "status": "optimal", "n_iter": 1},
+    "wasserstein_distance": _NUMBERS,
+    "sliced_wasserstein_distance": {**_NUMBERS, "n_projections": 3},
+    **dict.fromkeys(["marginal_total_variation", "correlation_error"], _PEOPLE),
+    "rule_violations": {"X": people(), "schema": domain.Schema(SCHEMA, rules=[domain.Unique(["age", "job"])])},
+    "quality_report": {"X": people(), "X_synthetic": people(50), "target": "job"},
+    "train_synthetic_test_real": {"estimator": DecisionTreeClassifier(), "X_synthetic": people(), "X_real": people(), "target": "job"},
+    "plan": {"n_samples": 100, "schema": None, "n_features": 1, "epsilons": [1.0], "n_repeats": 2, "max_rows": 100, "prior": None},
+    "audit_epsilon": dict(zip(("X", "X_neighbor"), auditing.worst_case_neighbors(PrivateMeasureMechanism(depth=2), 20), strict=True))
+    | {"n_trials": 20, "epsilon": None, "delta": None},
+    "audit_one_run": dict(zip(("canaries", "others"), auditing.isolated_canaries(PrivateMeasureMechanism(depth=2), 4), strict=True))
+    | {"X": None, "epsilon": None, "delta": None},
+    "isolated_canaries": {"n": 4},
+    "privacy_evidence": {"train": rows(), "holdout": rows(50) / 2, "schema": None, "max_samples": 50},
+    "check_synthesizer": {"generate_only": True},
+    "PrivatePCADisplay.from_estimator": {"estimator": Later(fitted, "PrivatePCA")},
+    "PrivatePCADisplay.from_estimators": {"estimators": Later(lambda: [fitted("PrivatePCA")] * 2), "X": None},
+    "StreamDisplay.from_estimator": {"estimator": Later(fitted, "OnlineSynthesizer")},
+    "SynthesisDisplay.from_samples": {"X_synthetic": people(), "X": None},
+    "MeasureDisplay.from_estimator": {"estimator": MODEL},
+    "BudgetDisplay.from_accountant": {"accountant": Later(lambda: MODEL().accountant_)},
+    "EvidenceDisplay.from_evidence": {"evidence": None},
+    "quality_page": {"evidence": None},
+    "Card.save": {"path": FOLDER / "c.html"},
+    "Masks": {"name": "a", "keys": {"b": b"x" * 32}, "names": ["a", "b"], "values": np.arange(3, dtype=np.uint64), "question": b"q"},
+    "Site": {"schema": None, "message": b"x"},
+    "Sites": {"sites": {"a": federated.Site(rows()).answer}, "n_samples": None},
+    "RemoteRows": {"ask": len, "n_samples": 5},
+    "PartialSums": {**SUMMED, "chunk": rows()},
+    "PartialSums.add_saved": {"path": "nowhere"},
+    "load": {"path": Later(saved)},
+    "LatentFactorSynthesizer.interval": {"level": 0.9},
+    "LatentFactorSynthesizer(schema).interval": {"level": 0.9},
+    "Change": {"l1": 2, "l2_squared": 2, "sup": 1, "n_rows": 2},
+    "Query": {"values": np.arange(3)},
+    "Histogram": {"counts": np.arange(3), "values": np.arange(3), "shift": 1, "n_cells": 4},
+    "Marginals": {**CODES, "n_tables": 2, "values": None},
+    "Link": {**LINKED, "cells": np.array([0, 3])},
+    "Interval": {"estimate": 1.0, "low": 0.0, "high": 2.0, "error": 0.5, "level": 0.95},
+}
+PrivacyAccountant(1, ledger=FOLDER / "budget.db")
 
 
-def _fitting(cls, method="fit"):
-    budget = PrivacyAccountant(1, 1e-3)
-    model = cls(accountant=budget)
-    run = functools.partial(getattr(model, method))
-    run.budget = budget
-    return run
+def arguments_of(function, path):
+    """Good arguments of a callable: its own, those of its class, those that all such arguments have, or its defaults."""
+    good = GOOD[""] | GOOD.get(path.split(".")[0], {}) | GOOD.get(path, {})
+    parameters = inspect.signature(function).parameters.values()
+    named = [each for each in parameters if each.name != "self" and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    given = {each.name: good.get(each.name, each.default) for each in named}
+    lacking = [name for name, value in given.items() if value is inspect.Parameter.empty]
+    assert not lacking, f"give good values of {lacking} of {path}"
+    return given
 
 
-def _going_on(cls):
-    budget = PrivacyAccountant(2, 1e-3)
-    model = cls(accountant=budget).partial_fit(rows())
-    run = functools.partial(model.partial_fit)
-    run.budget = budget
-    return run
-
-
-def _samples():
-    for name in estimators():
-        if name == "PrivatePCA":
-            continue
-        make = functools.partial(_method_of, name)
-        more = {"since": None} if name == "OnlineSynthesizer" else {}
-        more |= {"conditions": None} if name in ("LatentFactorSynthesizer", "OnlineSynthesizer") else {}
-        yield Call("samples", f"{name}.sample", functools.partial(make, "sample"), {"n_samples": 3, "random_state": 0, "out": None, **more})
-        batches = {"n_samples": 5, "batch_size": 2, "random_state": 0, **more}
-        yield Call("samples", f"{name}.sample_batches", functools.partial(make, "sample_batches"), batches)
-    mixed = functools.partial(_method_of, "mixed")
-    given = {"statistic": lambda frame: frame["age"].mean(), "level": 0.9, "n_refits": 2, "n_samples": 20, "random_state": 0}
-    yield Call("samples", "LatentFactorSynthesizer.interval", functools.partial(mixed, "interval"), given, slow=True, takes=("statistic",))
-    yield Call("samples", "LatentFactorSynthesizer.impute", functools.partial(mixed, "impute"), {"X": people(), "random_state": 0})
-    tables = {"B": 1, "n_samples": 5, "random_state": 0}
-    yield Call("samples", "LatentFactorSynthesizer.bootstrap_tables", functools.partial(mixed, "bootstrap_tables"), tables, slow=True)
-    given = {"n_samples": 3, "random_state": 0, "conditions": {"job": "cook"}}
-    yield Call("samples", "LatentFactorSynthesizer(schema).sample", functools.partial(mixed, "sample"), given)
-    yield Call("samples", "PrivateSearchCV.sample", functools.partial(_method_of, "search", "sample"), {"n_samples": 3, "random_state": 0})
-    yield Call("files", "save", functools.partial(mixed, "save"), {"path": FOLDER / "m.zip"})
-    yield Call("files", "load", lambda: load, {"path": _saved(), "accountant": None})
-    yield Call("files", "persistence.save", lambda: persistence.save, {"thing": domain.Box([0], [1]), "path": FOLDER / "b.zip"})
-    yield Call("files", "persistence.to_bytes", lambda: persistence.to_bytes, {"thing": domain.Box([0], [1])})
-    given = {"data": persistence.to_bytes(domain.Box([0], [1])), "name": "data"}
-    yield Call("files", "persistence.from_bytes", lambda: persistence.from_bytes, given)
-    yield Call("files", "persistence.savable", lambda: persistence.savable, {"cls": domain.Box})
-    yield Call("files", "show_progress", lambda: _entered, {"console": None})
-
-
-def _entered(console):
-    with show_progress(console):
-        pass
-
-
-def _saved():
-    path = FOLDER / "saved.zip"
-    fitted("PrivateMeasureMechanism").save(path)
-    return path
-
-
-def _method_of(name, method):
-    return getattr(fitted(name), method)
+def methods_of(cls):
+    """Public methods of this package; those of scikit-learn it tests itself."""
+    for name, method in inspect.getmembers(cls, inspect.isroutine):
+        home = getattr(inspect.unwrap(getattr(method, "__func__", method)), "__module__", None) or ""
+        if not name.startswith("_") and home.startswith("skdpsynth") and name != "set_callbacks":
+            yield name, method
 
 
 class _Bound:
     """A method of an object made anew, whose budget can be read."""
 
-    def __init__(self, budget, function):
-        self.budget, self.function = budget, function
+    def __init__(self, thing, function):
+        budget = thing if isinstance(thing, PrivacyAccountant) else getattr(thing, "accountant", None)
+        self.budget, self.function = budget if isinstance(budget, PrivacyAccountant) else None, function
 
     def __call__(self, **given):
         return self.function(**given)
 
 
-def _account(method, epsilon=2, delta=1e-6):
-    def make():
-        budget = PrivacyAccountant(epsilon, delta)
-        budget.child(0.5, name="child", group="g").close()
-        return _Bound(budget, getattr(budget, method))
-
-    return make
-
-
-def _accountants():
-    unit = privacy.Unit("patient", 3)
-    given = {"epsilon": 1.0, "delta": 0.0, "neighboring": "replace_one", "ledger": None, "dataset": None, "note": None, "unit": unit}
-    yield Call("accountants", "PrivacyAccountant", lambda: PrivacyAccountant, given)
-    path = FOLDER / "budget.db"
-    PrivacyAccountant(1, ledger=path)
-    yield Call("accountants", "PrivacyAccountant.at", lambda: PrivacyAccountant.at, {"path": path, "dataset": None, "note": None})
-    noise, bits = privacy.DiscreteLaplace(2), privacy.check_rng(None)
-    change, entry = statistics.Histogram.change("replace_one"), PrivacyAccountant(1)
-    entry.spend(0.5, name="x")
-    released = {"noise": noise, "rng": bits, "name": "counts", "loss": 1, "change": change}
-    for method, arguments in {
-        "spend": {"loss": 0.5, "name": "counts"},
-        "release": {"values": np.arange(3), **released},
-        "release_choice": {"utilities": np.arange(3), "change": change, "rng": bits, "name": "choice", "loss": 1},
-        "standing": released,
-        "standing_again": released,
-        "release_discovered": {
-            "tables": [{"a": 10}],
-            "chosen": privacy.discovery("replace_one", 1, privacy.PrivacyLoss(0.5, 1e-7)),
-            "rng": bits,
-            "name": "levels",
-        },
-        "child": {"epsilon": 0.5, "delta": 1e-7, "name": "part", "group": "h", "rho": None, "unit": unit},
-        "children": {"losses": [0.1, 0.2], "delta": 0.0, "name": "parts"},
-        "check_affordable": {"epsilon": 0.5, "delta": 0.0, "name": "part", "rho": None},
-        "check_open": {"name": "part"},
-        "epsilon_at": {"delta": 1e-5},
-        "risk": {"fpr": 0.01},
-        "split": {"weights": [1, 2]},
-        "to_frame": {"backend": "pandas", "parts": False},
-        "was_charged": {"name": "child", "group": "g"},
-        "fold": {"group": "g", "names": ["child"], "into": "all"},
-        "import_record": {"record": PrivacyAccountant(1).record()},
-        "noise_of": {"entry": entry.ledger[0]},
-        "parts_of": {"entry": entry.ledger[0]},
-    }.items():
-        yield Call("accountants", f"PrivacyAccountant.{method}", _account(method), arguments)
+def _of_rooms():
+    for group, (room, names) in ROOMS.items():
+        for name in names:
+            thing = getattr(room, name)
+            if callable(thing) and name not in MADE:
+                yield Call(group, name, lambda thing=thing: thing, arguments_of(thing, name))
+            for method, function in methods_of(thing) if isinstance(thing, type) else ():
+                path = f"{name}.{method}"
+                if inspect.ismethod(function) and path not in OF_MECHANISMS:
+                    yield Call(group, path, lambda function=function: function, arguments_of(function, path))
+                elif name in OBJECTS and path not in OF_MECHANISMS:
+                    yield Call(group, path, functools.partial(_method_of, name, method), arguments_of(function, path))
 
 
-def _privacy():
-    loss, bits = privacy.PrivacyLoss(0.5), privacy.check_rng(0)
-    change = statistics.Histogram.change("replace_one")
-    given = {"epsilon": 1.0, "delta": 0.0, "rho": None, "gaussian": False, "rows": 1}
-    yield Call("noise and losses", "PrivacyLoss", lambda: privacy.PrivacyLoss, given)
-    yield Call("noise and losses", "PrivacyLoss.split", lambda: loss.split, {"weights": [1, 2]})
-    yield Call("noise and losses", "Unit", lambda: privacy.Unit, {"name": "patient", "rows": 3})
-    yield Call("noise and losses", "check_rng", lambda: privacy.check_rng, {"random_state": 0})
-    share = {"share": privacy.PrivacyLoss(0.5, 1e-6)}
-    discovery = {"relation": "replace_one", "n_tables": 1, **share}
-    yield Call("noise and losses", "discovery", lambda: privacy.discovery, discovery)
-    levels = privacy.discovery(**discovery)
-    shown = {"counts": {"a": 100}, "rng": bits}
-    yield Call("noise and losses", "Discovery.shown_levels", lambda: levels.shown_levels, shown)
-    checked = {"relation": "replace_one", "n_tables": 1, "rng": bits, "name": "levels", "n_rows": 1}
-    yield Call("noise and losses", "Discovery.check", lambda: levels.check, checked)
-    fields = {name: getattr(levels, name) for name in ("relation", "n_tables", "noise", "threshold", "loss")}
-    yield Call("noise and losses", "Discovery", lambda: privacy.Discovery, fields)
-    converted = {"delta": 1e-6, "gaussian": False}
-    yield Call("noise and losses", "epsilon_of_rho", lambda: privacy.epsilon_of_rho, {"rho": 0.1, **converted})
-    yield Call("noise and losses", "rho_of_epsilon", lambda: privacy.rho_of_epsilon, {"epsilon": 0.1, **converted})
-    made = {"change": change, "share": loss, "kinds": ("laplace",), "n_values": 3}
-    yield Call("noise and losses", "mechanism", lambda: privacy.mechanism, made)
-    chosen = privacy.mechanism(**made)
-    yield Call(
-        "noise and losses", "Mechanism", lambda: privacy.Mechanism, {"change": change, "noise": chosen.noise, "loss": loss, "n_values": 1}
-    )
-    risk = PrivacyAccountant(1).risk()
-    fields = {"fpr": 0.01, "tpr": 0.02, "advantage": 0.01, "neighboring": "replace_one", "unit": None}
-    yield Call("noise and losses", "AttackRisk", lambda: privacy.AttackRisk, fields)
-    yield Call("noise and losses", "AttackRisk.posterior", lambda: risk.posterior, {"prior": 0.5})
-    fields = {"name": "x", "loss": loss, "neighboring": "replace_one", "noise": None, "scale": (Fraction(1),), "change": change}
-    yield Call("noise and losses", "LedgerEntry", lambda: privacy.LedgerEntry, {**fields, "n_values": 3, "unit": None, "id": 0})
-    for kind in ("DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace"):
-        cls = getattr(privacy, kind)
-        noise, size = cls(2), (2, 2) if kind == "DiscreteMatrixLaplace" else 3
-        moved = statistics.Change("replace_one", 2, 2, 1, 2)
-        yield Call("noise and losses", kind, lambda cls=cls: cls, {"scale": 2})
-        for method, arguments in {
-            "sample": {"size": size, "rng": bits},
-            "variance": {"n_values": 4},
-            "loss": {"change": moved},
-            "losses": {"change": moved},
-            "check_size": {"n_values": 4},
-            "check_shape": {"shape": (2, 2)},
-            **({"spectral_norm": {"n_rows": 3}} if hasattr(noise, "spectral_norm") else {}),
-        }.items():
-            yield Call("noise and losses", f"{kind}.{method}", lambda noise=noise, method=method: getattr(noise, method), arguments)
+def _method_of(name, method):
+    thing = OBJECTS[name]()
+    return _Bound(thing, getattr(thing, method))
 
 
-def _counters():
-    both = {"n_counters": 2, "sensitivity": 2, "accountant": None, "random_state": 0, "name": None}
-    for kind in ("BinaryCounter", "KaryCounter", "HonakerCounter", "SparseCounter", "SquareRootCounter", "UnboundedCounter"):
-        cls = getattr(continual, kind)
-        paid = {"rho": 0.1} if "rho" in inspect.signature(cls).parameters else {"epsilon": 1.0}
-        lasting = {} if kind == "UnboundedCounter" else {"horizon": 20}
-        every = {"every": 1} if kind == "SparseCounter" else {}
-        yield Call("counters", kind, lambda cls=cls: cls, {**lasting, **paid, **every, **both})
-        new = functools.partial(cls, **lasting, **paid, n_counters=2)
-        yield Call("counters", f"{kind}.update", lambda new=new: _counting(new, "update"), {"x": [1, 0]})
-        yield Call("counters", f"{kind}.update_cells", lambda new=new: _counting(new, "update_cells"), {"cells": [1, 0]})
-        given = {"accountant": None, "random_state": None}
-        yield Call("counters", f"{kind}.resume", lambda new=new: _counting(new, "resume"), given)
-    yield Call("counters", "KaryCounter.followed_by", lambda: continual.KaryCounter(20).followed_by, {"count": 20})
-    levels = continual.InhomogeneousCounter
-    given = {"counter": "sparse", "n_counters": 2, "sensitivity": 2, "every": 1, "history": [1, 2], "name": "levels"}
-    yield Call("counters", "InhomogeneousCounter", lambda: levels, given)
-    started = {"horizon": 10, "epsilon": 1.0, "accountant": PrivacyAccountant(5), "random_state": 0}
-    yield Call("counters", "InhomogeneousCounter.start_level", lambda: levels().start_level, started)
-    yield Call("counters", "InhomogeneousCounter.update", lambda: _started().update, {"x": 1})
-    yield Call("counters", "InhomogeneousCounter.update_cells", lambda: _started().update_cells, {"cells": [0]})
-    given = {"accountant": PrivacyAccountant(5), "rng": privacy.check_rng(0)}
-    yield Call("counters", "InhomogeneousCounter.resume", lambda: _started().resume, given)
+def _of_fitted(name, method):
+    return getattr(fitted(name), method)
 
 
-def _counting(new, method):
-    budget = PrivacyAccountant(2, 1e-3)
-    return _Bound(budget, getattr(new(accountant=budget), method))
+def _fitting(name, method):
+    """A method that releases, of an estimator made anew with a budget of its own."""
+    model = ESTIMATORS[name](accountant=PrivacyAccountant(2, 1e-3))
+    if method == "partial_fit":
+        model.partial_fit(table_of(name))
+    return _Bound(model, getattr(model, method))
 
 
-def _started():
-    counter = continual.InhomogeneousCounter()
-    counter.start_level(10, 1.0, PrivacyAccountant(5), 0)
-    return counter
+class _Setting:
+    """A fit of an estimator with some parameters."""
+
+    def __init__(self, name):
+        self.name, self.budget = name, PrivacyAccountant(2, 1e-3)
+
+    def __call__(self, **given):
+        return ESTIMATORS[self.name](**{"accountant": self.budget} | given).fit(table_of(self.name))
 
 
-def _domain():
-    box = domain.Box([0.0, 0.0], [1.0, 1.0])
-    given = {"low": [0.0, 0.0], "high": [1.0, 1.0], "bits": 8, "whole": [False, True]}
-    yield Call("domain", "Box", lambda: domain.Box, given)
-    named = {"bounds": {"a": (0, 1), "b": (0, 1)}, "n_features": 2, "feature_names": ["a", "b"], "bits": 8, "whole": None}
-    yield Call("domain", "Box.from_bounds", lambda: domain.Box.from_bounds, named)
-    steps = {"rows": rows(), "bits": np.array([8, 8]), "scratch": box.scratch(64), "finite": False, "out": None}
-    for method, arguments in {
-        "quantize": {"X": rows()},
-        "restore": {"Q": np.ones((2, 2), dtype=np.int64)},
-        "clip": {"X": rows()},
-        "chunks": {"X": rows(), "bits": None, "finite": False, "out": None},
-        "steps": steps,
-        "column_steps": {"column": rows()[:, 0].copy(), "feature": 0, "n_steps": 4, "out": np.zeros(60)},
-        "with_bits": {"bits": 8},
-        "scratch": {"n_samples": 5},
-    }.items():
-        yield Call("domain", f"Box.{method}", lambda method=method: getattr(box, method), arguments, writes=("scratch", "out"))
-    for kind, arguments in {
-        "Continuous": {"low": 0, "high": 1, "integer": None, "nullable": False, "bounds": None},
-        "Ordinal": {"levels": ["a", "b"], "nullable": False},
-        "Nominal": {"levels": ["a", "b"], "nullable": False, "groups": None},
-        "Date": {"low": "2020-01-01", "high": "2021-01-01", "nullable": False, "bounds": None},
-        "DateTime": {"low": "2020-01-01", "high": "2021-01-01", "nullable": False, "bounds": None, "resolution": "second"},
-        "Identifier": {"labels": False},
-        "Derived": {"expression": "a + b", "bounds": (0, 2)},
-        "Determines": {"given": "a", "column": "b", "mapping": {"x": "y"}},
-        "Impossible": {"cells": {"a": "x", "b": "y"}},
-        "Inequality": {"low": "a", "high": "b", "strict": False},
-        "Sum": {"columns": ["a", "b"], "total": "c"},
-        "MissingTogether": {"columns": ["a", "b"]},
-        "Unique": {"columns": ["a", "b"]},
-        "Findings": {"n_samples": 3, "findings": ()},
-    }.items():
-        yield Call("domain", kind, lambda kind=kind: getattr(domain, kind), arguments)
-    yield Call("domain", "Identifier.made", lambda: domain.Identifier().made, {"numbers": np.arange(3)})
-    yield Call("domain", "Derived.clipped", lambda: domain.Derived("a + b", (0, 2)).clipped, {"values": np.arange(3.0)})
-    schema = domain.Schema(SCHEMA)
-    given = {"columns": dict(SCHEMA), "rules": [domain.Unique(["age", "job"])]}
-    yield Call("domain", "Schema", lambda: domain.Schema, given)
-    dtypes = {"dtypes": people().dtypes, "public": True, "bounds": {"age": (0, 99), "income": (0, 1)}, "nullable": ()}
-    for method, arguments in {
-        "check": {"frame": people()},
-        "from_dtypes": dtypes,
-        "from_json": {"source": schema.to_json()},
-        "from_yaml": {"source": schema.to_yaml()},
-        "from_sdv": {"metadata": {"columns": {"a": {"sdtype": "boolean"}}}, "domains": None, "nullable": ()},
-        "is_coded": {"name": "age"},
-        "of": {"schema": SCHEMA},
-        "ordered": {"names": ["job", "age", "income"]},
-        "skeleton": {"source": people()},
-        "to_json": {"path": FOLDER / "s.json", "overwrite": True},
-        "to_yaml": {"path": FOLDER / "s.yaml", "overwrite": True},
-        "with_kinds": {"columns": {"age": domain.Continuous(0, 9)}},
-    }.items():
-        yield Call("domain", f"Schema.{method}", lambda method=method: getattr(schema, method), arguments)
-    for parameter, value in {"schema": SCHEMA, "bounds": (0, 1)}.items():
-        table = people() if parameter == "schema" else rows()
-        make = lambda table=table: lambda **given: domain.MixedTypeEncoder(**given).fit(table)  # noqa: E731
-        yield Call("domain", f"MixedTypeEncoder.{parameter}", make, {parameter: value})
-    encoder = domain.MixedTypeEncoder(SCHEMA).fit(people())
-    yield Call("domain", "MixedTypeEncoder.fit", lambda: domain.MixedTypeEncoder(SCHEMA).fit, {"X": people(), "y": None})
-    yield Call("domain", "MixedTypeEncoder.transform", lambda: encoder.transform, {"X": people()})
-    yield Call("domain", "MixedTypeEncoder.inverse_transform", lambda: encoder.inverse_transform, {"X": encoder.transform(people())})
-    names = {"input_features": None}
-    yield Call("domain", "MixedTypeEncoder.get_feature_names_out", lambda: encoder.get_feature_names_out, names)
-
-
-def _measures():
-    box, rng = domain.Box([0.0, 0.0], [1.0, 1.0]), np.random.default_rng(0)
-    partition, lattice = measures.BinaryPartition(box, 4), measures.Lattice(box, (2, 2))
-    yield Call("measures", "BinaryPartition", lambda: measures.BinaryPartition, {"box": box, "depth": 4, "spread": True})
-    placed = {"cells": np.array([0, 1]), "levels": np.array([2, 2])}
-    for method, arguments in {
-        "corners": {"cells": np.array([0, 1]), "level": 2},
-        "cuts": {"level": 2},
-        "diameters": {"level": 2},
-        "locate": {"X": rows(), "finite": False},
-        "placement": placed,
-        "sample": {"cells": np.array([0, 1]), "level": 2, "rng": rng},
-    }.items():
-        yield Call("measures", f"BinaryPartition.{method}", lambda method=method: getattr(partition, method), arguments)
-    yield Call("measures", "Lattice", lambda: measures.Lattice, {"box": box, "shape": (2, 2), "keep": np.ones(4, dtype=bool)})
-    for method, arguments in {"locate": {"X": rows()}, "placement": placed, "sample": {**placed, "level": 0, "rng": rng}}.items():
-        arguments = {name: value for name, value in arguments.items() if method != "sample" or name != "levels"}
-        yield Call("measures", f"Lattice.{method}", lambda method=method: getattr(lattice, method), arguments)
-    mass = {"partition": partition, **placed, "mass": np.array([3.0, 1.0])}
-    measure = measures.DiscreteMeasure.from_mass(**mass)
-    yield Call("measures", "DiscreteMeasure.from_mass", lambda: measures.DiscreteMeasure.from_mass, mass)
-    fields = {"partition": partition, **placed, "weights": np.array([0.5, 0.5])}
-    yield Call("measures", "DiscreteMeasure", lambda: measures.DiscreteMeasure, fields)
-    for method in ("counts", "sample", "sample_blocks"):
-        more = {"n_jobs": None} if method == "sample" else {}
-        make = lambda method=method: getattr(measure, method)  # noqa: E731
-        yield Call("measures", f"DiscreteMeasure.{method}", make, {"n_samples": 4, "rng": rng, **more})
-    given = {
-        "positions": rows(5),
-        "signed_weights": np.array([0.5, 0.4, 0.3, -0.1, -0.1]),
-        "metric": "chebyshev",
-        "total": 1.0,
-        "solver": "highs",
-    }
-    yield Call("measures", "nearest_probability_measure", lambda: measures.nearest_probability_measure, given)
-    fields = {"weights": np.ones(1), "value": 0.0, "lower_bound": 0.0, "status": "optimal", "n_iter": 1}
-    yield Call("measures", "NearestMeasure", lambda: measures.NearestMeasure, fields)
-
-
-def _metrics():
-    two = {"X": rows(), "Y": rows(50)}
-    mixed = {"X": people(), "Y": people(50), "schema": SCHEMA}
-    for name, arguments in {
-        "wasserstein_distance": {**two, "metric": "chebyshev", "max_samples": 50, "random_state": 0},
-        "sliced_wasserstein_distance": {**two, "n_projections": 3, "random_state": 0, "max_samples": 50},
-        "captured_variance_ratio": {"X": rows(), "components": np.eye(2)},
-        "marginal_total_variation": {**mixed, "order": 2},
-        "correlation_error": mixed,
-        "rule_violations": {"X": people(), "schema": domain.Schema(SCHEMA, rules=[domain.Unique(["age", "job"])])},
-    }.items():
-        yield Call("metrics", name, lambda name=name: getattr(metrics, name), arguments)
-    quality = {"X": people(), "X_synthetic": people(50), "schema": SCHEMA, "target": "job", "random_state": 0}
-    yield Call("metrics", "quality_report", lambda: metrics.quality_report, quality, slow=True)
-    from sklearn.tree import DecisionTreeClassifier
-
-    trained = {
-        "estimator": DecisionTreeClassifier(),
-        "X_synthetic": people(),
-        "X_real": people(),
-        "target": "job",
-        "schema": SCHEMA,
-        "scoring": None,
-    }
-    yield Call("metrics", "train_synthetic_test_real", lambda: metrics.train_synthetic_test_real, trained, takes=("scoring",))
-
-
-def _selection():
-    planned = {"estimator": PrivateMeasureMechanism(depth=2), "n_samples": 100, "bounds": (0, 1), "schema": None, "n_features": 1}
-    more = {"epsilons": [1.0], "deltas": None, "unit_rows": None, "prior": None, "n_repeats": 2, "max_rows": 100, "time_limit": 5.0}
-    given = {**planned, **more, "n_jobs": None, "random_state": 0}
-    yield Call("planning", "plan", lambda: model_selection.plan, given, slow=True)
-    made = functools.cache(lambda: model_selection.plan(**{**given, "epsilons": [0.5, 1.0]}))
-    arguments = {"error": 0.5, "measure": "wasserstein", "delta": None, "unit_rows": None}
-    yield Call("planning", "SpendingPlan.smallest_epsilon", lambda: made().smallest_epsilon, arguments)
-    yield Call("planning", "SpendingPlan.plot", lambda: made().plot, {"ax": None, "measure": "wasserstein"}, slow=True)
-    yield Call("pictures and cards", "PlanDisplay.from_plan", lambda: plotting.PlanDisplay.from_plan, {"plan": made()})
-
-
-def _audits():
-    pair = auditing.worst_case_neighbors(PrivateMeasureMechanism(depth=2), 20)
-    audited = {"estimator": PrivateMeasureMechanism(depth=2), "X": pair[0], "X_neighbor": pair[1], "event": None, "n_trials": 20}
-    given = {**audited, "confidence": 0.9, "epsilon": None, "delta": None, "n_jobs": None, "random_state": 0}
-    yield Call("audits", "audit_epsilon", lambda: auditing.audit_epsilon, given, slow=True, takes=("event",))
-    given = {"estimator": PrivateMeasureMechanism(depth=2), "n": 20, "n_features": None}
-    yield Call("audits", "worst_case_neighbors", lambda: auditing.worst_case_neighbors, given)
-    given = {"model": fitted("PrivateMeasureMechanism"), "train": rows(), "holdout": rows(50), "schema": None, "secret": None}
-    more = {"confidence": 0.9, "max_samples": 50, "random_state": 0}
-    yield Call("audits", "privacy_evidence", lambda: auditing.privacy_evidence, {**given, **more}, slow=True)
-    yield Call(
-        "audits", "check_evidence", lambda: testing.check_evidence, {"evidence": fitted("PrivateMeasureMechanism").accountant_.evidence()}
-    )
-    given = {"estimator": PrivateMeasureMechanism(), "generate_only": True}
-    yield Call("audits", "check_synthesizer", lambda: testing.check_synthesizer, given)
-
-
-def _pictures():
-    model = fitted("PrivateMeasureMechanism")
-    for name, arguments in {
-        "BudgetDisplay.from_accountant": {"accountant": model.accountant_},
-        "MeasureDisplay.from_estimator": {"estimator": model, "features": None},
-        "PrivatePCADisplay.from_estimator": {"estimator": fitted("PrivatePCA")},
-        "PrivatePCADisplay.from_estimators": {"estimators": [fitted("PrivatePCA")] * 2, "X": None},
-        "StreamDisplay.from_estimator": {"estimator": fitted("OnlineSynthesizer"), "random_state": 0},
-        "StreamDisplay.from_curves": {"times": [1, 2], "curves": {"a": [0.1, 0.2]}, "unit": "rows"},
-        "SynthesisDisplay.from_samples": {"X_synthetic": people(), "schema": SCHEMA, "X": None},
-        "EvidenceDisplay.from_evidence": {"evidence": None},
-    }.items():
-        cls, method = name.split(".")
-        yield Call("pictures and cards", name, lambda cls=cls, method=method: getattr(getattr(plotting, cls), method), arguments, slow=True)
-    made = {"model": model, "audience": "public", "real": None, "holdout": None, "title": "T", "accountant": None}
-    yield Call("pictures and cards", "card", lambda: report.card, made, slow=True)
-    card = functools.cache(lambda: report.card(model))
-    yield Call("pictures and cards", "Card.save", lambda: card().save, {"path": FOLDER / "c.html"})
-    quality = metrics.quality_report(people(), people(50), SCHEMA)
-    given = {"quality": quality, "evidence": None, "title": "T"}
-    yield Call("pictures and cards", "quality_page", lambda: report.quality_page, given, slow=True)
-
-
-def _sites():
-    masks, head = federated.Masks.for_all(["a", "b"]), np.empty((0, 2))
-    yield Call("sites", "Masks.for_all", lambda: federated.Masks.for_all, {"names": ["a", "b"]})
-    yield Call("sites", "Masks", lambda: federated.Masks, {"name": "a", "keys": {"b": b"x" * 32}})
-    yield Call("sites", "Masks.hide", lambda: masks["a"].hide, {"values": np.arange(3, dtype=np.uint64), "question": b"q"})
-    given = {"X": rows(), "bounds": (0, 1), "schema": None, "masks": None, "max_questions": 2, "max_values": 100, "n_jobs": None}
-    yield Call("sites", "Site", lambda: federated.Site, given)
-    site = federated.Site(rows())
-    yield Call("sites", "Site.answer", lambda: site.answer, {"message": b"x"})
-    yield Call("sites", "Site.read", lambda: site.read, {"message": b"x"})
-    yield Call("sites", "Sites", lambda: federated.Sites, {"sites": {"a": site.answer}, "head": head, "n_samples": None})
-    yield Call("sites", "RemoteRows", lambda: federated.RemoteRows, {"ask": len, "head": head, "n_samples": 5}, takes=("ask",))
-    model = PrivateMeasureMechanism("optimal")
-    given = {"model": model, "head": head, "n_samples": 60}
-    yield Call("sites", "PartialSums", lambda: federated.PartialSums, given)
-    yield Call("sites", "PartialSums.add", lambda: federated.PartialSums(**given).add, {"chunk": rows()})
-    yield Call("sites", "PartialSums.add_saved", lambda: federated.PartialSums(**given).add_saved, {"path": "nowhere"})
-    yield Call("sites", "PartialSums.save", lambda: federated.PartialSums(**given).save, {"path": FOLDER / "sums.zip"})
-
-
-def _bricks():
-    change = statistics.Histogram.change("replace_one")
-    partition = measures.BinaryPartition(domain.Box([0.0, 0.0], [1.0, 1.0]), 4)
-    fields = {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None, "statistic": None}
-    yield Call("bricks", "Change", lambda: statistics.Change, fields)
-    yield Call("bricks", "Change.times", lambda: change.times, {"n_rows": 2})
-    yield Call("bricks", "Query", lambda: statistics.Query, {"values": np.arange(3), "change": change})
-    yield Call("bricks", "Histogram", lambda: statistics.Histogram, {"counts": np.arange(3)})
-    counted = statistics.Histogram(np.arange(3))
-    for method, arguments in {
-        "change": {"relation": "replace_one"},
-        "change_of_first": {"relation": "replace_one"},
-        "of": {"X": rows(), "partition": partition},
-        "over": {"partition": partition, "shift": 1},
-        "over_cells": {"n_cells": 4, "shift": 1},
-        "query": {"relation": "replace_one"},
-        "filled": {"values": np.arange(3)},
-    }.items():
-        yield Call("bricks", f"Histogram.{method}", lambda method=method: getattr(counted, method), arguments)
-    codes = [np.array([0, 1, 1]), np.array([0, 1, 2])]
-    counts = {"sizes": [2, 3], "attributes": [(0,), (0, 1)]}
-    tables = statistics.Marginals.of(codes, **counts)
-    for method, arguments in {
-        "change": {"relation": "replace_one", "n_tables": 2},
-        "of": {"codes": codes, **counts},
-        "over": counts,
-        "query": {"relation": "replace_one"},
-        "tables": {"values": None},
-    }.items():
-        yield Call("bricks", f"Marginals.{method}", lambda method=method: getattr(tables, method), arguments)
-    link = models.Link.of([None, np.array([3.0, 1.0, 2.0, 2.0])], 1.0, 4, 2)
-    given = {"levels": [None, np.array([3.0, 1.0, 2.0, 2.0])], "variance": 1.0, "n_cells": 4, "n_bins": 2, "cuts": ()}
-    yield Call("bricks", "Link.of", lambda: models.Link.of, given)
-    yield Call("bricks", "Link.bins_of", lambda: link.bins_of, {"cells": np.array([0, 3])})
-    yield Call("bricks", "Link.recut", lambda: link.recut, {"n_bins": 2, "cuts": ()})
-    yield Call("bricks", "Interval", lambda: synthesis.Interval, {"estimate": 1.0, "low": 0.0, "high": 2.0, "error": 0.5, "level": 0.95})
-
-
-GROUPS = (
-    _parameters,
-    _tables,
-    _samples,
-    _accountants,
-    _privacy,
-    _counters,
-    _domain,
-    _measures,
-    _metrics,
-    _selection,
-    _audits,
-    _pictures,
-    _sites,
-    _bricks,
-)
+def _of_estimators():
+    for name, make in ESTIMATORS.items():
+        model = make()
+        for parameter, default in model.get_params(deep=False).items():
+            yield Call("parameters", f"{name}.{parameter}", functools.partial(_Setting, name), {parameter: default})
+        for method, function in methods_of(type(model)):
+            if not hasattr(model, method):
+                continue
+            given = arguments_of(function, f"{name}.{method}")
+            if "X" in given:
+                given["X"] = table_of(name)
+            releases = method.startswith(("fit", "partial_fit"))
+            made = functools.partial(_fitting, name, method) if releases else functools.partial(_of_fitted, name, method)
+            yield Call("tables" if "X" in given else "samples", f"{name}.{method}", made, given)
 
 
 def calls_by_group():
-    """Yield (group, calls), in order; some groups are made by two functions."""
-    calls = [call for group in GROUPS for call in group()]
+    """Yield (group, calls), in order."""
+    calls = [call for call in [*_of_estimators(), *_of_rooms()] if call.arguments]
     for group in dict.fromkeys(call.group for call in calls):
         yield group, [call for call in calls if call.group == group]
 
@@ -650,6 +416,34 @@ def attempt(call, junk, judged, mode="plain"):
     """Call it with some arguments replaced, ``{name: junk}``, in a program of odd settings; give ``judged(function, arguments, spent)``."""
     function = call.make()
     budget = getattr(function, "budget", None)
-    given = {name: junk[name] if name in junk else copied(value) for name, value in call.arguments.items()}
+    given = {
+        name: junk[name] if name in junk else copied(value() if isinstance(value, Later) else value)
+        for name, value in call.arguments.items()
+    }
     with odd_settings(mode):
-        return judged(function, given, call.writes, (lambda: 0) if budget is None else (lambda: budget.spent))
+        return judged(function, given, WRITTEN, (lambda: 0) if budget is None else (lambda: budget.spent))
+
+
+# Calls with junk drawn by hypothesis: several arguments at once, and values that nobody listed.
+_PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.binary(max_size=5), st.complex_numbers())
+_NESTED = st.recursive(
+    _PLAIN, lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=3), some, max_size=3), max_leaves=6
+)
+_ARRAYS = st.builds(
+    lambda seed, shape, kind: np.random.default_rng(seed).integers(-3, 300, shape).astype(kind),
+    st.integers(0, 9),
+    st.lists(st.integers(0, 3), max_size=3).map(tuple),
+    st.sampled_from(["?", "u1", "i2", "u8", "f2", "f4", "c8", "M8[D]", "m8[s]", "U3", "O"]),
+)
+_LISTED = st.sampled_from(sorted(JUNK)).map(lambda name: JUNK[name]())
+
+
+def cases(calls):
+    """Draw (call, {argument: junk}, mode)."""
+
+    def with_junk(call):
+        several = st.lists(st.sampled_from(sorted(call.arguments)), min_size=1, max_size=3, unique=True)
+        junk = several.flatmap(lambda names: st.fixed_dictionaries(dict.fromkeys(names, _LISTED | _NESTED | _ARRAYS)))
+        return st.tuples(st.just(call), junk, st.sampled_from(MODES))
+
+    return st.sampled_from(calls).flatmap(with_junk)

@@ -98,73 +98,31 @@ def _rows(dtype):
     return np.full((3, 2), NUMBER).astype(dtype)
 
 
+def _plain(*values):
+    """Values that nobody can change, by how they are shown."""
+    return {f"{type(value).__name__} {value!r}"[:40]: lambda value=value: value for value in values}
+
+
+_OF_NUMPY = (np.uint8(100), np.uint64(2**64 - 1), np.iinfo(np.int64).min)
+_LONG = (np.float16(65504), np.longdouble("1e400"), np.longdouble("1e-400"), np.longdouble("nan"))
+_TIMES = (datetime.timedelta(1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), datetime.date(1, 1, 1), pd.Timestamp("2020-01-01"))
 KINDS = {
-    "nothing, flags": {
-        "None": lambda: None,
-        "True": lambda: True,
-        "False": lambda: False,
-        "numpy True": lambda: np.True_,
-        "NotImplemented": lambda: NotImplemented,
-        "ellipsis": lambda: ...,
-        "NA": lambda: pd.NA,
-    },
-    "whole numbers": {
-        "-1": lambda: -1,
-        "0": lambda: 0,
-        "1": lambda: 1,
-        "3": lambda: 3,
-        "2**31": lambda: 2**31,
-        "2**63": lambda: 2**63,
-        "-2**63": lambda: -(2**63),
-        "10**400": lambda: 10**400,
-        "-10**400": lambda: -(10**400),
-        "uint8": lambda: np.uint8(100),
-        "uint64": lambda: np.uint64(2**64 - 1),
-        "least int64": lambda: np.iinfo(np.int64).min,
-        "enum": lambda: _One.ONE,
-    },
+    "nothing, flags": _plain(None, True, False, np.True_, NotImplemented, ..., pd.NA),
+    "whole numbers": _plain(-1, 0, 1, 3, 2**31, 2**63, -(2**63), 10**400, -(10**400), *_OF_NUMPY, _One.ONE),
     "other numbers": {
-        "nan": lambda: math.nan,
-        "inf": lambda: math.inf,
-        "-inf": lambda: -math.inf,
-        "0.5": lambda: 0.5,
-        "-0.0": lambda: -0.0,
-        "1e300": lambda: 1e300,
-        "5e-324": lambda: 5e-324,
-        "float16": lambda: np.float16(65504),
-        "longdouble": lambda: np.longdouble("1e400"),
-        "least longdouble": lambda: np.longdouble("1e-400"),
-        "nan longdouble": lambda: np.longdouble("nan"),
-        "complex": lambda: 1j,
-        "fraction": lambda: fractions.Fraction(1, 3),
-        "decimal": lambda: decimal.Decimal("1e999999"),
-        "no decimal": lambda: decimal.Decimal("sNaN"),
+        **_plain(math.nan, math.inf, -math.inf, 0.5, -0.0, 1e300, 5e-324, *_LONG),
+        **_plain(1j, fractions.Fraction(1, 3), decimal.Decimal("1e999999"), decimal.Decimal("sNaN")),
     },
     "times": {
-        "timedelta": lambda: datetime.timedelta(1),
-        "timedelta64": lambda: np.timedelta64(1, "D"),
-        "datetime": lambda: datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
-        "date": lambda: datetime.date(1, 1, 1),
-        "datetime64": lambda: np.datetime64("2020-01-01"),
-        "NaT": lambda: pd.NaT,
-        "timestamp": lambda: pd.Timestamp("2020-01-01"),
+        **_plain(*_TIMES, np.timedelta64(1, "D"), np.datetime64("2020-01-01"), pd.NaT),
         "dates": lambda: np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
         "index of dates": lambda: pd.date_range("2020-01-01", periods=3),
     },
     "words": {
-        "word": lambda: "x",
-        "empty": lambda: "",
-        "05": lambda: "05",
-        "long": lambda: "x" * 5000,
-        "lines": lambda: "a\nb",
-        "NUL": lambda: "a\0b",
-        "surrogate": lambda: "\ud800",
-        "bytes": lambda: b"x",
+        **_plain("x", "", "05", "x" * 5000, "a\nb", "a\0b", "\ud800", b"x", np.str_("x"), Path("nowhere/x")),
         "bytearray": lambda: bytearray(b"x"),
         "memoryview": lambda: memoryview(b"xy"),
-        "numpy word": lambda: np.str_("x"),
         "word of its own": lambda: _Word("x"),
-        "path": lambda: Path("nowhere/x"),
         "StringIO": lambda: io.StringIO("x"),
     },
     "containers": {

@@ -241,20 +241,6 @@ def test_the_commands_of_a_page_run_as_written(page, tmp_path):
     assert Path("card.html").stat().st_size > 1000
 
 
-def test_a_skeleton_is_refused_until_it_is_filled_in_and_then_kept():
-    for package in ("pandas", "pyarrow", "yaml"):
-        pytest.importorskip(package)
-    people().to_csv("people.csv", index=False)
-    skeleton = skdpsynth.domain.Schema.skeleton("people.csv")
-    skeleton.to_yaml("people.yaml")
-    with pytest.raises(ValueError, match=r"^schema of column 'age' has open bounds"):
-        skdpsynth.LatentFactorSynthesizer("people.yaml").fit("people.csv")
-    filled = Path("people.yaml").read_text(encoding="utf-8").replace("bounds: open", "bounds: [18, 99]")
-    Path("people.yaml").write_text(filled, encoding="utf-8")
-    with pytest.raises(FileExistsError, match="holds something else"):
-        skeleton.to_yaml("people.yaml")
-
-
 def test_the_mechanism_of_the_documentation_keeps_the_laws(tmp_path, monkeypatch):
     code = blocks("docs/mechanism.md", "python")
     assert len(code) == 3

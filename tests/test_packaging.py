@@ -100,18 +100,6 @@ def test_source_archive_holds_nothing_that_was_made(published):
         assert [name for name in archive.getnames() if re.search(r"__pycache__|_build/|auto_examples/|\.venv|\.pyc$", name)] == []
 
 
-def test_tools_of_an_index_find_no_fault(published):
-    pytest.importorskip("twine")
-    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, published)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
-def test_contents_of_the_wheel_have_no_fault(published):
-    pytest.importorskip("check_wheel_contents")
-    done = subprocess.run([sys.executable, "-m", "check_wheel_contents", str(published[0])], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-
-
 # What an index shows
 
 

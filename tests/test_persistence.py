@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,33 +25,32 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from estimators import variants
-from internals import NearestMeasure, _ledger, _savable
+from estimators import all_estimators
+from internals import _ledger, _savable
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
-from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load, persistence
-from skdpsynth.continual import (
-    BinaryCounter,
-    HonakerCounter,
-    InhomogeneousCounter,
-    KaryCounter,
-    SparseCounter,
-    SquareRootCounter,
-    UnboundedCounter,
+from skdpsynth import (
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    continual,
+    load,
+    persistence,
 )
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import from_bytes, savable, save, to_bytes
-from skdpsynth.privacy import PrivacyLoss, check_rng
+from skdpsynth.privacy import check_rng
 
 pytestmark = [
     pytest.mark.usefixtures("hasty"),
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore:epsilon=500 is above:skdpsynth.exceptions.BudgetWarning"),
 ]
-VARIANTS = variants()
-each = pytest.mark.parametrize("estimator", VARIANTS.values(), ids=VARIANTS)
+each = pytest.mark.parametrize("estimator", [cls() for cls in all_estimators()])
 STREAMS = {
     "blocks": OnlineSynthesizer(),
     "blocks-auto-window": OnlineSynthesizer(growth="auto", window=400),
@@ -124,101 +123,78 @@ def test_bytes_that_are_damaged_are_refused_by_their_name(data):
 
 
 @each
-def test_a_loaded_estimator_is_the_one_that_was_saved(estimator, X, path):
-    fitted = clone(estimator).fit(X)
-    fitted.save(path)
-    again = load(path)
-    assert type(again) is type(fitted)
-    assert repr(again) == repr(fitted)
+def test_an_estimator_comes_back_but_for_its_seed_and_no_row_is_in_its_file(estimator, path):
+    """That of each variant comes back is a law of `check_synthesizer`."""
+    X = np.random.default_rng(1).random((300, 3))
+    assert repr(there_and_back(estimator, path)) == repr(estimator)
+    seeded = clone(estimator).set_params(random_state=SEED, epsilon=0.7)
+    if "synthesizer" in seeded.get_params() and getattr(seeded, "strategy", "blocks") == "blocks":
+        seeded.set_params(synthesizer=PrivateMeasureMechanism("optimal", random_state=SEED))
+    fitted = seeded.fit(X)
+    before = vars(fitted).copy()
+    again = there_and_back(fitted, path)
+    assert vars(fitted).keys() == before.keys()
+    assert again.random_state is None
     assert np.array_equal(outcome(again, X), outcome(fitted, X))
     assert ledger(again) == ledger(fitted)
-    assert again.accountant_.spent == fitted.accountant_.spent == estimator.epsilon
-    assert {name for name in vars(again) if name.endswith("_")} == {name for name in vars(fitted) if name.endswith("_")}
-    again.fit(X)  # with a budget of its own
-
-
-@each
-def test_a_seed_is_the_only_parameter_that_does_not_come_back(estimator, X, path):
-    fitted = clone(estimator).set_params(random_state=SEED, epsilon=0.7).fit(X)
-    again = there_and_back(fitted, path)
-    assert again.random_state is None
-    assert repr(again) == repr(clone(fitted).set_params(random_state=None))
-    assert fitted.random_state == SEED
-    assert np.array_equal(outcome(again, X), outcome(fitted, X))
     assert {entry.randomness for entry in again.accountant_.ledger if not entry.name.startswith("resumed")} == {"seeded"}
+    (text, *_), arrays = members(path).items(), {name: data for name, data in members(path).items() if name != "object.json"}
+    assert text[0] == "object.json"
+    assert all(np.load(io.BytesIO(data), allow_pickle=False).dtype.kind in "iufb" for data in arrays.values())
+    data = b"".join(members(path).values())
+    seeds = (str(SEED).encode(), SEED.to_bytes(4, "little"), SEED.to_bytes(4, "big"), hex(SEED)[2:].encode())
+    rows = [form for value in X.ravel() for form in (value.tobytes(), repr(float(value)).encode())]
+    # A stream keeps the rows of its open block, and says that its file is as secret as they are.
+    assert not any(secret in data for secret in (*seeds, *(() if isinstance(estimator, OnlineSynthesizer) else rows)))
+
+
+NUMBERS = np.random.default_rng(0).integers(0, 9, (2, 200))
+TABLES = {
+    "numpy": (NUMBERS.T.astype(np.int16), (0, 8)),
+    "pandas": (
+        pd.DataFrame(
+            {"a": pd.array(NUMBERS[0], dtype="Int8"), "b": pd.array(NUMBERS[1] > 4, dtype="boolean"), "c": np.float32(NUMBERS[1])}
+        ),
+        {"a": (0, 8), "b": (0, 1), "c": (0.0, 8.0)},
+    ),
+    "polars": (pl.DataFrame({"a": NUMBERS[0], "b": NUMBERS[1] > 4}), {"a": (0, 8), "b": (0, 1)}),
+}
 
 
 @each
-@pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
+@pytest.mark.parametrize("kind", TABLES)
 def test_the_kind_of_table_comes_back(estimator, kind, path):
-    rng = np.random.default_rng(0)
-    a, b, c = rng.integers(0, 9, 200), rng.random(200) < 0.5, rng.random(200)
-    if kind == "numpy":
-        X, bounds = a[:, None].repeat(2, axis=1).astype(np.int16), (0, 8)
-    elif kind == "pandas":
-        X = pd.DataFrame({"a": pd.array(a, dtype="Int8"), "b": pd.array(b, dtype="boolean"), "c": c.astype(np.float32)})
-        bounds = {"a": (0, 8), "b": (0, 1), "c": (0.0, 1.0)}
-    else:
-        X = pl.DataFrame({"a": a, "b": b, "c": c})
-        bounds = {"a": (0, 8), "b": (0, 1), "c": (0.0, 1.0)}
+    X, bounds = TABLES[kind]
     fitted = clone(estimator).set_params(bounds=bounds).fit(X)
     again = there_and_back(fitted, path)
     before, after = outcome(fitted, X), outcome(again, X)
     assert type(after) is type(before)
-    if kind == "pandas":
-        pd.testing.assert_frame_equal(pd.DataFrame(before), pd.DataFrame(after))
-    elif kind == "polars" and isinstance(before, pl.DataFrame):
-        assert after.equals(before)
-        assert after.schema == before.schema
-    else:
-        assert after.dtype == before.dtype
-        assert np.array_equal(after, before)
+    assert str(getattr(after, "dtypes", np.asarray(after).dtype)) == str(getattr(before, "dtypes", np.asarray(before).dtype))
+    assert np.array_equal(np.asarray(after), np.asarray(before))
     assert again.bounds == bounds
     if kind != "numpy":
-        assert again.feature_names_in_.tolist() == ["a", "b", "c"]
-        assert again.feature_names_in_.dtype == fitted.feature_names_in_.dtype
         with pytest.raises(ValueError, match="feature names"):
-            (again.score if hasattr(again, "score") else again.transform)(X[["b", "a", "c"]])
+            (again.score if hasattr(again, "score") else again.transform)(X[list(X.columns)[::-1]])
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"epsilon": Fraction(1, 3)},
-        {"epsilon": float("inf")},
-        {"epsilon": 3, "delta": 1e-6},
-        {"bounds": (np.zeros(3), np.array([1.0, 2.0, 3.0]))},
-        {"bounds": ([0, 0, 0], (1, 1, 2.5))},
-        {"depth": 5},
-    ],
-)
-def test_parameters_come_back_with_their_types(parameters, X, path):
-    fitted = PrivateMeasureMechanism(**parameters).fit(X)
-    again = there_and_back(fitted, path)
-    assert repr(again.get_params()) == repr(fitted.get_params())
-    for name, value in parameters.items():
-        assert type(getattr(again, name)) is type(value)
-    assert again.accountant_.spent == fitted.accountant_.spent
-    assert again.accountant_.epsilon == fitted.accountant_.epsilon
-
-
-@each
-def test_an_unfitted_estimator_comes_back_unfitted(estimator, X, path):
-    again = there_and_back(estimator, path)
-    assert repr(again) == repr(estimator)
-    assert not hasattr(again, "accountant_")
-    again.fit(X)
-
-
-@each
-def test_saving_changes_nothing(estimator, X, path):
-    fitted = clone(estimator).fit(X)
-    before = vars(fitted).copy()
-    outcome(fitted, X)
-    fitted.save(path)
-    assert vars(fitted).keys() == before.keys()
-    assert fitted.accountant_ is before["accountant_"]
-    assert ledger(fitted) == ledger(there_and_back(fitted, path))
+def test_parameters_come_back_with_their_types(path):
+    odd = (
+        np.float16(0.5),
+        np.int8(3),
+        np.bool_(True),
+        10**300,
+        "\ud800",
+        (),
+        [None],
+        {"a": (1, [2])},
+        {1: 2.5},
+        Fraction(1, 3),
+        float("inf"),
+    )
+    for value in (*odd, (np.zeros(2), np.array([1.0, 2.5])), ([0, 0], (1, 2.5))):
+        again = there_and_back(PrivatePCA(bounds=value), path).bounds
+        assert type(again) is type(value)
+        assert repr(again) == repr(value)
 
 
 def test_arrays_that_were_read_only_stay_so(X, path):
@@ -228,41 +204,22 @@ def test_arrays_that_were_read_only_stay_so(X, path):
     there_and_back(PrivatePCA().fit(X), path).components_[0, 0] = 0
 
 
-def test_saving_twice_gives_the_same_members(X, tmp_path):
-    fitted = PrivateMeasureMechanism().fit(X)
-    fitted.save(tmp_path / "a.zip")
-    load(tmp_path / "a.zip").save(tmp_path / "b.zip")
-    assert members(tmp_path / "a.zip") == members(tmp_path / "b.zip")
-
-
 @each
 def test_a_saved_estimator_of_a_shared_budget_is_a_record_that_refuses_to_spend(estimator, X, path):
-    shared = PrivacyAccountant(3, 2 * estimator.delta, neighboring=estimator.neighboring)
-    fitted = clone(estimator).set_params(accountant=shared, epsilon=1).fit(X)
-    again = there_and_back(fitted, path)
-    spent = shared.spent  # of a fit in rho less than 1, since the shared delta is larger
+    shared = PrivacyAccountant(3)
+    again = there_and_back(clone(estimator).set_params(accountant=shared).fit(X), path)
     assert again.accountant.closed
-    assert again.accountant.spent == spent <= again.accountant_.spent == 1
-    with pytest.raises(BudgetExceededError, match="closed record"):
-        again.fit(X)
-    with pytest.raises(BudgetExceededError, match="closed record"):
-        again.accountant.spend(1, name="more")
-    assert shared.spent == spent > 0
-    shared.spend(PrivacyLoss(rho=1e-6, gaussian=True) if estimator.delta else 1, name="the original stays open")
+    assert again.accountant.spent == again.accountant_.spent == shared.spent == 1
+    for spend in (lambda: again.fit(X), lambda: again.accountant.spend(1, name="more")):
+        with pytest.raises(BudgetExceededError, match="closed record"):
+            spend()
+    shared.spend(1, name="the original stays open")
 
 
 def test_an_open_budget_is_not_saved(path):
     with pytest.raises(TypeError, match="open PrivacyAccountant"):
         PrivatePCA(accountant=PrivacyAccountant(1)).save(path)
     assert not path.exists()
-
-
-def test_published_cells_make_a_small_file(path):
-    """2**16 cells, less than 2 MB."""
-    fitted = PrivateMeasureMechanism("optimal", depth=16, epsilon=100).fit(np.random.default_rng(0).random((400_000, 2)))
-    assert len(fitted.measure_.weights) > 60_000
-    fitted.save(path)
-    assert path.stat().st_size < 2e6
 
 
 # Streams that go on
@@ -285,48 +242,30 @@ def test_a_stream_goes_on_bit_for_bit_when_its_seed_is_set_again(stream, path):
 
 @each_stream
 def test_a_stream_goes_on_with_fresh_noise_when_no_seed_is_set(stream, path):
-    X = np.random.default_rng(0).random((1500, 2))
-    model = clone(stream).set_params(random_state=SEED).fit(X[:500])
+    frame = pd.DataFrame(np.random.default_rng(0).random((900, 2)), columns=["a", "b"])
+    model = clone(stream).set_params(random_state=SEED).fit(frame[:500])
     model.save(path)
-    two = [load(path).partial_fit(X[500:]) for _ in range(2)]
-    first, second, third = (m.sample(500, random_state=0) for m in (model.partial_fit(X[500:]), *two))
+    assert load(path).sample(99, random_state=0).equals(model.sample(99, random_state=0))
+    two = [load(path).partial_fit(frame[500:]) for _ in range(2)]
+    first, second, third = (m.sample(500, random_state=0) for m in (model.partial_fit(frame[500:]), *two))
     if stream.counter != "sparse":  # whose segments may all be open
-        assert not np.array_equal(first, second)
-        assert not np.array_equal(second, third)
-    assert model.accountant_.ledger[-1].randomness == "seeded"
-    assert two[0].accountant_.ledger[-1].randomness == "secure"
-    assert two[0].accountant_.spent == 1
-
-
-@each_stream
-def test_a_loaded_stream_samples_what_the_saved_one_does_and_keeps_counting(stream, path):
-    X = np.random.default_rng(0).random((500, 2))
-    model = clone(stream).fit(X[:300])
-    expected = model.sample(100, random_state=0)
-    again = there_and_back(model, path)
-    assert np.array_equal(again.sample(100, random_state=0), expected)
-    assert again.partial_fit(X[300:]).n_samples_seen_ == 500
-    assert there_and_back(again, path).n_samples_seen_ == 500
-
-
-@each_stream
-def test_a_loaded_stream_still_refuses_what_changes_and_knows_its_columns(stream, path):
-    frame = pd.DataFrame(np.random.default_rng(0).random((100, 2)), columns=["a", "b"])
-    again = there_and_back(clone(stream).fit(frame), path)
-    assert list(again.partial_fit(frame).sample().columns) == ["a", "b"]
+        assert not first.equals(second)
+        assert not second.equals(third)
+    assert [m.accountant_.ledger[-1].randomness for m in (model, *two)] == ["seeded", "secure", "secure"]
+    assert (two[0].accountant_.spent, two[0].n_samples_seen_, there_and_back(two[0], path).n_samples_seen_) == (1, 900, 900)
     with pytest.raises(ValueError, match="feature names"):
-        again.partial_fit(frame[["b", "a"]])
+        two[0].partial_fit(frame[["b", "a"]])
     with pytest.raises(ValueError, match="epsilon must not change"):
-        again.set_params(epsilon=2.0).partial_fit(frame)
+        two[0].set_params(epsilon=2.0).partial_fit(frame)
 
 
 COUNTERS = {
-    "binary": lambda **kw: BinaryCounter(60, n_counters=3, sensitivity=2, **kw),
-    "kary": lambda **kw: KaryCounter(60, n_counters=3, sensitivity=2, **kw),
-    "honaker": lambda **kw: HonakerCounter(60, n_counters=3, sensitivity=2, **kw),
-    "square root": lambda **kw: SquareRootCounter(60, rho=0.5, n_counters=3, sensitivity=2, **kw),
-    "unbounded": lambda **kw: UnboundedCounter(rho=0.5, n_counters=3, sensitivity=2, **kw),
-    "sparse": lambda **kw: SparseCounter(60, epsilon=50.0, n_counters=3, sensitivity=2, **kw),
+    "binary": lambda **kw: continual.BinaryCounter(60, n_counters=3, sensitivity=2, **kw),
+    "kary": lambda **kw: continual.KaryCounter(60, n_counters=3, sensitivity=2, **kw),
+    "honaker": lambda **kw: continual.HonakerCounter(60, n_counters=3, sensitivity=2, **kw),
+    "square root": lambda **kw: continual.SquareRootCounter(60, rho=0.5, n_counters=3, sensitivity=2, **kw),
+    "unbounded": lambda **kw: continual.UnboundedCounter(rho=0.5, n_counters=3, sensitivity=2, **kw),
+    "sparse": lambda **kw: continual.SparseCounter(60, epsilon=50.0, n_counters=3, sensitivity=2, **kw),
 }
 
 
@@ -359,7 +298,7 @@ def test_a_loaded_counter_goes_on_as_the_saved_one(make, path):
 @pytest.mark.parametrize("kind", ["kary", "binary", "sparse"])
 def test_a_loaded_counter_of_levels_goes_on_as_the_saved_one(kind, path):
     accountant, cells = PrivacyAccountant(20), np.random.default_rng(0).integers(0, 3, 40)
-    counter = InhomogeneousCounter(kind, n_counters=3, history=[4, 0, 1])
+    counter = continual.InhomogeneousCounter(kind, n_counters=3, history=[4, 0, 1])
     counter.start_level(10, 10.0, accountant, SEED)
     counter.update_cells(cells[:10])
     counter.start_level(30, 10.0, accountant, check_rng(SEED).child("second"))
@@ -380,32 +319,6 @@ def test_a_loaded_counter_of_levels_goes_on_as_the_saved_one(kind, path):
 # What is not in a file
 
 
-@each
-def test_a_file_holds_no_seed_and_no_pickle(estimator, X, path):
-    fitted = clone(estimator).set_params(random_state=SEED).fit(X)
-    if "synthesizer" in fitted.get_params() and getattr(fitted, "strategy", "blocks") == "blocks":
-        inner = clone(estimator).set_params(random_state=SEED, synthesizer=PrivateMeasureMechanism("optimal", random_state=SEED))
-        fitted = inner.fit(X)
-    fitted.save(path)
-    for name, data in members(path).items():
-        for secret in (str(SEED).encode(), SEED.to_bytes(4, "little"), SEED.to_bytes(4, "big"), hex(SEED)[2:].encode()):
-            assert secret not in data
-        if name == "object.json":
-            json.loads(data)
-        else:
-            assert np.load(io.BytesIO(data), allow_pickle=False).dtype.kind in "iufb"
-
-
-@each
-def test_a_file_of_published_results_holds_no_row(estimator, path):
-    X = np.random.default_rng(1).random((200, 3))
-    clone(estimator).fit(X).save(path)
-    data = b"".join(members(path).values())
-    for value in X.ravel():
-        assert value.tobytes() not in data
-        assert repr(float(value)).encode() not in data
-
-
 @pytest.mark.parametrize("stream", [STREAMS["blocks"], STREAMS["paper-kary"], STREAMS["paper-binary"]])
 def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypatch):
     """Rows 100 to 109 are of one open block, and of one level of time. The ledger tells when it was charged: here, at one time."""
@@ -420,32 +333,7 @@ def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypat
     assert members(tmp_path / "a.zip") == members(tmp_path / "b.zip")
 
 
-def test_members_are_one_text_and_plain_arrays(X, path):
-    PrivatePCA().fit(X).save(path)
-    names = list(members(path))
-    assert names[0] == "object.json"
-    assert all(name.endswith(".npy") and "/" not in name for name in names[1:])
-
-
 # Classes of others
-
-
-@savable
-class Uniform(BaseEstimator):
-    """A synthesizer of somebody else's: as many rows as there were, and where they may lie."""
-
-    def __init__(self, partition=None, random_state=None):
-        self.partition = partition
-        self.random_state = random_state
-
-    def fit(self, X, y=None):
-        self.shape_ = X.shape
-        self.box_ = Box.from_bounds((0, 1), X.shape[1], None)
-        return self
-
-    def sample(self, n_samples=None, random_state=None):
-        rng = np.random.default_rng(random_state)
-        return self.box_.low + self.box_.width * rng.random((n_samples or self.shape_[0], self.shape_[1]))
 
 
 @savable
@@ -472,61 +360,35 @@ class Fourths:
         return 2**self.depth
 
 
-@pytest.mark.parametrize("cls", [Uniform, Mine])
-def test_an_estimator_of_another_module_is_saved_and_loaded_where_its_class_says_so(cls, X, path):
-    fitted = cls(partition=None, random_state=SEED).fit(X)
+def test_an_estimator_and_a_part_of_another_module_are_saved_and_loaded_where_their_classes_say_so(X, path):
+    fitted = Mine(random_state=SEED).fit(X)
     again = there_and_back(fitted, path)
-    assert type(again) is cls
+    assert type(again) is Mine
     assert again.random_state is None
     assert np.array_equal(again.sample(9, random_state=0), fitted.sample(9, random_state=0))
-    assert f'"{__name__}.{cls.__name__}"'.encode() in members(path)["object.json"]
+    assert f'"{__name__}.Mine"'.encode() in members(path)["object.json"]
     assert again.fit(X).sample().shape == X.shape
-
-
-def test_a_part_of_another_module_is_saved_where_its_class_says_so(path):
     assert there_and_back(PrivateMeasureMechanism(partition=Fourths(3)), path).partition == Fourths(3)
 
 
-def test_a_subclass_does_not_inherit_the_permission(X, path):
-    with pytest.raises(TypeError) as caught:
-        Unmarked().fit(X).save(path)
-    assert str(caught.value) == (
-        "A Unmarked cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable."
-    )
-    assert not path.exists()
-
-
 def test_a_class_that_was_defined_again_stands_for_the_old_one(path):
-    def define():
-        @savable
-        class Again(BaseEstimator):
-            pass
-
-        return Again
-
-    old, new = define(), define()
+    old, new = (savable(type("Again", (BaseEstimator,), {"__module__": __name__})) for _ in range(2))
     with pytest.raises(TypeError, match="mark the class itself"):
         save(old(), path)
     assert type(there_and_back(new(), path)) is new
 
 
-@pytest.mark.parametrize("odd", [namedtuple("Pair", "a b"), Enum("Colour", "RED"), type("Number", (int,), {}), "Uniform", len])
-def test_only_plain_classes_can_be_marked(odd):
-    with pytest.raises(TypeError, match=r"^savable marks classes that make their objects by object\.__new__; "):
-        savable(odd)
-
-
-def test_two_classes_of_the_package_have_two_names():
+def test_only_plain_classes_can_be_marked_each_by_itself_and_under_one_name(X, path):
+    for odd in (namedtuple("Pair", "a b"), Enum("Colour", "RED"), type("Number", (int,), {}), "Mine", len):
+        with pytest.raises(TypeError, match=r"^savable marks classes that make their objects by object\.__new__; "):
+            savable(odd)
     with pytest.raises(TypeError, match="Two classes Box would have one name in files"):
         savable(type("Box", (), {"__module__": "skdpsynth.elsewhere"}))
     assert savable(Box) is Box
-
-
-def test_a_class_that_pretends_to_be_of_the_package_keeps_its_own_name(path):
-    box = savable(type("Box", (), {"__module__": "skdpsynth_more.domain"}))
-    save(box(), path)
-    assert b"skdpsynth_more.domain.Box" in members(path)["object.json"]
-    assert type(load(path)) is box
+    sentence = "A Unmarked cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable."
+    with pytest.raises(TypeError, match=f"^{re.escape(sentence)}$"):
+        Unmarked().fit(X).save(path)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("name", ["antigravity.Chart", "this.x", "os.system", f"{__name__}.Unmarked", f"{__name__}.Trap", "numpy.ndarray"])
@@ -537,31 +399,6 @@ def test_a_class_that_is_not_known_is_refused_with_the_way_out_and_nothing_is_im
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         load(path)
     assert set(sys.modules) == before
-
-
-def test_what_is_saved_can_be_loaded_once_its_module_is_imported(tmp_path):
-    (tmp_path / "elsewhere.py").write_text(
-        "from sklearn.base import BaseEstimator\n"
-        "from skdpsynth.persistence import savable, save\n"
-        "@savable\n"
-        "class There(BaseEstimator):\n"
-        "    pass\n"
-        "if __name__ != '__main__': save(There(), 'there.zip')\n"
-    )
-    script = (
-        "from skdpsynth import load\n"
-        "try: load('there.zip')\n"
-        "except ValueError as error: print(error)\n"
-        "import elsewhere\n"
-        "print(load('there.zip'))\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    run = partial(subprocess.run, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-    run([sys.executable, "-c", "import elsewhere"])
-    assert run([sys.executable, "-c", script]).stdout.splitlines() == [
-        "there.zip holds 'elsewhere.There', a class that no imported module marks as savable; import the module that defines it first.",
-        "There()",
-    ]
 
 
 def test_a_name_that_is_not_known_yet_makes_all_savable_classes_of_the_package_known():
@@ -602,51 +439,22 @@ def test_what_load_would_refuse_is_not_saved(path):
 
 
 class Halves:
-    """The unit interval, halved: a partition of the caller's own."""
-
-    depth = 6
-
-    def locate(self, X):
-        return np.minimum((np.clip(X[:, 0], 0, 1) * 64).astype(np.int64), 63)
-
-    def diameters(self, level):
-        return 2.0**-level
-
-    def sample(self, cells, level, rng):
-        return ((cells + rng.random(len(cells))) / 2**level)[:, None]
+    """A partition of the caller's own."""
 
 
 def test_a_parameter_that_cannot_be_saved_is_named_and_the_old_file_stays(path):
     old = PrivateMeasureMechanism().fit(np.full((50, 1), 0.5))
     old.save(path)
     data = path.read_bytes()
-    odd = PrivateMeasureMechanism(partition=Halves()).fit(np.full((50, 1), 0.5))
     with pytest.raises(
         TypeError,
         match=r"PrivateMeasureMechanism\.\w+ is a Halves, which cannot be saved; .* skdpsynth\.persistence\.savable can\.$",
     ):
-        odd.save(path)
+        PrivateMeasureMechanism(partition=Halves()).save(path)
     with pytest.raises(TypeError, match=r"LowDimSynthesizer\.synthesizer\.partition is a Halves"):
         LowDimSynthesizer(1, synthesizer=PrivateMeasureMechanism(partition=Halves())).save(path)
     assert path.read_bytes() == data
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
-
-
-def test_a_save_that_breaks_off_while_writing_leaves_the_old_file_and_no_other(X, path, monkeypatch):
-    fitted = PrivatePCA().fit(X)
-    fitted.save(path)
-    data = path.read_bytes()
-
-    def full(*args, **keywords):
-        raise OSError("disk full")
-
-    for owner, name in ((np, "save"), (zipfile.ZipFile, "writestr")):
-        with monkeypatch.context() as patch:
-            patch.setattr(owner, name, full)
-            with pytest.raises(OSError, match="disk full"):
-                fitted.save(path)
-        assert path.read_bytes() == data
-        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -658,7 +466,7 @@ def test_an_interrupt_of_a_save_passes_through_wherever_it_comes(tmp_path):
     landed, left, outer = 0, [], sys.gettrace()
     save(old, path)
     before = path.read_bytes()
-    for wanted in itertools.count(1, 2):
+    for wanted in itertools.count(1, 5):
         path.write_bytes(before)
         past = itertools.count(1)
 
@@ -680,19 +488,8 @@ def test_an_interrupt_of_a_save_passes_through_wherever_it_comes(tmp_path):
             sys.settrace(outer)
         assert load(path).n_components in (1, 2)
         left.append([entry.unlink() for entry in tmp_path.iterdir() if entry != path])
-    assert landed > 200
+    assert landed > 80
     assert sum(map(bool, left)) <= 1  # between the making of a file and the first line that guards it
-
-
-def test_an_interrupt_right_after_the_move_passes_through(X, path, monkeypatch):
-    def move(*args):
-        os.rename(*args)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", move)
-    with pytest.raises(KeyboardInterrupt):
-        PrivatePCA().fit(X).save(path)
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("now", [0.0, 4.4e9], ids=["1970", "2109"])
@@ -705,12 +502,6 @@ def test_the_clock_does_not_matter_and_files_are_equal_byte_for_byte(now, X, tmp
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes() == (tmp_path / "c.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-def test_a_save_replaces_an_old_file(X, path):
-    PrivatePCA(1).fit(X).save(path)
-    PrivatePCA(2).fit(X).save(str(path))
-    assert load(str(path)).n_components == 2
 
 
 # Files from anywhere
@@ -779,76 +570,37 @@ def an_estimator(**state):
 ARRAY = an_estimator(components_={"array": "0.npy", "frozen": True})
 
 
-@pytest.mark.parametrize(
-    "thing",
-    [
-        {"class": "Popen", "state": {"args": "true"}},
-        {"class": "os.system", "state": {}},
-        {"class": "Trap", "state": {}},
-        {"class": "__import__", "state": {}},
-        {"class": ["PrivatePCA"], "state": {}},
-        {"class": None, "state": {}},
-        {"class": "PrivatePCA"},
-        {"class": "PrivatePCA", "state": [1, 2]},
-        {"class": "PrivatePCA", "state": None},
-        {"unknown": 1},
-        an_estimator(epsilon={"unknown": 1}),
-        an_estimator(mean_={"array": "0.npy"}),
-        an_estimator(mean_={"array": "absent.npy", "frozen": True}),
-        an_estimator(mean_={"array": "../../etc/passwd", "frozen": True}),
-        an_estimator(mean_={"array": "/etc/passwd", "frozen": True}),
-        an_estimator(mean_={"array": ["0.npy"], "frozen": True}),
-        an_estimator(mean_={"array": "object.json", "frozen": True}),
-        an_estimator(epsilon={"tuple": 3}),
-        an_estimator(epsilon={"dict": [[[], 1]]}),
-        an_estimator(epsilon={"dict": [1]}),
-        an_estimator(epsilon={"scalar": "O", "value": 1}),
-        an_estimator(epsilon={"scalar": "f8,O", "value": 1}),
-        an_estimator(epsilon={"dtype": "O"}),
-        an_estimator(epsilon={"dtype": "M8[s]"}),
-        an_estimator(epsilon={"float": [1]}),
-        an_estimator(epsilon={"pandas_dtype": "no such dtype"}),
-        an_estimator(epsilon={"float": "many"}),
-        an_estimator(epsilon={"fraction": "a half"}),
-        an_estimator(epsilon={"fraction": "1/0"}),
-        an_estimator(epsilon={"scalar": "int8", "value": 300}),
-        an_estimator(epsilon={"fraction": "1e5"}),
-        5,
-        [],
-        "text",
-        None,
-        {"dict": []},
-        {"class": "PrivatePCA", "state": {}},
-        {"class": "PrivateMeasureMechanism", "state": {"epsilon": 1}},
-    ],
-    ids=lambda thing: json.dumps(thing)[:60],
+_OF_EPSILON = (
+    *({"unknown": 1}, {"tuple": 3}, {"dict": [[[], 1]]}, {"dict": [1]}, {"scalar": "O", "value": 1}, {"scalar": "f8,O", "value": 1}),
+    *({"dtype": "O"}, {"dtype": "M8[s]"}, {"float": [1]}, {"pandas_dtype": "no such dtype"}, {"float": "many"}),
+    *({"fraction": "a half"}, {"fraction": "1/0"}, {"fraction": "1e5"}, {"scalar": "int8", "value": 300}),
 )
-def test_json_of_the_wrong_shape_is_refused(thing, path, monkeypatch):
+_NO_ARRAYS = ("absent.npy", "../../etc/passwd", "/etc/passwd", ["0.npy"], "object.json")
+WRONG = [
+    *({"class": name, "state": {}} for name in ("os.system", "Trap", "__import__", ["PrivatePCA"], None)),
+    *({"class": "PrivatePCA", "state": state} for state in ([1, 2], None, {})),
+    *(
+        {"class": "Popen", "state": {"args": "true"}},
+        {"class": "PrivatePCA"},
+        {"class": "PrivateMeasureMechanism", "state": {"epsilon": 1}},
+    ),
+    *({"unknown": 1}, an_estimator(mean_={"array": "0.npy"}), 5, [], "text", None, {"dict": []}),
+    *(an_estimator(mean_={"array": name, "frozen": True}) for name in _NO_ARRAYS),
+    *(an_estimator(epsilon=value) for value in _OF_EPSILON),
+]
+TEXTS = [
+    *("[1]", "5", "null", '"text"', "{}", '{"format": 2}', "[" * 100_000, "", "{", b"\xff\xfe\x00"),
+    *('{"format": 2, "object": ' + inner + "}" for inner in ("[" * 3000 + "]" * 3000, "9" * 10_000)),
+]
+
+
+def test_json_of_the_wrong_shape_is_refused(path, monkeypatch):
     monkeypatch.setattr(skdpsynth.synthesis, "Trap", Trap, raising=False)
     monkeypatch.setattr(skdpsynth, "Trap", Trap, raising=False)
-    check_refused(write(path, thing))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[1]",
-        "5",
-        "null",
-        '"text"',
-        "{}",
-        '{"format": 2}',
-        "[" * 100_000,
-        '{"format": 2, "object": ' + "[" * 3000 + "]" * 3000 + "}",
-        "",
-        "{",
-        b"\xff\xfe\x00",
-        '{"format": 2, "object": ' + "9" * 10_000 + "}",
-    ],
-    ids=range(12),
-)
-def test_text_that_is_no_such_json_is_refused(text, path):
-    check_refused(write(path, text=text))
+    for thing in WRONG:
+        check_refused(write(path, thing))
+    for text in TEXTS:
+        check_refused(write(path, text=text))
 
 
 @pytest.mark.parametrize(
@@ -865,45 +617,22 @@ def test_another_version_of_the_format_is_refused_with_the_way_out(version, way_
         load(path)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"garbage",
-        npy(np.array([Trap], dtype=object), allow_pickle=True),
-        npy(np.array([Trap.__new__(Trap)], dtype=object), allow_pickle=True),
-        npy(np.arange(5.0))[:-3],
-        b"\x93NUMPY\x01\x00\xff\x00{{{",
-        header((10**14,)),
-    ],
-    ids=["empty", "garbage", "class", "object", "short", "header", "huge"],
-)
-def test_arrays_that_are_none_or_hold_objects_are_refused(data, path):
-    check_refused(write(path, ARRAY, **{"0": data}))
-
-
-def test_an_archive_within_a_member_is_refused(path):
+def test_what_is_no_array_or_no_zip_or_holds_objects_is_refused(path):
     inner = io.BytesIO()
     np.savez(inner, a=np.arange(3))
-    check_refused(write(path, ARRAY, **{"0": inner.getvalue()}))
-
-
-def test_what_is_no_zip_is_refused(path):
-    for data in (b"", b"PK", b"garbage" * 100, npy(np.arange(5))):
+    objects = [npy(np.array([trap], dtype=object), allow_pickle=True) for trap in (Trap, Trap.__new__(Trap))]
+    short, broken, huge = npy(np.arange(5.0))[:-3], b"\x93NUMPY\x01\x00\xff\x00{{{", header((10**14,))
+    for data in (b"", b"garbage", *objects, short, broken, huge, inner.getvalue()):
+        check_refused(write(path, ARRAY, **{"0": data}))
+    for data in (b"", b"PK", b"garbage" * 100, npy(np.arange(5)), inner.getvalue()):
         path.write_bytes(data)
         check_refused(path)
-
-
-def test_a_file_without_the_text_is_refused(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("0.npy", npy(np.arange(3)))
-    check_refused(path)
 
 
 def test_a_truncated_file_is_refused_wherever_it_ends(X, path):
     PrivatePCA().fit(X).save(path)
     data = path.read_bytes()
-    for stop in range(0, len(data), 7):
+    for stop in range(0, len(data), 29):
         path.write_bytes(data[:stop])
         check_refused(path)
 
@@ -912,7 +641,7 @@ def test_a_file_with_a_damaged_byte_is_refused_or_unharmed(X, path):
     fitted = PrivatePCA(random_state=0).fit(X)
     fitted.save(path)
     data, expected, refused = path.read_bytes(), members(path), 0
-    for i in range(0, len(data), 3):
+    for i in range(0, len(data), 7):
         path.write_bytes(data[:i] + bytes([data[i] ^ 0xFF]) + data[i + 1 :])
         try:
             load(path)
@@ -920,7 +649,7 @@ def test_a_file_with_a_damaged_byte_is_refused_or_unharmed(X, path):
             refused += 1
         else:
             assert members(path) == expected
-    assert refused > len(data) / 6
+    assert refused > len(data) / 14
 
 
 BOMB = r"holds more than save writes into a file of its size; it was not written by save\.$"
@@ -951,12 +680,6 @@ def test_a_text_that_would_fill_the_memory_is_refused_before_it_is_read(n_lists,
         tracemalloc.stop()
 
 
-def test_what_compresses_best_is_saved_and_loaded(path):
-    measure = NearestMeasure(weights=np.zeros(10**7), value=0.0, lower_bound=0.0, status="optimal", n_iter=1)
-    assert not there_and_back(measure, path).weights.any()
-    assert path.stat().st_size < 10**6
-
-
 def test_a_text_that_load_would_refuse_is_not_saved(path):
     with pytest.raises(ValueError, match=r"A PrivatePCA of so many parts cannot be saved, 3\d MB of text; keep fewer of them\.$"):
         PrivatePCA(bounds=["0" * 2**25, 1]).save(path)
@@ -983,26 +706,14 @@ def test_names_that_climb_out_of_the_folder_write_nothing(X, path):
     assert not (path.parent.parent / "climbed").exists()
 
 
-def test_no_file_can_name_what_its_classes_are(path):
-    """Names with underscores in a state are plain attributes, or refused."""
-    for cls, name in itertools.product(("PrivatePCA", "Box", "Blocks", "PrivacyAccountant"), ("__class__", "__dict__", "__reduce__")):
-        write(path, {"class": cls, "state": {name: "Trap"}})
-        try:
-            thing = load(path)
-        except ValueError:
-            continue
-        assert type(thing).__name__ == cls
-
-
-def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none.zip")
-
-
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 def test_a_model_may_be_read_as_other_files_and_a_stream_by_its_owner_alone(X, tmp_path):
     (tmp_path / "any").touch()
-    for thing, is_private in ((PrivateMeasureMechanism().fit(X), False), (OnlineSynthesizer().fit(X), True), (BinaryCounter(9), True)):
+    for thing, is_private in (
+        (PrivateMeasureMechanism().fit(X), False),
+        (OnlineSynthesizer().fit(X), True),
+        (continual.BinaryCounter(9), True),
+    ):
         save(thing, tmp_path / "model.zip")
         mode = (tmp_path / "model.zip").stat().st_mode & 0o777
         assert mode == (0o600 if is_private else (tmp_path / "any").stat().st_mode & 0o777)

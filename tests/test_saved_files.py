@@ -4,7 +4,6 @@ import copy
 import importlib.util
 import json
 import random
-import sys
 import zipfile
 from pathlib import Path
 from typing import ClassVar
@@ -83,11 +82,7 @@ def assert_alike(now, then):
 def test_a_file_of_each_version_gives_what_it_gave(file, writer):
     then = json.loads((file.parent / "given.json").read_text())[file.stem]
     assert_alike(writer.given(load(file)), then)
-
-
-@each_file
-def test_what_was_loaded_is_saved_as_the_same_object(file):
-    if int(file.parent.name.removeprefix("format_")) == _FORMAT and "online-paper" not in file.stem and "counter" not in file.stem:
+    if "online-paper" not in file.stem and "counter" not in file.stem:
         first = to_bytes(load(file))
         assert to_bytes(from_bytes(first)) == first
 
@@ -111,6 +106,7 @@ def test_there_is_a_file_of_each_format():
         (fitted, lambda state: state["accountant_"]["state"].update(_entries=[1])),
         (fitted, lambda state: state.pop("accountant_")),
         (lambda: KaryCounter(9), lambda state: state.update(n_levels=5)),
+        (lambda: KaryCounter(1000), lambda state: state.update(n_levels=state["n_levels"] - 1)),  # less noise under the same charge
         (lambda: KaryCounter(9), lambda state: state.update(n_counters=2)),
         (lambda: KaryCounter(9), lambda state: state.update(epsilon=-1.0)),
     ],
@@ -119,13 +115,6 @@ def test_a_state_that_its_class_could_not_have_is_refused(make, edit, tmp_path):
     save(make(), tmp_path / "right.zip")
     with pytest.raises(ValueError, match=r"^data holds a \w+ .*; it was not written by save\.$"):
         from_bytes(edited(tmp_path / "right.zip", edit))
-
-
-def test_less_noise_than_a_counter_needs_is_not_read_from_a_file(tmp_path):
-    """Fewer levels would mean less noise under the same charge."""
-    save(KaryCounter(1000, epsilon=1.0), tmp_path / "right.zip")
-    with pytest.raises(ValueError, match="parts do not fit each other"):
-        from_bytes(edited(tmp_path / "right.zip", lambda state: state.update(n_levels=state["n_levels"] - 1)))
 
 
 @pytest.mark.parametrize("counter", [KaryCounter, BinaryCounter])
@@ -209,11 +198,10 @@ def test_a_record_of_children_that_cost_less_together_is_read(delta):
     assert from_bytes(to_bytes(accountant.record())).spent == accountant.spent
 
 
-@pytest.mark.parametrize("n_files", [60, 600])
-def test_hostile_files_are_refused_or_work(n_files, attack, tmp_path):
+def test_hostile_files_are_refused_or_work(attack, tmp_path):
     """Loaded here, and used; the script does the same with limits of memory and time, and 10,000 files."""
     bases = [attack.Base(path) for path in FILES if path.stat().st_size < 20_000]
-    for number in range(n_files):
+    for number in range(250):
         draw = random.Random(number)
         base = draw.choice(bases)
         data, done = base.hostile(draw)
@@ -260,19 +248,3 @@ def test_a_library_of_tables_that_is_not_installed_is_said_to_be_so(tmp_path, mo
         ImportError, match=r"model\.zip was fitted to a table of pandas, which is not installed; install it with `pip install"
     ):
         load(tmp_path / "model.zip")
-
-
-@pytest.mark.parametrize("odd", [np.longdouble(1), np.timedelta64(1), np.array(["a"]), np.datetime64("2020-01-01"), 1j])
-def test_what_load_would_not_take_is_not_saved(odd, tmp_path):
-    with pytest.raises(TypeError, match="cannot be saved"):
-        save(PrivatePCA(bounds=(0, odd)), tmp_path / "model.zip")
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_save_takes_load_takes(tmp_path):
-    for value in (np.float16(0.5), np.int8(3), np.bool_(True), np.float64("nan"), 10**300, "\ud800", (), [None], {"a": (1, [2])}, {1: 2.5}):
-        save(PrivatePCA(bounds=value), tmp_path / "model.zip")
-        again = load(tmp_path / "model.zip").bounds
-        assert type(again) is type(value) or isinstance(value, np.float64)
-        assert repr(again) == repr(value) or np.isnan(value)
-    assert "pandas" in sys.modules

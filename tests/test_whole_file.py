@@ -44,28 +44,16 @@ def test_a_private_file_is_its_owners_from_the_first_byte(tmp_path):
 
 
 @MODES
-def test_a_public_file_has_the_mode_of_what_it_replaces_or_of_any_new_file(tmp_path):
+def test_a_public_file_has_the_mode_of_what_it_replaces_or_of_any_new_file(tmp_path, monkeypatch):
     (tmp_path / "old").touch()
     (tmp_path / "old").chmod(0o640)
     (tmp_path / "any").touch()
-    for name in ("old", "new"):
+    monkeypatch.setattr(os, "umask", None)  # it is that of other threads too
+    for name in ("old", "new", long := "n" * 250):
         with whole_file(tmp_path / name):
             pass
     assert (mode_of(tmp_path / "old"), mode_of(tmp_path / "new")) == (0o640, mode_of(tmp_path / "any"))
-
-
-@pytest.mark.parametrize("is_private", [True, False])
-def test_the_umask_of_other_threads_is_left_alone(tmp_path, monkeypatch, is_private):
-    monkeypatch.setattr(os, "umask", None)
-    with whole_file(tmp_path / "page", is_private=is_private):
-        pass
-
-
-def test_a_long_name_needs_no_longer_one_beside_it(tmp_path):
-    place = tmp_path / ("n" * 250)
-    with whole_file(place):
-        pass
-    assert place.exists()
+    assert (tmp_path / long).exists()
 
 
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
@@ -85,19 +73,12 @@ def test_a_pipe_and_a_device_are_refused_and_stay(tmp_path):
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-@pytest.mark.parametrize("path", [None, 3, b"x", 1.5, [], object()])
-def test_what_is_no_path_is_refused(path):
-    with pytest.raises(TypeError, match=r"^path must be a path, got "):
-        place_of(path)
-
-
-@pytest.mark.parametrize(
-    ("path", "error"), [("", ValueError), ("a\0b", ValueError), (".", IsADirectoryError), ("nowhere/x", FileNotFoundError)]
-)
-def test_a_path_that_names_no_file_is_refused(path, error, tmp_path, monkeypatch):
+def test_a_path_that_names_no_file_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error, match=r"^path must "):
-        place_of(path)
+    errors = {"": ValueError, "a\0b": ValueError, ".": IsADirectoryError, "nowhere/x": FileNotFoundError}
+    for path, error in {**dict.fromkeys([None, 3, b"x", 1.5, (), object()], TypeError), **errors}.items():
+        with pytest.raises(error, match=r"^path must "):
+            place_of(path)
 
 
 def test_what_a_killed_process_left_is_removed_after_an_hour(tmp_path):

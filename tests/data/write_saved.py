@@ -21,34 +21,8 @@ from skdpsynth import (
     PrivateMeasureMechanism,
     PrivatePCA,
     SignedMeasureMechanism,
-)
-from skdpsynth.continual import (
-    BinaryCounter,
-    HonakerCounter,
-    InhomogeneousCounter,
-    KaryCounter,
-    SparseCounter,
-    SquareRootCounter,
-    UnboundedCounter,
-)
-from skdpsynth.domain import (
-    Box,
-    Continuous,
-    Date,
-    DateTime,
-    Derived,
-    Determines,
-    Identifier,
-    Impossible,
-    Inequality,
-    MissingTogether,
-    MixedTypeEncoder,
-    Nominal,
-    Ordinal,
-    Schema,
-    Sum,
-    Text,
-    Unique,
+    continual,
+    domain,
 )
 from skdpsynth.measures import nearest_probability_measure
 from skdpsynth.model_selection import PrivateSearchCV
@@ -60,25 +34,25 @@ N = 300
 X = RNG.random((N, 2))
 FRAME = pd.DataFrame({"a": pd.array(RNG.integers(0, 9, N), dtype="Int8"), "b": X[:, 0].astype(np.float32)})
 BOUNDS = {"a": (0, 8), "b": (0.0, 1.0)}
-SCHEMA = Schema(
+SCHEMA = domain.Schema(
     {
-        "number": Identifier(),
+        "number": domain.Identifier(),
         "age": (0, 99),
-        "weight": Continuous(0.0, 150.0, nullable=True),
+        "weight": domain.Continuous(0.0, 150.0, nullable=True),
         "ill": ["no", "yes"],
-        "ward": Nominal([*"abcdef"], groups=[*"xxyyzz"]),
-        "stage": Ordinal(["a", "b", "c"], nullable=True),
-        "visit": Date("2020-01-01", "2021-12-31"),
-        "left": DateTime("2020-01-01", "2021-12-31T23:59:59", resolution="hour"),
+        "ward": domain.Nominal([*"abcdef"], groups=[*"xxyyzz"]),
+        "stage": domain.Ordinal(["a", "b", "c"], nullable=True),
+        "visit": domain.Date("2020-01-01", "2021-12-31"),
+        "left": domain.DateTime("2020-01-01", "2021-12-31T23:59:59", resolution="hour"),
         "part": (0, 50),
         "rest": (0, 50),
         "whole": (0, 100),
     },
     rules=[
-        Inequality("visit", "left"),
-        Sum(["part", "rest"], "whole"),
-        Impossible({"ill": "no", "ward": ["e", "f"]}),
-        Determines("ward", "stage", {"a": "a", "b": "a", "c": "b", "d": "b", "e": "c", "f": "c"}),
+        domain.Inequality("visit", "left"),
+        domain.Sum(["part", "rest"], "whole"),
+        domain.Impossible({"ill": "no", "ward": ["e", "f"]}),
+        domain.Determines("ward", "stage", {"a": "a", "b": "a", "c": "b", "d": "b", "e": "c", "f": "c"}),
     ],
 )
 
@@ -104,14 +78,14 @@ def patients():
     )
 
 
-NEAR = Schema(
+NEAR = domain.Schema(
     {
-        "begin": Date("2010-01-01", "2024-12-31"),
-        "end": Date("2010-01-01", "2024-12-31", nullable=True),
-        "pulse": Continuous(20.0, 140.0, nullable=True),
-        "again": Continuous(20.0, 140.0, nullable=True),
+        "begin": domain.Date("2010-01-01", "2024-12-31"),
+        "end": domain.Date("2010-01-01", "2024-12-31", nullable=True),
+        "pulse": domain.Continuous(20.0, 140.0, nullable=True),
+        "again": domain.Continuous(20.0, 140.0, nullable=True),
     },
-    rules=[Inequality("begin", "end"), MissingTogether(["pulse", "again"])],
+    rules=[domain.Inequality("begin", "end"), domain.MissingTogether(["pulse", "again"])],
 )
 
 
@@ -157,12 +131,12 @@ def estimators():
 
 def counters():
     yield from (
-        ("counter-binary", BinaryCounter(60, n_counters=2, sensitivity=2)),
-        ("counter-kary", KaryCounter(60, n_counters=2)),
-        ("counter-honaker", HonakerCounter(60)),
-        ("counter-square-root", SquareRootCounter(60, rho=0.5, n_counters=2)),
-        ("counter-unbounded", UnboundedCounter(rho=0.5)),
-        ("counter-sparse", SparseCounter(60, epsilon=50.0, n_counters=2)),
+        ("counter-binary", continual.BinaryCounter(60, n_counters=2, sensitivity=2)),
+        ("counter-kary", continual.KaryCounter(60, n_counters=2)),
+        ("counter-honaker", continual.HonakerCounter(60)),
+        ("counter-square-root", continual.SquareRootCounter(60, rho=0.5, n_counters=2)),
+        ("counter-unbounded", continual.UnboundedCounter(rho=0.5)),
+        ("counter-sparse", continual.SparseCounter(60, epsilon=50.0, n_counters=2)),
     )
 
 
@@ -175,7 +149,7 @@ def things():
             counter.update_cells([step % counter.n_counters]) if counter.n_counters > 1 else counter.update(1)
             _ = counter.value
         yield name, counter
-    levels = InhomogeneousCounter("kary", n_counters=3, history=[4, 0, 1])
+    levels = continual.InhomogeneousCounter("kary", n_counters=3, history=[4, 0, 1])
     levels.start_level(10, 10.0, PrivacyAccountant(20), None)
     levels.update_cells(RNG.integers(0, 3, 8))
     yield "counter-levels", levels
@@ -185,10 +159,13 @@ def things():
     yield "accountant", accountant.record()
     yield "risk", accountant.risk(0.01)
     yield "schema", SCHEMA
-    rules = [Unique(["a", "b"])]
-    yield "schema-derived", Schema({"a": (0, 9), "b": ["x", "y"], "note": Text(), "c": Derived("a * 2", (0, 18))}, rules=rules)
-    yield "encoder", MixedTypeEncoder(NEAR).fit(stays())
-    yield "box", Box([0, 1], [2, 3])
+    rules = [domain.Unique(["a", "b"])]
+    yield (
+        "schema-derived",
+        domain.Schema({"a": (0, 9), "b": ["x", "y"], "note": domain.Text(), "c": domain.Derived("a * 2", (0, 18))}, rules=rules),
+    )
+    yield "encoder", domain.MixedTypeEncoder(NEAR).fit(stays())
+    yield "box", domain.Box([0, 1], [2, 3])
     yield "measure", nearest_probability_measure(X[:5], np.array([0.5, 0.4, -0.1, 0.1, 0.1]))
 
 
@@ -218,7 +195,8 @@ def main():
         save(thing, folder / f"{name}.zip")
         (folder / f"{name}.zip").chmod(0o644)
         told[name] = given(thing)
-    (folder / "given.json").write_text(json.dumps(told, indent=1) + "\n")
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in told.items())
+    (folder / "given.json").write_text(f"{{\n{lines}\n}}\n")
 
 
 if __name__ == "__main__":

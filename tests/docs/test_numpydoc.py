@@ -1,5 +1,6 @@
 """Docstrings pass numpydoc's validation, but for a stated list of its codes."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -79,3 +80,26 @@ def test_every_class_and_function_says_what_to_see_also():
     alone = [name for name in things if name.rpartition(".")[0] not in things]
     assert len(alone) > 80
     assert [name for name in alone if "See Also\n--------" not in inspect.getdoc(things[name])] == []
+
+
+def defaults(thing):
+    """(defaults that the docstring states, those of the signature), by name."""
+    stated = {}
+    for entry in NumpyDocString(inspect.getdoc(thing) or "")["Parameters"]:
+        if match := re.search("default=(.+)$", entry.type):
+            stated |= dict.fromkeys(entry.name.split(", "), ast.literal_eval(match[1]))
+    parameters = inspect.signature(thing).parameters.values()
+    return stated, {each.name: each.default for each in parameters if each.default is not each.empty}
+
+
+def is_error(thing):
+    return inspect.isclass(thing) and issubclass(thing, Exception)
+
+
+def test_docstrings_state_the_defaults_of_signatures_and_those_of_classes_all_of_them():
+    things = {name: getattr(thing, "__func__", thing) for name, thing in targets().items()}
+    found = {name: (thing, *defaults(thing)) for name, thing in things.items() if callable(thing) and not is_error(thing)}
+    assert sum(len(stated) for _, stated, _ in found.values()) > 300
+    assert [name for name, (_, stated, right) in found.items() if not stated.items() <= right.items()] == []
+    unsaid = [name for name, (thing, stated, right) in found.items() if inspect.isclass(thing) and stated and stated.keys() != right.keys()]
+    assert unsaid == []
