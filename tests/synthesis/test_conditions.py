@@ -167,14 +167,6 @@ def test_rare_conditions_cost_no_more_rows_than_others(stratified):
     assert holds(everyone, conditions).mean() < 1e-3
 
 
-@pytest.mark.parametrize("conditions", [{"ill": "yes", "age": (30, 60)}, {"gain": (10.0, 500.0)}])
-def test_batches_are_the_rows_of_one_sample(model, conditions):
-    whole = model.sample(2500, random_state=3, conditions=conditions)
-    batches = list(model.sample_batches(2500, 700, random_state=3, conditions=conditions))
-    assert [len(batch) for batch in batches] == [700, 700, 700, 400]
-    pd.testing.assert_frame_equal(pd.concat(batches, ignore_index=True), whole.reset_index(drop=True))
-
-
 def test_rows_go_to_a_file(model, tmp_path):
     place = tmp_path / "rows.csv"
     model.sample(500, random_state=0, out=place, conditions=CONDITIONS[-1])

@@ -237,8 +237,10 @@ def rows_that_differ_somewhere():
         yield low, np.array([x, *(np.arange(9) < n_bits), of], dtype=float)
 
 
-@pytest.mark.parametrize("neighboring", [pytest.param(RO, marks=pytest.mark.must), AR])
-@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize(
+    ("neighboring", "stratified"),
+    [pytest.param(RO, False, marks=pytest.mark.must), pytest.param(RO, True, marks=pytest.mark.must), (AR, True)],
+)
 def test_neighbours_change_what_is_released_by_rho_at_most_and_some_attain_it_in_each_step(door, unfitted, neighboring, stratified):
     """Two rows that differ everywhere move counts most; interactions are moved most by rows that differ in some of the columns."""
     params = {"epsilon": 0.7, "delta": 1e-6, "neighboring": neighboring, "stratify": "of" if stratified else None}

@@ -265,20 +265,20 @@ def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon,
 
 
 @pytest.mark.parametrize("d", range(1, 11))
-def test_shares_of_the_depths_leave_each_of_two_paths_half_of_epsilon(d):
-    epsilon = Fraction(7, 10)
-    for s in range(1, 41):
-        shares = shares_of_depths(epsilon, s, d)
-        assert len(shares) == s
+@pytest.mark.parametrize("first", [1, 0])
+def test_shares_of_the_depths_leave_all_paths_of_a_row_epsilon(first, d):
+    """A row that is replaced is in two paths from depth 1 on, of half a share each; one that comes or goes is in one from depth 0 on."""
+    epsilon, alpha = Fraction(7, 10), 2 ** ((1 - 1 / d) / 2)
+    for s in range(first, 41):
+        shares = shares_of_depths(epsilon, s, d, first)
+        assert len(shares) == s + 1 - first
         assert all(isinstance(share, Fraction) and share > 0 for share in shares)
-        assert sum(share / 2 for share in shares) <= epsilon / 2
+        assert sum(shares) == epsilon if d > 1 else sum(shares) <= epsilon
         if d == 1:
-            expected = [2 * 0.775 * 0.7 / (j + 1) ** 2 for j in range(1, s + 1)]
+            expected = [(1.55 if first else 0.607) / (j + 1) ** 2 for j in range(first, s + 1)]
         else:
-            assert sum(shares) == epsilon
-            alpha = 2 ** ((1 - 1 / d) / 2)
-            expected = [0.7 * alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha**-s) for j in range(1, s + 1)]
-        assert [float(share) for share in shares] == pytest.approx(expected, rel=1e-9)
+            expected = [alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha ** -(s + 1 - first)) for j in range(first, s + 1)]
+        assert [float(share) for share in shares] == pytest.approx([0.7 * e for e in expected], rel=1e-9)
 
 
 def test_shares_on_the_line_are_the_same_at_every_level_and_use_nearly_all():

@@ -85,6 +85,25 @@ def feeder(model, rows):
     return lambda: [model.partial_fit(row[None]) for row in rows]
 
 
+def seen_beside(model, rows, look):
+    """What two threads see, again and again, while a third feeds a stream."""
+    seen, feeding = [], threading.Event()
+    feeding.set()
+
+    def feed():
+        try:
+            feeder(model, rows)()
+        finally:
+            feeding.clear()
+
+    def see():
+        while feeding.is_set() or len(seen) < 6:
+            seen.append(look())
+
+    together(feed, see, see)
+    return seen
+
+
 # Threads
 
 
@@ -110,20 +129,7 @@ def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
     X = np.random.default_rng(0).random((300, 2))
     quiet, read = (OnlineSynthesizer(random_state=5, **setting).fit(X[:20]) for _ in range(2))
     quiet.partial_fit(X[20:])
-    samples, feeding = [], threading.Event()
-    feeding.set()
-
-    def feed():
-        try:
-            feeder(read, X[20:])()
-        finally:
-            feeding.clear()
-
-    def look():
-        while feeding.is_set() or len(samples) < 6:
-            samples.append(read.sample(3))
-
-    together(feed, look, look)
+    samples = seen_beside(read, X[20:], lambda: read.sample(3))
     assert {sample.shape for sample in samples} == {(3, 2)}
     assert np.array_equal(read.sample(200, random_state=0), quiet.sample(200, random_state=0))
 
@@ -132,20 +138,7 @@ def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
 def test_what_is_pickled_while_another_thread_feeds_is_of_one_time_and_goes_on(setting):
     X = np.random.default_rng(0).random((400, 1))
     model = OnlineSynthesizer(**setting).fit(X[:20])
-    data, feeding = [], threading.Event()
-    feeding.set()
-
-    def feed():
-        try:
-            feeder(model, X[20:])()
-        finally:
-            feeding.clear()
-
-    def keep():
-        while feeding.is_set() or len(data) < 4:
-            data.append(pickle.dumps(model))
-
-    together(feed, keep)
+    data = seen_beside(model, X[20:], lambda: pickle.dumps(model))
     for state in map(pickle.loads, data[:: 1 + len(data) // 30]):
         seen = state.n_samples_seen_
         assert state._stream.n_seen == seen

@@ -192,19 +192,6 @@ def test_the_nodes_of_all_depths_that_a_row_is_in_cost_epsilon(counter, d, epsil
     assert worst > 0.8 * sum(shares)  # a tick that is in a node of every level
 
 
-@pytest.mark.parametrize("d", range(1, 11))
-def test_shares_of_the_one_path_of_a_row_that_comes_or_goes_sum_to_at_most_epsilon(d):
-    """Specification 6 for "no record": j from 0, one path; d = 1: .607 epsilon / (j + 1)**2."""
-    epsilon = Fraction(7, 10)
-    for s in range(41):
-        shares = shares_of_depths(epsilon, s, d, 0)
-        assert len(shares) == s + 1
-        assert sum(shares) == epsilon if d > 1 else sum(shares) <= epsilon
-        alpha = 2 ** ((1 - 1 / d) / 2)
-        expected = [0.607 / (j + 1) ** 2 if d == 1 else alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha ** (-s - 1)) for j in range(s + 1)]
-        assert [float(share) for share in shares] == pytest.approx([0.7 * e for e in expected], rel=1e-9)
-
-
 @pytest.mark.must
 @pytest.mark.parametrize("counter", ["kary", "binary"])
 def test_a_counter_has_half_of_the_noise_that_replacing_needs_at_its_share(counter):
