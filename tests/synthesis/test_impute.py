@@ -275,7 +275,9 @@ def test_conditions_on_a_determined_column_are_those_on_its_levels():
 
 
 def test_conditions_on_what_two_columns_determine_together_are_refused():
-    _, model, _ = of_case("determined by two")
+    rules = [Determines(["a", "b"], "c", {(x, y): (x == y) + 0 for x in NAMES for y in NAMES})]
+    schema = Schema({"a": NAMES, "b": NAMES, "c": (0, 9)}, rules=rules)
+    model = keeping(pd.DataFrame({"a": RNG.choice(NAMES, N), "b": RNG.choice(NAMES, N), "c": RNG.integers(0, 10, N)}), schema)
     with pytest.raises(ValueError, match="follows from 'a', 'b'; name these"):
         model.sample(5, conditions={"c": 1})
 
