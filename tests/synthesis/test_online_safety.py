@@ -85,8 +85,8 @@ def feeder(model, rows):
     return lambda: [model.partial_fit(row[None]) for row in rows]
 
 
-def seen_beside(model, rows, look):
-    """What two threads see, again and again, while a third feeds a stream."""
+def seen_beside(model, rows, look, n_threads):
+    """What threads see, again and again, while another feeds a stream."""
     seen, feeding = [], threading.Event()
     feeding.set()
 
@@ -100,7 +100,7 @@ def seen_beside(model, rows, look):
         while feeding.is_set() or len(seen) < 6:
             seen.append(look())
 
-    together(feed, see, see)
+    together(feed, *[see] * n_threads)
     return seen
 
 
@@ -129,7 +129,7 @@ def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
     X = np.random.default_rng(0).random((300, 2))
     quiet, read = (OnlineSynthesizer(random_state=5, **setting).fit(X[:20]) for _ in range(2))
     quiet.partial_fit(X[20:])
-    samples = seen_beside(read, X[20:], lambda: read.sample(3))
+    samples = seen_beside(read, X[20:], lambda: read.sample(3), 2)
     assert {sample.shape for sample in samples} == {(3, 2)}
     assert np.array_equal(read.sample(200, random_state=0), quiet.sample(200, random_state=0))
 
@@ -138,7 +138,7 @@ def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
 def test_what_is_pickled_while_another_thread_feeds_is_of_one_time_and_goes_on(setting):
     X = np.random.default_rng(0).random((400, 1))
     model = OnlineSynthesizer(**setting).fit(X[:20])
-    data = seen_beside(model, X[20:], lambda: pickle.dumps(model))
+    data = seen_beside(model, X[20:], lambda: pickle.dumps(model), 1)
     for state in map(pickle.loads, data[:: 1 + len(data) // 30]):
         seen = state.n_samples_seen_
         assert state._stream.n_seen == seen
