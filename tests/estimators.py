@@ -1,5 +1,6 @@
-"""The estimators that the laws of test_common hold for."""
+"""The estimators that the laws of test_common hold for, and one without privacy that tells what it was given."""
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 import skdpsynth
@@ -11,6 +12,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
+from skdpsynth.persistence import savable
 
 
 def all_estimators():
@@ -63,3 +65,31 @@ def variants():
         "Online-paper-add_or_remove_one": OnlineSynthesizer("paper", neighboring="add_or_remove_one"),
         "Online-paper-sparse-add_or_remove_one": OnlineSynthesizer("paper", counter="sparse", neighboring="add_or_remove_one"),
     }
+
+
+@savable
+class Recorder(BaseEstimator):
+    """No privacy at all: tells which rows it was given, and repeats the first of them. Fails where it is told to."""
+
+    seen: list = []  # noqa: RUF012
+    failing: list = []  # noqa: RUF012
+
+    def __init__(self, epsilon=1.0, delta=0.0, bounds=(0, 1), neighboring="replace_one", accountant=None, random_state=None):
+        self.epsilon, self.delta, self.bounds, self.neighboring = epsilon, delta, bounds, neighboring
+        self.accountant, self.random_state = accountant, random_state
+
+    def fit(self, X, y=None):
+        self.first_ = np.asarray(X, dtype=float)[:1]
+        if self.accountant is not None:  # else it is a rehearsal
+            Recorder.seen.append(np.asarray(X, dtype=float))
+            if Recorder.failing:
+                raise Recorder.failing.pop()
+        return self
+
+    def sample(self, n_samples, random_state=None):
+        return np.repeat(self.first_, n_samples, axis=0)
+
+
+def clock(n, d=1):
+    """A stream that tells the time: row t holds (t + 1/2) / n."""
+    return np.repeat((np.arange(n) + 0.5)[:, None] / n, d, axis=1)

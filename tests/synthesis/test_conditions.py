@@ -1,6 +1,7 @@
 """Rows on conditions: they meet them exactly, have the law of the model given them, and what no row meets is refused."""
 
 import datetime
+import functools
 import itertools
 import math
 
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 from laws import ALARM, CERTAIN, same_law
 
-from skdpsynth import LatentFactorSynthesizer, load
+from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
 
 pytestmark = pytest.mark.filterwarnings(
@@ -51,6 +52,7 @@ def people(n=4000, seed=0):
     )
 
 
+@functools.cache
 def fitted(**params):
     settings = {"epsilon": INF, "n_factors": 2, "random_state": 0, "stratify": "ill", **params}
     return LatentFactorSynthesizer(SCHEMA, **settings).fit(people())
@@ -132,7 +134,7 @@ def crowd(model):
     return rows, codes_of(rows)
 
 
-@pytest.mark.parametrize("conditions", [CONDITIONS[i] for i in (0, 2, 4, 5, 7, 8, 9, 11, 14)], ids=str)
+@pytest.mark.parametrize("conditions", [CONDITIONS[i] for i in (0, 4, 5, 8, 9, 14)], ids=str)
 def test_conditional_frequencies_are_those_of_a_large_sample_of_which_rows_are_kept(model, crowd, conditions):
     """Tables of all pairs. Rows of a sample are evener than independent ones, so statistics are no larger than chi squared.
 
@@ -163,46 +165,6 @@ def test_rare_conditions_cost_no_more_rows_than_others(stratified):
     assert holds(rows, conditions).all()
     everyone = stratified.sample(100_000, random_state=1)
     assert holds(everyone, conditions).mean() < 1e-3
-
-
-@pytest.mark.parametrize("conditions", [{"ill": "yes", "age": (30, 60)}, {"gain": (10.0, 500.0)}])
-def test_batches_are_the_rows_of_one_sample(model, conditions):
-    whole = model.sample(2500, random_state=3, conditions=conditions)
-    batches = list(model.sample_batches(2500, 700, random_state=3, conditions=conditions))
-    assert [len(batch) for batch in batches] == [700, 700, 700, 400]
-    pd.testing.assert_frame_equal(pd.concat(batches, ignore_index=True), whole.reset_index(drop=True))
-
-
-def test_a_seed_repeats_the_rows_and_another_gives_others(model):
-    first, second, other = (model.sample(50, random_state=seed, conditions={"age": (30, 50)}) for seed in (1, 1, 2))
-    pd.testing.assert_frame_equal(first, second)
-    assert not first.equals(other)
-
-
-def test_no_condition_is_none(model):
-    """An empty dict asks for nothing."""
-    rows = [model.sample(300, random_state=1, conditions=conditions) for conditions in (None, {})]
-    pd.testing.assert_frame_equal(*rows)
-
-
-def test_a_saved_model_draws_the_same_rows(stratified, tmp_path):
-    stratified.save(tmp_path / "model.skd")
-    for conditions in CONDITIONS[::4]:
-        first, second = (m.sample(40, random_state=1, conditions=conditions) for m in (stratified, load(tmp_path / "model.skd")))
-        pd.testing.assert_frame_equal(first, second)
-
-
-def test_a_condition_changes_nothing_of_the_model(model):
-    before = model.sample(200, random_state=4)
-    model.sample(20, conditions={"age": (30, 31)})
-    pd.testing.assert_frame_equal(model.sample(200, random_state=4), before)
-
-
-def test_batches_go_on_as_they_began_if_the_model_is_fitted_again():
-    model = fitted()
-    batches = model.sample_batches(20, 10, random_state=0, conditions={"ill": "yes"})
-    model.set_params(stratify=None).fit(people(500, 1))
-    assert (pd.concat(batches)["ill"] == "yes").all()
 
 
 def test_rows_go_to_a_file(model, tmp_path):
@@ -248,14 +210,13 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("method", ["sample", "sample_batches"])
-def test_conditions_that_no_row_meets_are_refused_in_one_sentence(stratified, name, method):
-    conditions, message = BAD[name]
-    with pytest.raises(ValueError, match=message) as caught:
-        getattr(stratified, method)(10, conditions=conditions)
-    assert str(caught.value).endswith(".")
-    assert "conditions" in str(caught.value)
+@pytest.mark.parametrize(("conditions", "message"), BAD.values(), ids=BAD)
+def test_conditions_that_no_row_meets_are_refused_in_one_sentence(stratified, conditions, message):
+    for method in (stratified.sample, stratified.sample_batches):
+        with pytest.raises(ValueError, match=message) as caught:
+            method(10, conditions=conditions)
+        assert str(caught.value).endswith(".")
+        assert "conditions" in str(caught.value)
 
 
 def test_conditions_that_exclude_each_other_are_told_together():
@@ -276,12 +237,6 @@ def test_a_refused_condition_writes_no_file(model, tmp_path):
     with pytest.raises(ValueError, match="conditions"):
         model.sample(10, out=tmp_path / "rows.csv", conditions={"age": (50, 40)})
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("conditions", [None, {"age": 30}])
-def test_no_rows_are_refused_as_without_conditions(model, conditions):
-    with pytest.raises(ValueError, match="n_samples must be a positive integer"):
-        model.sample(0, conditions=conditions)
 
 
 def test_the_published_route_says_that_it_has_no_conditions():
@@ -392,6 +347,7 @@ def test_conditions_reach_only_the_block_of_a_wide_table():
     assert rows["c20"].mean() == pytest.approx(everyone["c20"].mean(), abs=0.02)
 
 
+@pytest.mark.usefixtures("hasty")
 def test_conditions_on_very_many_columns_of_a_wide_table_are_met():
     X = wide()
     model = LatentFactorSynthesizer({name: [0, 1] for name in X}, stratify="c5", epsilon=INF, n_factors=2).fit(X)

@@ -1,6 +1,7 @@
-"""Missing cells of given rows: what is there stays, what is filled has the law of the model given it."""
+"""Missing cells of given rows: what is there stays, what is filled has the law of the model given it and keeps rules."""
 
 import datetime
+import functools
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,11 @@ import polars as pl
 import pytest
 from laws import ALARM, same_law
 from test_conditions import SCHEMA, TOWNS, fitted, people
+from test_rules_kept import TWELVE, broken, case_of, patients
+from test_rules_kept import fitted as keeping
 
-from skdpsynth import LatentFactorSynthesizer, load
-from skdpsynth.domain import Continuous, Nominal
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
+from skdpsynth.domain import Continuous, Determines, Impossible, Nominal, Schema, Unique
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning", "ignore::UserWarning"
@@ -26,7 +29,7 @@ def model(request):
 def with_holes(rows, share=0.4, seed=0):
     """Each cell is lost with this probability; whole numbers become floats, as pandas has it."""
     rng, out = np.random.default_rng(seed), rows.copy()
-    for name in out.columns.drop("id"):
+    for name in out.columns.drop("id", errors="ignore"):
         out[name] = out[name].where(rng.random(len(out)) > share)
     return out
 
@@ -34,7 +37,10 @@ def with_holes(rows, share=0.4, seed=0):
 def test_nothing_is_missing_and_no_cell_has_changed(model):
     rows = with_holes(people(3000, 5))
     rows.index = np.arange(3000)[::-1] // 2  # an index of its own, with labels twice
+    before = rows.copy()
     filled = model.impute(rows, random_state=0)
+    pd.testing.assert_frame_equal(rows, before)
+    pd.testing.assert_frame_equal(model.impute(rows, random_state=0), filled)
     assert filled.isna().sum().sum() == 0
     assert (filled.index == rows.index).all()
     assert (filled.dtypes == rows.dtypes).all()
@@ -57,26 +63,6 @@ def test_complete_rows_come_back_as_they_are(model):
     rows = model.impute(with_holes(people(200, 5)), random_state=0)
     pd.testing.assert_frame_equal(model.impute(rows, random_state=1), rows)
     pd.testing.assert_frame_equal(model.impute(rows[:0]), rows[:0])
-
-
-def test_rows_that_were_given_are_not_written_to(model):
-    rows = with_holes(people(100, 5))
-    before = rows.copy()
-    model.impute(rows, random_state=0)
-    pd.testing.assert_frame_equal(rows, before)
-
-
-def test_a_seed_repeats_what_is_filled(model):
-    rows = with_holes(people(100, 5))
-    first, second, other = (model.impute(rows, random_state=seed) for seed in (1, 1, 2))
-    pd.testing.assert_frame_equal(first, second)
-    assert not first.equals(other)
-
-
-def test_a_saved_model_fills_the_same_cells(tmp_path):
-    model, rows = fitted(), with_holes(people(100, 5))
-    model.save(tmp_path / "model.skd")
-    pd.testing.assert_frame_equal(load(tmp_path / "model.skd").impute(rows, random_state=1), model.impute(rows, random_state=1))
 
 
 @pytest.mark.parametrize(
@@ -123,14 +109,6 @@ def test_cells_out_of_the_domain_stay_and_count_as_in_a_fit():
     assert (filled["school"] == "unheard of").all()
     ill = filled["ill"] == "yes"
     assert ill[:2000].mean() > ill[2000:].mean() + 0.5
-
-
-def test_filled_cells_bring_back_what_was_lost():
-    """Who is ill is guessed from the other cells far better than by chance."""
-    model, rows = fitted(stratify=None, n_factors=4), people(2000, 9)
-    filled = model.impute(rows.assign(ill=None), random_state=0)
-    share = (rows["ill"] == "yes").mean()
-    assert (filled["ill"] == rows["ill"]).mean() > share**2 + (1 - share) ** 2 + 0.15
 
 
 def test_frames_of_other_libraries_keep_their_dtypes():
@@ -214,3 +192,108 @@ def test_wide_tables_are_filled_block_by_block():
     assert filled.notna().all().all()
     assert (filled[~lost] == X[~lost]).sum().sum() == (~lost).sum().sum()
     assert (filled.to_numpy()[lost] == X.to_numpy()[lost]).mean() > 0.6  # by chance a half
+
+
+# Where rules hold
+
+
+N = 800
+RNG = np.random.default_rng(1)
+NAMES = ["p", "q", "r"]
+CASES = ["chain of five", "impossible levels", "determined by two", "sum within bounds", "missing together", "key of two", "determined"]
+
+
+@functools.cache
+def of_case(name):
+    if name == "determined":
+        rules = [Determines("a", "b", {"p": 1, "q": 2, "r": 2}), Determines("a", "c", {"p": "x", "q": "x", "r": "y"})]
+        schema = Schema({"a": NAMES, "b": (0, 9), "c": ["x", "y"]}, rules=rules)
+        frame = pd.DataFrame({"a": RNG.choice(NAMES, N), "b": RNG.integers(0, 10, N), "c": RNG.choice(["x", "y"], N)})
+    else:
+        frame, schema = case_of(name)
+    model = keeping(frame, schema)
+    return schema, model, with_holes(model.sample(600, random_state=1))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_can_keep_rules_keep_them_and_no_cell_changes(name):
+    schema, model, rows = of_case(name)
+    filled = model.impute(rows, random_state=0)
+    assert broken(filled, schema) == {}
+    assert not filled.isna().any().any()
+    for column in rows:
+        known = rows[column].notna()
+        assert (filled[column][known].to_numpy() == rows[column][known].to_numpy()).all()
+
+
+def test_given_cells_that_break_a_rule_stay_and_other_rules_hold():
+    _, model, _ = of_case("chain of five")
+    filled = model.impute(pd.DataFrame({"a": [8.0] * 50, "b": [3.0] * 50, "c": [None] * 50}), random_state=0)
+    assert (filled["a"] == 8).all()
+    assert (filled["b"] == 3).all()
+    assert (filled["c"].astype(float) >= 3).all()
+
+
+def test_a_level_has_the_law_of_those_that_have_the_value_that_is_there():
+    """Within six standard deviations."""
+    _, model, _ = of_case("determined")
+    filled = model.impute(pd.DataFrame({"a": [None] * 2000, "b": [2.0] * 2000}), random_state=0)
+    drawn = model.sample(20_000, random_state=1)["a"].value_counts()
+    share = drawn["q"] / (drawn["q"] + drawn["r"])
+    assert set(filled["a"]) == {"q", "r"}
+    assert (filled["a"] == "q").mean() == pytest.approx(share, abs=6 * 0.5 / 2000**0.5)
+
+
+def test_a_part_is_what_total_and_other_parts_leave():
+    _, model, _ = of_case("sum within bounds")
+    filled = model.impute(pd.DataFrame({"a": [3.0, None], "b": [None, 2.0], "t": [10.0, 9.0]}), random_state=0)
+    assert filled.astype(int).to_numpy().tolist() == [[3, 7, 10], [7, 2, 9]]
+
+
+def test_a_cell_that_rules_leave_no_value_stays_missing():
+    schema = Schema(
+        {"smokes": ["no", "yes"], "cigarettes": Continuous(0, 40, nullable=True)},
+        rules=[Impossible({"smokes": "no", "cigarettes": (0, 40)})],
+    )
+    smokes = RNG.choice(["no", "yes"], N)
+    table = pd.DataFrame({"smokes": smokes, "cigarettes": np.where(smokes == "yes", RNG.integers(0, 40, N), np.nan)})
+    model = keeping(table, schema)
+    filled = model.impute(pd.DataFrame({"smokes": ["no", "yes", None] * 200, "cigarettes": [None] * 600}), random_state=0)
+    assert (filled["cigarettes"].isna() == (filled["smokes"] == "no")).all()
+    assert set(filled["smokes"][2::3]) == {"no", "yes"}
+
+
+def test_conditions_on_a_determined_column_are_those_on_its_levels():
+    _, model, _ = of_case("determined")
+    rows = model.sample(300, random_state=0, conditions={"b": 2})
+    pd.testing.assert_frame_equal(rows, model.sample(300, random_state=0, conditions={"a": ["q", "r"]}))
+    assert set(model.sample(50, conditions={"b": (2, None), "c": "x"})["a"]) == {"q"}
+    with pytest.raises(ValueError, match="values that Determines maps to"):
+        model.sample(5, conditions={"b": 7})
+    with pytest.raises(ValueError, match="leave nothing"):
+        model.sample(5, conditions={"b": 1, "c": "y"})
+
+
+def test_conditions_on_what_two_columns_determine_together_are_refused():
+    rules = [Determines(["a", "b"], "c", {(x, y): (x == y) + 0 for x in NAMES for y in NAMES})]
+    schema = Schema({"a": NAMES, "b": NAMES, "c": (0, 9)}, rules=rules)
+    model = keeping(pd.DataFrame({"a": RNG.choice(NAMES, N), "b": RNG.choice(NAMES, N), "c": RNG.integers(0, 10, N)}), schema)
+    with pytest.raises(ValueError, match="follows from 'a', 'b'; name these"):
+        model.sample(5, conditions={"c": 1})
+
+
+def test_twelve_rules_hold_in_a_sample_of_a_stream_and_in_its_batches():
+    model = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(TWELVE), epsilon=1.0, delta=1e-6, random_state=0)
+    model.partial_fit(patients(4000))
+    assert len(model.blocks_) > 1
+    assert broken(model.sample(4900, random_state=0), TWELVE) == {}
+    assert broken(pd.concat(model.sample_batches(4900, 700, random_state=0)), TWELVE) == {}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_key_that_its_dtype_cannot_hold_is_refused(dtype):
+    most = {"float32": 2**24 + 1, "int8": 128}[dtype]
+    frame = pd.DataFrame({"k": np.arange(100).astype(dtype), "b": np.arange(100) % 3})
+    with pytest.raises(TypeError, match=f"its dtype, {dtype}, cannot hold all values"):
+        keeping(frame, Schema({"k": (0, most), "b": (0, 2)}, rules=[Unique("k")]))
+    keeping(frame, Schema({"k": (0, most - 1), "b": (0, 2)}, rules=[Unique("k")]))

@@ -66,13 +66,6 @@ def test_numbers_give_floats_and_arrays_give_arrays_of_their_shape(model):
     assert (table.estimate < table.high).all()
 
 
-def test_an_interval_says_itself_in_words(model):
-    found = model.interval(share, 0.9, random_state=0, **QUICK)
-    assert str(found) == f"{found.estimate:.4g} (90 % interval {found.low:.4g} to {found.high:.4g})"
-    assert repr(found).startswith("Interval(estimate=")
-    assert len(str(model.interval(several, random_state=0, **QUICK)).splitlines()) == 3
-
-
 def test_large_numbers_are_written_out():
     assert str(Interval(5456.2, -2410.4, 13321.6, None, 0.95)) == "5,456 (95 % interval -2,410 to 13,320)"
     assert str(Interval(np.array([3e-5]), np.array([-0.5]), np.array([12e9]), None, 0.9)) == "3e-05 (90 % interval -0.5 to 1.2e+10)"
@@ -144,9 +137,8 @@ def test_intervals_of_a_made_up_table_cover_the_truth():
         {"stratify": "ill"},
         {"neighboring": "add_or_remove_one"},
         {"epsilon": float("inf"), "delta": 0.0},
-        {"max_rows_per_unit": 1, "n_factors": 2},
     ],
-    ids=["pure", "strata", "private n", "no noise", "two factors"],
+    ids=["pure", "strata", "private n", "no noise"],
 )
 def test_every_kind_of_fit_has_intervals(params):
     model = fitted(**params)
@@ -189,19 +181,10 @@ def test_bootstrap_tables_repeat_by_seed_and_differ_from_each_other(model):
 
 
 def test_bootstrap_tables_spread_as_the_interval_says(model):
-    # 24 tables: the ratio of two such deviations is within a factor of 2 but once in 1000 times (F distribution).
-    spread = np.std([several(table)[1] for table in model.bootstrap_tables(24, 20_000, random_state=1)], ddof=1)
-    error = model.interval(several, n_refits=24, n_samples=20_000, random_state=2).error[1]
-    assert 0.5 < error / spread < 2.2
-
-
-def test_bootstrap_tables_go_on_as_they_began_if_the_model_is_fitted_again():
-    model = fitted()
-    whole = [share(table) for table in model.bootstrap_tables(2, 500, random_state=5)]
-    tables = model.bootstrap_tables(2, 500, random_state=5)
-    first = share(next(tables))
-    model.fit(people(300, 9))
-    assert [first, share(next(tables))] == whole
+    # 16 tables: the ratio of two such deviations is within a factor of 2.5 but once in 1000 times (F distribution).
+    spread = np.std([several(table)[1] for table in model.bootstrap_tables(16, 8000, random_state=1)], ddof=1)
+    error = model.interval(several, n_refits=16, n_samples=8000, random_state=2).error[1]
+    assert 0.4 < error / spread < 2.6
 
 
 def _no_number(table):
@@ -251,8 +234,3 @@ def test_the_published_route_has_no_intervals():
         model.interval(share)
     with pytest.raises(ValueError, match="bootstrap_tables needs strategy='marginals'"):
         model.bootstrap_tables(2)
-
-
-def test_an_unfitted_synthesizer_says_so():
-    with pytest.raises(AttributeError, match="not fitted"):
-        LatentFactorSynthesizer(SCHEMA).interval(share)

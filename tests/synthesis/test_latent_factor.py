@@ -11,28 +11,22 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from internals import _latent_factors as latent_factors
+from internals import Lost, pair_loss
 from internals import _ledger as ledger
 from internals import _marginal_model as marginal_model
+from internals import _wide_factors as wide_factors
 from laws import ALARM
 from scipy import stats
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, grids_of
-from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
+from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.models import LatentLinks
 from skdpsynth.privacy import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    DiscreteMatrixLaplace,
-    DiscreteSupNorm,
-    PrivacyLoss,
     epsilon_of_rho,
     rho_of_epsilon,
 )
@@ -49,7 +43,6 @@ SCHEMA = {
     "job": Nominal(["a", "b", "c", "d"], nullable=True),
     "weight": Continuous(10, 60, integer=False, nullable=True),
 }
-KEYS = [*((name,) for name in SCHEMA), *combinations(SCHEMA, 2)]
 MARGINALS = {
     "pure": {},
     "stratify": {"stratify": "ill"},
@@ -147,12 +140,8 @@ def unfitted(monkeypatch):
             return None
 
     monkeypatch.setattr(marginal_model, "LatentFactors", NoModel)
-
-
-@pytest.fixture
-def hasty(monkeypatch):
-    """Models that are fitted in a few steps, where the quality of samples is not the point."""
-    monkeypatch.setattr(latent_factors, "_STEPS", 20)
+    monkeypatch.setattr(wide_factors, "_STEPS", 2)
+    monkeypatch.setattr(wide_factors, "_PILOT_STEPS", 2)
 
 
 # Privacy: what neighbours change
@@ -160,24 +149,9 @@ def hasty(monkeypatch):
 
 def loss_between(first, second):
     """Exact loss, at worst over outputs, of releases with the same answers before them: (pure epsilon, Gaussian rho)."""
-    epsilon = rho = Fraction(0)
-    for one, other in zip(first, second, strict=True):
-        noise = one.noise
-        assert (one.name, one.values.shape, noise) == (other.name, other.values.shape, other.noise)
-        moved = np.abs(one.values - other.values)
-        if isinstance(noise, DiscreteLaplace):
-            if np.ndim(noise.scale) == 0:
-                epsilon += Fraction(int(moved.sum())) / noise.scale
-            else:
-                epsilon += Fraction(float((moved / np.broadcast_to(noise.scale, moved.shape).astype(float)).sum()))
-        elif isinstance(noise, DiscreteSupNorm):
-            epsilon += Fraction(int(moved.max())) / noise.scale
-        elif isinstance(noise, DiscreteMatrixLaplace):
-            epsilon += Fraction(float(np.abs(np.linalg.eigvalsh((one.values - other.values).astype(float))).sum())) / noise.scale
-        else:
-            assert isinstance(noise, DiscreteGaussian)
-            rho += Fraction(int((moved**2).sum())) / (2 * (noise.scale**2 - Fraction(5, 3)))
-    return epsilon, rho
+    assert [(each.name, each.noise) for each in first] == [(each.name, each.noise) for each in second]
+    lost = sum((pair_loss(*pair) for pair in zip(first, second, strict=True)), Lost())
+    return lost.epsilon, lost.gaussian
 
 
 def random_kind(rng):
@@ -238,7 +212,7 @@ def losses(door, model, schema, rng, n_pairs):
 
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("stratified", [False, True])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.must), 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.must)])
 def test_neighbours_change_counts_by_epsilon_in_all_and_some_attain_it(door, unfitted, neighboring, stratified, seed):
     rng = np.random.default_rng(seed)
     schema = {name: random_kind(rng) for name in range(rng.integers(2, 5))}
@@ -263,8 +237,10 @@ def rows_that_differ_somewhere():
         yield low, np.array([x, *(np.arange(9) < n_bits), of], dtype=float)
 
 
-@pytest.mark.parametrize("neighboring", [pytest.param(RO, marks=pytest.mark.must), AR])
-@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize(
+    ("neighboring", "stratified"),
+    [pytest.param(RO, False, marks=pytest.mark.must), pytest.param(RO, True, marks=pytest.mark.must), (AR, True)],
+)
 def test_neighbours_change_what_is_released_by_rho_at_most_and_some_attain_it_in_each_step(door, unfitted, neighboring, stratified):
     """Two rows that differ everywhere move counts most; interactions are moved most by rows that differ in some of the columns."""
     params = {"epsilon": 0.7, "delta": 1e-6, "neighboring": neighboring, "stratify": "of" if stratified else None}
@@ -287,14 +263,13 @@ def test_neighbours_change_what_is_released_by_rho_at_most_and_some_attain_it_in
     assert Fraction(7, 10) * (1 - Fraction(1, 10**5)) < epsilon_of_rho(sum(charged.values()), 1e-6, gaussian=True) <= Fraction(7, 10)
 
 
-@pytest.mark.parametrize("neighboring", [RO, AR])
-@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize(("neighboring", "stratified"), [(RO, True), (AR, False)])
 def test_neighbours_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted, neighboring, stratified):
     """41 columns and more: the tables of all pairs, merged, come before those within blocks."""
     rng = np.random.default_rng(3)
     schema = {**{i: Nominal([0, 1]) if i % 3 else Ordinal([0, 1, 2]) for i in range(41)}, 41: Continuous(0.0, 1.0), 42: Nominal([0, 1])}
     model = LatentFactorSynthesizer(schema, stratify=42 if stratified else None, n_factors=1, epsilon=2, neighboring=neighboring)
-    found = losses(door, model, schema, rng, 2)
+    found = losses(door, model, schema, rng, 1)
     assert [entry.name for entry in model.accountant_.ledger] == [
         *map("counts of ".__add__, ["cells", "columns", "pairs, merged", "pairs"])
     ]
@@ -318,21 +293,22 @@ def test_neighbours_change_what_scores_release_by_epsilon_at_most(door, params, 
         4: Ordinal([0, 1], nullable=True),
     }
     model = LatentFactorSynthesizer(schema, epsilon=1, random_state=0, neighboring=neighboring, **params)
-    found = losses(door, model, schema, rng, 12)
-    assert 0.2 < max(epsilon for epsilon, _ in found) <= 1 + 1e-9
-    entry = model.accountant_.ledger[0]
-    assert (entry.name, entry.loss.epsilon, entry.noise) == ("counts of ordinal levels", Fraction(1, 5), "DiscreteLaplace")
-    assert entry.scale == ((15,) if neighboring == RO else (10,))
-    thresholds = []
-    for pair in neighbours(schema, neighboring, rng, 12):
-        given = []
+    door.noise, found, thresholds = "frozen", [], []
+    for salt, pair in enumerate(neighbours(schema, neighboring, rng, 8)):
+        door.salt, given = salt, []
         for X in pair:
             door.take()
             model.fit(X)
-            given.append([draw for draw in door.take() if draw.name == "counts of ordinal levels"])
+            given.append(door.take())
+        found.append(loss_between(*given)[0])
+        given = [[draw for draw in draws if draw.name == "counts of ordinal levels"] for draws in given]
         assert [draw.values.shape for draw in given[0]] == [(1 + 4,) if neighboring == RO else (2 + 4,)]
         thresholds.append(loss_between(*given)[0])
+    assert 0.2 < max(found) <= 1 + 1e-9
     assert max(thresholds) == thresholds[-1] == Fraction(1, 5)
+    entry = model.accountant_.ledger[0]
+    assert (entry.name, entry.loss.epsilon, entry.noise) == ("counts of ordinal levels", Fraction(1, 5), "DiscreteLaplace")
+    assert entry.scale == ((15,) if neighboring == RO else (10,))
 
 
 @pytest.mark.must
@@ -382,7 +358,7 @@ def test_ledger_lists_the_releases_with_their_shares(params):
 
 @quick
 @each_way
-@pytest.mark.parametrize("epsilon", [0.1, Fraction(1, 3), 5])
+@pytest.mark.parametrize("epsilon", [0.1, Fraction(1, 3)])
 def test_the_whole_budget_is_spent(params, epsilon):
     spent = LatentFactorSynthesizer(SCHEMA, epsilon=epsilon, **params).fit(people(60)).accountant_.spent
     exact = Fraction(str(epsilon))
@@ -435,80 +411,16 @@ def test_tables_of_many_columns_take_gaussian_noise_under_delta(delta):
 
 
 @quick
-@pytest.mark.parametrize("neighboring", [RO, AR])
-@pytest.mark.parametrize("kind", [Nominal("private"), Continuous(bounds="private")], ids=["levels", "bounds"])
-def test_facts_that_are_bought_leave_the_rest_to_laplace_noise_too(kind, neighboring):
-    X = np.repeat([[3.0, 0.0], [5.0, 1.0]], 500, axis=0)
-    model = LatentFactorSynthesizer({0: kind, 1: [0, 1]}, delta=1e-6, neighboring=neighboring).fit(X)
-    assert model.accountant_.spent <= 1
-    assert model.accountant_.ledger[-1].name == "counts of pairs"
-    assert len(model.sample()) > 0
-
-
-@quick
 def test_the_last_step_has_counts_even_if_no_columns_belong_together(door):
     """Whether columns are dependent is seen in noise, so what is spent must not hang on it."""
     door.noise = "frozen"
     X = np.zeros((100, 41), dtype=int)
     model = LatentFactorSynthesizer({key: [0, 1] for key in range(41)}, epsilon=1)
-    for salt in range(3):
+    for salt in range(2):
         door.salt = salt
         model.fit(X)
         assert model.accountant_.spent == 1
         assert any(len(block) > 1 for block in model._model.blocks)
-
-
-@quick
-@each_way
-def test_a_seeded_fit_says_so_at_every_release_and_keeps_no_seed(params):
-    model = LatentFactorSynthesizer(SCHEMA, random_state=4711, **params).fit(people(60))
-    assert {entry.randomness for entry in model.accountant_.ledger} == {"seeded"}
-    assert "4711" not in repr(model.accountant_.ledger)
-    if isinstance(model.factors_, LatentFactorSynthesizer | LowDimSynthesizer):
-        assert model.factors_.random_state is None
-
-
-@quick
-@each_way
-def test_a_shared_accountant_is_charged_once_and_in_full(params):
-    shared = PrivacyAccountant(1, 1e-5, neighboring=params.get("neighboring", RO))
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=0.6, accountant=shared, **params).fit(people(60))
-    (entry,) = shared.ledger
-    delta = Fraction(str(params.get("delta", 0))).limit_denominator(10**9)
-    charged = [PrivacyLoss(0.6, delta)]
-    if delta:
-        charged += [PrivacyLoss(rho=rho_of_epsilon(0.6, delta, gaussian=each), gaussian=each) for each in (True, False)]
-    assert entry.name == "LatentFactorSynthesizer"
-    assert entry.loss in charged
-    assert 0 < shared.spent <= Fraction(6, 10)  # of a loss in rho less, at the larger delta
-    assert model.accountant_.spent <= Fraction(6, 10)
-    assert model.accountant_.closed
-
-
-@quick
-@each_way
-def test_too_small_a_shared_budget_is_refused_before_any_draw(door, params):
-    shared = PrivacyAccountant(Fraction(1, 2), 1e-5, neighboring=params.get("neighboring", RO))
-    model, frame = LatentFactorSynthesizer(SCHEMA, **params).fit(people(60)), people(60)
-    before, _ = vars(model).copy(), door.take()
-    model.set_params(accountant=shared)
-    with pytest.raises(BudgetExceededError):
-        model.fit(frame)
-    rehearsal = {len(draw.values) for draw in door.take() if len(draw.values) == len(frame)}
-    assert not rehearsal
-    assert shared.spent == 0
-    model.set_params(accountant=None)
-    assert vars(model) == before
-
-
-def test_all_draws_come_after_the_charge(monkeypatch):
-    """A budget that cannot pay the second release is noticed before the first."""
-    shared = PrivacyAccountant(Fraction(9, 10))
-    drawn = []
-    monkeypatch.setattr(DiscreteLaplace, "sample", lambda self, size, rng: drawn.append(size) or np.zeros(size, dtype=np.int64))
-    with pytest.raises(BudgetExceededError):
-        LatentFactorSynthesizer(SCHEMA, accountant=shared).fit(people(60))
-    assert not drawn
 
 
 # Data do not speak
@@ -562,13 +474,10 @@ def test_given_the_released_numbers_all_is_the_same_for_every_table(door, params
 def test_given_the_released_numbers_all_is_the_same_for_many_columns(door):
     door.noise = "frozen"
     rng, schema = np.random.default_rng(0), {key: [0, 1] for key in range(45)}
-    models = [
-        LatentFactorSynthesizer(schema, neighboring=AR).fit(X) for X in (rng.integers(0, 2, (40, 45)), np.zeros((7, 45)), np.ones((0, 45)))
-    ]
-    assert models[0]._model.blocks == models[1]._model.blocks == models[2]._model.blocks
+    models = [LatentFactorSynthesizer(schema, neighboring=AR).fit(X) for X in (rng.integers(0, 2, (40, 45)), np.ones((0, 45)))]
+    assert models[0]._model.blocks == models[1]._model.blocks
     samples = [model.sample(40, random_state=0).astype(int) for model in models]
-    assert np.array_equal(samples[0], samples[1])
-    assert np.array_equal(samples[0], samples[2])
+    assert np.array_equal(*samples)
     assert len({model.n_samples_ for model in models}) == 1
 
 
@@ -579,15 +488,6 @@ def test_nothing_is_released_but_through_the_door(door, params):
     door.noise = "zero"
     first, second = (facts(LatentFactorSynthesizer(SCHEMA, **params), people(50, seed))[2] for seed in (0, 1))
     assert first != second or not first
-
-
-@quick
-@each_way
-def test_a_pickle_holds_no_cell(params):
-    frame = people(100)
-    data = pickle.dumps(LatentFactorSynthesizer(SCHEMA, **params).fit(frame))
-    for value in frame["weight"].dropna():
-        assert np.float64(value).tobytes() not in data
 
 
 # What is released
@@ -648,19 +548,19 @@ def test_consistent_tables_have_the_margins_of_each_other_and_the_public_number_
 LEVELS = {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1, 2, 3], "d": [0, 1, 2, 3, 4], "ill": [0, 1], "e": list(range(8)), "f": [0, 1]}
 each_kind_of_noise = pytest.mark.parametrize(
     "params",
-    [{}, {"delta": 1e-6}, {"delta": 1e-6, "stratify": "ill"}, {"delta": 1e-6, "neighboring": AR}],
-    ids=["pure", "zcdp", "zcdp-stratify", "add_or_remove-zcdp"],
+    [{}, {"delta": 1e-6, "stratify": "ill"}, {"delta": 1e-6, "neighboring": AR}],
+    ids=["pure", "zcdp-stratify", "add_or_remove-zcdp"],
 )
 
 
 @each_kind_of_noise
 def test_errors_of_consistent_tables_are_unbiased_and_as_large_as_stated(unfitted, params):
-    """Of 40 fits, of every table; errors stated half or twice as large would have a mean square of 4 or 1/4.
+    """Of 25 fits, of every table; errors stated half or twice as large would have a mean square of 4 or 1/4.
 
-    A table has at least one free number a fit, so the mean of its (error / stated)**2 is as near to 1 as chi squared of 40, over 40. Some
-    150 numbers are free a fit: the mean of 15 to 28 tables has a deviation of .05, and the share of errors below 1.96 one of .006.
+    A table has at least one free number a fit, so the mean of its (error / stated)**2 is as near to 1 as chi squared of 25, over 25. Some
+    150 numbers are free a fit: the mean of 15 to 28 tables has a deviation of .06, and the share of errors below 1.96 one of .008.
     """
-    rng, n_fits = np.random.default_rng(0), 40
+    rng, n_fits = np.random.default_rng(0), 25
     X = pd.DataFrame({name: rng.integers(0, len(levels), 2000) for name, levels in LEVELS.items()})
     exact = LatentFactorSynthesizer(LEVELS, **{**params, "delta": 0}, epsilon=INF).fit(X).marginals_
     models = [LatentFactorSynthesizer(LEVELS, **params).fit(X) for _ in range(n_fits)]
@@ -668,22 +568,10 @@ def test_errors_of_consistent_tables_are_unbiased_and_as_large_as_stated(unfitte
     means = [np.mean(np.square(each)) for each in errors.values()]
     assert min(means) > stats.chi2.ppf(ALARM / 30, n_fits) / n_fits
     assert max(means) < stats.chi2.isf(ALARM / 30, n_fits) / n_fits
-    assert 0.7 < np.mean(means) < 1.3
+    assert 0.6 < np.mean(means) < 1.4
     cells = np.concatenate([np.reshape(each, (n_fits, -1)) for each in errors.values()], axis=1)
     assert np.abs(cells.mean(axis=0)).max() < stats.norm.isf(ALARM / 1000) / math.sqrt(n_fits)
     assert 0.91 < (np.abs(cells) < 1.96).mean() < 0.99
-
-
-@quick
-@pytest.mark.parametrize("neighboring", [RO, AR])
-def test_interactions_of_chunks_are_those_of_the_table(neighboring):
-    X = np.random.default_rng(0).integers(0, 2, (700, 12))
-    params = {"delta": 1e-6, "neighboring": neighboring, "random_state": 0}
-    first, second = (
-        LatentFactorSynthesizer({i: [0, 1] for i in range(12)}, **params).fit(rows) for rows in (X, [X[:300], X[300:301], X[301:]])
-    )
-    assert len(first.interactions_) == 66
-    assert all(np.array_equal(first.interactions_[pair], second.interactions_[pair]) for pair in first.interactions_)
 
 
 @quick
@@ -697,8 +585,7 @@ def test_without_noise_consistent_tables_are_the_counts_and_have_no_error(params
 
 
 @quick
-@pytest.mark.parametrize(("n_columns", "times"), [(16, 1.5), (45, 1.0)])
-@pytest.mark.parametrize("stratify", [None, 0])
+@pytest.mark.parametrize(("n_columns", "times", "stratify"), [(16, 1.5, None), (16, 1.5, 0), (45, 1.0, 0)])
 def test_estimates_of_pairs_of_binary_columns_have_less_error_than_tables_would(n_columns, times, stratify):
     """Also in blocks, of three columns here: less than the noise of a table at the same share."""
     X = np.repeat(np.random.default_rng(0).integers(0, 2, (2000, 15)), 3, axis=1)[:, :n_columns]
@@ -758,22 +645,14 @@ def test_without_noise_cells_are_the_true_counts_of_the_levels():
 
 
 def test_the_number_of_rows_is_estimated_from_all_tables_by_inverse_variance(unfitted):
-    """Under add/remove: mean square error of 60 fits over the variance of the weighted mean; of half or twice the error, 1/4 or 4."""
+    """Under add/remove: mean square error of 40 fits over the variance of the weighted mean; of half or twice the error, 1/4 or 4."""
     errors, frame = [], people(400)
-    for _ in range(60):
+    for _ in range(40):
         model = LatentFactorSynthesizer(SCHEMA, neighboring=AR).fit(frame)
         variance = {1: 2 * (6 / 0.1) ** 2, 2: 2 * (15 / 0.8) ** 2}  # of a count: of 6 columns, of 15 pairs
         precision = sum(1 / (table.size * variance[len(key)]) for key, table in model.marginals_.items())
         errors.append((model.n_samples_ - 400) ** 2 * precision)
-    assert stats.chi2.ppf(ALARM, 60) < np.sum(errors) < stats.chi2.isf(ALARM, 60)
-
-
-@quick
-def test_the_number_of_rows_is_at_least_one():
-    for seed in range(20):
-        model = LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, neighboring=AR, epsilon=0.1, random_state=seed).fit(np.zeros((0, 2)))
-        assert model.n_samples_ >= 1
-        assert len(model.sample()) == model.n_samples_
+    assert stats.chi2.ppf(ALARM, 40) < np.sum(errors) < stats.chi2.isf(ALARM, 40)
 
 
 @quick
@@ -794,6 +673,7 @@ def test_small_tables_are_warned_of_by_public_or_noisy_numbers():
 
 
 @pytest.mark.all_fits
+@pytest.mark.nightly
 def test_without_noise_pairs_of_columns_are_kept():
     """Total variation of 5,000 rows in tables of at most 6 x 6 quantile bins; of a fresh table of the law it is .03 on average."""
     frame = people(5000)
@@ -805,7 +685,7 @@ def test_without_noise_pairs_of_columns_are_kept():
     assert total_variation(frame, shuffled, ["age", "ill"]) > 0.2
 
 
-@pytest.mark.parametrize("params", [{}, {"delta": 1e-6}, {"stratify": "ill"}])
+@pytest.mark.parametrize("params", [{}, {"delta": 1e-6, "stratify": "ill"}])
 def test_error_falls_with_epsilon(params):
     """Mean total variation of pairs: at least by a third from each epsilon to the next."""
     frame, errors = people(3000), []
@@ -816,15 +696,14 @@ def test_error_falls_with_epsilon(params):
     assert errors[2] < errors[1] / 1.5
 
 
-@pytest.mark.parametrize("stratum", ["ill", "job"])
-def test_in_each_class_columns_are_kept(stratum):
+def test_in_each_class_columns_are_kept():
     """Classes of 40 rows and more, in a sample of 5,000: total variation of columns given the class."""
     frame = people(5000)
-    sample = LatentFactorSynthesizer(SCHEMA, stratify=stratum, epsilon=INF).fit(frame).sample(random_state=0)
-    of, synthetic = (table[stratum].astype(object).where(table[stratum].notna(), "missing") for table in (frame, sample))
+    sample = LatentFactorSynthesizer(SCHEMA, stratify="job", epsilon=INF).fit(frame).sample(random_state=0)
+    of, synthetic = (table["job"].astype(object).where(table["job"].notna(), "missing") for table in (frame, sample))
     assert of.value_counts().sub(synthetic.value_counts()).abs().max() <= 1
     for level, n in of.value_counts().items():
-        for name in set(SCHEMA) - {stratum}:
+        for name in set(SCHEMA) - {"job"}:
             parts = frame[(of == level).to_numpy()].reset_index(drop=True), sample[(synthetic == level).to_numpy()].reset_index(drop=True)
             assert total_variation(*parts, [name]) < 0.03 + 1.2 / math.sqrt(n)
 
@@ -834,16 +713,6 @@ def test_rows_of_classes_come_in_random_order():
     model = LatentFactorSynthesizer(SCHEMA, stratify="ill", epsilon=INF).fit(people(500))
     ill = model.sample(2000, random_state=0)["ill"].eq("yes").to_numpy()
     assert np.mean(ill[1:] != ill[:-1]) == pytest.approx(2 * ill.mean() * (1 - ill.mean()), abs=6 / math.sqrt(8000))
-
-
-def test_missing_rates_are_kept_and_nothing_else_is_missing():
-    frame = people(4000)
-    for params in ({}, {"stratify": "ill"}):
-        sample = LatentFactorSynthesizer(SCHEMA, epsilon=20, random_state=0, **params).fit(frame).sample(random_state=0)
-        rates = sample.isna().mean()
-        assert rates[["age", "gain", "school", "ill"]].max() == 0
-        assert rates["job"] == pytest.approx(frame["job"].isna().mean(), abs=0.03)
-        assert rates["weight"] == pytest.approx(frame["weight"].isna().mean(), abs=0.03)
 
 
 @pytest.mark.parametrize("epsilon", [1, INF])
@@ -859,9 +728,9 @@ def test_an_atom_is_kept_and_no_atom_is_made(epsilon):
 
 @quick
 def test_whole_numbers_stay_whole_and_every_cell_stays_in_its_domain():
-    frame = people(500)
-    for params in (*MARGINALS.values(), *SCORES.values()):
-        sample = LatentFactorSynthesizer(SCHEMA, epsilon=0.2, **params).fit(frame).sample(700)
+    frame = people(200)
+    for params in (*MARGINALS.values(), SCORES["scores"], SCORES["scores-pmm"]):
+        sample = LatentFactorSynthesizer(SCHEMA, epsilon=0.2, **params).fit(frame).sample(300)
         assert sample["age"].between(18, 99).all()
         assert sample["gain"].between(0, 10_000).all()
         assert sample["weight"].dropna().between(10, 60).all()
@@ -902,10 +771,9 @@ KINDS = {
 @quick
 @each_way
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("n", [1, 30])
-def test_a_table_of_one_column_fits(params, kind, n):
+def test_a_table_of_one_column_fits(params, kind):
     model = LatentFactorSynthesizer({0: kind}, **{name: value for name, value in params.items() if name != "stratify"})
-    sample = model.fit(np.random.default_rng(0).integers(0, 2, (n, 1))).sample(20)
+    sample = model.fit(np.random.default_rng(0).integers(0, 2, (30, 1))).sample(20)
     assert sample.shape == (20, 1)
 
 
@@ -919,33 +787,21 @@ def test_a_column_of_its_own_keeps_its_frequencies(share):
 
 
 @quick
+@each_way
+def test_one_row_fits_and_none_where_the_number_of_rows_is_private(params):
+    for n in (1, 0)[: 1 + ("neighboring" in params)]:
+        model = LatentFactorSynthesizer(SCHEMA, **params).fit(people(n))
+        assert model.n_samples_ >= 1
+        assert model.sample(5).shape == (5, 6)
+
+
+@quick
 @each_marginal_way
 def test_a_column_without_any_cell_fits(params):
     frame = people(100).assign(weight=np.nan)
     assert LatentFactorSynthesizer(SCHEMA, **params).fit(frame).sample(30).shape == (30, 6)
     sample = LatentFactorSynthesizer(SCHEMA, **{**params, "epsilon": INF}).fit(frame).sample(200, random_state=0)
     assert sample["weight"].isna().mean() > 0.95
-
-
-@quick
-@each_way
-def test_one_row_fits(params):
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(people(1))
-    assert list(model.sample(5).columns) == list(SCHEMA)
-
-
-@quick
-@pytest.mark.parametrize("params", [way for way in [*MARGINALS.values(), *SCORES.values()] if way.get("neighboring") == AR])
-def test_an_empty_table_fits_where_the_number_of_rows_is_private(params):
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(people(0))
-    assert model.sample(5).shape == (5, 6)
-    assert LatentFactorSynthesizer(SCHEMA, **{**params, "epsilon": INF}).fit(people(0)).n_samples_ == 1
-
-
-@pytest.mark.parametrize("params", [{}, *(way for way in SCORES.values() if "neighboring" not in way)])
-def test_an_empty_table_is_refused_where_the_number_of_rows_is_public(params):
-    with pytest.raises(ValueError, match="minimum of 1"):
-        LatentFactorSynthesizer(SCHEMA, **params).fit(people(0))
 
 
 # Blocks of many columns
@@ -1005,11 +861,10 @@ def test_a_factor_that_all_columns_share_survives():
     assert np.abs(wanted - got).mean() < 0.1
 
 
-def test_conditions_and_missing_cells_of_many_columns_follow_what_all_share():
-    """Where one block is known, columns of all others move with it; rows in which they are missing likewise."""
-    X = on_one_factor(20_000)
-    schema = {key: Ordinal([0, 1, 2, 3], nullable=True) for key in range(45)}
-    model = LatentFactorSynthesizer(schema, epsilon=5, delta=1e-6, random_state=0).fit(X)
+def test_conditions_on_many_columns_move_what_all_share():
+    """Where one block is known, columns of all others move with it."""
+    X = on_one_factor(10_000)
+    model = LatentFactorSynthesizer(WIDE, epsilon=5, delta=1e-6, random_state=0).fit(X)
     high = model.sample(4000, conditions={0: 3, 1: 3, 2: 3}, random_state=0)
     low = model.sample(4000, conditions={0: 0, 1: 0, 2: 0}, random_state=0)
     assert (high[:, :3] == 3).all()
@@ -1017,11 +872,6 @@ def test_conditions_and_missing_cells_of_many_columns_follow_what_all_share():
     real = [X[(X[:, :3] == code).all(axis=1)][:, 3:].mean() for code in (0, 3)]
     for rows, wanted in zip((low, high), real, strict=True):
         assert abs(np.nanmean(rows[:, 3:].astype(float)) - wanted) < 0.15
-    gaps = X[:2000].astype(float)
-    gaps[:, 40:] = np.nan
-    made = model.impute(gaps, random_state=0)
-    wanted, got = (np.corrcoef(rows[:, :40].astype(float).mean(axis=1), rows[:, 44].astype(float))[0, 1] for rows in (X[:2000], made))
-    assert abs(wanted - got) < 0.15
 
 
 def test_blocks_hang_together_through_the_stratum():
@@ -1057,110 +907,20 @@ def test_scores_release_counts_of_ordinal_columns_alone(door):
     np.testing.assert_array_equal(model.marginals_["school"], drawn)
 
 
-def test_scores_without_ordinal_columns_release_moments_alone():
-    schema = {name: kind for name, kind in SCHEMA.items() if name != "school"}
-    model = LatentFactorSynthesizer(schema, strategy="scores").fit(people(100)[list(schema)])
-    assert [entry.name for entry in model.accountant_.ledger] == ["PrivatePCA"]
-    assert model.accountant_.spent == 1
-    assert model.marginals_ == {}
-
-
 # Tables in, tables out
 
 
-def pandas_frame():
-    frame = people(300).astype({"age": "int32", "gain": "float32"})
-    frame["ill"] = pd.Categorical(frame["ill"], categories=["yes", "no"])
-    return frame[["weight", "ill", "job", "gain", "school", "age"]]
-
-
 @quick
-@each_way
-def test_pandas_in_pandas_out(params):
-    frame = pandas_frame()
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(frame)
-    sample = model.sample(50)
-    assert isinstance(sample, pd.DataFrame)
-    assert list(sample.columns) == list(frame.columns) == list(model.schema_) == model.feature_names_in_.tolist()
-    assert sample[["weight", "gain", "age"]].dtypes.equals(frame[["weight", "gain", "age"]].dtypes)
-    assert sample["job"].dtype == pd.Series(["a"]).dtype  # words, as pandas makes them
-    assert isinstance(sample["ill"].dtype, pd.CategoricalDtype)
-    assert sample["school"].dtype == pd.CategoricalDtype(["low", "middle", "high"], ordered=True)
-
-
-@quick
-@each_way
-def test_polars_in_polars_out(params):
-    cells = {name: [None if cell != cell else cell for cell in column] for name, column in people(300).to_dict("list").items()}
-    frame = pl.DataFrame(cells, schema_overrides={"age": pl.Int16})
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(frame)
-    sample = model.sample(50)
-    assert isinstance(sample, pl.DataFrame)
-    assert sample.columns == frame.columns == list(SCHEMA)
-    assert {**sample.schema, "school": pl.String} == dict(frame.schema)
-    assert sample.schema["school"] == pl.Enum(["low", "middle", "high"])
-    assert sample["weight"].is_nan().sum() == 0
-
-
-@quick
-@pytest.mark.parametrize("dtype", [np.float32, np.int16, object])
-def test_arrays_keep_their_dtype(dtype):
-    X = np.random.default_rng(0).integers(0, 3, (100, 3)).astype(dtype)
-    schema = {0: [0, 1, 2], 1: (0, 2), 2: Ordinal([0, 1, 2])}
-    sample = LatentFactorSynthesizer(schema, stratify=0).fit(X).sample(30)
-    assert sample.shape == (30, 3)
-    assert sample.dtype == dtype
-    assert set(sample.ravel().tolist()) <= {0, 1, 2}
-
-
-def test_without_a_schema_columns_are_numbers_within_bounds():
-    X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
-    model = LatentFactorSynthesizer(bounds=([-1, 0], [1, 5])).fit(X)
-    assert [(kind.low, kind.high, kind.integer) for kind in model.schema_.values()] == [(-1, 1, False), (0, 5, False)]
-    sample = model.sample()
-    assert sample.shape == X.shape
-    assert sample[:, 1].min() >= 0
-
-
-@quick
-@each_way
-def test_a_sample_has_as_many_rows_as_asked_and_as_the_data_had(params):
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=20, **params).fit(people(150))
-    assert len(model.sample()) == model.n_samples_
-    assert model.n_samples_ == 150 or params["neighboring"] == AR
-    for n in (1, 7, 1000):
-        assert len(model.sample(n)) == n
-
-
-@quick
-@each_way
-def test_samples_repeat_by_seed_only(params):
-    model = LatentFactorSynthesizer(SCHEMA, random_state=0, **params).fit(people(60))
-    pd.testing.assert_frame_equal(model.sample(50, random_state=1), model.sample(50, random_state=1))
-    assert not model.sample(50).equals(model.sample(50))
-    again = LatentFactorSynthesizer(SCHEMA, random_state=0, **params).fit(people(60))
-    pd.testing.assert_frame_equal(model.sample(50, random_state=1), again.sample(50, random_state=1))
-
-
-@quick
-@each_way
+@each_fast_way
 def test_a_saved_model_samples_and_scores_alike(params, tmp_path):
     frame = people(60)
     model = LatentFactorSynthesizer(SCHEMA, **params).fit(frame)
     model.save(tmp_path / "model.zip")
     again = skdpsynth.load(tmp_path / "model.zip")
     pd.testing.assert_frame_equal(model.sample(50, random_state=1), again.sample(50, random_state=1))
-    assert again.score(frame) == model.score(frame)
+    assert again.score(frame) == model.score(frame) < 0
     assert again.accountant_.ledger == model.accountant_.ledger
     assert {key: table.tolist() for key, table in again.marginals_.items()} == {k: table.tolist() for k, table in model.marginals_.items()}
-
-
-@quick
-def test_clones_have_the_parameters_and_nothing_fitted():
-    model = LatentFactorSynthesizer(SCHEMA, stratify="ill", n_factors=3, epsilon=2.0).fit(people(60))
-    copy = clone(model)
-    assert copy.get_params() == model.get_params()
-    assert not [name for name in vars(copy) if name.endswith("_")]
 
 
 @quick
@@ -1174,105 +934,59 @@ def test_order_of_columns_in_the_schema_does_not_matter():
 # Among other estimators
 
 
-def test_score_of_a_frame_with_missing_cells_is_a_repeatable_negative_distance():
-    frame = people(300)
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=50, random_state=0).fit(frame)
-    assert model.score(frame) == model.score(frame) < 0
-    assert model.score(frame) > model.score(strange(300))
-
-
-@quick
-def test_grid_search_over_factors_runs():
-    search = GridSearchCV(LatentFactorSynthesizer(SCHEMA, epsilon=5), {"n_factors": [1, 4]}, cv=2).fit(people(200))
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert len(search.best_estimator_.sample(10)) == 10
-
-
-@quick
-@pytest.mark.parametrize("params", [{}, {"strategy": "scores"}])
-def test_it_serves_streams_of_numbers(params, tmp_path):
-    X = np.random.default_rng(0).beta(2, 5, (600, 2))
-    model = skdpsynth.OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(**params), epsilon=5).fit(X[:300])
-    model.partial_fit(X[300:])
-    assert model.sample().shape == (600, 2)
-    assert model.accountant_.spent == 5
-    model.save(tmp_path / "stream.zip")
-    again = skdpsynth.load(tmp_path / "stream.zip")
-    np.testing.assert_array_equal(again.sample(20, random_state=0), model.sample(20, random_state=0))
-
-
-def test_a_schema_inside_another_synthesizer_is_refused_but_in_a_stream():
-    shared = PrivacyAccountant(1)
-    outer = skdpsynth.LowDimSynthesizer().set_params(synthesizer=LatentFactorSynthesizer({0: (0, 1), 1: (0, 1)}), accountant=shared)
-    with pytest.raises(ValueError, match=r"synthesizer must have schema=None.* MixedTypeEncoder"):
-        outer.fit(np.zeros((10, 2)))
-    assert shared.spent == 0
-
-
 # Errors: one sentence that names the parameter, before the charge
 
 ELEVEN = [*"abcdefghijk"]
+REFUSED = [
+    ({"stratify": "income"}, "stratify must be a column of schema, got 'income'"),
+    ({"stratify": ["ill"]}, "stratify must be a column of schema, got a list of 1; give its name"),
+    ({"stratify": "age"}, "stratify must be a nominal column, but 'age' is continuous"),
+    ({"stratify": "school"}, "stratify must be a nominal column, but 'school' is ordinal"),
+    ({"stratify": "job", "schema": {**SCHEMA, "job": ELEVEN}}, "stratify must have at most 10 levels .*'job' has 11"),
+    ({"stratify": "job", "schema": {**SCHEMA, "job": Nominal(ELEVEN[:10], nullable=True)}}, "at most 10 levels .*'job' has 11"),
+    ({"stratify": "ill", "strategy": "scores"}, "stratify must be None for strategy='scores'"),
+    *[({"n_factors": n}, "n_factors must be 'auto' or an integer from 1 to 64, got") for n in (0, 65, 2.0, True, None, "many")],
+    ({"strategy": "paper"}, "strategy must be one of 'marginals', 'scores', got 'paper'"),
+    ({"synthesizer": "pmm"}, "synthesizer must be None for strategy='marginals', got 'pmm'"),
+    ({"strategy": "scores", "synthesizer": "auto"}, "synthesizer must be one of 'pmm', 'psmm', got 'auto'"),
+    ({"schema": "auto"}, "schema must be a dict"),
+    ({"schema": {}}, "schema must be a dict"),
+    ({"schema": {**SCHEMA, "age": "auto"}}, "for column 'age', got 'auto'"),
+    ({"schema": {**SCHEMA, "age": None}}, "for column 'age', got None"),
+    ({"schema": {**SCHEMA, "age": (5, 5)}}, "schema of column 'age': bounds must be finite with low < high"),
+    ({"schema": {**SCHEMA, "ill": ["no"]}}, "schema of column 'ill': levels must be at least 2"),
+    ({"schema": {**SCHEMA, "ill": ["no", "no"]}}, "schema of column 'ill': levels must be distinct"),
+    ({"schema": {name: kind for name, kind in SCHEMA.items() if name != "job"}}, "has no entry for 'job'"),
+    ({"schema": {**SCHEMA, "shoe": (30, 50)}}, "names 'shoe', which X lacks"),
+    *[({"bounds": bounds}, "bounds") for bounds in ("nonsense", (1.0, 0.0), (0.0, INF), {"age": (0, 1)})],
+]
+REFUSED_ROWS = [
+    ({"schema": {"ill": ["no", "yes"]}, "stratify": "ill"}, people(40)[["ill"]], "must leave other columns .*'ill' is the only one"),
+    ({"schema": None, "stratify": 0}, np.zeros((10, 2)), "stratify must be a nominal column, but 0 is continuous"),
+    ({}, people(10).assign(ill=1), "column 'ill' has dtype int64, but its levels in schema are not all numbers"),
+    ({"schema": {"a": (0, 1)}}, np.zeros((5, 1)), "schema names columns, but X is an array"),
+    ({}, people(0), "minimum of 1"),
+    ({"strategy": "scores"}, people(0), "minimum of 1"),
+]
 
 
 @quick
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"stratify": "income"}, "stratify must be a column of schema, got 'income'"),
-        ({"stratify": ["ill"]}, "stratify must be a column of schema, got a list of 1; give its name"),
-        ({"stratify": np.array(["ill"])}, "stratify must be a column of schema, got a ndarray"),
-        ({"stratify": "age"}, "stratify must be a nominal column, but 'age' is continuous"),
-        ({"stratify": "school"}, "stratify must be a nominal column, but 'school' is ordinal"),
-        ({"stratify": "job", "schema": {**SCHEMA, "job": ELEVEN}}, "stratify must have at most 10 levels .*'job' has 11"),
-        ({"stratify": "job", "schema": {**SCHEMA, "job": Nominal(ELEVEN[:10], nullable=True)}}, "at most 10 levels .*'job' has 11"),
-        ({"stratify": "ill", "strategy": "scores"}, "stratify must be None for strategy='scores'"),
-        ({"n_factors": 0}, "n_factors must be 'auto' or an integer from 1 to 64, got 0"),
-        ({"n_factors": 65}, "n_factors must be"),
-        ({"n_factors": 2.0}, "n_factors must be"),
-        ({"n_factors": True}, "n_factors must be"),
-        ({"n_factors": None}, "n_factors must be"),
-        ({"n_factors": "many"}, "n_factors must be"),
-        ({"strategy": "paper"}, "strategy must be one of 'marginals', 'scores', got 'paper'"),
-        ({"strategy": None}, "strategy must be one of"),
-        ({"synthesizer": "pmm"}, "synthesizer must be None for strategy='marginals', got 'pmm'"),
-        ({"strategy": "scores", "synthesizer": "auto"}, "synthesizer must be one of 'pmm', 'psmm', got 'auto'"),
-        ({"epsilon": 0}, "epsilon must be"),
-        ({"epsilon": 1e-10}, "epsilon must be at least 1e-9"),
-        ({"delta": 1}, "delta must be"),
-        ({"neighboring": "both"}, "neighboring must be"),
-        ({"random_state": "seed"}, "random_state must be"),
-        ({"schema": "auto"}, "schema must be a dict"),
-        ({"schema": {}}, "schema must be a dict"),
-        ({"schema": {**SCHEMA, "age": "auto"}}, "for column 'age', got 'auto'"),
-        ({"schema": {**SCHEMA, "age": None}}, "for column 'age', got None"),
-        ({"schema": {**SCHEMA, "age": (5, 5)}}, "schema of column 'age': bounds must be finite with low < high"),
-        ({"schema": {**SCHEMA, "age": (0, INF)}}, "schema of column 'age': bounds must be finite"),
-        ({"schema": {**SCHEMA, "ill": ["no"]}}, "schema of column 'ill': levels must be at least 2"),
-        ({"schema": {**SCHEMA, "ill": ["no", "no"]}}, "schema of column 'ill': levels must be distinct"),
-        ({"schema": {name: kind for name, kind in SCHEMA.items() if name != "job"}}, "has no entry for 'job'"),
-        ({"schema": {**SCHEMA, "shoe": (30, 50)}}, "names 'shoe', which X lacks"),
-    ],
-)
-def test_bad_parameters_are_named_before_the_charge(params, message):
-    shared = PrivacyAccountant(5, 1e-6, neighboring=AR if params.get("neighboring") == AR else RO)
-    frame = people(40)
-    model = LatentFactorSynthesizer(SCHEMA).fit(frame)
+@pytest.mark.parametrize(("params", "frame", "message"), [*((params, people(40), message) for params, message in REFUSED), *REFUSED_ROWS])
+def test_what_makes_no_sense_is_named_before_the_charge(params, frame, message):
+    shared = PrivacyAccountant(5, 1e-6)
+    model = LatentFactorSynthesizer(SCHEMA).fit(people(40))
     before = {name: value for name, value in vars(model).items() if name not in {*params, "accountant"}}
     model.set_params(accountant=shared, **params)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         model.fit(frame)
     assert shared.spent == 0
     assert {name: vars(model)[name] for name in before} == before
 
 
-def test_a_stratum_must_leave_other_columns():
-    with pytest.raises(ValueError, match="stratify must leave other columns to synthesize, but 'ill' is the only one"):
-        LatentFactorSynthesizer({"ill": ["no", "yes"]}, stratify="ill").fit(people(40)[["ill"]])
-
-
-def test_a_stratum_needs_a_schema():
-    with pytest.raises(ValueError, match="stratify must be a nominal column, but 0 is continuous"):
-        LatentFactorSynthesizer(stratify=0).fit(np.zeros((10, 2)))
+def test_a_schema_inside_another_synthesizer_is_refused():
+    outer = LowDimSynthesizer().set_params(synthesizer=LatentFactorSynthesizer({0: (0, 1), 1: (0, 1)}))
+    with pytest.raises(ValueError, match=r"synthesizer must have schema=None.* MixedTypeEncoder"):
+        outer.fit(np.zeros((10, 2)))
 
 
 def test_a_stratum_of_ten_levels_is_taken():
@@ -1313,32 +1027,6 @@ def test_levels_of_many_columns_are_counted_by_the_blocks_that_they_can_form():
     assert list(LatentFactorSynthesizer()._plan(facts).shares) == ["counts of columns", "counts of pairs, merged", "counts of pairs"]
 
 
-@pytest.mark.parametrize("bounds", ["nonsense", (1.0, 0.0), (0.0, INF), (0.0, 1.0, 2.0), {"age": (0, 1)}])
-def test_bounds_that_make_no_sense_are_refused_beside_a_schema_too(bounds):
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="bounds"):
-        LatentFactorSynthesizer(SCHEMA, bounds=bounds, accountant=shared).fit(people(40))
-    assert shared.spent == 0
-
-
-@quick
-@each_fast_way
-@pytest.mark.parametrize("cell", [np.nan, np.inf, -np.inf])
-def test_without_a_schema_missing_cells_are_refused_in_one_sentence_that_says_how_to_allow_them(params, cell):
-    if "stratify" in params:
-        pytest.skip("needs a schema")
-    shared = PrivacyAccountant(1, 1e-5, neighboring=params.get("neighboring", RO))
-    X = np.random.default_rng(0).random((50, 2))
-    X[7, 1] = cell
-    model = LatentFactorSynthesizer(accountant=shared, **params)
-    with pytest.raises(ValueError, match=r"^Input X contains (NaN|infinity)\. .* a schema whose column is nullable\.$") as caught:
-        model.fit(X)
-    assert len(str(caught.value)) < 250
-    assert shared.spent == 0
-    with pytest.raises(ValueError, match=r"^Input X contains"):
-        model.set_params(accountant=None).fit(X[:7]).score(X)
-
-
 def test_only_with_a_schema_it_says_that_cells_may_be_missing():
     assert not LatentFactorSynthesizer().__sklearn_tags__().input_tags.allow_nan
     assert LatentFactorSynthesizer(SCHEMA).__sklearn_tags__().input_tags.allow_nan
@@ -1353,46 +1041,3 @@ def test_a_refit_with_the_other_strategy_leaves_nothing_of_the_fit_before(first)
     fresh = LatentFactorSynthesizer(SCHEMA, strategy=second).fit(frame)
     assert sorted(vars(model)) == sorted(vars(fresh))
     assert hasattr(model, "bins_") == hasattr(model, "cells_") == (second == "marginals")
-
-
-def strictly(fit, X):
-    """Fit as ``python -W error`` does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SmallSampleWarning)
-        fit(X)
-
-
-@pytest.mark.parametrize("params", [{}, {"strategy": "scores"}])
-def test_a_warning_that_is_made_an_error_costs_no_budget_where_rows_are_counted_in_public(params):
-    shared = PrivacyAccountant(1)
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=0.01, accountant=shared, **params)
-    with pytest.raises(SmallSampleWarning):
-        strictly(model.fit, people(20))
-    assert shared.spent == 0
-
-
-@quick
-def test_under_add_or_remove_a_warning_comes_when_the_fit_is_done():
-    """It follows from a noisy number of rows, so it cannot come before the charge; made an error, it loses nothing."""
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=0.1, neighboring=AR)
-    with pytest.raises(SmallSampleWarning):
-        strictly(model.fit, people(60))
-    assert len(model.sample(5)) == 5
-
-
-def test_a_dtype_that_cannot_hold_a_column_is_refused_before_the_charge():
-    shared = PrivacyAccountant(1)
-    with pytest.raises(TypeError, match="column 'ill' has dtype int64, but its levels in schema are not all numbers"):
-        LatentFactorSynthesizer(SCHEMA, accountant=shared).fit(people(10).assign(ill=1))
-    assert shared.spent == 0
-
-
-def test_a_named_schema_for_an_array_is_refused():
-    with pytest.raises(ValueError, match="schema names columns, but X is an array"):
-        LatentFactorSynthesizer({"a": (0, 1)}).fit(np.zeros((5, 1)))
-
-
-@pytest.mark.parametrize("delta", [0, 1e-6])
-def test_rows_come_even_of_the_least_epsilon_there_is(delta):
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=1e-9, delta=delta).fit(people(3))
-    assert len(model.sample(50)) == 50

@@ -1,17 +1,19 @@
-"""The second round of mixed tables: when there is one, what it costs, and what it brings."""
+"""How mixed tables release pairs and bins, and their second round: when there is one, what it costs, and what it brings."""
 
 import math
+import warnings
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
-from internals import MarginalsPlan, has_triples, with_triples
+from internals import MarginalsPlan, Pairs, has_triples, with_triples
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
-from skdpsynth.domain import Impossible, Schema
-from skdpsynth.privacy import PrivacyLoss, mechanism
+from skdpsynth.domain import Impossible, Inequality, Schema
+from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, mechanism
 from skdpsynth.statistics import Marginals
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
@@ -125,3 +127,130 @@ def test_blocks_of_a_stream_have_no_second_round():
     part = LatentFactorSynthesizer({name: [0, 1] for name in ticks(1)})
     stream = OnlineSynthesizer(synthesizer=part, epsilon=10.0, delta=1e-6, random_state=0).partial_fit(ticks())
     assert share_kept(stream.sample(20_000, random_state=0)) < 0.6
+
+
+# Which way pairs are released, by public numbers
+
+
+RELATIONS = ["replace_one", "add_or_remove_one"]
+each_relation = pytest.mark.parametrize("relation", RELATIONS)
+
+
+def pairs(n_columns):
+    return list(combinations(range(n_columns), 2))
+
+
+def chosen(sizes, share, relation="replace_one", of_columns=100.0, n_samples=1000):
+    return Pairs.chosen([*sizes, 1], pairs(len(sizes)), of_columns, share, relation, n_samples)
+
+
+@each_relation
+def test_pairs_of_a_pure_budget_are_tables(relation):
+    found = chosen([2] * 16, PrivacyLoss(epsilon=1), relation)
+    assert found.over is None
+    assert isinstance(found.noise.noise, DiscreteLaplace)
+
+
+def test_pairs_of_no_noise_are_tables():
+    assert chosen([2] * 16, PrivacyLoss(epsilon=float("inf"))).over is None
+
+
+@each_relation
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_gaussian_pairs_of_binary_columns_whose_counts_are_known_are_interactions(relation, gaussian):
+    share = PrivacyLoss(rho=Fraction(1, 50), gaussian=gaussian)
+    found = chosen([2] * 16, share, relation)
+    tables = mechanism(Marginals.change(relation, 120), share)
+    assert isinstance(found.noise.noise, DiscreteGaussian)
+    assert found.over is not None
+    assert found.noise.loss == share
+    assert found.deviation < tables.deviation / 1.9
+
+
+def test_pairs_are_tables_where_the_counts_of_columns_have_much_noise():
+    """Tables tell of their columns, interactions do not."""
+    share = PrivacyLoss(rho=Fraction(1, 50), gaussian=True)
+    assert chosen([2, 2], share, of_columns=1e6).over is None
+    assert chosen([2, 2], share, of_columns=0.01).over is not None
+
+
+@each_relation
+@pytest.mark.parametrize("sizes", [[2, 3, 4], [2] * 16, [16, 32, 9, 32, 2]], ids=str)
+@pytest.mark.parametrize("of_columns", [1.0, 1e3, 1e6])
+def test_the_way_of_less_error_is_chosen(relation, sizes, of_columns):
+    share = PrivacyLoss(rho=Fraction(1, 50), gaussian=True)
+    found = chosen(sizes, share, relation, of_columns)
+    tables = Pairs((*sizes, 1), tuple(pairs(len(sizes))), mechanism(Marginals.change(relation, len(pairs(len(sizes)))), share))
+    assert found.error(of_columns) <= tables.error(of_columns)
+    assert (found.over is None) == (found.error(of_columns) == tables.error(of_columns))
+
+
+def test_multipliers_are_smaller_where_the_noise_would_be_too_large_to_be_sampled():
+    usual = chosen([2] * 16, PrivacyLoss(rho=Fraction(1, 50), gaussian=True))
+    found = chosen([2] * 16, PrivacyLoss(rho=Fraction(1, 2**100), gaussian=True))
+    assert found.over is not None
+    assert max(found.over.multipliers) < max(usual.over.multipliers)
+    assert max(found.noise.noise.scales) <= 2**58
+
+
+def test_pairs_of_more_rows_than_fit_beside_multipliers_are_tables():
+    assert chosen([2] * 16, PrivacyLoss(rho=Fraction(1, 50), gaussian=True), n_samples=2**61).over is None
+
+
+# How many bins continuous columns get: as many as the noise of pairs allows
+
+
+NUMBERS = dict.fromkeys(range(6), (0.0, 1.0))
+MIXED = {**NUMBERS, 3: [0, 1], 4: [0, 1], 5: [0, 1]}
+
+
+def fitted(n, epsilon, schema=NUMBERS, relation="add_or_remove_one", rows=None, **parameters):
+    """A model of uniform rows, which have no atoms."""
+    X = np.random.default_rng(0).random((n, 6)) if rows is None else rows
+    parameters = {"schema": schema, "n_factors": 1, "delta": 1e-6, "random_state": 0, **parameters}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        warnings.simplefilter("ignore", BudgetWarning)
+        return LatentFactorSynthesizer(epsilon=epsilon, neighboring=relation, **parameters).fit(X)
+
+
+def n_bins(model):
+    return max(len(bins) - 1 for bins in model.bins_.values())
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_noise_leaves_few_bins(relation):
+    """A bin more, or two, may come of cells that the noise makes heavy."""
+    few, some, many = (n_bins(fitted(*cell, relation=relation)) for cell in ((300, 0.5), (3000, 2.0), (30_000, 5.0)))
+    assert few <= 6
+    assert few < some < many
+
+
+def test_without_noise_there_are_as_many_as_ever():
+    assert n_bins(fitted(500, math.inf, delta=0.0)) >= 16
+
+
+def test_where_half_of_the_columns_have_levels_there_are_as_many_as_ever():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((300, 3)), rng.integers(0, 2, (300, 3))])
+    assert n_bins(fitted(300, 0.5, MIXED, rows=X)) >= 14
+    assert n_bins(fitted(300, 0.5, {**NUMBERS, 5: [0, 1]}, rows=X)) < 14
+
+
+def test_cells_get_more_of_the_budget_in_a_table_of_numbers():
+    """Three times as much where all columns are numbers; what pairs lack then."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((300, 3)), rng.integers(0, 2, (300, 3))])
+    mixed = fitted(300, 1.0, MIXED, rows=X)
+    of_cells = [
+        {entry.name: float(entry.loss.rho) for entry in model.accountant_.ledger}["counts of cells"] for model in (mixed, fitted(300, 1.0))
+    ]
+    assert of_cells[1] == pytest.approx(3 * of_cells[0], rel=0.02)
+
+
+def test_columns_that_rules_tie_keep_their_bins_and_the_rule():
+    schema = Schema(dict(NUMBERS), rules=[Inequality(0, 1)])
+    model = fitted(300, 1.0, schema)
+    assert set(model._model._finer()) == {2, 3, 4, 5}
+    rows = model.sample(2000, random_state=0)
+    assert (rows[:, 0] <= rows[:, 1]).all()

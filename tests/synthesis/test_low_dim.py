@@ -1,20 +1,22 @@
-"""Low-dimensional synthesis: its budget, its fixed map of rows, its box and its stories with scikit-learn."""
+"""Low-dimensional synthesis: its budget, its fixed map of rows, its ranges, its box and its stories with scikit-learn."""
 
-import re
-from dataclasses import replace
+import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _signed_is_no_worse
+from hypothesis import given
+from hypothesis import strategies as st
+from internals import Subspace, grid, interval, n_directions, needs_distance, noise_of_ranges, scales_of, usual_ranges
+from internals import counts_of as counts_of_rows
 
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
-from skdpsynth.domain import Box
+from skdpsynth.domain import Box, Rows
 from skdpsynth.fitting import Facts
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.metrics import wasserstein_distance
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning")
 
 
 def line(n, d, seed=0, noise=0.005):
@@ -84,12 +86,6 @@ def test_a_private_number_of_rows_is_shown_with_its_noise_only(synthesizer):
         assert len({shown(model) for model in models}) > 1
 
 
-@pytest.mark.parametrize("parameters", [{}, {"n_components": 2, "synthesizer": "psmm"}, {"center": "private"}, {"delta": 1e-6}])
-def test_an_empty_table_fits_where_the_number_of_rows_is_private(parameters):
-    model = LowDimSynthesizer(**parameters, neighboring="add_or_remove_one").fit(np.zeros((0, 4)))
-    assert model.sample(5).shape == (5, 4)
-
-
 def test_rows_far_from_the_subspace_come_back_as_far():
     """Along a line, with a spread beside it that is wide against its cells: the mean square of each column is kept."""
     X = line(30_000, 20, noise=0.08)
@@ -151,20 +147,6 @@ def test_signed_measure_runs_inside(synthesizer):
         assert synthesizer.cells is None
 
 
-def test_auto_takes_psmm_where_the_class_says_that_it_was_no_worse_within_the_errors():
-    text = " ".join(LowDimSynthesizer.__doc__.split())
-    sizes, error = (100, 300, 1000, 3000, 10_000), 0.05
-    ratios = {int(d): list(map(float, told.split(","))) for d, told in re.findall(r"d' = (\d): (\d\.\d\d(?:, \d\.\d\d)*)", text)}
-    assert {d: len(each) for d, each in ratios.items()} == {2: 5, 3: 5, 4: 5, 5: 5}
-    facts = Facts(1.0, 0.0, "replace_one", None, 0)
-    cells = [(d, m, ratio) for d in ratios for m, ratio in zip(sizes, ratios[d], strict=True)]
-    taken = [cell for cell in cells if _signed_is_no_worse(replace(facts, n_features=cell[0], n_samples=cell[1]))]
-    assert all(ratio <= 1 + error for *_, ratio in taken)
-    # The cells that were not closer are told as such.
-    assert [(d, m, ratio) for d, m, ratio in taken if ratio >= 1] == [(3, 300, 1.00), (3, 1000, 1.03)]
-    assert "on three axes it was as close at m = 300, and 3 % farther at 1000" in text
-
-
 @pytest.mark.parametrize(("k", "n", "expected"), [(2, 100, "pmm"), (3, 100, "psmm"), (4, 800, "psmm"), (3, 5000, "pmm"), (4, 5000, "pmm")])
 def test_auto_takes_the_signed_measure_where_it_was_measured_to_be_better(k, n, expected):
     model = LowDimSynthesizer(k, epsilon=2).fit(line(n, 6))
@@ -181,6 +163,7 @@ def test_auto_takes_the_signed_measure_where_it_was_measured_to_be_better(k, n, 
         ("synthesizer", PrivateMeasureMechanism, "give an instance"),
         ("synthesizer", PrivateMeasureMechanism(accountant=PrivacyAccountant(1)), "accountant=None"),
         ("synthesizer", 3, "unfitted synthesizer"),
+        ("synthesizer", PrivateMeasureMechanism(depth=-1), "depth must be"),
         ("reducer_share", 0, "reducer_share must be"),
         ("reducer_share", 1.0, "reducer_share must be"),
         ("center", "mean", "center must be one of"),
@@ -191,14 +174,6 @@ def test_bad_parameters_are_refused_before_any_budget_is_spent(parameter, value,
     shared = PrivacyAccountant(1)
     with pytest.raises(ValueError, match=message):
         LowDimSynthesizer(accountant=shared).set_params(**{parameter: value}).fit(line(50, 4))
-    assert shared.spent == 0
-
-
-def test_an_inner_synthesizer_that_refuses_its_parameters_does_so_before_any_budget_is_spent():
-    shared = PrivacyAccountant(1)
-    inner = PrivateMeasureMechanism(depth=-1)
-    with pytest.raises(ValueError, match="depth must be"):
-        LowDimSynthesizer(2, synthesizer=inner, accountant=shared).fit(line(50, 4))
     assert shared.spent == 0
 
 
@@ -227,3 +202,273 @@ def test_cells_of_a_callers_own_get_as_many_axes_as_there_are_directions():
     partition = BinaryPartition(Box(np.full(2, -1.0), np.ones(2)), 8)
     model = LowDimSynthesizer(2, synthesizer=PrivateMeasureMechanism(partition=partition, depth=8), epsilon=20).fit(X)
     assert model.synthesizer_.n_features_in_ == 2
+
+
+# Rows in a released subspace, and back: a fixed map of each row, its reach, its cells
+
+
+def unit_box(d):
+    return Box(np.zeros(d), np.ones(d))
+
+
+def subspace_of(X, k, has_distance=False, **parameters):
+    return Subspace(PrivatePCA(k, **{"epsilon": 100, **parameters}).fit(X), unit_box(X.shape[1]), has_distance)
+
+
+@pytest.mark.parametrize("has_distance", [False, True])
+def test_projection_is_the_same_row_by_row_and_in_any_batch(has_distance):
+    """A fixed map of one row: whole numbers leave BLAS no room to round."""
+    X = np.random.default_rng(0).random((700, 37))
+    subspace = subspace_of(X, 3, has_distance)
+    whole = subspace.project(X)
+    rows = np.vstack([subspace.project(X[i : i + 1]) for i in range(len(X))])
+    backwards = subspace.project(X[::-1])[::-1]
+    assert np.array_equal(whole, rows)
+    assert np.array_equal(whole, backwards)
+
+
+def test_coordinates_are_those_of_transform_and_the_distance_of_what_it_leaves():
+    X = np.random.default_rng(0).random((300, 6))
+    subspace = subspace_of(X, 2, has_distance=True)
+    T = subspace.project(X)
+    expected = subspace.reducer.transform(X)
+    assert np.allclose(T[:, :2], expected, atol=1e-4)
+    assert np.allclose(T[:, 2], np.linalg.norm(X - subspace.reducer.inverse_transform(expected), axis=1), atol=1e-4)
+
+
+def test_corners_of_the_box_attain_the_reach_of_each_direction():
+    subspace = subspace_of(np.random.default_rng(0).random((50, 5)), 2, has_distance=True, epsilon=1)
+    corners = np.array(np.meshgrid(*[[0, 1]] * 5)).reshape(5, -1).T.astype(float)
+    low, high = subspace.reach
+    T = subspace.project(corners)
+    assert np.allclose(T[:, :2].min(axis=0), low[:2], atol=1e-3)
+    assert np.allclose(T[:, :2].max(axis=0), high[:2], atol=1e-3)
+    assert T[:, 2].max() <= high[2] <= 1.5 * T[:, 2].max()
+
+
+@pytest.mark.parametrize("has_distance", [False, True])
+def test_what_is_lifted_has_its_coordinates(has_distance):
+    rng = np.random.default_rng(0)
+    subspace = subspace_of(0.5 + 0.1 * (rng.random((300, 6)) - 0.5), 2, has_distance)
+    T = np.column_stack([rng.uniform(-0.1, 0.1, (400, 2)), *([rng.uniform(0, 0.2, 400)] if has_distance else [])])
+    X = subspace.lift(T, rng)
+    assert np.allclose(subspace.project(X), T, atol=1e-4)
+
+
+def test_distances_are_lifted_along_directions_of_the_released_covariance():
+    """Beside one line, one of four directions has 25 times the variance of the others: a normal vector of that law, at unit length."""
+    rng = np.random.default_rng(0)
+    deviations = np.array([0.15, 0.05, 0.01, 0.01, 0.01])
+    subspace = subspace_of(np.clip(0.5 + rng.normal(size=(20_000, 5)) * deviations, 0, 1), 1, has_distance=True, epsilon=float("inf"))
+    X = subspace.lift(np.column_stack([np.zeros(5000), np.full(5000, 0.1)]), rng)
+    drawn = rng.normal(size=(50_000, 4)) * deviations[1:]
+    expected = ((drawn / np.linalg.norm(drawn, axis=1, keepdims=True)) ** 2).mean(axis=0)
+    assert ((X - subspace.mean) ** 2).mean(axis=0) / 0.01 == pytest.approx(np.append(0, expected), abs=0.02)
+
+
+def test_eigenvalues_that_noise_could_show_are_levelled():
+    """Pure noise beside the subspace gives no direction more than another."""
+    rng = np.random.default_rng(0)
+    subspace = subspace_of(np.clip(0.5 + 0.2 * rng.normal(size=(100, 5)), 0, 1), 1, has_distance=True, epsilon=0.01)
+    subspace.reducer.noise_edge_ = float("inf")
+    deviations, others = subspace._beside
+    assert np.ptp(deviations) == 0
+    assert np.allclose(others @ subspace.axes.T, 0)
+
+
+@pytest.mark.parametrize("width", [1e-40, 1.0, 1e40])
+def test_any_width_of_bounds_serves(width):
+    X = np.random.default_rng(0).random((200, 4)) * width
+    reducer = PrivatePCA(2, epsilon=100, bounds=(0, width)).fit(X)
+    subspace = Subspace(reducer, Box(np.zeros(4), np.full(4, width)), has_distance=True)
+    T = subspace.project(X)
+    assert np.isfinite(T).all()
+    assert np.allclose(T[:, :2] / width, reducer.transform(X) / width, atol=1e-4)
+
+
+def test_constant_rows_have_a_subspace_like_others():
+    X = np.full((100, 4), 0.5)
+    subspace = subspace_of(X, 2, has_distance=True, epsilon=float("inf"), center="public")
+    assert np.isfinite(subspace.lift(subspace.project(X), np.random.default_rng(0))).all()
+
+
+@pytest.mark.parametrize(("d", "k"), [(3, 1), (4, 2), (6, 3), (30, 3), (12, 5)])
+def test_cells_that_meet_the_image_of_the_box_are_all_kept(d, k):
+    """Images of corners and of random rows lie in kept cells; of the others, some are dropped when the image leaves room."""
+    rng = np.random.default_rng(0)
+    subspace = subspace_of(rng.random((50, d)), k, epsilon=1)
+    bounds = subspace.reach
+    lattice = subspace.lattice(bounds, 500)
+    assert 200 <= lattice.n_cells <= 500 or k == 5
+    X = np.vstack([rng.random((2000, d)), rng.integers(0, 2, (2000, d))])
+    T = np.clip(subspace.reducer.transform(X), *bounds)
+    # A row in a kept cell is within half a side of its centre; in another it is not.
+    apart = np.abs(T - lattice.positions[lattice.locate(T)]) / lattice.sides
+    assert apart.max() <= 0.5 + 1e-6
+    assert np.ptp(lattice.sides) < 0.5 * lattice.sides.max()  # nearly cubes
+
+
+def test_cells_outside_the_image_of_the_box_are_dropped():
+    """The image of the unit square under a turn by 45 degrees fills half of its bounding box."""
+    turn = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    subspace = subspace_of(np.random.default_rng(0).random((50, 2)), 2, center="public")
+    subspace.reducer.components_ = turn
+    lattice = subspace.lattice(subspace.reach, 1000)
+    assert 0.5 < lattice.n_cells / np.prod(lattice.shape) < 0.57
+
+
+def test_distances_are_cut_into_cells_whatever_the_image():
+    subspace = subspace_of(np.random.default_rng(0).random((50, 2)), 1, has_distance=True, center="public")
+    lattice = subspace.lattice((np.array([-0.5, 0.0]), np.array([0.5, 0.5])), 200)
+    assert lattice.n_cells == np.prod(lattice.shape)
+
+
+# How many axes
+
+SPECTRUM = np.array([0.2, 0.15, 0.1, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01])  # deviations
+
+
+def of_spectrum(k, noise_edge=0.0):
+    rng = np.random.default_rng(0)
+    subspace = subspace_of(np.clip(0.5 + rng.normal(size=(2000, 10)) * SPECTRUM, 0, 1), k, epsilon=float("inf"))
+    subspace.reducer.noise_edge_ = noise_edge
+    return subspace
+
+
+def test_directions_are_worth_their_cost_once_there_are_rows():
+    subspace = of_spectrum(6)
+    assert [n_directions(subspace, size) for size in (10, 1000, 1e6)] == [1, 3, 3]
+
+
+def test_distances_are_worth_an_axis_where_they_are_wide_against_the_cells():
+    assert needs_distance(of_spectrum(1), 1e4)
+    assert not needs_distance(of_spectrum(1), 10)
+    assert not needs_distance(of_spectrum(3), 1e4)
+
+
+def test_distances_that_may_be_noise_get_no_axis():
+    assert not needs_distance(of_spectrum(1, noise_edge=1.0), 1e4)
+
+
+def test_all_directions_leave_no_distance():
+    assert not needs_distance(of_spectrum(10), 1e6)
+
+
+# Ranges of the axes
+
+
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+def counts_of(T, grids):
+    return counts_of_rows(Rows.held(T), grids)
+
+
+def facts(n_samples, n_axes=1, neighboring="replace_one"):
+    return Facts(1, Fraction(0), neighboring, n_samples, n_axes)
+
+
+def chosen(t, deviation, *, reach=20.0, alarm=6.0, seed=0):
+    """Interval of rows of deviation 1 on one axis, with Laplace noise of a deviation on the counts."""
+    edges = grid(-reach, reach, 1.0)
+    counts = counts_of(t[:, None], [edges]).counts + np.random.default_rng(seed).laplace(0, deviation / np.sqrt(2), len(edges) - 1)
+    return interval(counts, edges, (-3.0, 3.0), alarm * deviation, deviation, len(t))
+
+
+@pytest.mark.parametrize("n_axes", [1, 2, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_one_row_moves_the_counts_by_what_is_said(relation, n_axes):
+    """All rows on a small grid, and all pairs of them: the largest change is the one that is stated."""
+    edges = np.array([-1.0, 0.0, 1.0])
+    rows = np.array(list(itertools.product([-0.5, 0.5], repeat=n_axes)))
+    counts = [counts_of(row[None], [edges] * n_axes).counts for row in rows]
+    others = [np.zeros_like(counts[0])] if relation == "add_or_remove_one" else counts
+    moved = [np.abs(a - b) for a in counts for b in others]
+    change = counts_of(rows, [edges] * n_axes).query(relation).change
+    assert change.l1 == max(m.sum() for m in moved)
+    assert change.l2_squared == max((m**2).sum() for m in moved)
+    assert change.sup == max(m.max() for m in moved)
+
+
+def test_every_row_is_counted_once_on_each_axis():
+    T = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
+    tables = counts_of(T, [grid(-1, 1, 0.1), grid(-1, 2, 0.5)]).tables()
+    assert [table.sum() for table in tables] == [1000, 1000]
+    assert np.array_equal(tables[0], np.histogram(T[:, 0], grid(-1, 1, 0.1))[0])
+
+
+@given(low=st.floats(-1e3, 0.1), width=st.floats(0.2, 1e4), share=st.floats(1 / 300, 1))
+def test_a_grid_rises_from_end_to_end_and_knows_the_usual_range(low, width, share):
+    reach = np.array([low]), np.array([low + width])
+    scales = scales_of(reach, np.array([(share * width) ** 2]))
+    edges = grid(low, low + width, scales[0])
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] == low
+    assert edges[-1] == low + width
+    assert {float(end[0]) for end in usual_ranges(reach, scales)} <= set(edges.tolist())
+
+
+def test_an_axis_without_variance_keeps_a_range():
+    reach = np.array([-1.0]), np.array([2.0])
+    low, high = usual_ranges(reach, scales_of(reach, np.zeros(1)))
+    assert low < 0 < high
+    assert high - low < 0.1
+
+
+@given(counts=st.lists(st.integers(-50, 200), min_size=25, max_size=25), deviation=st.floats(0, 50))
+def test_any_counts_give_an_interval_among_the_edges(counts, deviation):
+    edges = grid(-20, 20, 1)
+    low, high = interval(np.array(counts[: len(edges) - 1]), edges, (-3.0, 3.0), 6 * deviation, deviation, 1000)
+    assert low < high
+    assert {low, high} <= set(edges.tolist())
+
+
+def test_without_noise_no_row_is_cut():
+    t = np.random.default_rng(0).standard_t(3, 5000).clip(-20, 20)
+    low, high = chosen(t, 0.0)
+    assert low <= t.min() < t.max() <= high
+    assert high - low < 3 * np.ptp(t)
+
+
+def test_room_without_rows_is_cut():
+    """Uniform rows end at 1.73 deviations; noise of two rows in a thousand."""
+    t = np.random.default_rng(0).uniform(-(3**0.5), 3**0.5, 20_000)
+    low, high = chosen(t, 40.0)
+    assert -2.2 < low < -1.7
+    assert 1.7 < high < 2.2
+
+
+def test_one_side_is_cut_alone():
+    t = np.random.default_rng(0).exponential(1, 20_000) - 1
+    low, high = chosen(t, 20.0)
+    assert -1.6 < low <= -1
+    assert high >= 3
+
+
+def test_rows_that_lie_together_far_away_are_kept():
+    """One row in a hundred lies at ten deviations, noise is 20 rows."""
+    rng = np.random.default_rng(0)
+    t = np.where(np.arange(20_000) % 100 == 0, 10.0, rng.uniform(-1, 1, 20_000))
+    assert chosen(t, 20.0)[1] >= 10
+
+
+def test_a_heavy_tail_widens_its_side():
+    t = (np.exp(np.random.default_rng(0).normal(size=100_000)) / 2).clip(0, 20)
+    low, high = chosen(t, 30.0)
+    assert low > -1.5
+    assert high >= np.quantile(t, 0.995)
+
+
+def test_few_rows_are_cut_however_much_noise_there_is():
+    """At the most noise with which counts are bought, a hundredth of the rows, less than a hundredth of normal rows is cut on average."""
+    t = np.random.default_rng(0).normal(size=10_000)
+    ranges = [chosen(t, 100.0, seed=seed) for seed in range(200)]
+    assert np.mean([np.mean((t < low) | (t > high)) for low, high in ranges]) < 0.01
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_counts_are_bought_where_a_hundredth_of_the_rows_exceeds_their_noise(relation):
+    changed = 2 if relation == "replace_one" else 1
+    enough = int(100 * np.sqrt(2) * 3 * changed / 0.05) + 10  # deviation of Laplace noise of scale 3 * changed / .05
+    assert noise_of_ranges(facts(enough, 3, relation), Fraction(1, 20)) is not None
+    assert noise_of_ranges(facts(enough - 30, 3, relation), Fraction(1, 20)) is None

@@ -4,27 +4,21 @@ import copy
 import itertools
 import math
 import pickle
-import threading
-import warnings
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from internals import GrowingTree, _ledger, shares_of_depths
+from estimators import Recorder, clock
+from internals import _ledger, pair_loss, shares_of_depths
 from laws import calls_of
-from sklearn.base import BaseEstimator, clone
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
-from skdpsynth.continual import BinaryCounter, KaryCounter
-from skdpsynth.domain import Box
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.fitting import Budget
-from skdpsynth.metrics import wasserstein_distance
-from skdpsynth.privacy import StandingRelease, check_epsilon, check_rng
+from skdpsynth.privacy import StandingRelease
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
@@ -42,39 +36,11 @@ each_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTING
 each_strategy = pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["paper-kary"]], ids=["blocks", "paper"])
 
 
-class Recorder(BaseEstimator):
-    """No privacy at all: keeps the rows of its block, and repeats the first of them."""
-
-    seen: list = []  # noqa: RUF012
-
-    def __init__(self, epsilon=1.0, delta=0.0, bounds=(0, 1), neighboring="replace_one", accountant=None, random_state=None):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.neighboring = neighboring
-        self.accountant = accountant
-        self.random_state = random_state
-
-    def fit(self, X, y=None):
-        self.first_ = np.asarray(X, dtype=float)[:1]
-        if self.accountant is not None:  # else it is a rehearsal
-            Recorder.seen.append(np.asarray(X, dtype=float))
-        return self
-
-    def sample(self, n_samples, random_state=None):
-        return np.repeat(self.first_, n_samples, axis=0)
-
-
 @pytest.fixture
 def blocks():
     """The rows of each block that a `Recorder` was given, in order."""
-    Recorder.seen = []
+    Recorder.seen, Recorder.failing = [], []
     return Recorder.seen
-
-
-def clock(n, d=1):
-    """A stream that tells the time: row t holds (t + 1/2) / n."""
-    return np.repeat((np.arange(n) + 0.5)[:, None] / n, d, axis=1)
 
 
 def stream_of(n, d=2, seed=0):
@@ -115,8 +81,8 @@ def public(model):
 
 @each_setting
 def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
-    X = stream_of(700)
-    cuts = [0, 1, 2, 9, 9 + 16, 150, 411, 700]
+    X = stream_of(400)
+    cuts = [0, 1, 2, 9, 9 + 16, 150, 250, 400]
     whole, batches, single = (OnlineSynthesizer(random_state=5, **setting) for _ in range(3))
     whole.fit(X)
     for start, stop in itertools.pairwise(cuts):
@@ -138,31 +104,6 @@ def test_sampling_along_the_way_changes_nothing_later(setting):
     assert public(quiet) == public(curious)
 
 
-@each_setting
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_frames_and_arrays_of_a_stream_give_the_same(setting, kind):
-    X = stream_of(300)
-    array, frame = (OnlineSynthesizer(random_state=5, **setting) for _ in range(2))
-    for start in (0, 37, 211):
-        stop = {0: 37, 37: 211, 211: 300}[start]
-        array.partial_fit(X[start:stop])
-        frame.partial_fit(kind({"a": X[start:stop, 0], "b": X[start:stop, 1]}))
-    sample = frame.sample(100, random_state=0)
-    assert isinstance(sample, kind)
-    assert list(sample.columns) == ["a", "b"] == frame.feature_names_in_.tolist()
-    assert np.array_equal(array.sample(100, random_state=0), sample.to_numpy())
-
-
-@each_strategy
-@pytest.mark.parametrize("dtype", [np.int16, np.uint8, bool, np.float32])
-def test_arrays_of_a_stream_keep_the_dtype_of_the_first_rows(setting, dtype):
-    X = np.random.default_rng(0).integers(0, 2, (200, 2)).astype(dtype)
-    model = OnlineSynthesizer(**setting).partial_fit(X[:5]).partial_fit(X[5:].astype(float))
-    sample = model.sample()
-    assert sample.dtype == dtype
-    assert set(np.unique(sample.astype(float))) <= {0, 1} or dtype == np.float32
-
-
 @each_strategy
 def test_whole_numbers_and_truth_values_in_frames_keep_their_dtypes(setting):
     rng = np.random.default_rng(0)
@@ -180,7 +121,7 @@ def test_whole_numbers_and_truth_values_in_frames_keep_their_dtypes(setting):
 @pytest.mark.parametrize("epsilon", [0.125, 1, 4, float("inf")])
 @pytest.mark.parametrize(("growth", "window"), [(1.25, None), (2, None), (1.5, 200), ("auto", None), ("auto", 300)])
 @pytest.mark.parametrize("d", [1, 3])
-def test_blocks_end_where_the_public_rule_says(epsilon, growth, window, d, blocks):
+def test_blocks_end_where_the_public_rule_says_and_hold_all_rows_but_the_open_ones(epsilon, growth, window, d, blocks):
     if epsilon == float("inf"):
         expected = edges_by_the_rule(3000, d, 10**300, growth, window)
     else:
@@ -188,55 +129,8 @@ def test_blocks_end_where_the_public_rule_says(epsilon, growth, window, d, block
     X = clock(3000, d)
     OnlineSynthesizer(synthesizer=Recorder(), epsilon=epsilon, growth=growth, window=window).fit(X)
     assert np.cumsum([0, *map(len, blocks)]).tolist() == expected
-
-
-@pytest.mark.parametrize("growth", [1.25, 3, "auto"])
-def test_blocks_are_disjoint_and_hold_all_rows_but_the_open_ones(growth, blocks):
-    n = 2000
-    OnlineSynthesizer(synthesizer=Recorder(), growth=growth).fit(clock(n))
-    times = [sorted(np.floor(block[:, 0] * n).astype(int)) for block in blocks]
-    covered = list(itertools.chain(*times))
-    assert covered == list(range(len(covered)))
-    assert covered == list(range(edges_by_the_rule(n, 1, 1, growth)[-1]))
-
-
-@pytest.mark.parametrize("growth", [1.25, 1.5, 2, 4])
-@pytest.mark.parametrize("epsilon", [0.25, 1])
-def test_the_open_block_holds_at_most_a_share_of_one_less_one_over_growth(growth, epsilon, blocks):
-    OnlineSynthesizer(synthesizer=Recorder(), growth=growth, epsilon=epsilon).fit(clock(20_000))
-    edges = np.cumsum([0, *map(len, blocks)])
-    start = 16 / epsilon / (growth - 1)  # from here on blocks are longer than the first
-    shares = [(stop - before) / stop for before, stop in itertools.pairwise(edges) if before >= start]
-    assert len(shares) > 3
-    assert max(shares) <= 1 - 1 / growth + 1e-12
-    assert max(shares) > 0.9 * (1 - 1 / growth)
-
-
-@pytest.mark.parametrize("d", [1, 2])
-def test_the_lag_of_auto_tends_to_zero(d, blocks):
-    """At 10**3, 10**4, 10**5 rows: at most 4 t**(-1 / (d + 1)), and a block's worth of rounding."""
-    OnlineSynthesizer(synthesizer=Recorder(), growth="auto").fit(clock(110_000, d))
-    edges = np.cumsum([0, *map(len, blocks)])
-    lags = []
-    for t in (10**3, 10**4, 10**5):
-        before, stop = next((a, b) for a, b in itertools.pairwise(edges) if b >= t)
-        lags.append((stop - before) / stop)
-        assert lags[-1] <= min(0.2, 4 * t ** (-1 / (d + 1))) + 1e-12
-    assert lags[0] > lags[1] > lags[2]
-    assert lags[2] < (0.09 if d == 2 else 0.013)
-
-
-@pytest.mark.parametrize("n_open", [1, 2, 10])
-def test_nothing_released_depends_on_the_open_block(n_open):
-    edge = edges_by_the_rule(400, 2, 1, 1.25)[-1]
-    X = stream_of(edge + n_open)
-    Y = X.copy()
-    Y[edge:] = 1 - X[edge:]
-    first, second = (OnlineSynthesizer(random_state=5).fit(Z) for Z in (X, Y))
-    assert public(first) == public(second)
-    assert first.sample(random_state=0, since=edge - 1).tobytes() == second.sample(random_state=0, since=edge - 1).tobytes()
-    frames = [model.accountant_.to_frame().drop(columns="time") for model in (first, second)]
-    assert frames[0].equals(frames[1])
+    times = [sorted(np.floor(block[:, 0] * 3000).astype(int)) for block in blocks]
+    assert list(itertools.chain(*times)) == list(range(expected[-1]))
 
 
 def test_the_representation_of_a_stream_shows_no_open_row():
@@ -244,12 +138,6 @@ def test_the_representation_of_a_stream_shows_no_open_row():
     steps = 31415 * 2**30 // 100_000
     assert "31415" not in repr(vars(model))
     assert str(steps)[:6] not in repr(vars(model))
-
-
-def test_blocks_are_shown_by_their_sizes():
-    model = OnlineSynthesizer().fit(np.random.default_rng(0).random((400, 2)))
-    blocks = model._stream.blocks
-    assert repr(model._stream) == f"Blocks(n_features=2, n_blocks={len(blocks)}, n_seen=400, n_open={400 - blocks[-1][1]})"
 
 
 def test_samples_are_uniform_before_the_first_block_is_full():
@@ -265,126 +153,59 @@ def test_samples_are_uniform_before_the_first_block_is_full():
 # What a row can change
 
 
-@pytest.fixture
-def replay(monkeypatch):
-    """All that goes through both doors. The first run is recorded; in later ones the noisy values of the first come out again.
-
-    Returns the list of runs, each a list of (door, accountant, exact values, noise, loss of the door).
-    """
-    runs, losses = [], {}
-    release, standing, stand = PrivacyAccountant.release, StandingRelease.release, PrivacyAccountant.standing
-    summed, part = StandingRelease.release_nodes, StandingRelease.part
-
-    def again(door, accountant, values, noisy, noise, loss):
-        noisy = runs[0][len(runs[-1])][-1] if len(runs) > 1 else noisy
-        assert noisy.shape == values.shape
-        runs[-1].append((door, accountant, np.array(values), noise, loss, noisy))
-        return noisy
-
-    def through_release(self, values, noise, rng, **keywords):
-        noisy = release(self, values, noise, rng, **keywords)
-        return again(self, self, values, noisy, noise, keywords.get("loss"))
-
-    def whole(door):
-        """The door of the charge that a part of it belongs to."""
-        return losses.get(id(door), (None, None, door))[2]
-
-    def through_standing(self, values, name):
-        return again(whole(self), self._accountant, values, standing(self, values, name), None, losses[id(whole(self))][0])
-
-    def through_nodes(self, values, nodes, kept):
-        return again(whole(self), self._accountant, values, summed(self, values, nodes, kept), None, losses[id(whole(self))][0])
-
-    def charged(self, noise, rng, *, name, loss=None, change=None):
-        door = stand(self, noise, rng, name=name, loss=loss, change=change)
-        losses[id(door)] = (loss.epsilon, door, door)  # keeps the door, so that no other gets its id
-        return door
-
-    def parted(self, noise, loss, change):
-        door = part(self, noise, loss, change)
-        losses[id(door)] = (None, door, whole(self))
-        return door
-
-    monkeypatch.setattr(PrivacyAccountant, "release", through_release)
-    monkeypatch.setattr(StandingRelease, "release", through_standing)
-    monkeypatch.setattr(StandingRelease, "release_nodes", through_nodes)
-    monkeypatch.setattr(StandingRelease, "part", parted)
-    monkeypatch.setattr(PrivacyAccountant, "standing", charged)
-    return runs
-
-
-def watched(replay, setting, X, every, **more):
-    """Run a stream, sampled along the way; return all that is public about it."""
-    replay.append([])
-    model = OnlineSynthesizer(**setting, **more)
-    seen = []
-    for start in range(0, len(X), every):
-        seen.append(public(model.partial_fit(X[start : start + every])))
-    return seen
-
-
-def differences(replay):
-    """(number of the door in order of use, accountant, L1 distance, loss, exact loss of this call) of releases that differ."""
-    order: dict = {}
-    out = []
-    for (door, accountant, a, noise, loss, _), (_, _, b, _, _, _) in zip(replay[0], replay[-1], strict=True):
-        number = order.setdefault(id(door), len(order))
-        delta = np.abs(a - b)
-        if delta.any():
-            exact = None
-            if hasattr(noise, "scale"):
-                scales = np.broadcast_to(np.asarray(noise.scale, dtype=object), a.shape)
-                exact = sum(Fraction(int(x)) / s for x, s in zip(delta.ravel(), scales.ravel(), strict=True) if x)
-            out.append((number, id(accountant), int(delta.sum()), loss, exact))
-    return out
+def along(X, every, **settings):
+    """All that is public of a stream, which is sampled as it goes."""
+    model = OnlineSynthesizer(random_state=1, **settings)
+    return [public(model.partial_fit(X[start : start + every])) for start in range(0, len(X), every)]
 
 
 @pytest.mark.must
 @pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["blocks-2"], {"synthesizer": SignedMeasureMechanism(20)}])
 @pytest.mark.parametrize("time", [0, 15, 16, 40, 70, 99])
 @pytest.mark.parametrize("d", [1, 2])
-def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, time, d, replay):
+def test_a_row_changes_one_block_by_an_exact_loss_of_at_most_epsilon(setting, time, d, door, still):
     X = stream_of(100, d)
     Y = X.copy()
-    Y[time] = 1.0
-    X[time] = 0.0
+    Y[time], X[time] = 1.0, 0.0
     epsilon = Fraction(3, 2)
-    runs = [watched(replay, setting, Z, 10, epsilon=epsilon, random_state=1) for Z in (X, Y)]
-    assert runs[0] == runs[1]
-    changed = differences(replay)
+    seen = along(X, 10, epsilon=epsilon, **setting)
+    answers = door.take()
+    door.replay(answers)
+    assert along(Y, 10, epsilon=epsilon, **setting) == seen
+    losses = [pair_loss(*pair).epsilon for pair in zip(answers, door.take(), strict=True)]
     is_open = time >= edges_by_the_rule(100, d, epsilon, setting.get("growth", 1.25))[-1]
-    assert len({accountant for _, accountant, _, _, _ in changed}) == (0 if is_open else 1)
-    assert all(distance <= 2 * (1 if "synthesizer" in setting else 16) for _, _, distance, _, _ in changed)
-    assert sum(exact for *_, exact in changed) <= epsilon
+    assert (sum(losses) == 0) == is_open
+    assert sum(losses) <= epsilon
 
 
 @pytest.mark.must
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
 @pytest.mark.parametrize(("epsilon", "d"), [(1, 2), (4, 1)])
-def test_a_row_changes_one_level_of_time_by_two_a_depth_and_the_doors_cost_at_most_epsilon(counter, epsilon, d, replay):
-    n = 40
-    X = stream_of(n, d)
-    X[:] = 0.1
-    setting = {"strategy": "paper", "counter": counter}
-    reference = watched(replay, setting, X, 4, epsilon=epsilon, random_state=1)
-    some_change = False
+def test_a_row_changes_one_cell_of_each_depth_at_one_time_and_nothing_that_is_seen(counter, epsilon, d, door, still, monkeypatch):
+    """All that the counters are ever given, and that comes out."""
+    given, update = [], InhomogeneousCounter.update_cells
+    monkeypatch.setattr(InhomogeneousCounter, "update_cells", lambda self, cells: given.append(np.array(cells)) or update(self, cells))
+    X, settings = np.full((40, d), 0.1), {"strategy": "paper", "counter": counter, "epsilon": epsilon}
+    seen, first, answers = along(X, 4, **settings), given.copy(), door.take()
+    some_change = 0
     for when in (0, 1, 2, 5, 14, 15, 16, 31, 39):
         Y = X.copy()
         Y[when] = 0.9  # another half at every depth
-        assert watched(replay, setting, Y, 4, epsilon=epsilon, random_state=1) == reference
-        changed = differences(replay)
-        doors = {number: (accountant, loss) for number, accountant, _, loss, _ in changed}
-        assert all(distance <= 2 for _, _, distance, _, _ in changed)
-        assert len({accountant for accountant, _ in doors.values()}) <= 1
-        assert sum(loss for _, loss in doors.values()) <= epsilon
-        some_change |= bool(doors)
-    assert some_change
+        given.clear()
+        door.replay(answers)
+        assert along(Y, 4, **settings) == seen
+        assert all(np.abs(one.values - other.values).sum() <= 2 for one, other in zip(answers, door.take(), strict=True))
+        moves = [np.count_nonzero(one != other) for one, other in zip(first, given, strict=True)]
+        changed = np.flatnonzero(moves)
+        assert set(moves) <= {0, 1}
+        assert len(changed) == 0 or np.ptp(changed) == len(changed) - 1  # depths of one time follow one another
+        some_change += len(changed) > 0
+    assert some_change > 5
 
 
 @pytest.mark.parametrize("counter", [pytest.param("kary", marks=pytest.mark.must), "binary", "sparse"])
-@pytest.mark.parametrize(("epsilon", "n"), [(2, 130), (400, 130)])
-@pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
-def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, n, neighboring, moved, monkeypatch):
+@pytest.mark.parametrize(("epsilon", "neighboring", "moved"), [(2, "add_or_remove_one", 1), (400, "replace_one", 2)])
+def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, neighboring, moved, monkeypatch):
     """Two cells of a depth change by one, or one does where a row comes or goes: all of them for nodes, the queries and the total for
     "sparse", whose limits cost no more."""
     costs = {}  # of each door that was charged for: its share, and what is drawn there
@@ -428,7 +249,7 @@ def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon,
     monkeypatch.setattr(StandingRelease, "release", through)
     monkeypatch.setattr(StandingRelease, "release_nodes", through_nodes)
     model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon, random_state=0, neighboring=neighboring)
-    for row in stream_of(n):
+    for row in stream_of(130):
         model.partial_fit(row[None]).sample(1)
     whole = 0
     for share, drawn in costs.values():
@@ -444,20 +265,20 @@ def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon,
 
 
 @pytest.mark.parametrize("d", range(1, 11))
-def test_shares_of_the_depths_leave_each_of_two_paths_half_of_epsilon(d):
-    epsilon = Fraction(7, 10)
-    for s in range(1, 41):
-        shares = shares_of_depths(epsilon, s, d)
-        assert len(shares) == s
+@pytest.mark.parametrize("first", [1, 0])
+def test_shares_of_the_depths_leave_all_paths_of_a_row_epsilon(first, d):
+    """A row that is replaced is in two paths from depth 1 on, of half a share each; one that comes or goes is in one from depth 0 on."""
+    epsilon, alpha = Fraction(7, 10), 2 ** ((1 - 1 / d) / 2)
+    for s in range(first, 41):
+        shares = shares_of_depths(epsilon, s, d, first)
+        assert len(shares) == s + 1 - first
         assert all(isinstance(share, Fraction) and share > 0 for share in shares)
-        assert sum(share / 2 for share in shares) <= epsilon / 2
+        assert sum(shares) == epsilon if d > 1 else sum(shares) <= epsilon
         if d == 1:
-            expected = [2 * 0.775 * 0.7 / (j + 1) ** 2 for j in range(1, s + 1)]
+            expected = [(1.55 if first else 0.607) / (j + 1) ** 2 for j in range(first, s + 1)]
         else:
-            assert sum(shares) == epsilon
-            alpha = 2 ** ((1 - 1 / d) / 2)
-            expected = [0.7 * alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha**-s) for j in range(1, s + 1)]
-        assert [float(share) for share in shares] == pytest.approx(expected, rel=1e-9)
+            expected = [alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha ** -(s + 1 - first)) for j in range(first, s + 1)]
+        assert [float(share) for share in shares] == pytest.approx([0.7 * e for e in expected], rel=1e-9)
 
 
 def test_shares_on_the_line_are_the_same_at_every_level_and_use_nearly_all():
@@ -467,7 +288,7 @@ def test_shares_on_the_line_are_the_same_at_every_level_and_use_nearly_all():
 
 
 @each_setting
-@pytest.mark.parametrize("epsilon", [0.3, 1, Fraction(22, 7)])
+@pytest.mark.parametrize("epsilon", [0.3, Fraction(22, 7)])
 def test_the_ledger_says_exactly_epsilon_after_any_number_of_blocks_or_levels(setting, epsilon):
     exact = Fraction(str(epsilon))
     shared = PrivacyAccountant(10)
@@ -508,22 +329,6 @@ def test_delta_is_charged_only_where_a_synthesizer_is_given(setting, delta):
     assert shared.ledger[0].loss.delta == delta
 
 
-def test_fit_starts_anew_and_is_charged_again():
-    shared = PrivacyAccountant(2)
-    X = stream_of(300)
-    model = OnlineSynthesizer(accountant=shared, random_state=3).fit(X)
-    first = model.sample(50, random_state=0)
-    model.partial_fit(X)
-    model.fit(X)
-    assert model.n_samples_seen_ == 300
-    assert np.array_equal(model.sample(50, random_state=0), first)
-    assert shared.spent == 2
-    model.partial_fit(X)
-    with pytest.raises(BudgetExceededError):
-        model.fit(X)
-    assert model.n_samples_seen_ == 600
-
-
 # The tree that grows
 
 
@@ -542,23 +347,6 @@ def test_level_r_of_time_begins_with_row_two_to_the_r_over_epsilon(epsilon):
     assert depths == levels
     if epsilon == 4:
         assert levels[0] == 2  # levels 0 and 1 would begin with the same row
-
-
-@pytest.mark.parametrize("counter", ["kary", "binary"])
-@pytest.mark.parametrize("d", [1, 2])
-def test_new_cells_take_half_of_what_was_released_of_their_parent(counter, d):
-    X = stream_of(128, d)
-    model = OnlineSynthesizer("paper", counter=counter, random_state=0).fit(X[:63])
-    for start in (63, 127):  # the rows before a level begins
-        if model.n_samples_seen_ < start:
-            model.partial_fit(X[model.n_samples_seen_ : start])
-        depth, parents = len(model._stream.counters), model._stream.counters[-1].value.copy()
-        assert len(parents) == 2**depth
-        model.partial_fit(X[start : start + 1])
-        assert len(model._stream.counters) == depth + 1
-        history = model._stream.counters[-1]._level[0]
-        assert np.array_equal(history[0::2] + history[1::2], parents)
-        assert np.abs(history[0::2] - history[1::2]).max() <= 1
 
 
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
@@ -592,18 +380,6 @@ def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter):
         model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon).fit(stream_of(n))
         assert 2 ** len(model._stream.counters) <= 16 * n
         assert model.sample().shape == (n, 2)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1, 10, 16])
-def test_up_to_a_usual_epsilon_the_depth_is_the_level_of_time(epsilon):
-    box = Box.from_bounds((0, 1), 3, None, 16, None)
-    for n_seen in range(3000):
-        tree = GrowingTree(box, Fraction(str(epsilon)), "kary")
-        tree.n_seen, level = n_seen, 0
-        while tree.start_of(level + 1) <= n_seen + 1:
-            level += 1
-        if tree.start_of(level) <= n_seen + 1:
-            assert tree._depth_of(level) == min(level, 22)
 
 
 # Windows and histories
@@ -649,19 +425,18 @@ def test_since_uses_only_blocks_that_end_after_it_or_the_last(blocks):
     assert len(model.sample(11, since=300)) == 11
 
 
-@pytest.mark.parametrize("since", [-1, 500, 600, 2.5, "now", True])
-def test_a_bad_since_is_refused(since):
-    model = OnlineSynthesizer().fit(stream_of(500))
-    with pytest.raises(ValueError, match="since must be a row of the stream from 0 to 499"):
+@pytest.mark.parametrize(
+    ("setting", "since", "match"),
+    [
+        *(({}, since, "since must be a row of the stream from 0 to 499") for since in (-1, 500, 2.5, "now", True)),
+        ({"window": 100}, 399, "since must be a row of the stream from 400 to 499"),
+        ({"strategy": "paper"}, 0, r"since must be None for strategy=.paper."),
+    ],
+)
+def test_a_bad_since_is_refused(setting, since, match):
+    model = OnlineSynthesizer(**setting).fit(stream_of(500))
+    with pytest.raises(ValueError, match=match):
         model.sample(since=since)
-
-
-def test_since_before_the_window_or_without_history_is_refused():
-    model = OnlineSynthesizer(window=100).fit(stream_of(500))
-    with pytest.raises(ValueError, match="since must be a row of the stream from 400 to 499"):
-        model.sample(since=399)
-    with pytest.raises(ValueError, match=r"since must be None for strategy=.paper."):
-        OnlineSynthesizer("paper").fit(stream_of(50)).sample(since=0)
 
 
 def test_a_window_may_shrink_or_begin_but_not_grow_beyond_what_is_kept():
@@ -766,33 +541,13 @@ def test_a_nested_parameter_that_changes_along_a_stream_has_no_effect():
     assert np.array_equal(first, second)
 
 
-def test_wide_bounds_that_change_along_a_stream_are_refused():
-    low, high = np.zeros(1100), np.ones(1100)
-    model = OnlineSynthesizer(bounds=(low, high)).fit(np.zeros((2, 1100)))
-    other = high.copy()
-    other[500] = 2
-    with pytest.raises(ValueError, match="bounds must not change"):
-        model.set_params(bounds=(low, other)).partial_fit(np.zeros((2, 1100)))
-
-
-def test_an_equal_parameter_of_another_type_is_no_change():
-    model = OnlineSynthesizer(epsilon=1.0).fit(stream_of(30))
-    assert model.set_params(epsilon=1).partial_fit(stream_of(30)).n_samples_seen_ == 60
-
-
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
         ({"strategy": "tree"}, "strategy must be one of"),
         ({"counter": "honaker"}, "counter must be one of"),
-        ({"growth": 1}, "growth must be"),
-        ({"growth": True}, "growth must be"),
-        ({"growth": float("nan")}, "growth must be"),
-        ({"growth": float("inf")}, "growth must be"),
-        ({"growth": "fast"}, "growth must be"),
+        *(({"growth": growth}, "growth must be") for growth in (1, True, float("nan"), float("inf"), "fast")),
         ({"window": 0}, "window must be None or a positive integer"),
-        ({"window": 2.0}, "window must be None or a positive integer"),
-        ({"horizon": -1}, "horizon must be None or a positive integer"),
         ({"horizon": True}, "horizon must be None or a positive integer"),
         ({"horizon": 10}, "horizon is 10 rows"),
         ({"strategy": "paper", "window": 100}, "window and synthesizer must be None"),
@@ -833,43 +588,23 @@ def test_other_synthesizers_run_inside(synthesizer):
     assert len(model.accountant_.ledger) == len(edges_by_the_rule(200, 3, 1, 1.25)) - 1
 
 
-@pytest.mark.parametrize("growth", [1.25, "auto"])
-def test_blocks_follow_a_mixture_better_than_uniform_rows_do(growth):
-    """Two clusters in the square, 3000 rows, epsilon 1; the ratio is near 0.2 here, and a bound of 0.5 is not met by luck."""
-    rng = np.random.default_rng(0)
-    centres = np.array([[0.2, 0.3], [0.8, 0.6]])[rng.integers(0, 2, 3000)]
-    X = np.clip(centres + 0.05 * rng.normal(size=(3000, 2)), 0, 1)
-    sample = OnlineSynthesizer(growth=growth, random_state=0).fit(X).sample(1000, random_state=0)
-    thin = X[rng.choice(3000, 1000, replace=False)]
-    assert wasserstein_distance(thin, sample) < 0.5 * wasserstein_distance(thin, rng.random((1000, 2)))
-
-
 # Pickles and copies
 
 
 @each_setting
-def test_a_pickle_holds_no_generator_and_goes_on(setting):
+def test_a_pickle_holds_no_generator_and_no_seed_and_goes_on(setting):
     X = stream_of(700)
-    model = OnlineSynthesizer(**setting).fit(X[:500])
+    model = OnlineSynthesizer(**setting, random_state=1_923_847_561).fit(X[:500])
     model.sample(3)
     data = pickle.dumps(model)
-    for word in (b"SeededBits", b"SecureBits", b"PCG64", b"Generator", b"RandomState", b"MT19937"):
+    words = ["SeededBits", "SecureBits", "PCG64", "Generator", "RandomState", "MT19937", "1923847561"]
+    for word in (*map(str.encode, words), (1_923_847_561).to_bytes(4, "little")):
         assert word not in data
     again = pickle.loads(data)
     assert np.array_equal(model.sample(50, random_state=0), again.sample(50, random_state=0))
     assert again.partial_fit(X[500:]).n_samples_seen_ == 700
     assert again.accountant_.spent == 1
     assert model.n_samples_seen_ == 500
-
-
-def test_a_stream_of_shared_budget_goes_on_after_a_pickle_and_cannot_start_anew():
-    shared = PrivacyAccountant(2)
-    model = OnlineSynthesizer(accountant=shared).fit(stream_of(100))
-    again = pickle.loads(pickle.dumps(model))
-    assert again.partial_fit(stream_of(300)).accountant_.spent == 1
-    with pytest.raises(BudgetExceededError, match="closed record"):
-        again.fit(stream_of(100))
-    assert shared.spent == 1
 
 
 @pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["paper-kary"], SETTINGS["paper-binary"]])
@@ -883,13 +618,6 @@ def test_a_pickle_does_not_tell_the_order_of_open_rows(setting, still):
     assert first == second
 
 
-def test_a_pickle_holds_no_seed():
-    model = OnlineSynthesizer(random_state=1_923_847_561).fit(stream_of(100))
-    data = pickle.dumps(model)
-    assert (1_923_847_561).to_bytes(4, "little") not in data
-    assert b"1923847561" not in data
-
-
 @pytest.mark.parametrize("setting", [SETTINGS[name] for name in SETTINGS if name not in ("paper-kary", "paper-sparse")])
 def test_a_seeded_stream_goes_on_after_a_pickle_as_if_nothing_had_happened(setting):
     """But for those that count by k-ary trees, which end when they are loaded."""
@@ -898,115 +626,6 @@ def test_a_seeded_stream_goes_on_after_a_pickle_as_if_nothing_had_happened(setti
     again = pickle.loads(pickle.dumps(model)).set_params(random_state=5)
     first, second = (m.partial_fit(X[600:]).sample(200, random_state=0) for m in (model, again))
     assert np.array_equal(first, second)
-
-
-@each_strategy
-def test_a_deep_copy_goes_on_by_itself(setting):
-    model = OnlineSynthesizer(**setting).fit(stream_of(200))
-    twin = copy.deepcopy(model)
-    twin.partial_fit(stream_of(200))
-    assert (model.n_samples_seen_, twin.n_samples_seen_) == (200, 400)
-    assert model.partial_fit(stream_of(100)).n_samples_seen_ == 300
-
-
-def test_a_clone_is_unfitted_and_shares_the_budget():
-    shared = PrivacyAccountant(3)
-    model = OnlineSynthesizer("paper", counter="binary", horizon=500, accountant=shared).fit(stream_of(100))
-    twin = clone(model)
-    assert not hasattr(twin, "accountant_")
-    assert twin.get_params() == model.get_params()
-    assert twin.fit(stream_of(100)).n_samples_seen_ == 100
-    assert shared.spent == 2
-
-
-def test_sample_before_any_row_is_refused():
-    with pytest.raises(ValueError, match="not fitted"):
-        OnlineSynthesizer().sample(3)
-
-
-def test_a_row_far_out_of_bounds_is_silent():
-    model = OnlineSynthesizer().fit(np.full((20, 2), 0.5))
-    with warnings.catch_warnings(), np.errstate(all="raise"):
-        warnings.simplefilter("error")
-        model.partial_fit(np.array([[1e308, -1e308]]))
-
-
-def test_a_tree_that_was_interrupted_counts_no_row_twice(monkeypatch):
-    """It refuses to go on: some counters may have seen rows that others have not."""
-    from skdpsynth.continual import InhomogeneousCounter
-
-    model = OnlineSynthesizer("paper").fit(stream_of(50))
-    real, calls = InhomogeneousCounter.update_cells, []
-
-    def interrupted(self, cells):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        real(self, cells)
-
-    monkeypatch.setattr(InhomogeneousCounter, "update_cells", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.partial_fit(stream_of(10))
-    monkeypatch.undo()
-    with pytest.raises(RuntimeError, match="interrupted"):
-        model.partial_fit(stream_of(10))
-
-
-def grown(tree, rows, accountant):
-    """Count rows, as a stream that knows of all that came."""
-    return tree.extended(rows, SimpleNamespace(_time=tree.n_seen), Budget(accountant, check_rng(None)))
-
-
-def tree_of(counter="kary", epsilon=1.0, n=50):
-    accountant = PrivacyAccountant(epsilon)
-    return grown(GrowingTree(Box.from_bounds((0, 1), 1), check_epsilon(epsilon), counter), stream_of(n, 1), accountant), accountant
-
-
-def test_a_tree_refuses_rows_of_a_caller_who_does_not_know_that_they_were_counted():
-    tree, accountant = tree_of()
-    grown(tree, stream_of(10, 1), accountant)
-    with pytest.raises(RuntimeError, match="interrupted while it took in rows"):
-        tree.extended(stream_of(10, 1), SimpleNamespace(_time=50), Budget(accountant, check_rng(None)))
-    assert tree.n_seen == 60
-
-
-@pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
-def test_loaded_trees_that_go_on_with_different_rows_do_not_subtract_to_them(counter):
-    """Row by row up to a level's end: wherever copies are made, the cells of the first depths differ by noise."""
-    for n in range(33, 60):
-        tree, accountant = tree_of(counter, 0.05, n * 20)
-        two = [pickle.loads(pickle.dumps(tree.settled())) for _ in range(2)]
-        exact, reopened = [], [accountant.record().reopened() for _ in two]
-        for again, budget, rows in zip(two, reopened, (np.zeros((7, 1)), np.ones((7, 1))), strict=True):
-            again.resume(budget, check_rng(None))
-            grown(again, rows, budget)
-        found = np.concatenate([a.value - b.value for a, b in zip(two[0].counters, two[1].counters, strict=True)])
-        for depth in range(1, len(two[0].counters) + 1):
-            exact += [7, *([0] * (2**depth - 2)), -7]
-        moved = found != 0
-        assert np.count_nonzero(found[moved] == np.array(exact)[moved]) <= 0.2 * np.count_nonzero(moved)
-        if counter != "sparse":
-            assert moved.mean() > 0.8
-
-
-def test_a_pickle_of_a_tree_that_is_made_while_another_thread_counts_is_of_one_time():
-    model = OnlineSynthesizer("paper", counter="binary", epsilon=float("inf")).fit(stream_of(10, 1))
-    states = []
-
-    def count():
-        while len(states) < 8:
-            model.partial_fit(stream_of(1, 1))
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    while len(states) < 8:
-        states.append(pickle.loads(pickle.dumps(model)))
-    thread.join()
-    for state in states:
-        counters = [counter._level[1] for counter in state._stream.counters]
-        assert {counter.n_steps for counter in counters} == {state.n_samples_seen_ + 1 - 2**state._stream.level}
-        assert {counter._state[:-1].sum() for counter in counters} == {counters[0].n_steps}
-        assert len(state.accountant_.ledger) == state._stream.level
 
 
 def test_a_shallow_copy_shares_no_open_row():
@@ -1019,5 +638,5 @@ def test_a_shallow_copy_shares_no_open_row():
 
 def test_a_long_window_of_small_blocks_takes_linear_time():
     """Charges of a group are not added up anew for each block: four times the rows, four times the calls, not sixteen times."""
-    few, many = (calls_of(lambda: OnlineSynthesizer(window=20).partial_fit(np.zeros((n, 1)))) for n in (300, 1200))  # noqa: B023
+    few, many = (calls_of(lambda: OnlineSynthesizer(window=20).partial_fit(np.zeros((n, 1)))) for n in (200, 800))  # noqa: B023
     assert many < 5 * few

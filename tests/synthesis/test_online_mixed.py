@@ -1,21 +1,21 @@
-"""Streams of mixed tables: how they are read, what a row can change, and one model of all blocks."""
+"""Streams of mixed tables: how they are read, where blocks end, what a row can change, and one model of all blocks."""
 
 import itertools
+import math
 import pickle
-import threading
 import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from internals import _online_blocks
-from laws import ALARM, chi_squared
+from internals import _latent_planning, ending_length, grown_length
+from laws import ALARM, chi_squared, same_law
 
-from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
-from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Schema
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
+from skdpsynth.domain import Continuous, Date, Identifier, Impossible, Inequality, Nominal, Schema
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.metrics import marginal_total_variation
+from skdpsynth.metrics import marginal_total_variation, rule_violations
+from skdpsynth.model_selection import PrivateSearchCV
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
@@ -74,19 +74,10 @@ def public(model):
 def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same():
     X = visits(1500)
     whole = online(random_state=5).partial_fit(X)
-    batches = fed(online(random_state=5), X, [0, 1, 2, 400, 1111, 1500])
-    single = fed(online(random_state=5), X, range(1501))
-    assert len(whole.blocks_) > 1
+    start = whole.blocks_[1][0] - 50  # one by one about the end of a block
+    batches = fed(online(random_state=5), X, [0, 0, 1, 2, 400, 400, 1111, 1500, 1500])
+    single = fed(online(random_state=5), X, [0, *range(start, start + 100), 1500])
     assert public(whole) == public(batches) == public(single)
-
-
-def test_sampling_along_the_way_changes_nothing_later():
-    X = visits(2000)
-    quiet, curious = (online(random_state=5) for _ in range(2))
-    for start in range(0, 2000, 500):
-        quiet.partial_fit(X[start : start + 500])
-        curious.partial_fit(X[start : start + 500]).sample(7)
-    assert public(quiet) == public(curious)
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -101,15 +92,6 @@ def test_there_may_be_no_rows_at_first_and_later(relation):
     assert model.accountant_.spent == 1
 
 
-def test_batches_of_no_rows_change_nothing():
-    X = visits(1500)
-    plain, with_empty = (online(random_state=5) for _ in range(2))
-    plain.partial_fit(X)
-    for rows in (X[:0], X[:700], X[:0], X[700:], X[:0]):
-        with_empty.partial_fit(rows)
-    assert public(plain) == public(with_empty)
-
-
 def test_samples_have_the_columns_dtypes_levels_and_missing_cells_of_the_rows():
     X = visits(3000)
     sample = online(epsilon=8.0).partial_fit(X).sample(2000, random_state=0)
@@ -120,18 +102,6 @@ def test_samples_have_the_columns_dtypes_levels_and_missing_cells_of_the_rows():
     assert sample["income"].isna().any()
     assert sample["age"].between(18, 99).all()
     assert sample["day"].between("2020-01-01", "2020-12-31").all()
-
-
-def test_frames_of_polars_and_arrays_of_objects_come_back_as_they_are():
-    pytest.importorskip("pyarrow")  # frames of polars from those of pandas
-    X = visits(1500)
-    frame = online().partial_fit(pl.from_pandas(X)).sample(50)
-    assert frame.schema == pl.from_pandas(X).schema
-    numbered = {0: (18, 99), 1: SCHEMA["city"]}
-    array = online(numbered).partial_fit(X[["age", "city"]].to_numpy(object)).sample(50)
-    assert array.shape == (50, 2)
-    assert array.dtype == object
-    assert set(array[:, 1]) <= {"a", "b", "c", None}
 
 
 def test_identifiers_are_never_read_and_come_back_as_the_schema_says():
@@ -214,63 +184,43 @@ def test_rows_of_other_columns_change_nothing():
 # What a row can change
 
 
-@pytest.fixture
-def replay(monkeypatch):
-    """All that goes through the door. In later runs the noisy values of the first come out again."""
-    runs = []
-    release = PrivacyAccountant.release
-
-    def again(self, values, noise, rng, **keywords):
-        noisy = release(self, values, noise, rng, **keywords)
-        noisy = runs[0][len(runs[-1])][-1] if len(runs) > 1 else noisy
-        assert noisy.shape == values.shape
-        runs[-1].append((id(self), keywords["name"], np.array(values), keywords["change"], noise, noisy))
-        return noisy
-
-    monkeypatch.setattr(PrivacyAccountant, "release", again)
-    return runs
-
-
-def seen_by_all(replay, batches, **settings):
-    replay.append([])
-    model = online(random_state=1, **settings)
-    shown = []
-    for batch in batches:
-        shown.append(public(model.partial_fit(batch)))
-    return shown, model
-
-
-@pytest.mark.parametrize("row", [0, 300, pytest.param(700, marks=pytest.mark.must), 1400, 1999])
-def test_a_row_changes_the_releases_of_one_block_by_what_their_noise_covers_and_nothing_else(row, replay):
+@pytest.mark.parametrize(
+    ("relation", "at"),
+    [
+        pytest.param("replace_one", 700, marks=pytest.mark.must),
+        pytest.param("add_or_remove_one", 3, marks=pytest.mark.must),
+        *(("replace_one", 0), ("replace_one", 1999), ("add_or_remove_one", 7)),
+    ],
+)
+def test_a_row_changes_the_releases_of_one_block_by_what_their_noise_covers_and_nothing_else(relation, at, door):
+    """A row is replaced, or there is one more in a tick."""
     X = visits(2000)
-    Y = X.copy()
-    for name, value in zip(X.columns, (98, None, np.nan, pd.Timestamp("2020-12-31"), not X["ok"][row]), strict=True):
-        Y.loc[row, name] = value
-    cuts = range(0, 2001, 250)
-    first, model = seen_by_all(replay, [X[a:b] for a, b in itertools.pairwise(cuts)])
-    second, _ = seen_by_all(replay, [Y[a:b] for a, b in itertools.pairwise(cuts)])
-    assert first == second
-    moved = [a for a, b in zip(replay[0], replay[1], strict=True) if not np.array_equal(a[2], b[2])]
-    assert len({accountant for accountant, *_ in moved}) == (row < model.blocks_[-1][1])
-    for a, b in zip(replay[0], replay[1], strict=True):
-        distance = np.abs(a[2] - b[2])
-        assert distance.sum() <= a[3].l1
-        assert (distance**2).sum() <= a[3].l2_squared
+    ticks = [X[start : start + 250] for start in range(0, 2000, 250)]
+    others = list(ticks)
+    if relation == "replace_one":
+        Y = X.copy()
+        for name, value in zip(X.columns, (98, None, np.nan, pd.Timestamp("2020-12-31"), not X["ok"][at]), strict=True):
+            Y.loc[at, name] = value
+        others[at // 250] = Y[at // 250 * 250 : at // 250 * 250 + 250]
+    else:
+        others[at] = pd.concat([ticks[at], X[:1]])
 
+    def along(batches):
+        model = online(random_state=1, neighboring=relation)
+        return [public(model.partial_fit(rows)) for rows in batches], model
 
-@pytest.mark.parametrize("tick", [0, pytest.param(3, marks=pytest.mark.must), 7])
-def test_a_row_more_in_a_tick_changes_the_releases_of_one_block(tick, replay):
-    X = visits(2000)
-    ticks = [X[a:b] for a, b in itertools.pairwise(range(0, 2001, 250))]
-    more = [pd.concat([rows, X[:1]]) if number == tick else rows for number, rows in enumerate(ticks)]
-    settings = {"neighboring": "add_or_remove_one"}
-    first, model = seen_by_all(replay, ticks, **settings)
-    second, _ = seen_by_all(replay, more, **settings)
-    assert first == second
-    moved = [a for a, b in zip(replay[0], replay[1], strict=True) if not np.array_equal(a[2], b[2])]
-    assert len({accountant for accountant, *_ in moved}) == (tick < model.blocks_[-1][1])
-    for a, b in zip(replay[0], replay[1], strict=True):
-        assert np.abs(a[2] - b[2]).sum() <= a[3].l1
+    seen, model = along(ticks)
+    answers = door.take()
+    door.replay(answers)
+    assert along(others)[0] == seen
+    moves = [np.abs(first.values - second.values) for first, second in zip(answers, door.take(), strict=True)]
+    for draw, move in zip(answers, moves, strict=True):
+        assert move.sum() <= draw.change.l1
+        assert (move**2).sum() <= draw.change.l2_squared
+    changed = np.flatnonzero([move.any() for move in moves])
+    assert bool(len(changed)) == (at < model.blocks_[-1][1])
+    names = [draw.name for draw in answers[min(changed, default=0) : max(changed, default=-1) + 1]]
+    assert len(set(names)) == len(names)  # the steps of one block
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -318,13 +268,11 @@ def test_later_blocks_do_not_buy_the_bins_that_earlier_ones_released():
 
 def test_the_joined_model_is_nearer_to_the_rows_than_those_of_the_blocks():
     """Twenty blocks of 593 rows: of 20 seeds the error is .26 of the blocks' mean (standard deviation .05); .5 is not met by luck."""
-    schema = Schema(LEVELS)
-    for seed in range(2):
-        X = levels(12_000, seed)
-        model = online(LEVELS, epsilon=0.5, growth=1.05, random_state=seed).partial_fit(X)
-        stop = model.blocks_[-1][1]
-        errors = [marginal_total_variation(X[:stop], block.sample(stop, random_state=0), schema, 2) for *_, block in model.blocks_]
-        assert marginal_total_variation(X[:stop], model.sample(stop, random_state=0), schema, 2) < 0.5 * np.mean(errors)
+    schema, X = Schema(LEVELS), levels(12_000)
+    model = online(LEVELS, epsilon=0.5, growth=1.05, random_state=0).partial_fit(X)
+    stop = model.blocks_[-1][1]
+    errors = [marginal_total_variation(X[:stop], block.sample(stop, random_state=0), schema, 2) for *_, block in model.blocks_[::4]]
+    assert marginal_total_variation(X[:stop], model.sample(stop, random_state=0), schema, 2) < 0.5 * np.mean(errors)
 
 
 def test_blocks_that_differ_keep_what_is_their_own():
@@ -357,31 +305,12 @@ def test_a_stratified_stream_is_joined_class_by_class():
     assert sample[sample["ok"]]["age"].mean() < sample[~sample["ok"]]["age"].mean() - 10
 
 
-def test_models_of_blocks_are_made_only_when_asked_for():
-    model = online().partial_fit(visits(2000))
-    model.sample(5)
-    block = model.blocks_[0][2]
-    assert "factors_" not in vars(block)
-    assert block.sample(3).shape == (3, 5)
-    assert len(block.factors_) == 1
-    with pytest.raises(AttributeError, match="nothing_such"):
-        _ = block.nothing_such
-
-
 def test_few_models_are_kept_and_none_is_saved():
-    model = online().partial_fit(visits(3000))
-    for since in (0, 500, 1000, 1500, 2000, 2900):
+    model = online().partial_fit(visits(2000))
+    for since in (0, 1000, 1500, 1900):
         model.sample(3, since=since)
     assert len(model._stream.unions) <= 2
     assert not pickle.loads(pickle.dumps(model))._stream.unions
-
-
-def test_numbers_without_a_schema_are_joined_too():
-    X = np.random.default_rng(0).beta(2, 5, size=(4000, 2))
-    model = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(), delta=1e-6, bounds=(0, 1), random_state=0).partial_fit(X)
-    sample = model.sample(2000, random_state=0)
-    assert isinstance(sample, np.ndarray)
-    assert np.abs(sample.mean(axis=0) - 2 / 7).max() < 0.05
 
 
 def test_blocks_of_the_published_route_are_mixed_by_rows():
@@ -389,12 +318,6 @@ def test_blocks_of_the_published_route_are_mixed_by_rows():
     assert len(model.blocks_) > 2
     assert model.sample(100).dtypes.equals(visits(300).dtypes)
     assert not model._stream.unions
-
-
-def test_a_growth_of_the_callers_own_holds():
-    X = visits(4000)
-    blocks = [online(growth=growth).partial_fit(X).blocks_ for growth in (None, 1.5)]
-    assert len(blocks[1]) > len(blocks[0])
 
 
 # Kept, copied, shared
@@ -417,53 +340,6 @@ def test_a_pickle_does_not_tell_the_order_of_open_rows():
     streams = [pickle.loads(pickle.dumps(online(random_state=1).partial_fit(rows)))._stream for rows in (X, X[::-1])]
     for first, second in zip(*(stream._buffer for stream in streams), strict=True):
         assert np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
-
-
-def test_nothing_that_is_shown_depends_on_open_rows():
-    X = visits(2000)
-    model = online(random_state=1).partial_fit(X)
-    Y = X.copy()
-    Y.loc[model.blocks_[-1][1] :, "age"] = 99
-    assert public(model) == public(online(random_state=1).partial_fit(Y))
-
-
-def test_threads_that_feed_and_sample_lose_no_row():
-    X = visits(2400)
-    model = online().partial_fit(X[:0])
-    failures = []
-
-    def run(task):
-        try:
-            task()
-        except Exception as error:
-            failures.append(error)
-
-    tasks = [lambda rows=X[i::4]: [model.partial_fit(rows[j : j + 50]) for j in range(0, len(rows), 50)] for i in range(4)]
-    tasks += [lambda: [model.sample(20) for _ in range(5)]] * 2
-    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not failures
-    assert model.n_samples_seen_ == 2400
-    assert model.accountant_.spent == 1
-
-
-def test_a_block_whose_release_fails_before_its_charge_takes_in_no_row(monkeypatch):
-    X = visits(1500)
-    plain, broken = (online(random_state=5).partial_fit(X[:100]) for _ in range(2))
-    real = _online_blocks.fit_part
-
-    def fail(*arguments, **keywords):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_online_blocks, "fit_part", fail)
-    with pytest.raises(KeyboardInterrupt):
-        broken.partial_fit(X[100:])
-    monkeypatch.setattr(_online_blocks, "fit_part", real)
-    assert broken.n_samples_seen_ == 100
-    assert public(broken.partial_fit(X[100:])) == public(plain.partial_fit(X[100:]))
 
 
 def test_units_are_counted_over_the_whole_stream():
@@ -492,3 +368,166 @@ def test_how_many_rows_before_any_has_come_must_be_said():
     model = online().partial_fit(visits(5)[:0])
     with pytest.raises(ValueError, match="n_samples must be given where no row has come yet"):
         model.sample()
+
+
+# Where blocks end, and what else the one model of a stream gives
+
+
+DAYS = ("2020-01-01", "2020-12-31")
+RULED = Schema(
+    {"age": (0, 99), "job": ["none", "nurse", "pilot"], "start": Date(*DAYS), "end": Date(*DAYS)},
+    rules=[Impossible({"age": (0, 15), "job": ["nurse", "pilot"]}), Inequality("start", "end")],
+)
+
+
+def stays(n, seed=0):
+    rng = np.random.default_rng(seed)
+    age, start = rng.integers(0, 99, n), rng.integers(0, 300, n)
+    job = np.where(age < 16, "none", rng.choice(["none", "nurse", "pilot"], n))
+    days = [pd.Timestamp(DAYS[0]) + pd.to_timedelta(number, unit="D") for number in (start, start + rng.integers(0, 60, n))]
+    return pd.DataFrame({"age": age, "job": pd.array(job, dtype="string"), "start": days[0], "end": days[1]})
+
+
+def ruled(schema=RULED, inner=None, **settings):
+    return OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(schema, **(inner or {})), **{"epsilon": 1.0, "delta": 1e-6, **settings})
+
+
+# Where blocks end
+
+
+@pytest.mark.parametrize(("first", "growth"), list(itertools.product([1, 16, 528], [1.25, 1.5, 2.25, 4.0])))
+def test_a_block_ends_with_the_horizon_and_none_grows_far_from_what_it_shall(first, growth):
+    for horizon in [first, first + 1, 2 * first, *(round(first * 1.37**k) for k in range(1, 25))]:
+        ends = [0]
+        while horizon - ends[-1] >= max(first, ending_length(ends[-1], first, growth, horizon) if ends[-1] < horizon else math.inf):
+            ends.append(ends[-1] + max(first, ending_length(ends[-1], first, growth, horizon)))
+        # Of a stream of few rows a rest that makes no block may be left.
+        assert horizon - ends[-1] < first
+        if horizon > 40 * first:
+            assert ends[-1] == horizon
+        for before, end in itertools.pairwise(ends[1:]):
+            if before * (math.sqrt(growth) - 1) > first:
+                assert before * math.sqrt(growth) - 1 <= end <= before * growth**2 + 1
+
+
+def test_without_a_horizon_time_grows_as_it_shall():
+    assert [grown_length(before, 2.25) for before in (4, 100, 10**6)] == [5, 125, 1_250_000]
+    assert grown_length(10**30, 2.0) == 2**62
+
+
+@pytest.mark.parametrize(("relation", "horizon"), [("replace_one", 3000), ("add_or_remove_one", 10)])
+def test_no_row_waits_at_the_horizon_of_a_mixed_stream(relation, horizon):
+    model, X = ruled(neighboring=relation, horizon=horizon), stays(3000)
+    for start in range(0, 3000, 300):
+        model.partial_fit(X[start : start + 300])
+    assert len(model.blocks_) > 1
+    assert model.blocks_[-1][1] == horizon
+    assert (model.n_samples_waiting_ if relation == "replace_one" else model.n_ticks_waiting_) == 0
+
+
+def test_how_steps_share_the_budget_does_not_move_the_first_block(monkeypatch):
+    least = ruled().partial_fit(stays(1))._stream.least
+    monkeypatch.setattr(_latent_planning, "_SHARES", dict.fromkeys(_latent_planning._SHARES, 1.0))
+    assert ruled().partial_fit(stays(1))._stream.least == least
+    assert ruled(epsilon=0.5).partial_fit(stays(1))._stream.least > 1.8 * least
+
+
+# Before the first block
+
+
+def test_samples_before_the_first_block_keep_the_rules():
+    model = ruled().partial_fit(stays(3))
+    assert not model.blocks_
+    sample = model.sample(5000, random_state=0)
+    assert not any(broken.rows for broken in rule_violations(sample, RULED).values())
+    assert sample.dtypes.equals(stays(3).dtypes)
+    assert set(sample["job"]) == {"none", "nurse", "pilot"}
+
+
+def test_samples_before_the_first_block_meet_conditions():
+    sample = ruled().partial_fit(stays(3)).sample(500, random_state=0, conditions={"job": "pilot", "age": (20, 30)})
+    assert (sample["job"] == "pilot").all()
+    assert sample["age"].between(20, 30).all()
+
+
+# Rows on conditions
+
+
+def test_rows_on_conditions_have_the_law_of_the_model_given_them():
+    model = ruled().partial_fit(stays(4000))
+    wanted = model.sample(4000, random_state=1, conditions={"age": (40, 49)})
+    assert wanted["age"].between(40, 49).all()
+    plain = model.sample(40_000, random_state=2)
+    kept = plain[plain["age"].between(40, 49)]
+    assert same_law(kept["job"].to_numpy(str), wanted["job"].to_numpy(str)) > ALARM
+
+
+def test_batches_on_conditions_are_the_rows_of_the_sample():
+    model = ruled().partial_fit(stays(3000))
+    batches = list(model.sample_batches(700, 300, 5, 1000, conditions={"job": "nurse"}))
+    assert pd.concat(batches, ignore_index=True).equals(model.sample(700, 5, 1000, conditions={"job": "nurse"}))
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "match"),
+    [
+        (OnlineSynthesizer(), np.zeros((300, 2)), "conditions need a stream with"),
+        (OnlineSynthesizer(strategy="paper"), np.zeros((300, 2)), "conditions need a stream with"),
+        (ruled(dict(RULED), inner={"strategy": "scores"}), stays(300), "conditions need a stream with"),
+        (ruled(), stays(3), "probability above 0"),
+    ],
+)
+def test_conditions_that_cannot_be_met_are_refused(model, X, match):
+    model.partial_fit(X)
+    with pytest.raises(ValueError, match=match):
+        model.sample(5, conditions={"age": (3, 9), "job": "pilot"})
+
+
+def test_a_search_hands_conditions_on():
+    search = PrivateSearchCV(LatentFactorSynthesizer(RULED), {"n_factors": [2, 4]}, epsilon=2.0, delta=1e-6).fit(stays(800))
+    assert (search.sample(50, random_state=0, conditions={"job": "none"})["job"] == "none").all()
+    other = PrivateSearchCV(LowDimSynthesizer(), {"n_components": [1, 2]}, epsilon=2.0).fit(np.random.default_rng(0).random((300, 3)))
+    with pytest.raises(ValueError, match="conditions must be None for LowDimSynthesizer"):
+        other.sample(5, conditions={0: 0.5})
+
+
+# How rows come
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_later_column_without_any_cell_may_come_as_floats(relation):
+    schema = {"age": (0, 99), "job": Nominal(["none", "nurse", "pilot"], nullable=True), "start": Date(*DAYS, nullable=True)}
+    X = stays(3000)[list(schema)]
+    empty = X[1000:].assign(job=np.nan, start=np.nan)
+    assert empty["job"].dtype == empty["start"].dtype == float
+    other = X[1000:].assign(job=pd.array([None] * 2000, dtype="string"), start=pd.NaT)
+    models = [ruled(schema, neighboring=relation, random_state=0).partial_fit(X[:1000]).partial_fit(rows) for rows in (empty, other)]
+    samples = [model.sample(1000, random_state=0) for model in models]
+    assert samples[0].equals(samples[1])
+    assert samples[0].dtypes.equals(X.dtypes)
+    assert samples[0]["job"].isna().mean() > 0.5
+    with pytest.raises(TypeError, match="job"):
+        ruled(schema, neighboring=relation).partial_fit(empty)  # dtypes come back as they were at first
+
+
+def test_floats_of_words_tell_nothing_of_their_cells():
+    """Whatever numbers stand there: no error, and the same model."""
+    X = stays(1500)
+    rows = [X[1000:].assign(job=value) for value in (np.nan, 1.5)]
+    samples = [ruled(random_state=0).partial_fit(X[:1000]).partial_fit(each).sample(200, random_state=0) for each in rows]
+    assert samples[0].equals(samples[1])
+    with pytest.raises(TypeError, match="job"):
+        ruled().partial_fit(X[:1000]).partial_fit(X[1000:].assign(job=1))
+
+
+def test_a_stream_of_very_many_columns_keeps_what_ties_them():
+    """45 columns of two levels that a hidden fact ties: with independent columns the mean correlation of samples would be 0."""
+    rng = np.random.default_rng(0)
+    hidden = rng.random(6000)[:, None] < 0.5
+    X = pd.DataFrame(np.where(rng.random((6000, 45)) < 0.1, rng.integers(0, 2, (6000, 45)), hidden), columns=[f"c{i}" for i in range(45)])
+    model = ruled({name: [0, 1] for name in X.columns}, epsilon=4.0)
+    for start in range(0, 6000, 1500):
+        model.partial_fit(X[start : start + 1500])
+    assert len(model.blocks_) > 1
+    seen = np.corrcoef(model.sample(3000, random_state=0).to_numpy(float).T)[np.triu_indices(45, 1)]
+    assert seen.mean() > 0.6  # 0.81 in the rows

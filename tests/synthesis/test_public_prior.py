@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant
@@ -70,7 +68,7 @@ def same_models(first, second):
 def test_a_prior_changes_no_query_no_noise_and_nothing_that_is_released(params, door):
     """With one seed all draws are the same, bit for bit, and so are the ledgers but for their times."""
     released = []
-    for prior in (None, people(300, 7), people(5, 8, 0.6)):
+    for prior in (None, people(300, 7)):
         model = synthesizer(**{"prior": prior, **params}).fit(people())
         ledger = [(entry.name, entry.noise, entry.scale, entry.loss) for entry in model.accountant_.ledger]
         released.append((door.take(), ledger, model))
@@ -149,12 +147,10 @@ def test_how_a_prior_is_cut_and_ordered_makes_no_difference(tmp_path):
 
 
 @quick
-@pytest.mark.parametrize("as_frame", [False, True])
-def test_numbers_without_a_schema_take_a_prior(as_frame):
+def test_numbers_without_a_schema_take_a_prior():
     rng = np.random.default_rng(0)
-    X, prior = rng.beta(2, 5, (500, 3)), rng.beta(2, 5, (400, 3))
-    if as_frame:
-        X, prior = pd.DataFrame(X, columns=list("abc")), pd.DataFrame(prior, columns=list("abc"))[list("cab")]
+    X, prior = (pd.DataFrame(rng.beta(2, 5, (n, 3)), columns=list("abc")) for n in (500, 400))
+    prior = prior[list("cab")]
     model = LatentFactorSynthesizer(delta=1e-6, epsilon=0.1, prior=prior, random_state=0).fit(X)
     assert model.sample(5).shape == (5, 3)
     assert model._without_prior.beside is None
@@ -227,17 +223,6 @@ def test_a_stream_takes_a_prior_and_goes_on_after_loading(tmp_path):
 
 
 @quick
-def test_a_prior_is_a_parameter_that_nobody_copies_or_reads_before_fit():
-    prior = people(50)
-    model = synthesizer(prior=prior)
-    assert model.prior is prior
-    assert model.get_params()["prior"] is prior
-    assert clone(model).prior.equals(prior)
-    nonsense = synthesizer(prior=3)
-    assert clone(nonsense).prior == 3
-
-
-@quick
 def test_neither_a_file_nor_a_card_holds_the_rows_of_a_prior(tmp_path):
     pytest.importorskip("pyarrow")  # reads files of CSV
     prior = people(300, 7)
@@ -291,13 +276,6 @@ def test_levels_that_a_prior_has_and_nobody_bought_count_as_missing():
     model = synthesizer(schema=schema, prior=prior, epsilon=5.0).fit(people())
     assert "never seen" not in model.schema_["job"].levels
     assert "never seen" not in set(model.sample(500)["job"])
-
-
-@quick
-def test_a_search_may_choose_whether_to_use_a_prior():
-    grid = {"prior": [None, people(200, 7)]}
-    search = GridSearchCV(synthesizer(epsilon=10.0), grid, cv=2).fit(people(400))
-    assert search.best_estimator_.sample(3).shape == (3, 5)
 
 
 def test_the_table_that_is_to_be_protected_is_refused_as_a_prior(tmp_path):

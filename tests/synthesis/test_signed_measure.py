@@ -70,13 +70,6 @@ def test_counts_of_neighbours_differ_by_at_most_what_the_noise_is_scaled_for(doo
     assert scales == {Fraction(int(moved)) / (2 * share)}
 
 
-def test_ledger_shows_one_release_of_all_counts():
-    model = SignedMeasureMechanism(50, epsilon=0.7).fit(rows())
-    (entry,) = model.accountant_.ledger
-    assert entry.loss.epsilon == Fraction(7, 10)
-    assert entry.describe() == "DiscreteLaplace(scale=2.85714)"
-
-
 def test_add_or_remove_buys_the_number_of_rows_first():
     model = SignedMeasureMechanism(50, neighboring="add_or_remove_one").fit(rows())
     assert [entry.loss.epsilon for entry in model.accountant_.ledger] == [Fraction(1, 20), Fraction(19, 20)]
@@ -109,12 +102,6 @@ def test_without_noise_the_measure_is_the_histogram():
     got[model.measure_.cells] = model.measure_.weights
     np.testing.assert_allclose(got, expected, atol=1e-12)
     assert model.solution_.value == 0
-
-
-def test_empty_table_is_a_neighbour_of_one_row_and_fits():
-    model = SignedMeasureMechanism(10, neighboring="add_or_remove_one").fit(np.empty((0, 2)))
-    assert model.n_samples_ >= 1
-    assert model.sample().shape == (model.n_samples_, 2)
 
 
 def test_columns_in_unlike_units_count_alike():
@@ -210,31 +197,6 @@ def test_no_row_can_warn_by_its_value():
     with np.errstate(all="raise"), warnings.catch_warnings():
         warnings.simplefilter("error")
         SignedMeasureMechanism(cells=[[0, 0], [1, 1], [0, 1]], epsilon=10).fit(X)
-
-
-def test_many_features_fit():
-    model = SignedMeasureMechanism(4, epsilon=5).fit(np.random.default_rng(0).random((100, 70)))
-    assert model.sample(3).shape == (3, 70)
-
-
-def test_a_warning_that_is_an_error_costs_nothing():
-    shared = PrivacyAccountant(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="n_samples"):
-            SignedMeasureMechanism(accountant=shared, epsilon=0.1).fit(rows(50))
-    assert shared.spent == 0
-
-
-def test_smallest_epsilon_is_served():
-    model = SignedMeasureMechanism(50, epsilon=1e-9).fit(rows())
-    assert model.solution_.gap <= 1e-9 * model.solution_.value
-
-
-def test_a_lattice_can_be_given_and_fixes_the_cells():
-    lattice = Lattice(Box([0, 0], [1, 1]), (8, 2))
-    model = SignedMeasureMechanism(cells=lattice).fit(rows())
-    assert model.measure_.partition is lattice
 
 
 @needs_ortools
