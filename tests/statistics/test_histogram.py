@@ -33,21 +33,6 @@ def test_histogram_counts_each_cell(n, d, depth, monkeypatch):
     assert histogram.counts.dtype == np.int64
 
 
-@given(cuts=st.lists(st.integers(0, 80), max_size=5), seed=st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
-def test_chunks_merged_with_plus_give_the_histogram_of_the_whole(cuts, seed):
-    X, partition = rows(80, 2, seed), partition_of(2, 5)
-    parts = [Histogram.of(part, partition) for part in np.split(X, sorted(cuts))]
-    np.testing.assert_array_equal(sum(parts[1:], start=parts[0]).counts, Histogram.of(X, partition).counts)
-
-
-@pytest.mark.parametrize("levels", [0, 1, 3, 6])
-def test_ancestors_are_counted_as_the_cells_of_a_coarser_partition(levels):
-    X = rows(300, 2)
-    coarse = Histogram.over(partition_of(2, 6), levels).of(X)
-    np.testing.assert_array_equal(coarse.counts, Histogram.of(X, partition_of(2, 6 - levels)).counts)
-
-
 def refined_slowly(cells, coarse_shift, refinement):
     """The order of the docstring, word for word."""
     order = sorted(range(len(refinement)), key=lambda coarse: (refinement[coarse], coarse))
@@ -79,20 +64,6 @@ def test_refined_histogram_of_several_blocks_is_that_of_one(monkeypatch):
     whole = Histogram.over_refined(10, refinement).of(cells.copy()).counts
     monkeypatch.setattr(_histogram, "_ROWS", 64)
     np.testing.assert_array_equal(Histogram.over_refined(10, refinement).of(cells.copy()).counts, whole)
-
-
-@given(old=st.integers(0, 19), row=st.lists(st.floats(-1, 2), min_size=2, max_size=2), seed=st.integers(0, 2**32))
-@settings(max_examples=50, deadline=None)
-def test_replacing_one_row_moves_the_counts_by_at_most_2_in_l1(old, row, seed):
-    X, partition = rows(20, 2, seed), partition_of(2, 4)
-    neighbour = X.copy()
-    neighbour[old] = row
-    refinement = np.array([2, 0, 1, 2])
-    for count in (
-        lambda rows: Histogram.of(rows, partition),
-        lambda rows: Histogram.over_refined(2, refinement).of(partition.locate(rows)),
-    ):
-        assert np.abs(count(X).counts - count(neighbour).counts).sum() in (0, 2)
 
 
 # Sensitivity: all tables of three rows and all their neighbours
@@ -141,13 +112,6 @@ def test_the_first_of_two_cells_tells_both_where_the_number_of_rows_is_public():
     query = histogram.query_of_first("replace_one")
     assert [query.values[0], 5 - query.values[0]] == histogram.counts.tolist()
     assert query.change.l1 < histogram.query("replace_one").change.l1  # half the noise
-
-
-def test_replacing_a_row_by_one_of_another_cell_moves_the_counts_by_2_and_adding_one_by_1():
-    partition = partition_of(1, 1)
-    low, high, both = (Histogram.of(np.array(X), partition).counts for X in ([[0.1]], [[0.9]], [[0.1], [0.9]]))
-    assert np.abs(low - high).sum() == 2
-    assert np.abs(both - low).sum() == 1
 
 
 def test_counts_of_ancestors_are_the_sums_of_their_leaves(monkeypatch):

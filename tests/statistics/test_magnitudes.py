@@ -111,13 +111,6 @@ def test_change_is_the_largest_of_all_neighbours(kind, n_columns, relation):
     assert change == Change(relation, *map(int, worst))
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_row_is_counted_by_itself_whatever_its_neighbours(rule):
-    X = np.random.default_rng(3).normal(size=(40, 2)) * 10.0 ** np.arange(40)[:, None]
-    X[7], X[8] = math.nan, math.inf
-    np.testing.assert_array_equal(sum((rule.of(row[None]) for row in X[1:]), start=rule.of(X[:1])).counts, rule.of(X).counts)
-
-
 def test_no_warning_tells_of_a_value():
     with np.errstate(all="raise"):
         for rule in RULES:
