@@ -16,6 +16,8 @@ def cut(table, *at):
 
 
 def arrow(table):
+    if isinstance(table, pl.DataFrame):
+        return table.to_arrow()
     return pytest.importorskip("pyarrow").Table.from_pandas(table, preserve_index=False)
 
 

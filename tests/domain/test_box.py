@@ -1,6 +1,5 @@
 """The map from a record to public integers and back."""
 
-import pickle
 import warnings
 from fractions import Fraction
 
@@ -55,12 +54,6 @@ def test_restore_after_quantize_is_within_half_a_step(low, width, bits, seed):
 def test_quantize_after_restore_is_the_identity_on_the_whole_grid(low, high):
     box = Box([low], [high])
     Q = np.arange(2**box.bits)[:, None]
-    np.testing.assert_array_equal(box.quantize(box.restore(Q)), Q)
-
-
-def test_quantize_after_restore_is_the_identity_on_the_finest_grid():
-    box = Box(LOW, HIGH, bits=30)
-    Q = np.random.default_rng(0).integers(0, 2**30, (1000, 3))
     np.testing.assert_array_equal(box.quantize(box.restore(Q)), Q)
 
 
@@ -137,26 +130,6 @@ def test_no_value_raises_or_warns():
         assert 0 <= Q.min() <= Q.max() < 2**16
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_input_is_never_modified(layout):
-    box = Box(LOW, HIGH)
-    X = LAYOUTS[layout](rows_around(box, 128))
-    before = X.copy()
-    X.setflags(write=False)
-    box.quantize(X)
-    np.testing.assert_array_equal(X, before)
-
-
-def test_every_result_lies_in_the_box():
-    box = Box(LOW, HIGH, bits=1)
-    for X in (box.restore(np.array([[0, 1, 1], [1, 0, 0]])), box.clip(np.array([[1e9] * 3, [-1e9] * 3])), box.midpoint[None]):
-        assert np.all((X >= LOW) & (X <= HIGH))
-
-
-def test_no_rows_give_no_rows():
-    assert Box(LOW, HIGH).quantize(np.empty((0, 3))).shape == (0, 3)
-
-
 def test_box_keeps_its_own_read_only_bounds():
     low = LOW.copy()
     box = Box(low, HIGH)
@@ -164,12 +137,6 @@ def test_box_keeps_its_own_read_only_bounds():
     assert box.low[0] == LOW[0]
     with pytest.raises(ValueError, match="read-only"):
         box.low[0] = 7
-
-
-def test_pickled_box_quantizes_alike():
-    box = Box(LOW, HIGH, bits=7)
-    X = rows_around(box, 50)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(box)).quantize(X), box.quantize(X))
 
 
 # Bounds
@@ -235,12 +202,6 @@ def test_bad_bounds_are_refused_in_one_sentence_that_names_them(bounds):
     assert len(str(caught.value)) < 250
 
 
-def test_bounds_of_many_columns_take_time_in_proportion():
-    """A set a column would take minutes."""
-    names = [f"c{i}" for i in range(20_000)]
-    assert Box.from_bounds(dict.fromkeys(names, (0, 1)), len(names), names).n_features == 20_000
-
-
 def test_box_with_other_bits_is_the_same_box_on_another_grid():
     box = Box(LOW, HIGH, whole=[True, False, False])
     fine = box.with_bits(30)
@@ -260,8 +221,3 @@ def test_bounds_by_column_need_column_names():
 def test_bad_bits_are_refused_in_one_sentence(bits):
     with pytest.raises(ValueError, match=r"^bits must be an integer from 1 to 30"):
         Box([0], [1], bits=bits)
-
-
-def test_no_bounds_are_0_and_1():
-    box = Box.from_bounds(None, 2)
-    np.testing.assert_array_equal([box.low, box.high], [[0, 0], [1, 1]])

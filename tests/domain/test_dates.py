@@ -56,10 +56,6 @@ def test_bounds_of_dates_may_be_written_in_many_ways(bounds):
     assert Date(*bounds) == Date(datetime.date(2015, 1, 1), datetime.date(2020, 12, 31))
 
 
-def test_dates_are_days_since_the_lower_bound_for_mechanisms():
-    assert Date("2020-01-01", "2020-12-31", nullable=True).coded == Continuous(0, 365, nullable=True)
-
-
 @pytest.mark.parametrize(
     ("resolution", "units"), [("day", 1), ("hour", 24), ("minute", 1440), ("second", 86400), ("millisecond", 86400000)]
 )
@@ -213,23 +209,6 @@ def test_texts_in_iso_format_come_back_as_such(texts, kind):
     out = again(np.array(texts)[:, None], kind)
     assert out.dtype.kind == "U"
     assert out[:, 0].tolist() == texts
-
-
-def test_categories_of_text_come_back_as_text():
-    X = pd.DataFrame({"a": pd.Categorical(["2020-01-02", "2020-01-01", None])})
-    out = again(X, Date("2020-01-01", "2020-12-31", nullable=True))["a"]
-    assert out.dtype == "string"
-    assert [None if pd.isna(cell) else cell for cell in out] == ["2020-01-02", "2020-01-01", None]
-
-
-def test_a_csv_file_of_dates_goes_in_and_comes_out(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("day,n\n" + "\n".join(f"2020-01-{i:02d},{i}" for i in range(1, 32)) + "\n")
-    model = LatentFactorSynthesizer({"day": ("2020-01-01", "2020-01-31"), "n": (1, 31)}, epsilon=float("inf")).fit(pd.read_csv(path))
-    model.sample(50, random_state=0).to_csv(path, index=False)
-    days = [datetime.date.fromisoformat(day) for day in pd.read_csv(path)["day"]]
-    assert min(days).isoformat() >= "2020-01-01"
-    assert max(days).isoformat() <= "2020-01-31"
 
 
 # Where cells go

@@ -27,10 +27,6 @@ def array(n=40):
     return frame(n).to_numpy()
 
 
-def words(n=40):
-    return frame(n).assign(a="secret")
-
-
 def parquet(folder, name="f.parquet", table=None):
     pytest.importorskip("pyarrow")
     (frame() if table is None else table).to_parquet(folder / name, index=False)
@@ -296,10 +292,6 @@ def check_told(error, pattern):
     assert "secret" not in message
     assert str(SECRET) not in message
     assert error.__context__ is None or error.__suppress_context__
-
-
-def test_there_are_at_least_fifty_cases():
-    assert len(CASES) >= 50
 
 
 def read_twice(X):

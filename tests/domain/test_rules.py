@@ -118,6 +118,7 @@ def test_rules_that_cannot_be_are_refused_in_one_sentence(rules, message):
         (lambda: Determines("a", "a", {1: 1}), "another than 'a'"),
         (lambda: Determines("a", "b", {}), "mapping must be a dict"),
         (lambda: Determines(["a", "b"], "c", {1: 2}), "tuples of 2 levels as keys"),
+        (lambda: Determines("d", ["c"], {"A": 1}), "column must be one column"),
     ],
 )
 def test_nonsense_is_no_rule(make, message):
@@ -277,7 +278,7 @@ def test_check_tells_of_rows_that_break_rules():
     assert (found.column, found.problem, found.rows) == (("a", "b"), "rule", 2)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_repaired_rows_keep_all_that_can_be_kept(seed):
     # Against brute force: whole numbers in small ranges, a random order of four columns, and a sum within bounds.
     rng = np.random.default_rng(seed)
@@ -310,8 +311,3 @@ def test_rows_that_keep_the_rules_are_not_repaired():
     moved = orders.repaired(x, *ends, {name: np.zeros(50, dtype=bool) for name in "ab"})
     for name in "ab":
         np.testing.assert_array_equal(moved[name], x[name])
-
-
-def test_determines_gives_one_column():
-    with pytest.raises(ValueError, match="column must be one column"):
-        Determines("d", ["c"], {"A": 1})

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from internals import _drawing, _files
 
-from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Continuous, Date, Identifier, Nominal
 
 
@@ -124,17 +124,6 @@ def test_files_with_tabs_and_packed_ones_hold_what_a_csv_file_does(name, with_ar
     assert (tmp_path / name).read_bytes() == (tmp_path / f"again.{name}").read_bytes()  # no name, no time
 
 
-def test_a_csv_file_is_the_same_with_and_without_pyarrow(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
-    model = LatentFactorSynthesizer(SCHEMA).fit(MIXED)
-    model.sample(400, random_state=0, out=tmp_path / "with.csv")
-    monkeypatch.setattr(_files, "_has_arrow", lambda: False)
-    model.sample(400, random_state=0, out=tmp_path / "without.csv")
-    pd.testing.assert_frame_equal(read_csv(tmp_path / "with.csv"), read_csv(tmp_path / "without.csv"))
-    first, second = ((tmp_path / name).read_text().splitlines()[0] for name in ("with.csv", "without.csv"))
-    assert first == second
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint64", "bool"])
 def test_dtypes_of_an_array_are_those_of_the_file(dtype, tmp_path):
     pytest.importorskip("pyarrow")
@@ -212,12 +201,6 @@ def test_parquet_without_pyarrow_is_refused_with_the_way_out(model, tmp_path, mo
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"^out needs pyarrow for a \.parquet file; [^\n]*\.csv file\.$"):
         model.sample(3, out=tmp_path / "rows.parquet")
-
-
-def test_a_stream_writes_files_too(tmp_path):
-    model = OnlineSynthesizer().fit(ROWS)
-    model.sample(50, 0, 290, out=tmp_path / "rows.csv")
-    np.testing.assert_array_equal(read_csv(tmp_path / "rows.csv").to_numpy(), model.sample(50, 0, since=290))
 
 
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv"])

@@ -57,7 +57,7 @@ def test_bounds_are_kept_as_plain_numbers(bounds):
 
 
 @given(st.one_of(whole, real), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_midpoint_lies_in_the_column_and_is_whole_where_that_is(bounds, nullable):
     kind = Continuous(*bounds, nullable=nullable)
     assert kind.low <= kind.midpoint <= kind.high

@@ -2,13 +2,15 @@
 
 import itertools
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import MOST_ROWS, Form, _source_chunks, native, open_source, rows_at_once, rows_of, without_rows
+from internals import MOST_ROWS, Form, _source_chunks, _source_files, native, open_source, rows_at_once, rows_of, without_rows
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
