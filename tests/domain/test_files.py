@@ -1,6 +1,7 @@
 """Schemas in files of YAML, and skeletons to fill in."""
 
 import gzip
+import pickle
 import sys
 
 import numpy as np
@@ -34,7 +35,7 @@ kinds = st.one_of(
     st.builds(
         lambda b, r: DateTime(*(f"{end.isoformat()}T00:00+00:00" for end in b), resolution=r),
         days,
-        st.sampled_from(["day", "hour", "minute"]),
+        st.sampled_from(["day", "hour", "minute", "second", "millisecond"]),
     ),
     st.builds(Identifier, st.one_of(st.booleans(), words.filter(bool))),
     st.builds(Text),
@@ -56,8 +57,9 @@ def test_every_schema_survives_yaml(schema):
 
 @given(schemas)
 @settings(max_examples=60, deadline=None)
-def test_every_schema_survives_json(schema):
+def test_every_schema_survives_json_and_pickles(schema):
     assert repr(Schema.from_json(schema.to_json())) == repr(schema)
+    assert pickle.loads(pickle.dumps(schema)) == schema
 
 
 def test_yaml_is_written_for_people():
@@ -141,45 +143,27 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: FRAME,
-        lambda path: FRAME.iloc[:0],
-        lambda path: dict(FRAME.dtypes),
-        lambda path: FRAME.convert_dtypes(dtype_backend="pyarrow").astype({"grade": "category"}),
-        lambda path: pl.from_pandas(FRAME),
-        lambda path: pl.from_pandas(FRAME).lazy(),
-        lambda path: dict(pl.from_pandas(FRAME).schema),
-        lambda path: pa.Table.from_pandas(FRAME),
-        lambda path: pa.Table.from_pandas(FRAME).schema,
-        lambda path: pa.Table.from_pandas(FRAME).to_reader(),
-        lambda path: pa.RecordBatch.from_pandas(FRAME),
-        lambda path: FRAME.to_parquet(path / "a.parquet") or path / "a.parquet",
-        lambda path: FRAME.to_parquet(path / "a.parquet") or str(path / "*.parquet"),
-        lambda path: FRAME.to_parquet(path / "a.parquet") or path,
-        lambda path: FRAME.set_index(pd.Index([5, 7], name="row")).to_parquet(path / "a.parquet") or path,
-        lambda path: pa.dataset.dataset(pa.Table.from_pandas(FRAME.assign(more=1))).scanner(columns=list(FRAME)),
-    ],
-    ids=[
-        "frame",
-        "empty",
-        "dtypes",
-        "arrow",
-        "polars",
-        "lazy",
-        "schema",
-        "table",
-        "pyarrow",
-        "reader",
-        "batch",
-        "parquet",
-        "glob",
-        "folder",
-        "index",
-        "scanner",
-    ],
-)
+TABLES = {
+    "frame": lambda path: FRAME,
+    "empty": lambda path: FRAME.iloc[:0],
+    "dtypes": lambda path: dict(FRAME.dtypes),
+    "arrow": lambda path: FRAME.convert_dtypes(dtype_backend="pyarrow").astype({"grade": "category"}),
+    "polars": lambda path: pl.from_pandas(FRAME),
+    "lazy": lambda path: pl.from_pandas(FRAME).lazy(),
+    "schema": lambda path: dict(pl.from_pandas(FRAME).schema),
+    "table": lambda path: pa.Table.from_pandas(FRAME),
+    "pyarrow": lambda path: pa.Table.from_pandas(FRAME).schema,
+    "reader": lambda path: pa.Table.from_pandas(FRAME).to_reader(),
+    "batch": lambda path: pa.RecordBatch.from_pandas(FRAME),
+    "parquet": lambda path: FRAME.to_parquet(path / "a.parquet") or path / "a.parquet",
+    "glob": lambda path: FRAME.to_parquet(path / "a.parquet") or str(path / "*.parquet"),
+    "folder": lambda path: FRAME.to_parquet(path / "a.parquet") or path,
+    "index": lambda path: FRAME.set_index(pd.Index([5, 7], name="row")).to_parquet(path / "a.parquet") or path,
+    "scanner": lambda path: pa.dataset.dataset(pa.Table.from_pandas(FRAME.assign(more=1))).scanner(columns=list(FRAME)),
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
 def test_skeletons_have_the_columns_and_kinds_of_a_table_and_nothing_of_its_rows(make, tmp_path):
     source = make(tmp_path)
     schema = Schema.skeleton(source)

@@ -80,6 +80,12 @@ def test_kinds_are_frozen_and_hashable(kind):
     assert len({kind, pickle.loads(pickle.dumps(kind))}) == 1
 
 
+@given(kinds)
+@settings(max_examples=40, deadline=None)
+def test_repr_of_a_kind_makes_it_again(kind):
+    assert eval(repr(kind)) == kind
+
+
 # Mapping
 
 

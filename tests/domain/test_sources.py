@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import MOST_ROWS, Form, _source_chunks, _source_files, native, open_source, rows_at_once, rows_of, without_rows
+from internals import MOST_ROWS, Form, _source_chunks, _source_files, open_source, rows_at_once, rows_of, without_rows
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
@@ -214,12 +214,6 @@ def test_one_chunk_twice_in_a_list_is_refused_as_one_file_twice_is(chunks):
         open_source(chunks())
 
 
-def test_equal_chunks_are_rows_of_their_own():
-    array = numbers()
-    assert rows_in(open_source([array, array.copy()])) == 2 * texts(array)
-    assert rows_in(open_source([array[:500], array[500:], array[:0], array[:0]])) == texts(array)
-
-
 # Iterators that run only once
 
 
@@ -281,13 +275,6 @@ def test_an_iterator_that_was_refused_unread_is_still_whole():
     assert PrivateMeasureMechanism("optimal").fit(X).n_samples_ == N
 
 
-def test_an_iterator_without_chunks_may_have_been_read_before():
-    X = map(np.asarray, [numbers()])  # of which Python keeps no note
-    assert len(rows_in(open_source(X))) == N
-    with pytest.raises(ValueError, match=r"^X is a map, [^\n]*, but gave none; give one that has chunks and was not read before\.$"):
-        open_source(X)
-
-
 # Files
 
 
@@ -299,14 +286,6 @@ def test_index_of_pandas_is_no_column(tmp_path):
     pd.testing.assert_frame_equal(
         source.head.reset_index(drop=True), pd.read_parquet(tmp_path / "f.parquet").iloc[:0].reset_index(drop=True)
     )
-
-
-def test_files_of_a_glob_come_in_the_order_of_their_names_and_those_of_a_list_as_given(tmp_path):
-    pytest.importorskip("pyarrow")
-    for name, row in (("b", 1), ("a", 0), ("c", 2)):
-        frame().iloc[[row]].to_parquet(tmp_path / f"{name}.parquet")
-    assert rows_in(open_source(f"{tmp_path}/*.parquet")) == texts(frame().iloc[:3])
-    assert rows_in(open_source([tmp_path / "c.parquet", tmp_path / "a.parquet"])) == texts(frame().iloc[[2, 0]])
 
 
 def test_folder_leaves_out_hidden_files_and_those_of_engines(tmp_path):
@@ -397,15 +376,6 @@ def test_ibis_tables_of_another_database_are_read(tmp_path):
 
 
 # Chunks in memory
-
-
-def test_narwhals_frames_and_record_batches_are_unwrapped():
-    import narwhals as nw
-
-    table = arrow()
-    assert native(nw.from_native(table)) is table
-    assert native(table.to_batches()[0]).equals(table)
-    assert native(numbers) is numbers
 
 
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, csr_array])

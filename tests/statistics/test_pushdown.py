@@ -6,7 +6,6 @@ from internals import Cuts, EvenCuts, WholeCuts, _duckdb, _source, of_raw
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal
-from skdpsynth.exceptions import BudgetExceededError
 
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
@@ -305,13 +304,6 @@ def test_rows_that_come_between_two_sums_are_refused(monkeypatch):
     monkeypatch.setattr(_duckdb.Database, "make", writing)
     with pytest.raises(ValueError, match="X must give the same rows until fit is done"):
         model().fit(relation(connection))
-
-
-def test_too_small_a_budget_is_refused_before_the_database_is_asked(monkeypatch):
-    connection = database()
-    monkeypatch.setattr(_duckdb.Database, "make", None)
-    with pytest.raises(BudgetExceededError):
-        model(accountant=PrivacyAccountant(1.0, 1e-6)).fit(relation(connection))
 
 
 def test_levels_are_told_apart_byte_by_byte_whatever_the_collation(never_read):
