@@ -87,6 +87,7 @@ SOURCES = {
     ],
     "csv": lambda table, folder: files(table, folder, "csv"),
     "csv of 3 files": lambda table, folder: files(table, folder, "csv", 3),
+    "tsv, packed": lambda table, folder: files(table, folder, "tsv.gz", sep="\t"),
     "reader": lambda table, folder: arrow(table).to_reader(77),
     "dataset": dataset,
     "dataset in memory": lambda table, folder: pytest.importorskip("pyarrow.dataset").dataset(arrow(table)),

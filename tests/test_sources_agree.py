@@ -42,7 +42,7 @@ def frame():
 
 def mixed():
     rng = np.random.default_rng(1)
-    table = frame()[["a"]].assign(n=rng.integers(0, 9, N), level=rng.choice(["x", "why", "z"], N))
+    table = frame()[["a"]].assign(n=rng.integers(0, 9, N), level=rng.choice(["01067", "true", "z"], N))
     return table.assign(group=rng.choice(["u", "v"], N))
 
 
@@ -79,7 +79,7 @@ TABLES = {
     "scores": LatentFactorSynthesizer(n_factors=2, strategy="scores"),
     "stratified": LatentFactorSynthesizer(n_factors=2, stratify="group"),
 }
-SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["x", "why", "z"], "group": ["u", "v"]}
+SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["01067", "true", "z"], "group": ["u", "v"]}
 
 
 def flat(thing):

@@ -153,49 +153,21 @@ def test_bounds_by_column_follow_the_order_of_the_columns():
     np.testing.assert_array_equal([box.low, box.high], [[-5, 0], [5, 1]])
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        (1.0, 1.0),
-        (2.0, 1.0),
-        (np.nan, 1.0),
-        (0.0, np.inf),
-        (-np.inf, 0.0),
-        ([0.0, 1.0], [1.0, 1.0]),
-        ([0.0, 0.0, 0.0], 1.0),
-        ([[0.0, 0.0]], 1.0),
-        (0.0, 1.0, 2.0),
-        0.0,
-        ("a", "b"),
-        (0.0, 1j),
-        (None, 1.0),
-        (-1e308, 1e308),
-        (0.0, 1e300),
-        (0.0, 1e-300),
-        {"a": (0, 1)},
-        {"a": (0, 1), "b": (0, 1), "c": (0, 1)},
-        {"a": (0, 1), "b": (1, 0)},
-        {"a": (0, 1), "b": 1},
-        {"a": (0, 1), "b": (0, 1, 2)},
-        "05",
-        b"05",
-        ("0", "1"),
-        (0, ["1", "2"]),
-        (np.array(["0", "0"], dtype=object), 1),
-        {0, 1},
-        frozenset((0, 1)),
-        {"a": {0, 1}, "b": (0, 1)},
-        {"a": "05", "b": (0, 1)},
-        np.ma.array([0.0, 1.0], mask=[True, False]),
-        (np.ma.array([0.0, 0.0], mask=[True, False]), 1.0),
-        (np.timedelta64(0), np.timedelta64(1)),
-        (0.0, np.array([1j, 1j])),
-        (0, 10**400),
-        (-(10**400), 0),
-        np.full((50, 50), 0.5),
-    ],
-    ids=lambda bounds: str(bounds)[:40],
-)
+WRONG = {
+    "order": [(1.0, 1.0), (2.0, 1.0), ([0.0, 1.0], [1.0, 1.0]), {"a": (0, 1), "b": (1, 0)}],
+    "not finite": [(np.nan, 1.0), (0.0, np.inf), (-np.inf, 0.0), (-1e308, 1e308), (0, 10**400), (-(10**400), 0)],
+    "width": [(0.0, 1e300), (0.0, 1e-300)],
+    "shape": [([0.0, 0.0, 0.0], 1.0), ([[0.0, 0.0]], 1.0), (0.0, 1.0, 2.0), 0.0, {"a": (0, 1), "b": 1}, {"a": (0, 1), "b": (0, 1, 2)}],
+    "numbers": [("a", "b"), (0.0, 1j), (None, 1.0), (0.0, np.array([1j, 1j])), (np.timedelta64(0), np.timedelta64(1))],
+    "names": [{"a": (0, 1)}, {"a": (0, 1), "b": (0, 1), "c": (0, 1)}],
+    "texts": ["05", b"05", ("0", "1"), (0, ["1", "2"]), (np.array(["0", "0"], dtype=object), 1), {"a": "05", "b": (0, 1)}],
+    "sets": [{0, 1}, frozenset((0, 1)), {"a": {0, 1}, "b": (0, 1)}],
+    "masked": [np.ma.array([0.0, 1.0], mask=[True, False]), (np.ma.array([0.0, 0.0], mask=[True, False]), 1.0)],
+    "rows": [np.full((50, 50), 0.5)],
+}
+
+
+@pytest.mark.parametrize("bounds", [bounds for some in WRONG.values() for bounds in some], ids=lambda bounds: str(bounds)[:40])
 def test_bad_bounds_are_refused_in_one_sentence_that_names_them(bounds):
     with pytest.raises(ValueError, match=r"^bounds [^\n]*[^.\n]\.$") as caught:
         Box.from_bounds(bounds, 2, ["a", "b"])

@@ -10,7 +10,7 @@ import pytest
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Schema, read, read_table
+from skdpsynth.domain import Continuous, Date, DateTime, MixedTypeEncoder, Nominal, Schema, read, read_table
 
 pa = pytest.importorskip("pyarrow")
 
@@ -368,22 +368,3 @@ def test_encoder_scales_dates_by_their_bounds_and_decodes_them():
     np.testing.assert_allclose(encoder.transform(X)[:, 0], [0, 182 / 365, 1])
     pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(X)), X)
     assert encoder.get_feature_names_out().tolist() == ["day"]
-
-
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("kind", ["csv", "parquet", *["lazy"] * hasattr(pl.LazyFrame, "collect_batches"), "chunks"])
-def test_a_table_that_is_not_in_memory_gives_the_same_sums_of_dates_and_no_identifiers(kind, tmp_path):
-    X = visits().assign(id=range(400))[["id", "day", "late"]]
-    schema = {**SCHEMA, "id": Identifier()}
-    X.to_csv(tmp_path / "a.csv", index=False)
-    X.to_parquet(tmp_path / "a.parquet")
-    source = {
-        "csv": tmp_path / "a.csv",
-        "parquet": str(tmp_path / "a.parquet"),
-        "lazy": pl.scan_parquet(tmp_path / "a.parquet"),
-        "chunks": [X.iloc[:150], X.iloc[150:]],
-    }[kind]
-    expected = LatentFactorSynthesizer(schema, random_state=0).fit(X)
-    model = LatentFactorSynthesizer(schema, random_state=0).fit(source)
-    assert all(np.array_equal(model.marginals_[key], counts) for key, counts in expected.marginals_.items())
-    assert list(model.sample(3).columns) == ["day", "late"]

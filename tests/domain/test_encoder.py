@@ -396,16 +396,6 @@ def test_saved_encoder_encodes_and_decodes_alike(fitted, tmp_path):
             again.transform(rows()[list(SCHEMA)[::-1]])
 
 
-@pytest.mark.parametrize(
-    "schema", [Schema({0: (0, 9), 1: (0, 1)}), None, {("a", 1): (0.5, 9), ("a", 2): [True, 1.5]}], ids=["Schema", "None", "tuples"]
-)
-def test_encoders_of_arrays_and_of_labels_that_are_no_strings_can_be_saved(schema, tmp_path):
-    X = np.array([[1, 0], [3, 1]]) if schema is None or 0 in schema else pd.DataFrame([[1.0, 1], [3, 1.5]], columns=list(schema))
-    encoder = MixedTypeEncoder(schema, bounds=(0, 9)).fit(X)
-    save(encoder, tmp_path / "encoder.zip")
-    np.testing.assert_array_equal(load(tmp_path / "encoder.zip").transform(X), encoder.transform(X))
-
-
 def test_saved_encoder_holds_no_cell(tmp_path):
     small, large = (tmp_path / name for name in ("small.zip", "large.zip"))
     save(MixedTypeEncoder(SCHEMA).fit(rows()), small)

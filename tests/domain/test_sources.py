@@ -71,7 +71,7 @@ IN_CSV = Schema({"a": (0.0, 1.0), "b": (0.0, 9.0), "c": Nominal("private"), "d":
 @ALL_MIXED
 def test_chunks_are_the_rows_in_order_as_often_as_asked(kind, tmp_path):
     # A CSV file has no dtypes: the third and fourth column are text, the others floats.
-    expected = texts(frame().assign(b=lambda x: x["b"].astype(float)) if kind.startswith("csv") else frame())
+    expected = texts(frame().assign(b=lambda x: x["b"].astype(float)) if kind.startswith(("csv", "tsv")) else frame())
     streamed = open_source(SOURCES[kind](frame(), tmp_path), schema=IN_CSV).stream()
     assert list(itertools.chain.from_iterable(map(texts, streamed))) == expected
     source = open_source(SOURCES[kind](frame(), tmp_path), schema=IN_CSV)
