@@ -6,13 +6,11 @@ import polars as pl
 import pytest
 from estimators import all_estimators
 from sklearn import config_context
-from sklearn.base import clone
 
-from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.domain import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-SYNTHESIZERS = [PrivateMeasureMechanism(), LowDimSynthesizer(2)]
 COLUMNS = {"age": (0, 120), "income": (0, 1e5), "score": (-1, 1)}
 
 
@@ -25,15 +23,6 @@ def columns(n=200):
     }
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, np.float64])
-def test_arrays_keep_their_dtype(dtype):
-    X = np.random.default_rng(0).integers(0, 256, (300, 2)).astype(dtype)
-    sample = PrivateMeasureMechanism(bounds=(0, 255)).fit(X).sample()
-    assert sample.dtype == dtype
-    assert sample.min() >= 0
-    assert sample.max() <= 255
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_frames_and_arrays_release_the_same(kind):
     data = columns()
@@ -42,24 +31,6 @@ def test_frames_and_arrays_release_the_same(kind):
     from_frame = PrivatePCA(bounds=COLUMNS, random_state=0).fit(kind(data))
     from_array = PrivatePCA(bounds=(low, high), random_state=0).fit(array)
     assert np.allclose(from_frame.covariance_, from_array.covariance_)
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_transform_follows_set_output(kind):
-    frame = kind(columns())
-    pca = PrivatePCA(2, bounds=COLUMNS).fit(frame)
-    assert isinstance(pca.transform(frame), np.ndarray)
-    out = clone(pca).set_output(transform="pandas").fit(frame).transform(frame)
-    assert isinstance(out, pd.DataFrame)
-    assert list(out.columns) == ["privatepca0", "privatepca1"]
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_columns_in_another_order_are_refused_after_fit(kind):
-    frame = kind(columns())
-    pca = PrivatePCA(2, bounds=COLUMNS).fit(frame)
-    with pytest.raises(ValueError, match="feature names"):
-        pca.transform(frame[["income", "age", "score"]])
 
 
 # Tables that are refused
@@ -157,17 +128,10 @@ def test_cells_that_are_no_numbers_are_a_type_error_in_every_kind_of_table(make)
 
 
 @pytest.mark.parametrize("strategy", ["adaptive", "optimal", "paper"])
-@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("d", [1, 3])
 def test_dice_stay_fair(strategy, d):
     """20,000 throws of d dice at epsilon 20, seeded: each face within 0.02 of 1/6 (rounding points of a real cell would miss by 0.05)."""
     throws = np.random.default_rng(0).integers(1, 7, (20_000, d))
     sample = PrivateMeasureMechanism(strategy, epsilon=20, bounds=(1, 6), random_state=0).fit(throws).sample(random_state=0)
     shares = np.bincount(sample[:, 0], minlength=7)[1:] / len(sample)
     assert np.abs(shares - 1 / 6).max() < 0.02
-
-
-@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
-def test_whole_numbers_stay_within_bounds_that_are_none(synthesizer):
-    X = np.random.default_rng(0).integers(0, 8, (500, 3))
-    sample = clone(synthesizer).set_params(bounds=(0.2, 6.8)).fit(X).sample()
-    assert set(np.unique(sample)) <= set(range(1, 7))

@@ -20,13 +20,6 @@ def test_array_comes_back_with_its_dtype(dtype):
     assert filled.shape == ROWS.shape
 
 
-@pytest.mark.parametrize("X", [[[1, 2, 3]], ((1.0, 2.0, 3.0),), np.array([["1", "2", "3"]], dtype=object)], ids=["list", "tuple", "object"])
-def test_what_has_no_dtype_of_numbers_comes_back_as_an_array_of_floats(X):
-    filled = Container.of(X).fill(ROWS)
-    assert filled.dtype == float
-    np.testing.assert_array_equal(filled, ROWS)
-
-
 PANDAS = ["float64", "float32", "int64", "int16", "uint8", "bool", "Int64", "UInt8", "Float64", "Float32", "boolean"]
 
 
@@ -76,13 +69,6 @@ def test_boolean_is_the_nearer_of_the_two():
     truth = np.ones((1, 1), dtype=bool)
     for X in (truth, pd.DataFrame(truth), pd.DataFrame(truth).astype("boolean"), pl.DataFrame(truth)):
         np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS[:, :1])), [[False], [True], [True]])
-
-
-def test_no_rows_give_an_empty_table_of_the_same_kind():
-    for X in (ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS)):
-        filled = Container.of(X).fill(np.empty((0, 3)))
-        assert type(filled) is type(X)
-        assert filled.shape == (0, 3)
 
 
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame], ids=["numpy", "pandas", "polars"])

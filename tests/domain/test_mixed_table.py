@@ -494,6 +494,14 @@ def test_levels_that_the_dtype_cannot_hold_come_back_all_the_same(levels, dtype,
         assert cells(column) == [*levels, *[None] * null]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "Int8", "uint8"])
+def test_whole_numbers_stay_within_bounds_that_are_none(dtype):
+    for X in (pd.DataFrame({0: pd.array([1, 2], dtype=dtype)}), np.array([[1], [2]]), pl.DataFrame({"0": [1, 2]})):
+        table, _ = read_table(X)
+        table = table.match(Schema({table.columns[0]: (0.2, 6.8)}))
+        assert np.asarray(table.fill([np.array([0.2, 0.5, 6.8])]))[:, 0].tolist() == [1, 1, 6]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint64", "Int8", "Float32"])
 def test_numbers_beyond_a_dtype_are_the_last_that_it_can_hold(dtype):
     frame = pd.DataFrame({0: pd.array([1, 2], dtype=dtype)})
