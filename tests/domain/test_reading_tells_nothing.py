@@ -254,7 +254,16 @@ def synthesizer(facts, relation, **more):
 
 
 relations = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-facts_and_relations = pytest.mark.parametrize(("facts", "relation"), [("public", "replace_one"), ("private", "add_or_remove_one")])
+
+
+def cases(kinds):
+    """Each kind of table by public facts under one relation and by private ones under the other, and the first kind by all."""
+    some = [("public", "replace_one"), ("private", "add_or_remove_one"), ("public", "add_or_remove_one"), ("private", "replace_one")]
+    return pytest.mark.parametrize(
+        ("kind", "facts", "relation"), [(kind, *case) for place, kind in enumerate(kinds) for case in some[: 2 if place else 4]]
+    )
+
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -266,32 +275,29 @@ def small(monkeypatch):
     monkeypatch.setattr(_csv, "_LONGEST", 8000)
 
 
-@facts_and_relations
-@pytest.mark.parametrize("source", OF_OBJECTS)
-def test_objects_tell_nothing(source, facts, relation, tmp_path):
+@cases(OF_OBJECTS)
+def test_objects_tell_nothing(kind, facts, relation, tmp_path):
     def made(table):
-        return OF_OBJECTS[source](table, tmp_path)
+        return OF_OBJECTS[kind](table, tmp_path)
 
     schema = FACTS[facts]
-    if source == "array":
+    if kind == "array":
         schema = Schema({place: schema[name] for place, name in enumerate(schema)})
     model = synthesizer(facts, relation).set_params(schema=schema)
     odd = {name: lambda cell=cell: made(neighbor(cell, relation)) for name, cell in OBJECTS.items()}
     check_equal(lambda table: type(model)(**model.get_params()).fit(table), lambda: made(columns()), odd)
 
 
-@facts_and_relations
-@pytest.mark.parametrize("source", OF_TYPES)
-def test_columns_of_a_type_tell_nothing(source, facts, relation, tmp_path):
-    if source == "polars lazy" and not hasattr(pl.LazyFrame, "collect_batches"):
+@cases(OF_TYPES)
+def test_columns_of_a_type_tell_nothing(kind, facts, relation, tmp_path):
+    if kind == "polars lazy" and not hasattr(pl.LazyFrame, "collect_batches"):
         pytest.skip("needs polars 1.34")
     pytest.importorskip("pyarrow")
-    odd = {name: lambda cells=cells: OF_TYPES[source](neighbor(cells, relation), tmp_path) for name, cells in TYPED.items()}
-    check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_TYPES[source](columns(), tmp_path), odd)
+    odd = {name: lambda cells=cells: OF_TYPES[kind](neighbor(cells, relation), tmp_path) for name, cells in TYPED.items()}
+    check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_TYPES[kind](columns(), tmp_path), odd)
 
 
-@facts_and_relations
-@pytest.mark.parametrize("kind", ENDS)
+@cases(ENDS)
 def test_a_csv_file_tells_nothing(kind, facts, relation, tmp_path):
     pytest.importorskip("pyarrow")
     last = N - (relation == "replace_one")
