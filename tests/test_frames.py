@@ -6,13 +6,11 @@ import polars as pl
 import pytest
 from estimators import all_estimators
 from sklearn import config_context
-from sklearn.base import clone
 
-from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.domain import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-SYNTHESIZERS = [PrivateMeasureMechanism(), LowDimSynthesizer(2)]
 COLUMNS = {"age": (0, 120), "income": (0, 1e5), "score": (-1, 1)}
 
 
@@ -25,51 +23,6 @@ def columns(n=200):
     }
 
 
-@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
-def test_pandas_in_pandas_out(synthesizer):
-    frame = pd.DataFrame(columns())
-    model = clone(synthesizer).set_params(bounds=COLUMNS).fit(frame)
-    sample = model.sample()
-    assert isinstance(sample, pd.DataFrame)
-    assert sample.dtypes.equals(frame.dtypes)
-    assert len(sample) == len(frame)
-    assert model.feature_names_in_.tolist() == list(COLUMNS)
-    for name, (low, high) in COLUMNS.items():
-        assert sample[name].between(low, high).all()
-
-
-@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
-def test_polars_in_polars_out(synthesizer):
-    frame = pl.DataFrame(columns())
-    model = clone(synthesizer).set_params(bounds=COLUMNS).fit(frame)
-    sample = model.sample()
-    assert isinstance(sample, pl.DataFrame)
-    assert sample.schema == frame.schema
-    assert len(sample) == len(frame)
-    assert model.feature_names_in_.tolist() == list(COLUMNS)
-
-
-def test_pandas_nullable_dtypes_come_back():
-    frame = pd.DataFrame(columns()).astype({"age": "Int64", "income": "Float64"})
-    sample = PrivateMeasureMechanism(bounds=COLUMNS).fit(frame).sample()
-    assert sample.dtypes.equals(frame.dtypes)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, np.float64])
-def test_arrays_keep_their_dtype(dtype):
-    X = np.random.default_rng(0).integers(0, 256, (300, 2)).astype(dtype)
-    sample = PrivateMeasureMechanism(bounds=(0, 255)).fit(X).sample()
-    assert sample.dtype == dtype
-    assert sample.min() >= 0
-    assert sample.max() <= 255
-
-
-def test_lists_come_back_as_arrays_of_floats():
-    sample = PrivateMeasureMechanism().fit([[0.1, 0.2], [0.3, 0.4]]).sample()
-    assert sample.shape == (2, 2)
-    assert sample.dtype == float
-
-
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_frames_and_arrays_release_the_same(kind):
     data = columns()
@@ -78,43 +31,6 @@ def test_frames_and_arrays_release_the_same(kind):
     from_frame = PrivatePCA(bounds=COLUMNS, random_state=0).fit(kind(data))
     from_array = PrivatePCA(bounds=(low, high), random_state=0).fit(array)
     assert np.allclose(from_frame.covariance_, from_array.covariance_)
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_transform_follows_set_output(kind):
-    frame = kind(columns())
-    pca = PrivatePCA(2, bounds=COLUMNS).fit(frame)
-    assert isinstance(pca.transform(frame), np.ndarray)
-    out = clone(pca).set_output(transform="pandas").fit(frame).transform(frame)
-    assert isinstance(out, pd.DataFrame)
-    assert list(out.columns) == ["privatepca0", "privatepca1"]
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_columns_in_another_order_are_refused_after_fit(kind):
-    frame = kind(columns())
-    pca = PrivatePCA(2, bounds=COLUMNS).fit(frame)
-    with pytest.raises(ValueError, match="feature names"):
-        pca.transform(frame[["income", "age", "score"]])
-
-
-@pytest.mark.parametrize("bounds", [{"age": (0, 1)}, {**COLUMNS, "weight": (0, 1)}])
-def test_bounds_by_column_must_name_every_column_once(bounds):
-    with pytest.raises(ValueError, match="bounds must name every column once"):
-        PrivatePCA(bounds=bounds).fit(pd.DataFrame(columns()))
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_columns_of_text_are_refused_without_quoting_them(kind):
-    with pytest.raises((TypeError, ValueError), match="X must hold numbers only") as caught:
-        PrivateMeasureMechanism().fit(kind({"a": [0.1, 0.2], "b": ["secret-7", "x"]}))
-    assert "secret" not in str(caught.value)
-
-
-def test_missing_values_in_a_nullable_column_are_refused_with_the_static_sentence():
-    frame = pd.DataFrame({"a": pd.array([0.5, None, 0.2], dtype="Float64"), "b": [0.1, 0.2, 0.3]})
-    with pytest.raises(ValueError, match="contains NaN"):
-        PrivateMeasureMechanism().fit(frame)
 
 
 # Tables that are refused
@@ -145,11 +61,6 @@ def test_missing_cells_are_refused_also_where_scikit_learn_assumes_that_there_ar
                 call(bad)
 
 
-def test_numbers_whose_sum_is_too_large_are_finite():
-    most = np.finfo(float).max
-    PrivateMeasureMechanism(bounds=(-1, 1)).fit(np.array([[most], [most], [-most], [most]]))
-
-
 @each_class
 @pytest.mark.parametrize("wrap", [lambda X: X, lambda X: X.astype(object), list], ids=["numbers", "objects", "list"])
 def test_masked_arrays_are_refused_by_every_estimator(cls, wrap):
@@ -159,13 +70,6 @@ def test_masked_arrays_are_refused_by_every_estimator(cls, wrap):
     model = cls().fit(np.full((20, 2), 0.5))
     with pytest.raises(TypeError, match=r"^X must not be a masked array"):
         (model.score if hasattr(model, "score") else model.transform)(wrap(X))
-
-
-def test_masked_arrays_are_refused_where_there_is_a_schema_too():
-    X = np.ma.array(np.full((20, 1), 0.5), mask=np.eye(20, 1))
-    for estimator in (LatentFactorSynthesizer({0: (0.0, 1.0)}), MixedTypeEncoder({0: (0.0, 1.0)})):
-        with pytest.raises(TypeError, match=r"^X must not be a masked array"):
-            estimator.fit(X)
 
 
 @pytest.mark.parametrize("cls", [PrivatePCA, PrivateMeasureMechanism, OnlineSynthesizer, MixedTypeEncoder])
@@ -224,25 +128,10 @@ def test_cells_that_are_no_numbers_are_a_type_error_in_every_kind_of_table(make)
 
 
 @pytest.mark.parametrize("strategy", ["adaptive", "optimal", "paper"])
-@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("d", [1, 3])
 def test_dice_stay_fair(strategy, d):
     """20,000 throws of d dice at epsilon 20, seeded: each face within 0.02 of 1/6 (rounding points of a real cell would miss by 0.05)."""
     throws = np.random.default_rng(0).integers(1, 7, (20_000, d))
     sample = PrivateMeasureMechanism(strategy, epsilon=20, bounds=(1, 6), random_state=0).fit(throws).sample(random_state=0)
     shares = np.bincount(sample[:, 0], minlength=7)[1:] / len(sample)
     assert np.abs(shares - 1 / 6).max() < 0.02
-
-
-@pytest.mark.parametrize("synthesizer", SYNTHESIZERS)
-def test_whole_numbers_stay_within_bounds_that_are_none(synthesizer):
-    X = np.random.default_rng(0).integers(0, 8, (500, 3))
-    sample = clone(synthesizer).set_params(bounds=(0.2, 6.8)).fit(X).sample()
-    assert set(np.unique(sample)) <= set(range(1, 7))
-
-
-def test_booleans_keep_their_share():
-    """5000 rows, a third true, epsilon 10: within 0.02."""
-    X = np.random.default_rng(0).random((5000, 3)) < 1 / 3
-    sample = PrivateMeasureMechanism(epsilon=10).fit(X).sample()
-    assert sample.dtype == bool
-    assert np.abs(sample.mean(axis=0) - X.mean(axis=0)).max() < 0.02

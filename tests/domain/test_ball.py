@@ -55,7 +55,7 @@ def map_by_hand(row, box, bits, equal_units, centre, squared_radius):
 @pytest.mark.parametrize("squared_radius", [None, 1, 2, 50, 10**6, 3 * 2**31])
 @pytest.mark.parametrize("has_centre", [True, False])
 def test_rows_are_mapped_as_by_hand_in_python_integers(bits, equal_units, squared_radius, has_centre):
-    X = np.random.default_rng(bits).uniform([-1, -6, 1.9], [2, 6, 2.6], (300, 3))
+    X = np.random.default_rng(bits).uniform([-1, -6, 1.9], [2, 6, 2.6], (60, 3))
     ball = Ball.of(UNLIKE, bits, equal_units)
     if has_centre:
         ball = ball.about(np.array([2**bits // 3, -(2**bits) // 5, 1]))
@@ -76,7 +76,7 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 )
 @example(row=[1e308, -1e308, 5e-324], bits=16, equal_units=True, squared_radius=1, centre=0)
 @example(row=[1e308, -1e308, 5e-324], bits=16, equal_units=True, squared_radius=2**32 - 1, centre=2**20)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_row_is_longer_than_the_radius(row, bits, equal_units, squared_radius, centre):
     box = Box(np.zeros(len(row)), np.logspace(0, 3, len(row)))
     ball = Ball.of(box, bits, equal_units).about(np.full(len(row), centre)).within(squared_radius)
@@ -94,22 +94,9 @@ def test_finite_extreme_values_become_whole_numbers_within_reach(value, equal_un
         assert w == images(np.clip(np.full((1, 3), value), UNLIKE.low, UNLIKE.high), ball)[0]
 
 
-def test_rows_are_clipped_to_bounds_that_are_narrower_than_the_grid():
-    """With equal units the grid goes on beyond the bounds of the narrow columns; rows outside are as those on the bounds."""
-    inside, outside = Ball.of(UNLIKE, 8, True), np.array([[-3.0, 0.0, 9.0], [4.0, 0.0, -9.0]])
-    assert images(outside, inside) == images(np.array([[0.0, 0.0, 2.5], [1.0, 0.0, 2.0]]), inside)
-    assert all(abs(w) <= 27 for w in np.array(images(outside, inside))[:, 0])  # a tenth of 2**8, and a step
-
-
 def test_equal_units_have_the_step_of_the_widest_side_on_all_axes():
     assert np.allclose(Ball.of(UNLIKE, 8, True).unit, 10 / 2**9)
     assert np.allclose(Ball.of(UNLIKE, 8, False).unit, UNLIKE.width / 2**9)
-
-
-def test_whole_numbers_are_lengths_of_the_data_to_half_a_step():
-    X = np.random.default_rng(0).uniform(UNLIKE.low, UNLIKE.high, (200, 3))
-    ball = Ball.of(UNLIKE, 16, True)
-    assert np.abs(np.array(images(X, ball)) * ball.unit - (X - UNLIKE.midpoint)).max() <= ball.box.step.max() / 2 * (1 + 1e-9)
 
 
 # A row's image depends on that row alone
@@ -121,12 +108,6 @@ def table():
 
 
 BALL = Ball.of(Box(np.zeros(30), np.ones(30)), 16, True).about(np.arange(-15, 15) * 1000).within(10**11)
-
-
-def test_order_of_rows_moves_nothing_but_the_order(table):
-    order = np.random.default_rng(1).permutation(len(table))
-    whole = images(table, BALL)
-    assert images(table[order], BALL) == [whole[i] for i in order]
 
 
 def test_a_row_alone_is_mapped_as_among_many(table):
@@ -150,32 +131,7 @@ def test_layout_of_rows_does_not_matter(table, layout):
     assert images(layout(table), BALL) == images(table, BALL)
 
 
-def test_reading_rows_leaves_them_as_they_are(table):
-    before = table.copy()
-    images(table, BALL)
-    [BALL.squared_lengths(q) for _, q in BALL.steps(table)]
-    assert np.array_equal(table, before)
-
-
 # The radius
-
-
-def test_rows_within_the_radius_are_left_as_they_are(table):
-    free, shrunk = np.array(images(table, BALL.within(2**60))), np.array(images(table, BALL))
-    lengths = (free**2).sum(axis=1)
-    near = lengths <= BALL.squared_radius
-    assert 0 < near.sum() < len(table)
-    assert np.array_equal(free[near], shrunk[near])
-    assert not (free[~near] == shrunk[~near]).all(axis=1).any()
-
-
-def test_rows_beyond_keep_their_direction_and_lose_less_than_two_units_and_a_root_of_features(table):
-    free, shrunk = np.array(images(table, BALL.within(2**60))), np.array(images(table, BALL))
-    far = (free**2).sum(axis=1) > BALL.squared_radius
-    length = np.sqrt((shrunk[far] ** 2).sum(axis=1))
-    assert (length >= math.isqrt(BALL.squared_radius) - 2 - math.sqrt(30)).all()
-    cosine = (free[far] * shrunk[far]).sum(axis=1) / length / np.sqrt((free[far] ** 2).sum(axis=1))
-    assert cosine.min() > 1 - 1e-8
 
 
 @pytest.mark.parametrize("squared_radius", [0, -5, 1])
@@ -239,13 +195,9 @@ def test_lengths_are_those_before_rows_are_shrunk(centre):
     assert lengths_of(X, ball.within(9)) == [sum(x * x for x in row) for row in images(X, ball)]
 
 
-def test_an_empty_table_has_no_chunks():
-    assert images(np.zeros((0, 3)), Ball.of(UNIT, 4, True)) == []
-
-
 def test_the_ceiling_of_a_root_is_exact_next_to_squares():
-    """All m up to 2**12, and half a million between there and 2**25: m**2 - 1, m**2 and m**2 + 1."""
-    m = np.concatenate([np.arange(1, 2**12), np.random.default_rng(0).integers(2**12, 2**25, 500_000), [2**24 - 1, 2**24, 2**25 - 1]])
+    """All m up to 2**12, and a hundred thousand between there and 2**25: m**2 - 1, m**2 and m**2 + 1."""
+    m = np.concatenate([np.arange(1, 2**12), np.random.default_rng(0).integers(2**12, 2**25, 100_000), [2**24 - 1, 2**24, 2**25 - 1]])
     squares = m.astype(float) ** 2
     assert np.array_equal(np.ceil(np.sqrt(squares)), m)
     assert np.array_equal(np.ceil(np.sqrt(squares + 1)), m + 1)
@@ -255,8 +207,8 @@ def test_the_ceiling_of_a_root_is_exact_next_to_squares():
 def test_the_floor_of_a_quotient_is_exact_next_to_whole_numbers():
     """k b and k b - 1 over b, where k b < 2**50 and b < 2**25."""
     rng = np.random.default_rng(0)
-    b = rng.integers(1, 2**25, 500_000)
-    k = rng.integers(1, 2**25, 500_000)
+    b = rng.integers(1, 2**25, 100_000)
+    k = rng.integers(1, 2**25, 100_000)
     assert np.array_equal(np.trunc((k * b).astype(float) / b), k)
     assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), k - (b > 0))
     assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), (k * b - 1) // b)

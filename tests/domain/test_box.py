@@ -1,6 +1,5 @@
 """The map from a record to public integers and back."""
 
-import pickle
 import warnings
 from fractions import Fraction
 
@@ -55,12 +54,6 @@ def test_restore_after_quantize_is_within_half_a_step(low, width, bits, seed):
 def test_quantize_after_restore_is_the_identity_on_the_whole_grid(low, high):
     box = Box([low], [high])
     Q = np.arange(2**box.bits)[:, None]
-    np.testing.assert_array_equal(box.quantize(box.restore(Q)), Q)
-
-
-def test_quantize_after_restore_is_the_identity_on_the_finest_grid():
-    box = Box(LOW, HIGH, bits=30)
-    Q = np.random.default_rng(0).integers(0, 2**30, (1000, 3))
     np.testing.assert_array_equal(box.quantize(box.restore(Q)), Q)
 
 
@@ -137,26 +130,6 @@ def test_no_value_raises_or_warns():
         assert 0 <= Q.min() <= Q.max() < 2**16
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_input_is_never_modified(layout):
-    box = Box(LOW, HIGH)
-    X = LAYOUTS[layout](rows_around(box, 128))
-    before = X.copy()
-    X.setflags(write=False)
-    box.quantize(X)
-    np.testing.assert_array_equal(X, before)
-
-
-def test_every_result_lies_in_the_box():
-    box = Box(LOW, HIGH, bits=1)
-    for X in (box.restore(np.array([[0, 1, 1], [1, 0, 0]])), box.clip(np.array([[1e9] * 3, [-1e9] * 3])), box.midpoint[None]):
-        assert np.all((X >= LOW) & (X <= HIGH))
-
-
-def test_no_rows_give_no_rows():
-    assert Box(LOW, HIGH).quantize(np.empty((0, 3))).shape == (0, 3)
-
-
 def test_box_keeps_its_own_read_only_bounds():
     low = LOW.copy()
     box = Box(low, HIGH)
@@ -164,12 +137,6 @@ def test_box_keeps_its_own_read_only_bounds():
     assert box.low[0] == LOW[0]
     with pytest.raises(ValueError, match="read-only"):
         box.low[0] = 7
-
-
-def test_pickled_box_quantizes_alike():
-    box = Box(LOW, HIGH, bits=7)
-    X = rows_around(box, 50)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(box)).quantize(X), box.quantize(X))
 
 
 # Bounds
@@ -186,59 +153,25 @@ def test_bounds_by_column_follow_the_order_of_the_columns():
     np.testing.assert_array_equal([box.low, box.high], [[-5, 0], [5, 1]])
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        (1.0, 1.0),
-        (2.0, 1.0),
-        (np.nan, 1.0),
-        (0.0, np.inf),
-        (-np.inf, 0.0),
-        ([0.0, 1.0], [1.0, 1.0]),
-        ([0.0, 0.0, 0.0], 1.0),
-        ([[0.0, 0.0]], 1.0),
-        (0.0, 1.0, 2.0),
-        0.0,
-        ("a", "b"),
-        (0.0, 1j),
-        (None, 1.0),
-        (-1e308, 1e308),
-        (0.0, 1e300),
-        (0.0, 1e-300),
-        {"a": (0, 1)},
-        {"a": (0, 1), "b": (0, 1), "c": (0, 1)},
-        {"a": (0, 1), "b": (1, 0)},
-        {"a": (0, 1), "b": 1},
-        {"a": (0, 1), "b": (0, 1, 2)},
-        "05",
-        b"05",
-        ("0", "1"),
-        (0, ["1", "2"]),
-        (np.array(["0", "0"], dtype=object), 1),
-        {0, 1},
-        frozenset((0, 1)),
-        {"a": {0, 1}, "b": (0, 1)},
-        {"a": "05", "b": (0, 1)},
-        np.ma.array([0.0, 1.0], mask=[True, False]),
-        (np.ma.array([0.0, 0.0], mask=[True, False]), 1.0),
-        (np.timedelta64(0), np.timedelta64(1)),
-        (0.0, np.array([1j, 1j])),
-        (0, 10**400),
-        (-(10**400), 0),
-        np.full((50, 50), 0.5),
-    ],
-    ids=lambda bounds: str(bounds)[:40],
-)
+WRONG = {
+    "order": [(1.0, 1.0), (2.0, 1.0), ([0.0, 1.0], [1.0, 1.0]), {"a": (0, 1), "b": (1, 0)}],
+    "not finite": [(np.nan, 1.0), (0.0, np.inf), (-np.inf, 0.0), (-1e308, 1e308), (0, 10**400), (-(10**400), 0)],
+    "width": [(0.0, 1e300), (0.0, 1e-300)],
+    "shape": [([0.0, 0.0, 0.0], 1.0), ([[0.0, 0.0]], 1.0), (0.0, 1.0, 2.0), 0.0, {"a": (0, 1), "b": 1}, {"a": (0, 1), "b": (0, 1, 2)}],
+    "numbers": [("a", "b"), (0.0, 1j), (None, 1.0), (0.0, np.array([1j, 1j])), (np.timedelta64(0), np.timedelta64(1))],
+    "names": [{"a": (0, 1)}, {"a": (0, 1), "b": (0, 1), "c": (0, 1)}],
+    "texts": ["05", b"05", ("0", "1"), (0, ["1", "2"]), (np.array(["0", "0"], dtype=object), 1), {"a": "05", "b": (0, 1)}],
+    "sets": [{0, 1}, frozenset((0, 1)), {"a": {0, 1}, "b": (0, 1)}],
+    "masked": [np.ma.array([0.0, 1.0], mask=[True, False]), (np.ma.array([0.0, 0.0], mask=[True, False]), 1.0)],
+    "rows": [np.full((50, 50), 0.5)],
+}
+
+
+@pytest.mark.parametrize("bounds", [bounds for some in WRONG.values() for bounds in some], ids=lambda bounds: str(bounds)[:40])
 def test_bad_bounds_are_refused_in_one_sentence_that_names_them(bounds):
     with pytest.raises(ValueError, match=r"^bounds [^\n]*[^.\n]\.$") as caught:
         Box.from_bounds(bounds, 2, ["a", "b"])
     assert len(str(caught.value)) < 250
-
-
-def test_bounds_of_many_columns_take_time_in_proportion():
-    """A set a column would take minutes."""
-    names = [f"c{i}" for i in range(20_000)]
-    assert Box.from_bounds(dict.fromkeys(names, (0, 1)), len(names), names).n_features == 20_000
 
 
 def test_box_with_other_bits_is_the_same_box_on_another_grid():
@@ -260,8 +193,3 @@ def test_bounds_by_column_need_column_names():
 def test_bad_bits_are_refused_in_one_sentence(bits):
     with pytest.raises(ValueError, match=r"^bits must be an integer from 1 to 30"):
         Box([0], [1], bits=bits)
-
-
-def test_no_bounds_are_0_and_1():
-    box = Box.from_bounds(None, 2)
-    np.testing.assert_array_equal([box.low, box.high], [[0, 0], [1, 1]])

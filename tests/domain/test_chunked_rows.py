@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import _rows, open_source
-from scipy.sparse import csr_array
 
 from skdpsynth.domain import Rows
 
@@ -20,13 +19,6 @@ def held_and_chunked(n=20, cuts=(3, 4, 15)):
     X = np.random.default_rng(0).random((n, 3))
     chunks = open_source(np.split(X, cuts))
     return X, [Rows.held(X), Rows(chunks, 3)]
-
-
-def test_every_reading_yields_all_rows():
-    X, made = held_and_chunked()
-    for rows in made:
-        for _ in range(2):
-            np.testing.assert_array_equal(np.concatenate(list(rows.chunks())), X)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
@@ -58,13 +50,6 @@ def test_rows_in_memory_are_cut_into_views(n_rows):
     chunks = list(held.chunks(n_rows))
     assert [len(chunk) for chunk in chunks[:-1]] == [n_rows] * (len(chunks) - 1)
     assert all(np.shares_memory(chunk, X) for chunk in chunks)
-
-
-def test_columns_and_sparse_rows_are_chunks_too():
-    columns = [np.arange(5), np.arange(5.0)]
-    assert [len(chunk[0]) for chunk in Rows.held(columns).chunks(2)] == [2, 2, 1]
-    sparse = Rows.held(csr_array(np.eye(5)))
-    assert [chunk.shape for chunk in sparse.chunks(3)] == [(3, 5), (2, 5)]
 
 
 def test_no_repr_tells_of_rows():

@@ -132,12 +132,6 @@ def test_groups_survive_files():
         assert Schema.from_yaml(schema.to_yaml()) == schema
 
 
-def test_a_number_of_characters_of_numpy_is_one_of_python():
-    kind = Nominal(GROUPED.levels, groups=np.int64(1))
-    assert type(kind.groups) is int
-    assert kind.group_numbers.tolist() == [0, 0, 1]
-
-
 @pytest.mark.parametrize("groups", [0, -1, 1.5, "ab", ["a"], {"10115": 1}, [1, 2, None], {1, 2}, True])
 def test_groups_that_do_not_fit_are_refused(groups):
     with pytest.raises(ValueError, match="groups must"):

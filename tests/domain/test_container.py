@@ -20,18 +20,6 @@ def test_array_comes_back_with_its_dtype(dtype):
     assert filled.shape == ROWS.shape
 
 
-@pytest.mark.parametrize("X", [[[1, 2, 3]], ((1.0, 2.0, 3.0),), np.array([["1", "2", "3"]], dtype=object)], ids=["list", "tuple", "object"])
-def test_what_has_no_dtype_of_numbers_comes_back_as_an_array_of_floats(X):
-    filled = Container.of(X).fill(ROWS)
-    assert filled.dtype == float
-    np.testing.assert_array_equal(filled, ROWS)
-
-
-def test_floats_come_back_unchanged():
-    for X in (ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS)):
-        np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS)), ROWS)
-
-
 PANDAS = ["float64", "float32", "int64", "int16", "uint8", "bool", "Int64", "UInt8", "Float64", "Float32", "boolean"]
 
 
@@ -42,11 +30,6 @@ def test_pandas_frame_comes_back_with_its_names_and_dtypes(dtype):
     pd.testing.assert_series_equal(filled.dtypes, X.dtypes)
     assert len(filled) == len(ROWS)
     assert not filled.isna().any(axis=None)
-
-
-def test_pandas_column_labels_need_not_be_strings():
-    X = pd.DataFrame(ROWS, columns=[2020, 2021, "total"])
-    assert list(Container.of(X).fill(ROWS).columns) == [2020, 2021, "total"]
 
 
 POLARS = [pl.Float64, pl.Float32, pl.Int64, pl.Int8, pl.UInt8, pl.UInt64, pl.Boolean]
@@ -88,30 +71,11 @@ def test_boolean_is_the_nearer_of_the_two():
         np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS[:, :1])), [[False], [True], [True]])
 
 
-def test_no_rows_give_an_empty_table_of_the_same_kind():
-    for X in (ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS)):
-        filled = Container.of(X).fill(np.empty((0, 3)))
-        assert type(filled) is type(X)
-        assert filled.shape == (0, 3)
-
-
-def test_duplicate_column_names_are_refused_in_one_sentence():
-    with pytest.raises(ValueError, match=r"^X must have distinct column names, .*\.$"):
-        Container.of(pd.DataFrame(ROWS, columns=["a", "a", "b"]))
-
-
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame], ids=["numpy", "pandas", "polars"])
 def test_container_holds_no_rows(make):
     rng = np.random.default_rng(0)
     small, large = (pickle.dumps(Container.of(make(rng.random((n, 3))))) for n in (1, 5000))
     assert small == large
-
-
-def test_filling_leaves_the_rows_as_they_are():
-    rows, whole = ROWS.copy(), ROWS.astype(int)
-    for X in (whole, pd.DataFrame(whole).astype("Int64"), pl.DataFrame(whole), rows):
-        Container.of(X).fill(rows)
-        np.testing.assert_array_equal(rows, ROWS)
 
 
 # Bounds that a dtype cannot hold

@@ -1,21 +1,16 @@
 """Columns of dates and times: whole numbers for mechanisms, and back in the caller's dtype."""
 
 import datetime
-import pickle
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Schema, read, read_table
-from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
+from skdpsynth.domain import Continuous, Date, DateTime, MixedTypeEncoder, Nominal, Schema, read, read_table
 
 pa = pytest.importorskip("pyarrow")
 
@@ -54,10 +49,8 @@ def again(X, kind):
 )
 def test_bounds_of_dates_may_be_written_in_many_ways(bounds):
     assert Date(*bounds) == Date(datetime.date(2015, 1, 1), datetime.date(2020, 12, 31))
-
-
-def test_dates_are_days_since_the_lower_bound_for_mechanisms():
-    assert Date("2020-01-01", "2020-12-31", nullable=True).coded == Continuous(0, 365, nullable=True)
+    for kind in (Date(*bounds), DateTime(*bounds, nullable=True), DateTime(*bounds, resolution="hour")):
+        assert eval(repr(kind)) == kind
 
 
 @pytest.mark.parametrize(
@@ -72,23 +65,7 @@ def test_bounds_with_a_zone_are_kept_in_utc():
     assert (kind.low.isoformat(), kind.high.isoformat()) == ("2020-01-01T00:00:00+00:00", "2020-12-31T01:00:00+00:00")
 
 
-times = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1))
 RESOLUTIONS = ["day", "hour", "minute", "second", "millisecond", "microsecond"]
-
-
-@given(times, times, st.sampled_from(RESOLUTIONS), st.booleans(), st.sampled_from([None, datetime.UTC]))
-@settings(max_examples=100, deadline=None)
-def test_repr_json_and_copies_of_a_kind_of_times_make_it_again(low, high, resolution, null, zone):
-    low, high = (end.replace(tzinfo=zone) for end in sorted((low, high + 2 * DAY)))
-    if high - low < 2 * DAY:
-        high += 2 * DAY
-    kinds = [DateTime(low, high, resolution=resolution, nullable=null), Date(low.date(), high.date(), nullable=null)]
-    for kind in kinds:
-        schema = Schema({"a": kind})
-        assert eval(repr(kind)) == kind
-        assert pickle.loads(pickle.dumps(kind)) == kind
-        assert Schema.from_json(schema.to_json()) == clone(MixedTypeEncoder(schema)).schema == schema
-        assert len({kind, eval(repr(kind))}) == 1
 
 
 @pytest.mark.parametrize(
@@ -215,23 +192,6 @@ def test_texts_in_iso_format_come_back_as_such(texts, kind):
     assert out[:, 0].tolist() == texts
 
 
-def test_categories_of_text_come_back_as_text():
-    X = pd.DataFrame({"a": pd.Categorical(["2020-01-02", "2020-01-01", None])})
-    out = again(X, Date("2020-01-01", "2020-12-31", nullable=True))["a"]
-    assert out.dtype == "string"
-    assert [None if pd.isna(cell) else cell for cell in out] == ["2020-01-02", "2020-01-01", None]
-
-
-def test_a_csv_file_of_dates_goes_in_and_comes_out(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("day,n\n" + "\n".join(f"2020-01-{i:02d},{i}" for i in range(1, 32)) + "\n")
-    model = LatentFactorSynthesizer({"day": ("2020-01-01", "2020-01-31"), "n": (1, 31)}, epsilon=float("inf")).fit(pd.read_csv(path))
-    model.sample(50, random_state=0).to_csv(path, index=False)
-    days = [datetime.date.fromisoformat(day) for day in pd.read_csv(path)["day"]]
-    assert min(days).isoformat() >= "2020-01-01"
-    assert max(days).isoformat() <= "2020-01-31"
-
-
 # Where cells go
 
 
@@ -351,6 +311,8 @@ def test_an_offset_in_a_text_is_turned_into_utc():
         (pl.Series([[1]]), (0, 1), "parts"),
         (pl.Series([datetime.time(1)]), (0, 1), "since midnight"),
         (pl.Series([b"x"]), ["a", "b"], "decode"),
+        (pd.Series(np.array([1j])), (0, 1), "complex128"),
+        (pl.Series([{"secret": 1}]), ["a", "b"], "Struct"),
     ],
 )
 def test_a_dtype_that_does_not_fit_its_kind_is_refused_with_the_way_out(column, kind, words):
@@ -386,9 +348,9 @@ SCHEMA = {"day": Date("2020-01-01", "2021-12-31"), "late": ["no", "yes"]}
 
 @pytest.mark.parametrize("params", [{}, {"strategy": "scores"}], ids=["marginals", "scores"])
 def test_synthetic_dates_depend_on_other_columns_and_survive_saving(params, tmp_path):
-    X = visits(4000)
+    X = visits(1000)
     model = LatentFactorSynthesizer(SCHEMA, epsilon=float("inf"), **params).fit(X)
-    out = model.sample(2000, random_state=0)
+    out = model.sample(1000, random_state=0)
     assert out.dtypes.equals(X.dtypes)
     assert out["day"].between("2020-01-01", "2021-12-31").all()
     assert (out["day"] == out["day"].dt.normalize()).all()
@@ -406,33 +368,3 @@ def test_encoder_scales_dates_by_their_bounds_and_decodes_them():
     np.testing.assert_allclose(encoder.transform(X)[:, 0], [0, 182 / 365, 1])
     pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(X)), X)
     assert encoder.get_feature_names_out().tolist() == ["day"]
-
-
-def test_metrics_compare_dates_as_numbers():
-    X = visits()
-    later = X.assign(day=X["day"] + pd.Timedelta(days=300))
-    assert marginal_total_variation(X, X, SCHEMA) == correlation_error(X, X, SCHEMA) == 0
-    assert marginal_total_variation(X, later, SCHEMA, order=1) > 0.1
-    from sklearn.linear_model import LogisticRegression, Ridge
-
-    assert train_synthetic_test_real(LogisticRegression(C=100), X, X, "late", SCHEMA) > 0.9
-    assert train_synthetic_test_real(Ridge(), X, X, "day", SCHEMA) > 0.3
-
-
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-@pytest.mark.parametrize("kind", ["csv", "parquet", *["lazy"] * hasattr(pl.LazyFrame, "collect_batches"), "chunks"])
-def test_a_table_that_is_not_in_memory_gives_the_same_sums_of_dates_and_no_identifiers(kind, tmp_path):
-    X = visits().assign(id=range(400))[["id", "day", "late"]]
-    schema = {**SCHEMA, "id": Identifier()}
-    X.to_csv(tmp_path / "a.csv", index=False)
-    X.to_parquet(tmp_path / "a.parquet")
-    source = {
-        "csv": tmp_path / "a.csv",
-        "parquet": str(tmp_path / "a.parquet"),
-        "lazy": pl.scan_parquet(tmp_path / "a.parquet"),
-        "chunks": [X.iloc[:150], X.iloc[150:]],
-    }[kind]
-    expected = LatentFactorSynthesizer(schema, random_state=0).fit(X)
-    model = LatentFactorSynthesizer(schema, random_state=0).fit(source)
-    assert all(np.array_equal(model.marginals_[key], counts) for key, counts in expected.marginals_.items())
-    assert list(model.sample(3).columns) == ["day", "late"]

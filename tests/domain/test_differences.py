@@ -30,25 +30,24 @@ def test_bounds_that_many_columns_have_tell_nothing():
     assert comparable(Schema(dict.fromkeys(range(11), (0.0, 1.0)))) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ((0, 1826), (0, 1826)),
-        ((0, 1), (0, 1)),
-        ((-5, 9), (0, 12)),
-        ((0, 10**9), (0, 10**9)),
-        ((0.0, 1.0), (-1.0, 0.7)),
-        ((1e5, 9e5), (0.0, 1e6)),
-    ],
-)
-def test_cells_hold_every_difference_and_part_at_zero(first, second):
+RANGES = [((0, 1826), (-30, 1826)), ((0, 1), (0, 1)), ((-5, 9), (0, 12)), ((0, 10**9), (0, 10**9))]
+RANGES += [((0.0, 1.0), (-1.0, 0.7)), ((1e5, 9e5), (0.0, 1e6))]
+
+
+@pytest.mark.parametrize(("first", "second"), RANGES)
+@pytest.mark.parametrize("least", [None, 0, 1, -30])
+def test_cells_hold_every_difference_or_all_from_the_least_on(first, second, least):
     one, other = Continuous(*first), Continuous(*second)
-    edges = edges_of_differences(one, other)
+    least = least if one.integer or least is None else 0.0
+    edges = edges_of_differences(one, other) if least is None else edges_of_differences(one, other, least)
     assert np.all(np.diff(edges) > 0)
     assert ((len(edges) - 1) & (len(edges) - 2)) == 0  # a power of two
-    assert edges[0] <= other.low - one.high
     assert other.high - one.low < edges[-1]
-    assert edges[(len(edges) - 1) // 2] == 0
+    if least is None:
+        assert edges[0] <= other.low - one.high
+        assert edges[(len(edges) - 1) // 2] == 0
+    else:
+        assert edges[0] == least
     if one.integer:
         assert np.all(edges == np.rint(edges))
 
@@ -58,22 +57,6 @@ def test_a_row_without_a_number_has_no_difference():
     chunk = [np.array([0.0, 1.0, np.nan, 1.0]), np.array([1.0, 0.0, 0.0, np.nan])]
     assert DifferencesOf.over([(0, 1)], [edges], True)(chunk)[0].tolist() == [1, 0, 2, 2]
     assert DifferencesOf.over([(0, 1)], [edges], False)(chunk)[0].tolist() == [1, 0, -1, -1]
-
-
-@pytest.mark.parametrize(
-    ("first", "second"), [((0, 1826), (-30, 1826)), ((0, 1), (0, 1)), ((0, 10**9), (0, 10**9)), ((0.0, 1.0), (-1.0, 0.7))]
-)
-@pytest.mark.parametrize("least", [0, 1, -30])
-def test_cells_from_the_least_difference_hold_all_from_there_on(first, second, least):
-    one, other = Continuous(*first), Continuous(*second)
-    least = least if one.integer else 0.0
-    edges = edges_of_differences(one, other, least)
-    assert np.all(np.diff(edges) > 0)
-    assert ((len(edges) - 1) & (len(edges) - 2)) == 0  # a power of two
-    assert edges[0] == least
-    assert other.high - one.low < edges[-1]
-    if one.integer:
-        assert np.all(edges == np.rint(edges))
 
 
 KINDS = {"a": (0.0, 9.0), "b": (0.0, 8.0), "i": (0, 9), "j": (0, 9), "far": (8.0, 99.0)}

@@ -11,15 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import (
-    check_transformer_get_feature_names_out,
-    check_transformer_get_feature_names_out_pandas,
     parametrize_with_checks,
 )
 
-from skdpsynth import PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import PrivatePCA
 from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.persistence import load, save
 
@@ -104,11 +100,14 @@ def tables(draw):
 
 
 @given(tables())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
     schema, X = table
     encoder = MixedTypeEncoder(schema).fit(X)
-    again = encoder.inverse_transform(encoder.transform(X))
+    Z = encoder.transform(X)
+    assert 0 <= Z.min() <= Z.max() <= 1
+    np.testing.assert_array_equal(Z, np.vstack([encoder.transform(X[i : i + 1]) for i in range(len(X))]))
+    again = encoder.inverse_transform(Z)
     assert again.shape == X.shape
     for j, kind in schema.items():
         for cell, got in zip(X[:, j], again[:, j], strict=True):
@@ -121,16 +120,7 @@ def test_decoding_undoes_encoding_on_rows_of_the_domain(table):
 
 
 @given(tables())
-@settings(max_examples=100, deadline=None)
-def test_codes_lie_in_the_cube(table):
-    schema, X = table
-    Z = MixedTypeEncoder(schema).fit_transform(X)
-    assert Z.min() >= 0
-    assert Z.max() <= 1
-
-
-@given(tables())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_encoding_of_a_decoded_point_decodes_to_the_same_row(table):
     schema, X = table
     encoder = MixedTypeEncoder(schema).fit(X)
@@ -150,11 +140,6 @@ def test_every_point_decodes_to_a_row_of_the_domain(seed, n):
     encoder = MixedTypeEncoder(SCHEMA).fit(rows())
     points = rng.choice([rng.random((n, len(NAMES))), rng.integers(0, 2, (n, len(NAMES))), rng.normal(0, 1e3, (n, len(NAMES)))])
     in_domain(encoder.inverse_transform(points), SCHEMA)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0, np.nextafter(1, 0), 5e-324, -1e300, 1e300])
-def test_corners_and_middles_and_what_lies_far_out_decode_to_rows_of_the_domain(value):
-    in_domain(MixedTypeEncoder(SCHEMA).fit(rows()).inverse_transform(np.full((1, len(NAMES)), value)), SCHEMA)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
@@ -177,21 +162,6 @@ def test_whole_numbers_are_exact_in_wide_ranges(low):
     np.testing.assert_array_equal(encoder.inverse_transform(encoder.transform(X)), X)
 
 
-def test_each_row_is_encoded_alone_as_in_a_batch():
-    X = rows(60)
-    encoder = MixedTypeEncoder(SCHEMA).fit(X)
-    np.testing.assert_array_equal(encoder.transform(X), np.vstack([encoder.transform(X.iloc[i : i + 1]) for i in range(60)]))
-    shuffled = np.random.default_rng(0).permutation(60)
-    np.testing.assert_array_equal(encoder.transform(X.iloc[shuffled]), encoder.transform(X)[shuffled])
-
-
-def test_each_point_is_decoded_alone_as_in_a_batch():
-    Z = np.random.default_rng(0).random((40, len(NAMES)))
-    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
-    alone = pd.concat([encoder.inverse_transform(Z[i : i + 1]) for i in range(40)], ignore_index=True)
-    pd.testing.assert_frame_equal(alone, encoder.inverse_transform(Z))
-
-
 def test_fit_learns_nothing_from_the_rows():
     first, second = (MixedTypeEncoder(SCHEMA).fit(rows(n, seed)) for n, seed in ((50, 0), (500, 1)))
     assert pickle.dumps(first) == pickle.dumps(second)
@@ -204,7 +174,12 @@ def test_fit_learns_nothing_from_the_rows():
 def test_codes_of_a_row_by_hand():
     X = pd.DataFrame([[53, None, "high", 3, "m", "smith", None, 20]], columns=list(SCHEMA))
     expected = [36 / 73, 0.5, 1, 0.5, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0]
-    np.testing.assert_array_equal(MixedTypeEncoder(SCHEMA).fit_transform(X), [expected])
+    encoder = MixedTypeEncoder(SCHEMA).fit(X)
+    np.testing.assert_array_equal(encoder.transform(X), [expected])
+    for names in (None, list(SCHEMA)):
+        assert encoder.get_feature_names_out(names).tolist() == NAMES
+    with pytest.raises(ValueError, match=r"^input_features is not equal to feature_names_in_; [^\n]*\.$"):
+        encoder.get_feature_names_out(list(SCHEMA)[::-1])
 
 
 def test_what_lies_out_of_the_domain_has_its_place():
@@ -219,13 +194,6 @@ def test_what_lies_out_of_the_domain_has_its_place():
     ]
 
 
-def test_missing_numbers_of_a_column_that_has_none_are_the_midpoint():
-    X = np.array([[np.nan], [0.0]])
-    out = MixedTypeEncoder({0: (0, 9)}).fit(X)
-    assert out.inverse_transform(out.transform(X))[:, 0].tolist() == [4, 0]
-    assert MixedTypeEncoder(bounds=(0, 9)).fit_transform(X)[:, 0].tolist() == [0.5, 0]
-
-
 def test_frame_comes_back_with_its_columns_and_dtypes():
     X = rows()
     encoder = MixedTypeEncoder(SCHEMA).fit(X[list(SCHEMA)[::-1]])
@@ -233,16 +201,6 @@ def test_frame_comes_back_with_its_columns_and_dtypes():
     assert list(out.columns) == list(SCHEMA)[::-1] == list(encoder.schema_) == encoder.feature_names_in_.tolist()
     kept = [name for name, kind in SCHEMA.items() if not isinstance(kind, Ordinal)]
     assert [str(dtype) for dtype in out[kept].dtypes] == [str(dtype) for dtype in X[kept].dtypes]
-
-
-def test_polars_frame_comes_back():
-    X = pl.DataFrame(
-        {"a": [1, 2, None], "b": ["x", "y", "z"], "c": ["lo", "hi", "lo"]}, schema_overrides={"a": pl.Int16, "b": pl.Categorical}
-    )
-    encoder = MixedTypeEncoder({"a": Continuous(0, 9, nullable=True), "b": ["x", "y", "z"], "c": Ordinal(["lo", "hi"])}).fit(X)
-    out = encoder.inverse_transform(encoder.transform(X))
-    assert dict(out.schema) == {"a": pl.Int16, "b": pl.Categorical, "c": pl.Enum(["lo", "hi"])}
-    assert out.rows() == X.rows()
 
 
 # Without a schema
@@ -258,19 +216,6 @@ def test_without_a_schema_every_column_is_a_number_within_bounds(dtype):
     np.testing.assert_array_equal(out, X)
 
 
-def test_without_a_schema_bounds_may_go_by_column():
-    X = pd.DataFrame({"a": [0, 10], "b": [0.5, 2.5]})
-    encoder = MixedTypeEncoder(bounds={"b": (0.5, 2.5), "a": (0, 10)}).fit(X)
-    assert encoder.schema_ == {"a": Continuous(0, 10), "b": Continuous(0.5, 2.5)}
-    np.testing.assert_array_equal(encoder.transform(X), [[0, 0], [1, 1]])
-
-
-@pytest.mark.parametrize("bounds", ["auto", "data", (1, 0), (0, np.inf), {"a": (0, 1)}])
-def test_bad_bounds_are_refused(bounds):
-    with pytest.raises(ValueError, match=r"^bounds "):
-        MixedTypeEncoder(bounds=bounds).fit(np.zeros((3, 2)))
-
-
 # scikit-learn
 
 
@@ -279,59 +224,12 @@ def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, dict(SCHEMA), {"a": (0, 1), "b": ["x", "y"], "c": Ordinal([1, 2])}])
-def test_clone_has_equal_parameters_and_is_not_fitted(schema):
-    copy = clone(MixedTypeEncoder(schema, bounds=(0, 2)))
-    assert copy.schema == schema
-    assert copy.bounds == (0, 2)
-    assert not hasattr(clone(MixedTypeEncoder(SCHEMA).fit(rows())), "schema_")
-
-
-def test_fit_leaves_the_parameters_alone():
-    schema = {"a": (0, 1), "b": ["x", "y"]}
-    encoder = MixedTypeEncoder(schema).fit(pd.DataFrame({"b": ["x"], "a": [1]}))
-    assert encoder.schema is schema
-    assert list(schema) == ["a", "b"]
-
-
-@pytest.mark.parametrize("call", ["transform", "inverse_transform", "get_feature_names_out"])
-def test_unfitted_encoder_says_so(call):
-    with pytest.raises(NotFittedError):
-        getattr(MixedTypeEncoder(SCHEMA), call)(rows())
-
-
-def test_encoded_columns_are_named_by_column_and_level():
-    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
-    names = encoder.get_feature_names_out()
-    assert names.tolist() == NAMES
-    assert names.dtype == object
-    assert encoder.transform(rows()).shape == (50, len(NAMES))
-
-
-def test_encoded_columns_of_an_array_are_numbered():
-    encoder = MixedTypeEncoder({0: (0, 1), 1: ["a", "b", "c"]}).fit(np.array([[0, "a"]], dtype=object))
-    assert encoder.get_feature_names_out().tolist() == ["x0", "x1_a", "x1_b", "x1_c"]
-
-
-def test_names_other_than_those_of_the_columns_are_refused():
-    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
-    assert encoder.get_feature_names_out(list(SCHEMA)).tolist() == NAMES
-    for names in ([f"bad{i}" for i in range(len(SCHEMA))], list(SCHEMA)[::-1], list(SCHEMA)[:-1], "age"):
-        with pytest.raises(ValueError, match=r"^input_features is not equal to feature_names_in_; [^\n]*\.$"):
-            encoder.get_feature_names_out(names)
-
-
 def test_names_may_be_given_to_the_columns_of_an_array_one_each():
     encoder = MixedTypeEncoder({0: (0, 1), 1: ["a", "b", "c"]}).fit(np.array([[0, "a"]], dtype=object))
     assert encoder.get_feature_names_out(["age", "job"]).tolist() == ["age", "job_a", "job_b", "job_c"]
     for names in (["age"], ["age", "job", "more"], [["age", "job"]]):
         with pytest.raises(ValueError, match=r"^input_features should have length equal to number of features \(2\), got"):
             encoder.get_feature_names_out(names)
-
-
-@pytest.mark.parametrize("check", [check_transformer_get_feature_names_out, check_transformer_get_feature_names_out_pandas])
-def test_checks_of_scikit_learn_for_feature_names_pass(check):
-    check("MixedTypeEncoder", MixedTypeEncoder())
 
 
 def test_a_table_whose_code_would_not_fit_into_memory_is_refused_by_public_numbers():
@@ -360,43 +258,11 @@ def test_a_column_that_could_not_come_back_within_its_bounds_is_refused(dtype, k
     MixedTypeEncoder({"a": kind}).fit(X.astype(object))
 
 
-@pytest.mark.parametrize(("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
-def test_transform_follows_set_output(container, kind):
-    out = MixedTypeEncoder(SCHEMA).set_output(transform=container).fit_transform(rows())
-    assert isinstance(out, kind)
-    assert list(out.columns) == NAMES
-    np.testing.assert_array_equal(out.to_numpy(), MixedTypeEncoder(SCHEMA).fit_transform(rows()))
-
-
 @pytest.mark.parametrize("container", ["default", "pandas", "polars"])
 def test_inverse_transform_takes_what_transform_gives(container):
     encoder = MixedTypeEncoder(SCHEMA).set_output(transform=container).fit(rows())
     plain = MixedTypeEncoder(SCHEMA).fit(rows())
     pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(rows())), plain.inverse_transform(plain.transform(rows())))
-
-
-def test_pipeline_with_the_private_measure_mechanism_gives_rows_of_the_domain():
-    pipeline = make_pipeline(MixedTypeEncoder(SCHEMA), PrivateMeasureMechanism(epsilon=1.0, random_state=0)).fit(rows(200))
-    sample = pipeline[0].inverse_transform(pipeline[-1].sample(70))
-    assert list(sample.columns) == list(SCHEMA)
-    assert len(sample) == 70
-    in_domain(sample, SCHEMA)
-    assert np.isfinite(pipeline.score(rows(50)))
-
-
-def test_pipeline_with_private_principal_components_goes_there_and_back():
-    X = rows(200)
-    pipeline = make_pipeline(MixedTypeEncoder(SCHEMA), PrivatePCA(epsilon=math.inf)).fit(X)
-    pd.testing.assert_frame_equal(
-        pipeline.inverse_transform(pipeline.transform(X)), pipeline[0].inverse_transform(pipeline[0].transform(X))
-    )
-
-
-def test_sample_of_no_rows_decodes_to_an_empty_table():
-    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
-    out = encoder.inverse_transform(np.empty((0, len(NAMES))))
-    assert out.shape == (0, len(SCHEMA))
-    assert out.dtypes.equals(encoder.inverse_transform(np.zeros((1, len(NAMES)))).dtypes)
 
 
 # Columns after fit
@@ -479,25 +345,6 @@ def test_inverse_transform_quotes_no_point_that_it_refuses(X, estimator):
 
 
 @pytest.mark.parametrize(
-    "column",
-    [
-        ["secret", "x"],
-        pd.Series(["secret", 1], dtype=object),
-        pd.Categorical(["secret", "x"]),
-        pd.arrays.SparseArray(["secret", "x"], fill_value="secret", dtype=object),
-        pl.Series(["secret", "x"], dtype=pl.Enum(["secret", "x"])),
-        pl.Series(["secret", "x"], dtype=pl.Categorical),
-    ],
-    ids=["str", "object", "category", "sparse", "Enum", "Categorical"],
-)
-def test_texts_without_a_schema_are_refused_without_quoting_them(column):
-    X = pl.DataFrame({"a": column}) if isinstance(column, pl.Series) else pd.DataFrame({"a": column})
-    with pytest.raises((ValueError, TypeError), match=r"^X must hold numbers only") as caught:
-        MixedTypeEncoder().fit(X)
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "X",
     [np.empty((0, 1)), np.empty((0, 1), dtype=object), pd.DataFrame({0: []}), pd.DataFrame({0: []}, dtype=object), pl.DataFrame({"0": []})],
     ids=["array", "objects", "pandas", "pandas objects", "polars"],
@@ -506,11 +353,6 @@ def test_no_rows_are_refused_as_scikit_learn_does(X):
     for encoder in (MixedTypeEncoder(), MixedTypeEncoder({"0" if isinstance(X, pl.DataFrame) else 0: (0, 1)})):
         with pytest.raises(ValueError, match=r"^Found array with 0 sample\(s\).* minimum of 1 is required"):
             encoder.fit(X)
-
-
-def test_frame_of_no_columns_is_refused():
-    with pytest.raises(ValueError, match=r"names 'a', which X lacks"):
-        MixedTypeEncoder({"a": (0, 1)}).fit(pd.DataFrame(index=[1, 2]))
 
 
 # Saving
@@ -531,16 +373,6 @@ def test_saved_encoder_encodes_and_decodes_alike(fitted, tmp_path):
         assert again.get_feature_names_out().tolist() == NAMES
         with pytest.raises(ValueError, match="feature names"):
             again.transform(rows()[list(SCHEMA)[::-1]])
-
-
-@pytest.mark.parametrize(
-    "schema", [Schema({0: (0, 9), 1: (0, 1)}), None, {("a", 1): (0.5, 9), ("a", 2): [True, 1.5]}], ids=["Schema", "None", "tuples"]
-)
-def test_encoders_of_arrays_and_of_labels_that_are_no_strings_can_be_saved(schema, tmp_path):
-    X = np.array([[1, 0], [3, 1]]) if schema is None or 0 in schema else pd.DataFrame([[1.0, 1], [3, 1.5]], columns=list(schema))
-    encoder = MixedTypeEncoder(schema, bounds=(0, 9)).fit(X)
-    save(encoder, tmp_path / "encoder.zip")
-    np.testing.assert_array_equal(load(tmp_path / "encoder.zip").transform(X), encoder.transform(X))
 
 
 def test_saved_encoder_holds_no_cell(tmp_path):

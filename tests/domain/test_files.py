@@ -1,7 +1,7 @@
 """Schemas in files of YAML, and skeletons to fill in."""
 
 import gzip
-import subprocess
+import pickle
 import sys
 
 import numpy as np
@@ -35,10 +35,11 @@ kinds = st.one_of(
     st.builds(
         lambda b, r: DateTime(*(f"{end.isoformat()}T00:00+00:00" for end in b), resolution=r),
         days,
-        st.sampled_from(["day", "hour", "minute"]),
+        st.sampled_from(["day", "hour", "minute", "second", "millisecond"]),
     ),
     st.builds(Identifier, st.one_of(st.booleans(), words.filter(bool))),
     st.builds(Text),
+    st.builds(lambda b: Continuous(*b, integer=False), whole.filter(lambda b: float(b[0]) < float(b[1]))),
     st.builds(lambda cls, word, null: cls(bounds=word, nullable=null), st.sampled_from([Continuous, Date]), *UNSTATED),
     st.builds(lambda cls, word, null: cls(word, nullable=null), st.sampled_from([Nominal, Ordinal]), *UNSTATED),
 )
@@ -47,7 +48,7 @@ schemas = st.dictionaries(names, kinds, min_size=1, max_size=4).map(Schema)
 
 
 @given(schemas)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_schema_survives_yaml(schema):
     again = Schema.from_yaml(schema.to_yaml())
     assert again == schema
@@ -55,9 +56,10 @@ def test_every_schema_survives_yaml(schema):
 
 
 @given(schemas)
-@settings(max_examples=100, deadline=None)
-def test_every_schema_survives_json(schema):
+@settings(max_examples=60, deadline=None)
+def test_every_schema_survives_json_and_pickles(schema):
     assert repr(Schema.from_json(schema.to_json())) == repr(schema)
+    assert pickle.loads(pickle.dumps(schema)) == schema
 
 
 def test_yaml_is_written_for_people():
@@ -68,13 +70,6 @@ def test_yaml_is_written_for_people():
     assert "  levels: ['no', 'yes']\n" in text
     assert "TODO" not in text
     assert text.startswith("# ")
-
-
-def test_yaml_survives_a_file(tmp_path):
-    schema = Schema({"age": (17, 90), "sex": ["f", "m"]})
-    schema.to_yaml(tmp_path / "schema.yaml")
-    for path in (tmp_path / "schema.yaml", str(tmp_path / "schema.yaml")):
-        assert Schema.from_yaml(path) == schema
 
 
 def test_what_is_open_is_marked_by_a_todo_in_its_line():
@@ -111,18 +106,10 @@ def test_what_is_neither_a_file_nor_text_of_yaml_is_refused(source):
         Schema.from_yaml(source)
 
 
-def test_without_pyyaml_the_way_out_is_told():
-    script = (
-        "import sys; sys.modules['yaml'] = None\nfrom skdpsynth.domain import Schema\n"
-        "try:\n    Schema({'a': (0, 1)}).to_yaml()\nexcept ImportError as error:\n    print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "pip install 'skdpsynth[yaml]'" in done.stdout
-
-
-def test_a_kind_may_be_changed_and_the_keys_of_the_old_one_stay():
-    text = "columns:\n- {name: a, kind: identifier, levels: open, nullable: false}\n"
-    assert Schema.from_yaml(text) == Schema({"a": Identifier()})
+def test_without_pyyaml_the_way_out_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ImportError, match=r"pip install 'skdpsynth\[yaml\]'"):
+        Schema({"a": (0, 1)}).to_yaml()
 
 
 def test_codes_that_begin_with_zero_are_text_in_yaml_and_not_octal():
@@ -156,45 +143,27 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: FRAME,
-        lambda path: FRAME.iloc[:0],
-        lambda path: dict(FRAME.dtypes),
-        lambda path: FRAME.convert_dtypes(dtype_backend="pyarrow").astype({"grade": "category"}),
-        lambda path: pl.from_pandas(FRAME),
-        lambda path: pl.from_pandas(FRAME).lazy(),
-        lambda path: dict(pl.from_pandas(FRAME).schema),
-        lambda path: pa.Table.from_pandas(FRAME),
-        lambda path: pa.Table.from_pandas(FRAME).schema,
-        lambda path: pa.Table.from_pandas(FRAME).to_reader(),
-        lambda path: pa.RecordBatch.from_pandas(FRAME),
-        lambda path: FRAME.to_parquet(path / "a.parquet") or path / "a.parquet",
-        lambda path: FRAME.to_parquet(path / "a.parquet") or str(path / "*.parquet"),
-        lambda path: FRAME.to_parquet(path / "a.parquet") or path,
-        lambda path: FRAME.set_index(pd.Index([5, 7], name="row")).to_parquet(path / "a.parquet") or path,
-        lambda path: pa.dataset.dataset(pa.Table.from_pandas(FRAME.assign(more=1))).scanner(columns=list(FRAME)),
-    ],
-    ids=[
-        "frame",
-        "empty",
-        "dtypes",
-        "arrow",
-        "polars",
-        "lazy",
-        "schema",
-        "table",
-        "pyarrow",
-        "reader",
-        "batch",
-        "parquet",
-        "glob",
-        "folder",
-        "index",
-        "scanner",
-    ],
-)
+TABLES = {
+    "frame": lambda path: FRAME,
+    "empty": lambda path: FRAME.iloc[:0],
+    "dtypes": lambda path: dict(FRAME.dtypes),
+    "arrow": lambda path: FRAME.convert_dtypes(dtype_backend="pyarrow").astype({"grade": "category"}),
+    "polars": lambda path: pl.from_pandas(FRAME),
+    "lazy": lambda path: pl.from_pandas(FRAME).lazy(),
+    "schema": lambda path: dict(pl.from_pandas(FRAME).schema),
+    "table": lambda path: pa.Table.from_pandas(FRAME),
+    "pyarrow": lambda path: pa.Table.from_pandas(FRAME).schema,
+    "reader": lambda path: pa.Table.from_pandas(FRAME).to_reader(),
+    "batch": lambda path: pa.RecordBatch.from_pandas(FRAME),
+    "parquet": lambda path: FRAME.to_parquet(path / "a.parquet") or path / "a.parquet",
+    "glob": lambda path: FRAME.to_parquet(path / "a.parquet") or str(path / "*.parquet"),
+    "folder": lambda path: FRAME.to_parquet(path / "a.parquet") or path,
+    "index": lambda path: FRAME.set_index(pd.Index([5, 7], name="row")).to_parquet(path / "a.parquet") or path,
+    "scanner": lambda path: pa.dataset.dataset(pa.Table.from_pandas(FRAME.assign(more=1))).scanner(columns=list(FRAME)),
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
 def test_skeletons_have_the_columns_and_kinds_of_a_table_and_nothing_of_its_rows(make, tmp_path):
     source = make(tmp_path)
     schema = Schema.skeleton(source)
@@ -239,10 +208,6 @@ def test_skeleton_takes_digits_after_a_zero_for_codes(tmp_path):
     (tmp_path / "a.csv").write_text("postcode,age,share\n01067,0,0.5\n89000,17,0\n")
     whole, real = Continuous(bounds="open", integer=True), Continuous(bounds="open")
     assert Schema.skeleton(tmp_path / "a.csv") == Schema({"postcode": Nominal("open"), "age": whole, "share": real})
-
-
-def test_skeleton_of_an_array_numbers_the_columns():
-    assert Schema.skeleton(np.zeros((2, 2), dtype=int)) == Schema(dict.fromkeys([0, 1], Continuous(bounds="open", integer=True)))
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")

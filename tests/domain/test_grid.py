@@ -53,7 +53,7 @@ def check_cells(bounds):
 
 
 @given(any_bounds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_cells_cover_the_bounds_and_none_is_empty(bounds):
     check_cells(bounds)
 
@@ -66,7 +66,7 @@ def test_cells_of_tiny_and_huge_ranges_cover_the_bounds(bounds):
 
 
 @given(any_bounds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_depth_is_the_least_that_holds_the_cells(bounds):
     grid = grid_of(bounds)
     assert 2 ** (grid.depth - 1) < grid.n_cells <= 2**grid.depth
@@ -74,7 +74,7 @@ def test_depth_is_the_least_that_holds_the_cells(bounds):
 
 
 @given(real)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_cells_of_real_numbers_are_of_about_equal_width(bounds):
     widths = np.diff(grid_of(bounds).edges)
     assert widths.max() <= 1.01 * (bounds[1] - bounds[0]) / 1000
@@ -112,7 +112,7 @@ def test_bounds_and_zero_have_cells_of_their_own(bounds):
 
 
 @given(any_bounds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example((0, MOST))
 @example((-MOST, MOST))
 @example((1, MOST))
@@ -132,7 +132,7 @@ def check_places(bounds, rng):
 
 
 @given(any_bounds, st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example((-MOST, MOST), 0)
 @example((0, MOST), 0)
 def test_numbers_are_placed_in_their_cells(bounds, seed):
@@ -140,7 +140,7 @@ def test_numbers_are_placed_in_their_cells(bounds, seed):
 
 
 @given(any_bounds, st.sampled_from([0.0, 0.5, 1 - 2**-53]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @example((-MOST, MOST), 1 - 2**-53)
 @example((0, MOST), 1 - 2**-53)
 def test_ends_of_the_uniform_numbers_stay_in_the_cell(bounds, u):
@@ -182,13 +182,6 @@ def test_places_are_uniform_in_a_cell_of_whole_numbers():
     assert max(chi_squared(observed, np.ones(17)), chi_squared(observed[:16], np.arange(16) < 15)) < CERTAIN
 
 
-@pytest.mark.parametrize("bounds", [(0, 10), (0.0, 10.0), (-5.5, 1e9), (-MOST, MOST), (0.0, 5e-324)], ids=str)
-def test_missing_numbers_have_no_cell(bounds):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert grid_of(bounds).locate(np.array([np.nan, bounds[0], np.nan])).tolist() == [-1, 0, -1]
-
-
 @given(any_bounds, st.integers(0, 2**32))
 @settings(max_examples=30, deadline=None)
 def test_cells_are_in_the_order_of_the_numbers_and_found_alone_as_in_a_batch(bounds, seed):
@@ -199,13 +192,8 @@ def test_cells_are_in_the_order_of_the_numbers_and_found_alone_as_in_a_batch(bou
     np.testing.assert_array_equal(cells, np.concatenate([grid.locate(x[i : i + 1]) for i in range(70)]))
 
 
-def test_no_numbers_have_no_cells():
-    for bounds in [(0, 9), (0.0, 9.0)]:
-        assert grid_of(bounds).locate(np.empty(0)).shape == (0,)
-        assert grid_of(bounds).place(np.empty(0, dtype=int), np.random.default_rng(0)).shape == (0,)
-
-
 @given(any_bounds)
+@settings(max_examples=30, deadline=None)
 @example((-MOST, MOST))
 @example((-MOST, 1 - MOST))
 def test_as_many_cuts_as_the_number_of_its_cell_are_at_most_as_large_as_a_raw_number(bounds):

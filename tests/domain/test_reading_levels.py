@@ -36,7 +36,7 @@ TEXTS = {
 @given(
     cells=st.lists(words, max_size=12), levels=st.lists(words.filter(lambda word: word is not None), min_size=2, max_size=5, unique=True)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_texts_are_found_as_they_are_cell_by_cell(make, cells, levels):
     (table, raw), codes = read_table(make(cells)), {level: code for code, level in enumerate(levels)}
     for null in (False, True):
@@ -56,7 +56,7 @@ numbers = st.one_of(
 
 @pytest.mark.parametrize("dtype", NUMBERS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_numbers_are_found_as_they_are_cell_by_cell(dtype, data):
     levels = data.draw(st.lists(st.one_of(numbers, st.just("a")), min_size=2, max_size=6, unique=True))
     drawn = [*data.draw(st.lists(numbers, max_size=10)), *(level for level in levels if level != "a"), None]

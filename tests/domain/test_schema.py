@@ -2,11 +2,8 @@
 
 import json
 import math
-import os
 import pickle
 import re
-import time
-from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -42,27 +39,11 @@ SCHEMA = Schema({"age": (17, 90), "school": Ordinal(["basic", "high"]), "smokes"
 # Kinds
 
 
-def test_the_type_of_a_value_decides_the_kind():
-    schema = Schema({"a": (0, 9), "b": (0, 9.5), "c": ["x", "y"], "d": Ordinal([1, 2]), "e": Nominal([1, 2]), "f": Continuous(0, 1)})
-    assert [type(kind) for kind in schema.values()] == [Continuous, Continuous, Nominal, Ordinal, Nominal, Continuous]
-
-
 @pytest.mark.parametrize(
     ("bounds", "integer"), [((0, 9), True), ((0, 9.0), False), ((0.0, 9), False), ((np.int8(0), np.int64(9)), True), ((0.5, 9.5), False)]
 )
 def test_numbers_are_whole_if_both_bounds_are_ints(bounds, integer):
     assert Schema({"a": bounds})["a"].integer is integer
-
-
-@pytest.mark.parametrize("kind", [(0, 1), (0.0, 1.0), [0, 1], Ordinal([0, 1]), Continuous(0, 1), Nominal([0, 1])], ids=repr)
-def test_nothing_may_be_missing_unless_said(kind):
-    assert Schema({"a": kind})["a"].nullable is False
-
-
-def test_integer_false_makes_the_bounds_real():
-    kind = Continuous(0, 10, integer=False)
-    assert (kind.low, kind.high, kind.integer) == (0.0, 10.0, False)
-    assert isinstance(kind.low, float)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +56,7 @@ def test_bounds_are_kept_as_plain_numbers(bounds):
 
 
 @given(st.one_of(whole, real), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_midpoint_lies_in_the_column_and_is_whole_where_that_is(bounds, nullable):
     kind = Continuous(*bounds, nullable=nullable)
     assert kind.low <= kind.midpoint <= kind.high
@@ -87,64 +68,13 @@ def test_midpoint_lies_in_the_narrowest_and_widest_columns(bounds):
     assert bounds[0] <= Continuous(*bounds).midpoint <= bounds[1]
 
 
-@pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series, pd.Index, pl.Series, iter], ids=lambda make: make.__name__)
-def test_levels_may_come_in_any_order_that_is_kept(make):
-    assert Nominal(make(["b", "a", "c"])).levels == ("b", "a", "c")
-
-
-@pytest.mark.parametrize("dtype", ["int8", "float32", "bool", "<U3"])
-def test_levels_of_numpy_become_plain(dtype):
-    told = Nominal(np.array([0, 1]).astype(dtype)).levels
-    assert {type(level) for level in told} <= {int, float, bool, str}
-
-
-def test_missing_is_a_level_more():
-    assert [Nominal(["a", "b"], nullable=null).n_codes for null in (False, True)] == [2, 3]
-
-
-@pytest.mark.parametrize("kind", [Continuous(0, 1), Nominal(["a", "b"]), Ordinal(["a", "b"])], ids=repr)
-def test_kinds_are_frozen_and_hashable(kind):
-    with pytest.raises(AttributeError):
-        kind.nullable = True
-    assert len({kind, pickle.loads(pickle.dumps(kind))}) == 1
-
-
-def test_order_makes_a_difference():
-    assert Nominal(["a", "b"]) != Ordinal(["a", "b"])
-    assert Ordinal(["a", "b"]) != Ordinal(["b", "a"])
-
-
 @given(kinds)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_repr_of_a_kind_makes_it_again(kind):
     assert eval(repr(kind)) == kind
 
 
 # Mapping
-
-
-def test_schema_is_a_mapping():
-    assert isinstance(SCHEMA, Mapping)
-    assert list(SCHEMA) == ["age", "school", "smokes"]
-    assert len(SCHEMA) == 3
-    assert "age" in SCHEMA
-    assert "weight" not in SCHEMA
-    assert dict(SCHEMA)["age"] == Continuous(17, 90)
-
-
-def test_schema_can_be_spread_into_another():
-    changed = Schema({**SCHEMA, "age": (0, 99)})
-    assert changed["age"].high == 99
-    assert SCHEMA["age"].high == 90
-    assert list(Schema({name: kind for name, kind in SCHEMA.items() if name != "age"})) == ["school", "smokes"]
-
-
-def test_schema_keeps_its_own_columns():
-    columns = {"a": (0, 1), "b": ["x", "y"]}
-    schema = Schema(columns)
-    columns["b"].append("z")
-    columns["c"] = (0, 1)
-    assert schema == {"a": Continuous(0, 1), "b": Nominal(["x", "y"])}
 
 
 @given(schemas)
@@ -167,20 +97,6 @@ def test_schema_of_a_schema_is_equal_and_so_are_copies(schema):
 )
 def test_schemas_that_differ_are_unequal(other):
     assert Schema({**SCHEMA, **other}) != SCHEMA
-
-
-def test_ordered_follows_the_columns_of_the_table():
-    assert list(SCHEMA.ordered(["smokes", "age", "school"])) == ["smokes", "age", "school"]
-
-
-def test_column_without_an_entry_and_entry_without_a_column_are_named():
-    with pytest.raises(ValueError, match=r"^schema .*no entry for 'weight' and names 'smokes', which X lacks; .*\.$"):
-        SCHEMA.ordered(["age", "school", "weight"])
-
-
-def test_of_many_missing_columns_five_are_named():
-    with pytest.raises(ValueError, match=r"0, 1, 2, 3, 4 and 95 more"):
-        Schema({"a": (0, 1)}).ordered(list(range(100)))
 
 
 # Errors
@@ -206,84 +122,7 @@ def test_wrong_entry_is_refused_in_one_sentence_that_names_the_column(value):
         Schema({"ok": (0, 1), "age": value})
 
 
-@pytest.mark.parametrize(
-    ("cls", "arguments", "keywords", "parameter"),
-    [
-        (Continuous, (0, 1), {"integer": "yes"}, "integer"),
-        (Continuous, (0.5, 2), {"integer": True}, "bounds"),
-        (Continuous, (0, 1), {"nullable": None}, "nullable"),
-        (Nominal, (["a", "b"],), {"nullable": "no"}, "nullable"),
-        (Ordinal, ("ab",), {}, "levels"),
-        (Ordinal, (None,), {}, "levels"),
-        (Ordinal, ({"a", "b"},), {}, "levels"),  # the order of a set is another in each process
-        (Nominal, ({"a": 1, "b": 2},), {}, "levels"),
-    ],
-)
-def test_wrong_argument_of_a_kind_is_refused_by_its_name(cls, arguments, keywords, parameter):
-    with pytest.raises(ValueError, match=rf"^{parameter} .*\.$"):
-        cls(*arguments, **keywords)
-
-
-@pytest.mark.parametrize("columns", [None, {}, [], "auto", [("a", (0, 1))], 5])
-def test_schema_that_is_no_dict_of_columns_is_refused(columns):
-    with pytest.raises(ValueError, match=r"^schema must be a dict"):
-        Schema(columns)
-
-
-SECRET = pd.DataFrame({"a": ["secret-1", "secret-2"]})
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Schema(SECRET),
-        lambda: Schema(SECRET["a"]),
-        lambda: Schema(SECRET.to_numpy()),
-        lambda: Schema({"a": SECRET["a"]}),
-        lambda: Schema({"a": SECRET}),
-        lambda: Schema({"a": SECRET["a"].to_numpy()}),
-        lambda: Schema({"a": (SECRET["a"].to_numpy(), SECRET["a"].to_numpy())}),
-        lambda: Schema({"a": (SECRET["a"], 1)}),
-        lambda: Schema({"a": Nominal([SECRET["a"], 1])}),
-        lambda: Schema({"a": Nominal(SECRET.to_dict())}),
-        lambda: Schema.from_json(SECRET),
-        lambda: Schema.from_json(SECRET.to_dict()),
-        lambda: Schema.from_dtypes(SECRET, public=True),
-        lambda: Schema.from_dtypes(SECRET.dtypes, public=True, bounds=SECRET),
-        lambda: Schema.from_dtypes(SECRET.dtypes, public=True, bounds={"a": SECRET["a"]}),
-        lambda: Schema.from_dtypes(SECRET.dtypes, public=SECRET),
-        lambda: Schema.from_sdv(SECRET),
-        lambda: Schema.from_sdv({"columns": {"a": {"sdtype": "numerical"}}}, SECRET),
-    ],
-)
-def test_rows_in_place_of_public_facts_are_refused_without_quoting_them(make):
-    with pytest.raises(ValueError, match=r".") as caught:
-        make()
-    assert "secret" not in str(caught.value)
-
-
 # JSON
-
-
-@given(schemas)
-@settings(max_examples=200, deadline=None)
-def test_schema_survives_json(schema):
-    again = Schema.from_json(schema.to_json())
-    assert again == schema
-    assert list(again) == list(schema)
-    # Equal is not enough: 1, 1.0 and True are equal.
-    assert repr(again) == repr(schema)
-
-
-def test_schema_survives_a_file(tmp_path):
-    SCHEMA.to_json(tmp_path / "schema.json")
-    for path in (tmp_path / "schema.json", str(tmp_path / "schema.json")):
-        assert Schema.from_json(path) == SCHEMA
-
-
-def test_json_may_be_text_dict_or_file_alike(tmp_path):
-    text = SCHEMA.to_json()
-    assert Schema.from_json(text) == Schema.from_json(json.loads(text)) == Schema.from_json("\n " + text) == SCHEMA
 
 
 def test_json_holds_the_documented_keys_and_nothing_else():
@@ -295,78 +134,6 @@ def test_json_holds_the_documented_keys_and_nothing_else():
             {"name": "smokes", "kind": "nominal", "levels": ["no", "yes"], "nullable": False},
         ]
     }
-
-
-def test_other_keys_of_json_are_left_aside():
-    told = {"rows": 7, "columns": [{"name": "a", "kind": "nominal", "levels": [1, 2], "source": "census"}]}
-    assert Schema.from_json(told) == {"a": Nominal([1, 2])}
-
-
-@pytest.mark.parametrize(
-    ("column", "words"),
-    [
-        ({"kind": "continuous"}, "bounds must be two numbers"),
-        ({"kind": "continuous", "bounds": [1]}, "bounds must be two numbers"),
-        ({"kind": "continuous", "bounds": "auto"}, "bounds must be two numbers"),
-        ({"kind": "continuous", "bounds": [1, 0]}, "low < high"),
-        ({"kind": "continuous", "bounds": [0, None]}, "bounds must be two numbers"),
-        ({"kind": "nominal"}, "levels must be a list"),
-        ({"kind": "ordinal", "levels": ["a", None]}, "nullable=True"),
-        ({"kind": "nominal", "levels": ["a"]}, "at least 2"),
-        ({"kind": "nominal", "levels": ["a", "b"], "nullable": "yes"}, "nullable must be"),
-        ({"kind": "money"}, "kind must be one of"),
-        ({"kind": "date", "bounds": [1, 2]}, "two dates"),
-        ({"kind": "datetime"}, "two dates or times"),
-        ({"kind": "identifier", "labels": 3}, "labels must be"),
-        ({"kind": ["nominal"]}, "kind must be one of"),
-        ({}, "kind must be one of"),
-    ],
-)
-def test_wrong_column_of_json_is_named(column, words):
-    with pytest.raises(ValueError, match=rf"column 'age': .*{words}"):
-        Schema.from_json({"columns": [{"name": "age", **column}]})
-
-
-@pytest.mark.parametrize("source", ["{}", "[]", '{"columns": {}}', '{"columns": [1]}', '{"columns": [{}]}', {}, None, 3, '{"columns": []}'])
-def test_json_without_columns_is_refused(source, tmp_path):
-    if source == "[]":  # would be the name of a file
-        source = tmp_path / "schema.json"
-        source.write_text("[]")
-    with pytest.raises(ValueError, match=r"^(source|schema) must"):
-        Schema.from_json(source)
-
-
-def test_column_that_json_names_twice_is_refused():
-    column = {"name": "a", "kind": "nominal", "levels": [1, 2]}
-    with pytest.raises(ValueError, match="'a' occurs twice"):
-        Schema.from_json({"columns": [column, column]})
-
-
-def data_files():
-    folder = os.environ.get("SKDPSYNTH_DATA")
-    return sorted(Path(folder).glob("*.schema.json")) if folder else []
-
-
-@pytest.mark.skipif(not data_files(), reason="SKDPSYNTH_DATA names no folder of tables")
-def test_schemas_of_the_data_folder_fit_their_tables():
-    for file in data_files():
-        schema, told = Schema.from_json(file), json.loads(file.read_text())
-        table = pd.read_csv(file.with_name(file.name.replace(".schema.json", ".csv")))
-        assert list(schema) == [column["name"] for column in told["columns"]]
-        for column in told["columns"]:
-            kind = schema[column["name"]]
-            assert kind.nullable == column["nullable"]
-            assert [kind.low, kind.high] == column["bounds"] if column["kind"] == "continuous" else list(kind.levels) == column["levels"]
-        encoder = MixedTypeEncoder(schema).fit(table)
-        again = encoder.inverse_transform(encoder.transform(table))
-        assert list(again.columns) == list(table.columns)
-        for name, kind in schema.items():
-            inside = table[name].between(kind.low, kind.high) if isinstance(kind, Continuous) else table[name].isin(kind.levels)
-            assert (inside | table[name].isna()).mean() > 0.9, f"{file.name}: {name}"  # the levels are written as they stand in the table
-            if isinstance(kind, Continuous):
-                np.testing.assert_allclose(again[name][inside].astype(float), table[name][inside].astype(float), rtol=1e-9, atol=1e-9)
-            else:
-                assert (again[name][inside].astype(object) == table[name][inside]).all()
 
 
 # Dtypes
@@ -387,62 +154,11 @@ def test_dtypes_of_polars_give_levels():
     assert schema == {"a": Continuous(0, 9), "b": Nominal(["x", "y"]), "d": Nominal([False, True])}
 
 
-@pytest.mark.parametrize("public", [False, None, 1, "yes"])
-def test_dtypes_need_your_word_that_they_are_public(public):
-    with pytest.raises(ValueError, match=r"^public must be True"):
-        Schema.from_dtypes({"a": pd.CategoricalDtype(["x", "y"])}, public=public)
-
-
-def test_dtypes_are_not_public_by_default():
-    with pytest.raises(ValueError, match=r"^public must be True"):
-        Schema.from_dtypes({"a": pd.CategoricalDtype(["x", "y"])})
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [np.dtype("int64"), np.dtype(object), pd.StringDtype(), pd.CategoricalDtype(), pl.Float64(), pl.String(), pl.Categorical(), pl.Enum],
-    ids=str,
-)
-def test_dtype_that_declares_nothing_needs_bounds_or_levels(dtype):
-    with pytest.raises(ValueError, match=r"^bounds must give .* for 'age'"):
-        Schema.from_dtypes({"age": dtype}, public=True)
-
-
-@pytest.mark.parametrize("categories", [["x"], [], pd.to_datetime(["2020-01-01", "2020-01-02"]), pd.interval_range(0, 3)], ids=str)
-def test_categories_that_are_no_levels_are_refused_by_column(categories):
-    with pytest.raises(ValueError, match=r"^schema of column 'age': levels must"):
-        Schema.from_dtypes({"age": pd.CategoricalDtype(categories)}, public=True)
-
-
-@pytest.mark.parametrize("bounds", ["auto", "data", ["a"], (0, 1), 1])
-def test_bounds_of_dtypes_must_be_a_dict(bounds):
-    with pytest.raises(ValueError, match=r"^bounds must be a dict"):
-        Schema.from_dtypes({"age": np.dtype(int)}, public=True, bounds=bounds)
-
-
-@pytest.mark.parametrize("value", ["auto", "data", (None, None), (1, 0)])
-def test_bounds_of_dtypes_that_are_none_are_refused_by_column(value):
-    with pytest.raises(ValueError, match=r"column 'age'"):
-        Schema.from_dtypes({"age": np.dtype(int)}, public=True, bounds={"age": value})
-
-
-@pytest.mark.parametrize("arguments", [{"bounds": {"x": (0, 1)}}, {"nullable": ["x"]}])
-def test_unknown_columns_of_dtypes_are_named(arguments):
-    with pytest.raises(ValueError, match=r"must name columns of the table, got 'x'"):
-        Schema.from_dtypes({"a": np.dtype(bool)}, public=True, **arguments)
-
-
 def test_columns_of_dtypes_may_be_nullable():
     dtypes = {"a": np.dtype(int), "b": pd.CategoricalDtype(["x", "y"]), "c": np.dtype(bool)}
     schema = Schema.from_dtypes(dtypes, public=True, bounds={"a": (0, 9)}, nullable=["a", "b"])
     assert [kind.nullable for kind in schema.values()] == [True, True, False]
     assert schema["a"].integer
-
-
-def test_from_dtypes_leaves_the_bounds_of_the_caller_alone():
-    bounds = {"a": (0, 9)}
-    Schema.from_dtypes({"a": np.dtype(int)}, public=True, bounds=bounds)
-    assert bounds == {"a": (0, 9)}
 
 
 # SDV
@@ -473,77 +189,7 @@ def test_metadata_of_sdv_give_kinds(metadata):
     }
 
 
-@pytest.mark.parametrize("name", DOMAINS)
-def test_metadata_of_sdv_ask_for_bounds_and_levels_by_column(name):
-    domains = {other: domain for other, domain in DOMAINS.items() if other != name}
-    with pytest.raises(ValueError, match=rf"^domains must give .* for '{name}'"):
-        Schema.from_sdv(SDV, domains)
-
-
-@pytest.mark.parametrize("bounds", [(None, None), ("a", "b"), (1, 0), (0, math.inf), "auto", None])
-def test_wrong_bounds_for_metadata_of_sdv_are_refused_by_column(bounds):
-    with pytest.raises(ValueError, match="'age'"):
-        Schema.from_sdv(SDV, {**DOMAINS, "age": bounds})
-
-
-@pytest.mark.parametrize("sdtype", ["email", "pii", None])
-def test_what_is_not_synthesized_is_refused_by_column(sdtype):
-    with pytest.raises(ValueError, match=rf"^column 'x' has sdtype {re.escape(repr(sdtype))}"):
-        Schema.from_sdv({"columns": {"x": {"sdtype": sdtype}}})
-
-
-def test_what_is_not_synthesized_may_be_given_a_domain():
-    assert Schema.from_sdv({"columns": {"x": {"sdtype": "postcode"}}}, {"x": ["1", "2"]}) == {"x": Nominal(["1", "2"])}
-
-
-@pytest.mark.parametrize("tables", [{}, {"a": SDV, "b": SDV}])
-def test_metadata_of_other_than_one_table_are_refused(tables):
-    with pytest.raises(ValueError, match=r"^metadata must describe the columns of one table"):
-        Schema.from_sdv({"tables": tables})
-
-
 # Long lists
-
-
-@pytest.mark.nightly
-def test_an_equal_level_among_many_is_found_in_time_that_grows_with_their_number():
-    """A search of all levels before each would take more than a minute; the law allows 2 seconds."""
-    start = time.perf_counter()
-    with pytest.raises(ValueError, match=r"^levels must be distinct, but '99999' occurs twice"):
-        Nominal([*map(str, range(100_000)), "99999"])
-    columns = [{"name": f"c{i}", "kind": "continuous", "bounds": [0, 1]} for i in range(10_000)]
-    with pytest.raises(ValueError, match=r"^source must name each column once, but 'c7' occurs twice"):
-        Schema.from_json({"columns": [*columns, columns[7]]})
-    assert time.perf_counter() - start < 2
-
-
-@pytest.mark.parametrize("name", [{"a": 1}, b"a", [["a"], {}]], ids=repr)
-def test_names_in_json_that_can_be_none_of_columns_are_refused(name):
-    with pytest.raises(ValueError, match=r"^source must name columns by words or numbers, got [^\n]*\.$"):
-        Schema.from_json({"columns": [{"name": name, "kind": "continuous", "bounds": [0, 1]}]})
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda rows: Continuous(rows, 1),
-        lambda rows: Continuous(0, 1, integer=rows),
-        lambda rows: Nominal(["a", "b"], nullable=rows),
-        lambda rows: Nominal([rows, rows]),
-        lambda rows: Schema(rows),
-        lambda rows: Schema({"a": rows}),
-        lambda rows: Schema.from_dtypes({"a": "int"}, public=rows),
-        lambda rows: Schema.from_dtypes({"a": "int"}, public=True, bounds=rows),
-        lambda rows: Schema.from_sdv({"columns": {"a": {"sdtype": "numerical"}}}, domains=rows),
-        lambda rows: Schema.from_json({"columns": [{"name": "a", "kind": rows}]}),
-    ],
-)
-@pytest.mark.parametrize("rows", [np.full((3, 3), 31415.5), "31415" * 100, pd.DataFrame([[31415.5]])], ids=["array", "text", "frame"])
-def test_rows_in_place_of_a_fact_are_not_printed(make, rows):
-    with pytest.raises(ValueError, match=r"^[^\n]+\.$") as caught:
-        make(rows)
-    assert "31415.5" not in str(caught.value)
-    assert len(str(caught.value)) < 300
 
 
 # Keys and times of SDV
@@ -586,26 +232,6 @@ def test_what_metadata_of_sdv_do_not_know_may_stay_open():
     }
 
 
-def test_times_of_sdv_ask_for_bounds():
-    with pytest.raises(ValueError, match=r"^domains must give .* for 'born', 'seen'"):
-        Schema.from_sdv(KEYED, {"age": (0, 99), "sex": ["f", "m"]})
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        (KEYED, "for column 'primary_key'"),
-        (SDV, "read it by Schema.from_sdv"),
-        ({"tables": {"a": SDV}}, "read it by Schema.from_sdv"),
-        (json.loads(SCHEMA.to_json()), "read it by Schema.from_json or Schema.from_yaml"),
-        (Metadata(), "Schema.from_sdv metadata of SDV"),
-    ],
-)
-def test_metadata_in_place_of_a_schema_are_told_from_one(columns, words):
-    with pytest.raises(ValueError, match=rf"^schema [^\n]*{re.escape(words)}"):
-        Schema(columns)
-
-
 @pytest.fixture(params=[".yaml", ".yml", ".json"])
 def schema_file(request, tmp_path):
     if request.param != ".json":
@@ -633,19 +259,6 @@ def test_the_file_of_a_schema_is_taken_wherever_a_schema_is(schema_file, as_path
     assert Schema.of(PEOPLE) is PEOPLE
 
 
-@pytest.mark.parametrize(
-    ("path", "error", "words"),
-    [
-        ("people.txt", ValueError, r"a file that ends in \.yaml, \.yml or \.json, got 'people\.txt'\."),
-        ("people.csv", ValueError, r"a file that ends in \.yaml, \.yml or \.json, got 'people\.csv'\."),
-        ("nowhere/people.yaml", FileNotFoundError, "there is no file 'nowhere/people.yaml'; correct the path."),
-    ],
-)
-def test_what_is_no_file_of_a_schema_is_refused_in_one_sentence(path, error, words):
-    with pytest.raises(error, match=rf"^schema must be a dict, [^\n]*{words}$"):
-        MixedTypeEncoder(path).fit(pd.DataFrame({"age": [1]}))
-
-
 def test_columns_of_several_levels_are_named_by_tuples():
     schema = Schema({("blood", "sugar"): (0, 300), ("blood", "type"): ["A", "B", "0"]})
     frame = pd.DataFrame([[100, "A"], [200, "0"]], columns=pd.MultiIndex.from_tuples(list(schema)))
@@ -654,22 +267,130 @@ def test_columns_of_several_levels_are_named_by_tuples():
     assert list(again.inverse_transform(again.transform(frame)).columns) == list(schema)
 
 
+# Refusals
+
+
 class Failing:
     def __iter__(self):
         raise RuntimeError("31415")
 
 
+def of_json(**column):
+    return Schema.from_json({"columns": [{"name": "age", **column}]})
+
+
+def of_dtypes(dtype, **facts):
+    return Schema.from_dtypes({"age": dtype}, **{"public": True, **facts})
+
+
+def of_sdv(sdtype="numerical", domain=...):
+    return Schema.from_sdv({"columns": {"age": {"sdtype": sdtype}}}, {} if domain is ... else {"age": domain})
+
+
+def encode(schema):
+    return MixedTypeEncoder(schema).fit(pd.DataFrame({"age": [1]}))
+
+
+# Call, what it is given in turn, and what it says.
+TWICE = {"kind": "nominal", "levels": [1, 2]}
+REFUSED = [
+    (lambda wrong: Continuous(0, 1, **wrong), [{"integer": "yes"}], "integer .*"),
+    (lambda wrong: Continuous(0.5, 2, **wrong), [{"integer": True}], "bounds .*"),
+    (lambda wrong: Continuous(0, 1, nullable=wrong), [None], "nullable .*"),
+    (lambda wrong: Nominal(["a", "b"], nullable=wrong), ["no"], "nullable .*"),
+    (Ordinal, ["ab", None, {"a", "b"}, {"b": 2}], "levels .*"),  # the order of a set is another in each process
+    (Nominal, [{"a": 1, "b": 2}, [*map(str, range(1000)), "99"]], "levels .*"),
+    (Schema, [None, {}, [], "auto", [("a", (0, 1))], 5], "schema must be a dict"),
+    (Schema, [KEYED], ".*for column 'primary_key'"),
+    (Schema, [SDV, {"tables": {"a": SDV}}], r"schema .*read it by Schema\.from_sdv"),
+    (Schema, [Metadata()], r"schema .*Schema\.from_sdv metadata of SDV"),
+    (Schema, [json.loads(SCHEMA.to_json())], r"schema .*read it by Schema\.from_json or Schema\.from_yaml"),
+    (SCHEMA.ordered, [["age", "school", "weight"]], "schema .*no entry for 'weight' and names 'smokes', which X lacks; "),
+    (SCHEMA.ordered, [list(range(100))], ".*0, 1, 2, 3, 4 and 95 more"),
+    (
+        SCHEMA.ordered,
+        [np.array([31415.5]), pd.Series(["31415"]), Failing(), "age", None],
+        r"names must be a list of columns, got [^\n]*\.$",
+    ),
+    (
+        Schema.from_json,
+        ["{}", '{"columns": {}}', '{"columns": [1]}', '{"columns": [{}]}', {}, None, 3, '{"columns": []}'],
+        "(source|schema) must",
+    ),
+    (lambda wrong: Schema.from_json({"columns": wrong}), [[{"name": "a", **TWICE}] * 2], ".*'a' occurs twice"),
+    (
+        lambda wrong: of_json(name=wrong, kind="continuous", bounds=[0, 1]),
+        [{"a": 1}, b"a", [["a"], {}]],
+        "source must name columns by words",
+    ),
+    (lambda wrong: of_json(kind="continuous", bounds=wrong), [None, [1], "auto", [0, None]], ".*column 'age': bounds must be two numbers"),
+    (lambda wrong: of_json(kind="continuous", bounds=wrong), [[1, 0]], ".*column 'age': .*low < high"),
+    (lambda wrong: of_json(kind="nominal", **wrong), [{}], ".*column 'age': levels must be a list"),
+    (lambda wrong: of_json(kind="ordinal", levels=wrong), [["a", None]], ".*column 'age': .*nullable=True"),
+    (lambda wrong: of_json(kind="nominal", levels=wrong), [["a"]], ".*column 'age': .*at least 2"),
+    (lambda wrong: of_json(kind="nominal", levels=["a", "b"], nullable=wrong), ["yes"], ".*column 'age': nullable must be"),
+    (lambda wrong: of_json(kind=wrong), ["money", ["nominal"], None], ".*column 'age': kind must be one of"),
+    (lambda wrong: of_json(kind=wrong, bounds=[1, 2]), ["date", "datetime"], ".*column 'age': .*two dates"),
+    (lambda wrong: of_json(kind="identifier", labels=wrong), [3], ".*column 'age': labels must be"),
+    (lambda wrong: of_dtypes(pd.CategoricalDtype(["x", "y"]), public=wrong), [False, None, 1, "yes"], "public must be True"),
+    (of_dtypes, [np.dtype("int64"), pd.StringDtype(), pd.CategoricalDtype(), pl.String(), pl.Enum], "bounds must give .* for 'age'"),
+    (of_dtypes, [*map(pd.CategoricalDtype, (["x"], [], pd.interval_range(0, 3)))], "schema of column 'age': levels must"),
+    (lambda wrong: of_dtypes(np.dtype(int), bounds=wrong), ["auto", ["a"], (0, 1), 1], "bounds must be a dict"),
+    (lambda wrong: of_dtypes(np.dtype(int), bounds={"age": wrong}), ["auto", (None, None), (1, 0)], ".*column 'age'"),
+    (
+        lambda wrong: of_dtypes(np.dtype(bool), **wrong),
+        [{"bounds": {"x": (0, 1)}}, {"nullable": ["x"]}],
+        ".*name columns of the table, got 'x'",
+    ),
+    (lambda wrong: of_sdv(domain=wrong), [(None, None), ("a", "b"), (1, 0), (0, math.inf), "auto", None], ".*'age'"),
+    (of_sdv, ["numerical", "categorical", "datetime"], "domains must give .* for 'age'"),
+    (of_sdv, ["email", "pii", None], "column 'age' has sdtype '?(email|pii|None)"),
+    (lambda wrong: Schema.from_sdv({"tables": wrong}), [{}, {"a": SDV, "b": SDV}], "metadata must describe the columns of one table"),
+    (
+        lambda wrong: MixedTypeEncoder(wrong).fit(pd.DataFrame({"age": [1]})),
+        ["people.txt", "people.csv"],
+        r".*\.yaml, \.yml or \.json, got 'people\.",
+    ),
+    (
+        lambda wrong: MixedTypeEncoder(wrong).fit(pd.DataFrame({"age": [1]})),
+        ["nowhere/a.yaml"],
+        "schema must be a dict, .*there is no file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "given", "words"), REFUSED, ids=[words for *_, words in REFUSED])
+def test_what_is_no_public_fact_is_refused_in_one_sentence(call, given, words):
+    for wrong in given:
+        with pytest.raises((ValueError, FileNotFoundError), match=rf"^{words}") as caught:
+            call(wrong)
+        assert re.fullmatch(r"[^\n]+\.", str(caught.value))
+        assert "31415" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
-    "names",
-    [np.array([31415.5]), pd.Series([31415.5]), pd.Series(["31415"]), [np.zeros(1, dtype=[("a", float)])[0]], Failing(), "age", None],
-    ids=["array", "series", "words", "record", "failing", "word", "none"],
+    "make",
+    [
+        lambda rows: Continuous(rows, 1),
+        lambda rows: Continuous(0, 1, integer=rows),
+        lambda rows: Nominal(["a", "b"], nullable=rows),
+        lambda rows: Nominal([rows, rows]),
+        lambda rows: Nominal([rows, 1]) if not isinstance(rows, str) else Nominal(rows),
+        Schema,
+        lambda rows: Schema({"a": rows}),
+        lambda rows: Schema({"a": (rows, 1)}),
+        lambda rows: Schema.from_dtypes({"a": "int"}, public=rows),
+        lambda rows: Schema.from_dtypes({"a": "int"}, public=True, bounds=rows),
+        lambda rows: Schema.from_dtypes(rows, public=True),
+        lambda rows: Schema.from_sdv({"columns": {"a": {"sdtype": "numerical"}}}, domains=rows),
+        Schema.from_sdv,
+        Schema.from_json,
+        lambda rows: Schema.from_json({"columns": [{"name": "a", "kind": rows}]}),
+    ],
 )
-def test_names_that_are_no_list_of_columns_are_refused_and_not_quoted(names):
-    with pytest.raises(ValueError, match=r"^names must be a list of columns, got [^\n]*\.$") as caught:
-        Schema({"age": (0, 1)}).ordered(names)
-    assert "31415" not in str(caught.value)
-
-
-@pytest.mark.parametrize("names", [["age"], ("age",), np.array(["age"]), pd.Index(["age"]), {"age": 0}, iter(["age"])])
-def test_names_may_be_any_list_of_columns(names):
-    assert list(Schema({"age": (0, 1)}).ordered(names)) == ["age"]
+@pytest.mark.parametrize("rows", [np.full((3, 3), 31415.5), "31415" * 100, pd.DataFrame([[31415.5]])], ids=["array", "text", "frame"])
+def test_rows_in_place_of_public_facts_are_refused_and_not_printed(make, rows):
+    with pytest.raises((ValueError, OSError), match=r"^[^\n]+\.$") as caught:
+        make(rows)
+    assert "31415.5" not in str(caught.value)
+    assert isinstance(rows, str) or len(str(caught.value)) < 300

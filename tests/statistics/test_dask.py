@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -113,19 +112,12 @@ def client(cluster):
     return client
 
 
-@pytest.fixture(scope="module")
-def processes(forks):
-    """The scheduler of Dask that computes in processes."""
-    with ProcessPoolExecutor(2, mp_context=forks) as pool:
-        yield {"scheduler": "processes", "pool": pool}
-
-
 # The same bits
 
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("scheduler", ["single-threaded", "threads"])
-@pytest.mark.parametrize("at_once", [1000, 300, 11])
+@pytest.mark.parametrize("at_once", [300, 11])
 def test_a_sum_does_not_depend_on_partitions_nor_on_the_threads_that_sum_them(name, scheduler, at_once):
     with dask.config.set(scheduler=scheduler):
         assert summed(RULES[name], spread(at_once=at_once)) == RULES[name].of(X).flat.tolist()
@@ -136,18 +128,9 @@ def test_a_fit_does_not_depend_on_where_the_rows_are(name):
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
 
 
-def test_a_sum_does_not_depend_on_the_processes_that_make_it(processes):
-    with dask.config.set(processes):
-        assert summed(RULES["many cells"], spread(at_once=300)) == RULES["many cells"].of(X).flat.tolist()
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ["table", "private facts"])
 def test_a_fit_on_a_cluster_gives_the_bits_of_one_in_memory(name, client):
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
-
-
-def test_a_partition_that_stands_twice_counts_twice():
-    assert summed(RULES["rows"], da.concatenate([spread(300), spread(300)])) == [600]
 
 
 # Rows stay
@@ -176,17 +159,12 @@ def staying(block, number):
     return block.view(Stays)
 
 
-@pytest.mark.parametrize("name", ["PMM", "PCA", "LowDim"])
+@pytest.mark.parametrize("name", ["PMM, private n", "LowDim"])
 def test_rows_stay_with_the_workers_of_a_cluster(name, client):
     table = of_blocks(staying)
     with pytest.raises(TypeError, match="not serialize"):
         serialize(X.view(Stays), on_error="raise")  # they show it where they are moved
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table), fitted(ESTIMATORS[name], X))
-
-
-def test_rows_stay_in_the_processes_that_read_them(processes):
-    with dask.config.set(processes):
-        assert summed(RULES["rows"], of_blocks(staying)) == [1000]
 
 
 def sent(client):
@@ -235,7 +213,7 @@ def dying(block, number, marker):
     return block
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", ["many cells", "moments"])
 def test_the_rows_of_a_worker_that_dies_count_once(name, client, tmp_path):
     marker = tmp_path / "died"
     assert summed(RULES[name], of_blocks(dying, marker)) == RULES[name].of(X).flat.tolist()
@@ -309,17 +287,3 @@ def test_rows_that_come_between_two_readings_are_refused():
         assert total(Rows(source, 3, None), RULES["rows"]).n_samples == 1
         with pytest.raises(ValueError, match="another number of them"):
             total(Rows(source, 3, None), RULES["rows"])
-
-
-def test_no_warning_tells_of_values():
-    table = da.from_array(np.array([[1e308] * 3, [-1e308] * 3, [0.5] * 3]), chunks=(1, 3))
-    with warnings.catch_warnings(), dask.config.set(scheduler="single-threaded"):
-        warnings.simplefilter("error", RuntimeWarning)
-        for rule in RULES.values():
-            summed(rule, table)
-
-
-def test_settings_of_dask_are_as_they_were():
-    before = dask.config.get("optimization.fuse")
-    summed(RULES["rows"], spread())
-    assert dask.config.get("optimization.fuse") == before

@@ -93,19 +93,6 @@ def test_replacing_by_an_orthogonal_row_of_full_length_attains_both_norms(d, squ
     assert nuclear == pytest.approx(float(change.nuclear), rel=1e-12)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
-def test_from_two_features_on_both_norms_are_attained_for_every_coordinate_up_to_the_radius(share):
-    """On real rows: w = r (cos a, sin a) and v = r (cos a, -sin a) have w.v + c**2 = 0 where r**2 cos 2a = -c**2."""
-    r = 1000.0
-    c = r * math.sqrt(share)
-    a = math.acos(-share) / 2
-    z, y = np.array([r * math.cos(a), r * math.sin(a), c]), np.array([r * math.cos(a), -r * math.sin(a), c])
-    moved = np.outer(z, z) - np.outer(y, y)
-    total = r**2 + c**2
-    assert np.abs(np.linalg.eigvalsh(moved)).sum() == pytest.approx(2 * total)
-    assert (moved**2).sum() == pytest.approx(2 * total**2)
-
-
 def test_one_feature_without_a_border_moves_within_an_interval():
     change = Gram(1, 16).change("replace_one")
     assert (change.l1, change.l2_squared, change.sup, change.nuclear) == (16, 256, 16, 16)
@@ -119,23 +106,6 @@ def test_the_l1_norm_is_that_of_as_many_entries_with_the_same_squares(d, squared
     change = gram.change(relation)
     rounded = next(n for n in range(int(change.l2_squared) + 2) if n * n > change.l2_squared)
     assert change.l1 == (gram.largest_term if gram.n_rows == 1 else min(change.l2_squared, gram.n_rows * rounded))
-
-
-@each_size
-@each_relation
-def test_the_norms_of_a_pair_are_those_of_the_formula(d, squared_radius, coordinate, relation):
-    """sqrt((|z|^2 + |y|^2)^2 - 4 (z.y)^2), and |z|^4 + |y|^4 - 2 (z.y)^2; y = 0 where a row is added."""
-    gram = Gram(d, squared_radius, coordinate)
-    z = np.column_stack([rows := rows_within(d, squared_radius), np.full(len(rows), coordinate)])
-    squares, products = (z**2).sum(axis=1), z @ z.T
-    if relation == "add_or_remove_one":
-        nuclear, frobenius = squares.astype(float), squares**2
-    else:
-        nuclear = np.sqrt((squares[:, None] + squares) ** 2 - 4 * products**2).ravel()
-        frobenius = (squares[:, None] ** 2 + squares**2 - 2 * products**2).ravel()
-    moved = moves(gram, relation)
-    assert np.allclose(np.abs(np.linalg.eigvalsh(moved.astype(float))).sum(axis=1), nuclear, atol=1e-9 * gram.largest_term)
-    assert ((moved**2).sum(axis=(1, 2)) == frobenius).all()
 
 
 # The matrix
@@ -166,16 +136,6 @@ def test_the_matrix_is_the_sum_of_rows_times_themselves():
     whole = np.vstack([rows.copy() for _, rows in ball.chunks(X)]).astype(np.int64)
     z = np.column_stack([whole, np.full(20, 3)])
     np.testing.assert_array_equal(Gram(2, 60, 3).packed(Moments.of(X, ball)), z.T @ z)
-
-
-def test_replacing_one_row_moves_the_matrix_by_the_difference_of_the_two_rows():
-    ball, gram = Ball.of(Box(np.zeros(3), np.ones(3)), 8, True).within(30_000), Gram(3, 30_000, 50)
-    X = np.random.default_rng(0).random((30, 3))
-    neighbour = X.copy()
-    neighbour[17] = [1.0, 0.0, 0.3]
-    first, second = (gram.packed(Moments.of(rows, ball)) for rows in (X, neighbour))
-    alone, other = (gram.packed(Moments.of(rows[17:18], ball)) for rows in (X, neighbour))
-    np.testing.assert_array_equal(first - second, alone - other)
 
 
 def test_noise_that_is_not_symmetric_is_averaged_with_its_mirror():

@@ -101,7 +101,7 @@ def test_the_bound_where_not_all_sets_are_tried_holds_and_is_hardly_larger(sizes
 
 def test_the_closed_form_for_equal_scales_is_the_largest_over_all_sets_of_columns():
     rng = np.random.default_rng(0)
-    for _ in range(50):
+    for _ in range(15):
         sizes = sorted(rng.integers(2, 9, rng.integers(2, 8)).tolist())
         a = [1 - Fraction(1, m) for m in sizes]
         most = max(

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 from internals import _magnitudes
 from scipy.sparse import csr_matrix
 
-from skdpsynth.statistics import MAGNITUDES, Change, EvenCells, Magnitudes
+from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes
 
-RELATIONS = ["replace_one", "add_or_remove_one"]
 N_CELLS = len(MAGNITUDES) - 1
 
 
@@ -91,31 +89,6 @@ def test_long_columns_are_counted_a_part_at_a_time(monkeypatch):
 def test_even_cells_are_those_of_the_bounds_and_hold_what_lies_beyond():
     column = np.array([0.0, 0.24, 0.25, 0.74, 1.0, -5.0, 9.0, -math.inf, math.inf, math.nan])
     assert EvenCells.over([0], [0.0], [1.0], 4).of([column]).counts.tolist() == [[4, 1, 1, 3]]
-
-
-@pytest.mark.must
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("n_columns", [1, 2])
-@pytest.mark.parametrize("kind", ["magnitudes", "even"])
-def test_change_is_the_largest_of_all_neighbours(kind, n_columns, relation):
-    columns = range(n_columns)
-    rule = Magnitudes.over(columns) if kind == "magnitudes" else EvenCells.over(columns, [-1.0] * n_columns, [1.0] * n_columns, 4)
-    rows = list(product([-3.0, 0.6, math.nan] if n_columns > 1 else [-3.0, 0.0, 0.6, math.inf, math.nan], repeat=n_columns))
-    worst = np.zeros(3, dtype=np.int64)
-    for kept in [[], *([row] for row in rows)]:
-        for old, new in product(rows, rows) if relation == "replace_one" else ((None, row) for row in rows):
-            tables = [np.array([*kept, *([row] if row is not None else [])]).reshape(-1, n_columns) for row in (old, new)]
-            moved = np.abs(rule.of(tables[0]).query(relation).values - rule.of(tables[1]).query(relation).values)
-            worst = np.maximum(worst, [moved.sum(), (moved**2).sum(), moved.max()])
-    change = rule.of(np.zeros((0, n_columns))).query(relation).change
-    assert change == Change(relation, *map(int, worst))
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_row_is_counted_by_itself_whatever_its_neighbours(rule):
-    X = np.random.default_rng(3).normal(size=(40, 2)) * 10.0 ** np.arange(40)[:, None]
-    X[7], X[8] = math.nan, math.inf
-    np.testing.assert_array_equal(sum((rule.of(row[None]) for row in X[1:]), start=rule.of(X[:1])).counts, rule.of(X).counts)
 
 
 def test_no_warning_tells_of_a_value():

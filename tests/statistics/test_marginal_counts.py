@@ -1,9 +1,6 @@
 """Counts of marginal tables: against numpy and pandas, in chunks, and of one row."""
 
-from itertools import combinations
-
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpsynth.statistics import Marginals
@@ -18,7 +15,7 @@ def codes(n, seed=0):
     return [rng.integers(0, size, n) for size in SIZES]
 
 
-@pytest.mark.parametrize("n", [1, 50, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+@pytest.mark.parametrize("n", [0, 1, 50, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK])
 def test_tables_are_numpys_histograms(n):
     columns = codes(n)
     for attribute, table in zip(ATTRIBUTES, Marginals.of(columns, SIZES, ATTRIBUTES).tables(), strict=True):
@@ -27,54 +24,12 @@ def test_tables_are_numpys_histograms(n):
         assert table.dtype == np.int64
 
 
-def test_tables_of_pairs_are_the_crosstabs_of_pandas():
-    columns = codes(400)
-    pairs = list(combinations(range(4), 2))
-    for (i, j), table in zip(pairs, Marginals.of(columns, SIZES, pairs).tables(), strict=True):
-        expected = pd.crosstab(columns[i], columns[j]).reindex(index=range(SIZES[i]), columns=range(SIZES[j]), fill_value=0)
-        np.testing.assert_array_equal(table, expected)
-
-
-def test_the_sum_over_chunks_of_rows_is_the_whole():
-    columns = codes(1000)
-    parts = [Marginals.of([column[a:b] for column in columns], SIZES, ATTRIBUTES) for a, b in [(0, 0), (0, 1), (1, 700), (700, 1000)]]
-    whole = Marginals.of(columns, SIZES, ATTRIBUTES)
-    together = parts[0] + parts[1] + parts[2] + parts[3]
-    np.testing.assert_array_equal(together.counts, whole.counts)
-    assert together.shapes == whole.shapes
-
-
-def test_the_order_of_rows_does_not_matter():
-    columns, order = codes(300), np.random.default_rng(1).permutation(300)
-    shuffled = Marginals.of([column[order] for column in columns], SIZES, ATTRIBUTES)
-    np.testing.assert_array_equal(shuffled.counts, Marginals.of(columns, SIZES, ATTRIBUTES).counts)
-
-
-def test_a_row_counts_once_in_each_table():
-    """This is the sensitivity: one a table if a row comes, and if it is replaced two a table at most, attained if all columns change."""
-    counts = Marginals.of(codes(20), SIZES, ATTRIBUTES).counts
-    for seed in range(20):
-        row = Marginals.of([column[:1] for column in codes(20, seed)], SIZES, ATTRIBUTES)
-        assert [table.sum() for table in row.tables()] == [1] * len(ATTRIBUTES)
-        assert row.counts.max() == 1
-    first, last = ([np.array([code]) for code in row] for row in ([0, 0, 0, 0], [1, 4, 0, 2]))
-    moved = Marginals.of(last, SIZES, ATTRIBUTES).counts - Marginals.of(first, SIZES, ATTRIBUTES).counts
-    assert np.abs(moved).sum() == (moved**2).sum() == 2 * len(ATTRIBUTES)
-    assert len(moved) == len(counts)
-
-
 def test_other_values_take_the_places_of_the_counts():
     marginals = Marginals.of(codes(9), SIZES, ATTRIBUTES)
     others = np.arange(len(marginals.counts))
     tables = marginals.tables(others)
     assert [table.shape for table in tables] == list(marginals.shapes) == [(2,), (3,), (5, 3), (3, 5), (1, 2), (2, 5, 1, 3)]
     np.testing.assert_array_equal(np.concatenate([table.ravel() for table in tables]), others)
-
-
-def test_no_rows_count_nothing():
-    marginals = Marginals.of(codes(0), SIZES, ATTRIBUTES)
-    assert not marginals.counts.any()
-    assert len(marginals.counts) == 2 + 3 + 15 + 15 + 2 + 30
 
 
 def test_no_tables_are_no_counts():

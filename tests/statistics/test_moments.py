@@ -5,8 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skdpsynth.domain import Ball, Box
 from skdpsynth.statistics import CountLengths, Moments
@@ -55,36 +53,9 @@ def test_moments_of_many_rows_at_the_corners_are_exact():
     assert moments.second.tolist() == [[n * K * K, -n * K * K], [-n * K * K, n * K * K]]
 
 
-@given(cuts=st.lists(st.integers(0, 60), max_size=5), seed=st.integers(0, 2**32))
-@settings(max_examples=50, deadline=None)
-def test_chunks_merged_with_plus_give_the_moments_of_the_whole(cuts, seed):
-    X = np.random.default_rng(seed).uniform(-0.5, 1.5, (60, 3))
-    ball = unit_ball(3)
-    parts = [Moments.of(part, ball) for part in np.split(X, sorted(cuts))]
-    assert_same(sum(parts[1:], start=parts[0]), Moments.of(X, ball))
-
-
-@given(order=st.permutations(range(20)))
-@settings(max_examples=20, deadline=None)
-def test_order_of_rows_does_not_matter(order):
-    X = np.random.default_rng(0).random((20, 4))
-    assert_same(Moments.of(X[order], unit_ball(4)), Moments.of(X, unit_ball(4)))
-
-
 def test_too_fine_a_grid_is_refused():
     with pytest.raises(ValueError, match=r"^bits=30 is too fine"):
         Moments.of(np.zeros((1, 1)), unit_ball(1, bits=30))
-
-
-def test_replacing_one_row_moves_the_moments_by_the_difference_of_the_two_rows():
-    X = np.random.default_rng(0).random((30, 3))
-    neighbour = X.copy()
-    neighbour[17] = [1.0, 0.0, 0.3]
-    ball = unit_ball(3, bits=4)
-    a, b = Moments.of(X, ball), Moments.of(neighbour, ball)
-    y, z = (2 * ball.box.quantize(rows[17:18]) - 15 for rows in (X, neighbour))
-    np.testing.assert_array_equal(b.total - a.total, (z - y)[0])
-    np.testing.assert_array_equal(b.second - a.second, z.T @ z - y.T @ y)
 
 
 # About another centre, and in a ball with a radius, from the moments without

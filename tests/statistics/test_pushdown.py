@@ -6,7 +6,6 @@ from internals import Cuts, EvenCuts, WholeCuts, _duckdb, _source, of_raw
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal
-from skdpsynth.exceptions import BudgetExceededError
 
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
@@ -163,7 +162,7 @@ def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells
     monkeypatch.setattr(_duckdb.Database, "_fetched", watched)
     columns = {name: JUNK[name] for name in ("flag", "byte", "short")}
     counts = []
-    for n_rows in (20_000, 40_000):
+    for n_rows in (4_000, 8_000):
         fetched.clear()
         fitted = model(columns).fit(relation(database(n_rows, columns)))
         counts.append(list(fetched))
@@ -173,23 +172,17 @@ def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells
     assert sum(counts[1]) <= sum(counts[0]) * 1.2
 
 
-BOUNDS = [
-    (0.0, 1.0),
-    (-1.0, 1.0),
-    (-3.3, 7.77),
-    (1e-300, 2e-300),
-    (0.0, 5e-320),
-    (-1e300, 1e299),
-    (-1e-5, 123456.789),
-    (1e16, 1.0000000001e16),
-    (1.0, 1.0 + 1e-12),
-    (0, 90),
-    (-5, 2000),
-    (0, 10**6),
-    (-(2**52), 2**52),
-    (5, 10**15),
-    (-7, 10**5),
-]
+BOUNDS = [(0.0, 1.0), (-1.0, 1.0), (-3.3, 7.77), (1e-300, 2e-300), (0.0, 5e-320), (-1e300, 1e299), (-1e-5, 123456.789)]
+BOUNDS += [(1e16, 1.0000000001e16), (1.0, 1.0 + 1e-12), (0, 90), (-5, 2000), (0, 10**6), (-(2**52), 2**52), (5, 10**15), (-7, 10**5)]
+
+
+def located(x, bounds, **kind):
+    """The cells in which a database finds numbers."""
+    cuts = Grid.of(Continuous(*bounds)).cuts
+    connection = duckdb.connect()
+    connection.register("numbers", {"x": x})
+    query = of_raw("numbers", ["x"], [Cuts(cuts, *map(float, bounds), **kind)], [np.arange(len(cuts) + 2)])
+    return connection.sql(query.named("k")).fetchnumpy()["k0"].astype(np.int64) - 1
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
@@ -200,12 +193,7 @@ def test_the_database_finds_the_cell_of_every_float_that_is_beside_a_cut(bounds)
     ends = [np.inf, -np.inf, np.nan, 0.0, -0.0, kind.low, kind.high, 1e308, -1e308]
     x = np.concatenate([grid.cuts, np.nextafter(grid.cuts, -np.inf), np.nextafter(grid.cuts, np.inf), grid.edges, inner, ends])
     wanted = grid.locate(np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high))
-    classes = Cuts(grid.cuts, float(kind.low), float(kind.high))
-    connection = duckdb.connect()
-    connection.register("numbers", {"x": x})
-    query = of_raw("numbers", ["x"], [classes], [np.arange(len(grid.cuts) + 2)])
-    found = connection.sql(query.named("k")).fetchnumpy()["k0"].astype(np.int64) - 1
-    assert np.array_equal(found, wanted)
+    assert np.array_equal(located(x, bounds), wanted)
 
 
 @pytest.mark.parametrize("bounds", [(0, 90), (-5, 2000), (0, 10**6), (1970, 10**12)], ids=str)
@@ -213,12 +201,7 @@ def test_the_database_finds_the_cell_of_every_whole_number_of_a_whole_column(bou
     grid = Grid.of(Continuous(*bounds))
     beside = np.ceil(grid.cuts).astype(np.int64)
     x = np.concatenate([beside - 1, beside, beside + 1, [*bounds, 0, -1, -(2**63), 2**63 - 1, 2**53 + 1]])
-    classes = Cuts(grid.cuts, *map(float, bounds), is_whole=True)
-    connection = duckdb.connect()
-    connection.register("numbers", {"x": x})
-    query = of_raw("numbers", ["x"], [classes], [np.arange(len(grid.cuts) + 2)])
-    found = connection.sql(query.named("k")).fetchnumpy()["k0"].astype(np.int64) - 1
-    assert np.array_equal(found, grid.locate(np.clip(x.astype(float), *bounds)))
+    assert np.array_equal(located(x, bounds, is_whole=True), grid.locate(np.clip(x.astype(float), *bounds)))
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.3, 7.77), (-1e300, 1e299), (17.0, 90.5)])
@@ -305,13 +288,6 @@ def test_rows_that_come_between_two_sums_are_refused(monkeypatch):
     monkeypatch.setattr(_duckdb.Database, "make", writing)
     with pytest.raises(ValueError, match="X must give the same rows until fit is done"):
         model().fit(relation(connection))
-
-
-def test_too_small_a_budget_is_refused_before_the_database_is_asked(monkeypatch):
-    connection = database()
-    monkeypatch.setattr(_duckdb.Database, "make", None)
-    with pytest.raises(BudgetExceededError):
-        model(accountant=PrivacyAccountant(1.0, 1e-6)).fit(relation(connection))
 
 
 def test_levels_are_told_apart_byte_by_byte_whatever_the_collation(never_read):

@@ -1,0 +1,111 @@
+"""One table as every source that a fit takes, for all tests that compare what is read of them."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+_OPEN = []
+
+
+def cut(table, *at):
+    """The table in pieces, cut before these rows."""
+    return [table[start:stop] for start, stop in itertools.pairwise((0, *at, len(table)))]
+
+
+def arrow(table):
+    if isinstance(table, pl.DataFrame):
+        return table.to_arrow()
+    return pytest.importorskip("pyarrow").Table.from_pandas(table, preserve_index=False)
+
+
+def polars(table):
+    return pl.DataFrame(table.to_dict("list"))
+
+
+def lazy(table):
+    if not hasattr(pl.LazyFrame, "collect_batches"):
+        pytest.skip("needs polars 1.34")
+    return polars(table).lazy()
+
+
+def files(table, folder, suffix="parquet", n_files=1, **options):
+    """Write files, and return a pattern of their names; floats in CSV have the shortest form that reads back as they are."""
+    pytest.importorskip("pyarrow")
+    for i, part in enumerate(np.array_split(np.arange(len(table)), n_files)):
+        write = table.iloc[part].to_parquet if suffix == "parquet" else table.iloc[part].to_csv
+        write(folder / f"part-{i}.{suffix}", index=False, **options)
+    return str(folder / f"*.{suffix}")
+
+
+def dataset(table, folder):
+    files(table, folder, n_files=3)
+    return pytest.importorskip("pyarrow.dataset").dataset(folder)
+
+
+def duck(table):
+    connection = pytest.importorskip("duckdb").connect()
+    _OPEN.append(connection)  # the oldest close it with the last name for it, under their relations
+    connection.register("rows_of_arrow", arrow(table))
+    connection.execute("create table people as from rows_of_arrow")
+    return connection.table("people")
+
+
+def ibis(table, folder):
+    pytest.importorskip("duckdb")
+    return pytest.importorskip("ibis").duckdb.connect().read_parquet(files(table, folder))
+
+
+def dask(table, n_parts):
+    return pytest.importorskip("dask.dataframe").from_pandas(table, npartitions=n_parts, sort=False)
+
+
+class Anew:
+    """An iterable that starts anew at each iteration."""
+
+    def __init__(self, chunks):
+        self.chunks = chunks
+
+    def __iter__(self):
+        return iter(self.chunks)
+
+
+def chunks_of_pandas(table, folder):
+    table.to_csv(folder / "f.csv", index=False)
+    return pd.read_csv(folder / "f.csv", chunksize=99, float_precision="round_trip")
+
+
+SOURCES = {
+    "parquet": files,
+    "parquet of row groups": lambda table, folder: files(table, folder, row_group_size=70),
+    "parquet of 4 files": lambda table, folder: files(table, folder, n_files=4, row_group_size=33),
+    "folder": lambda table, folder: (files(table, folder, n_files=2), folder)[1],
+    "list of paths": lambda table, folder: (files(table, folder, n_files=2), [folder / "part-0.parquet", str(folder / "part-1.parquet")])[
+        1
+    ],
+    "csv": lambda table, folder: files(table, folder, "csv"),
+    "csv of 3 files": lambda table, folder: files(table, folder, "csv", 3),
+    "tsv, packed": lambda table, folder: files(table, folder, "tsv.gz", sep="\t"),
+    "reader": lambda table, folder: arrow(table).to_reader(77),
+    "dataset": dataset,
+    "dataset in memory": lambda table, folder: pytest.importorskip("pyarrow.dataset").dataset(arrow(table)),
+    "scanner": lambda table, folder: pytest.importorskip("pyarrow.dataset").dataset(arrow(table)).scanner(),
+    "ParquetFile": lambda table, folder: (files(table, folder), pytest.importorskip("pyarrow.parquet"))[1].ParquetFile(
+        folder / "part-0.parquet"
+    ),
+    "polars lazy": lambda table, folder: lazy(table),
+    "narwhals lazy": lambda table, folder: __import__("narwhals").from_native(lazy(table)),
+    "duckdb": lambda table, folder: duck(table),
+    "ibis": ibis,
+    "dask": lambda table, folder: dask(table, 1),
+    "dask of 4 partitions": lambda table, folder: dask(table, 4),
+    "list": lambda table, folder: cut(table, 1, 600),
+    "list of polars": lambda table, folder: cut(polars(table), 1, 600),
+    "list of batches": lambda table, folder: arrow(table).to_batches(300),
+    "function": lambda table, folder: lambda: iter(cut(table, 450)),
+    "iterable": lambda table, folder: Anew(cut(table, 10)),
+    "generator": lambda table, folder: (chunk for chunk in cut(table, 450)),
+    "reader of pandas": chunks_of_pandas,
+}
