@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from dense_program import bounded_lipschitz, dense_program, nearest_by_cutting_planes, pairwise
+from dense_program import bounded_lipschitz, dense_program, nearest_by_cutting_planes, pairwise, printed_program
 from internals import _flow, _grid_flow, _network, _transport, least_cost_flow
 from scipy.optimize import linprog
 from scipy.sparse import identity, kron
@@ -89,6 +89,17 @@ def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper():
     distances = pairwise(positions, "euclidean")
     expected, _ = dense_program(distances, counts / 125, distances.max())
     assert nearest_probability_measure(positions, counts, "euclidean", total=125).value == pytest.approx(expected, abs=1e-9)
+
+
+def test_program_as_printed_finds_a_measure_that_is_farther():
+    # The hole at .1 should be filled from 0. As printed, the cost of mass is the distance to its nearest neighbour, so .9 and .95 pay.
+    positions, signed = np.array([[0.0], [0.1], [0.9], [0.95]]), np.array([0.8, -0.3, 0.1, 0.4])
+    distances = pairwise(positions, "chebyshev")
+    ours = nearest_probability_measure(positions, signed)
+    _, printed = printed_program(distances, signed)
+    np.testing.assert_allclose(ours.weights, [0.5, 0, 0.1, 0.4], atol=1e-12)
+    assert ours.value == pytest.approx(0.03, abs=1e-12)
+    assert bounded_lipschitz(signed - printed, distances, 0.95)[0] > 0.2
 
 
 # The certificate
