@@ -31,29 +31,29 @@ def test_an_answer_is_charged_with_its_change_and_noise():
     np.testing.assert_array_equal(noisy - query.values, chosen.noise.sample(3, SeededBits(0).child("counts")))
 
 
-@pytest.mark.parametrize("moved", [Change("replace_one", 16, 32, 2), Change("replace_one", 1, 1, 1), Change("add_or_remove_one", 2, 2, 1)])
-def test_noise_that_was_made_for_another_change_is_refused_before_the_charge(moved):
-    """Also for a smaller one: noise and loss are made from the change of the query, or not at all."""
-    budget = budget_of(10)
-    chosen = mechanism(Histogram.change("replace_one"), PrivacyLoss(1))
-    with pytest.raises(ValueError, match=r"The noise of 'counts' was made for Change\(.*\), but the query has Change\(.*\); plan it anew"):
-        budget.answer(Query(np.array([1, 2]), moved), chosen, "counts")
-    assert budget.accountant.ledger == ()
+OTHER_CHANGE = r"The noise of 'counts' was made for Change\(.*\), but the query has Change\(.*\); plan it anew"
+TWO = np.array([1, 2])
+REFUSED = {  # (query, relation of the budget, loss, error, words); noise is made for the change of a histogram
+    "larger change": (Query(TWO, Change("replace_one", 16, 32, 2)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "smaller change": (Query(TWO, Change("replace_one", 1, 1, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "other change": (Query(TWO, Change("add_or_remove_one", 2, 2, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "other relation": (
+        histogram(),
+        "add_or_remove_one",
+        1,
+        ValueError,
+        "under 'replace_one', but this budget is under 'add_or_remove_one'",
+    ),
+    "more than there is": (histogram(), "replace_one", 10.5, BudgetExceededError, "counts"),
+}
 
 
-def test_a_query_under_another_relation_than_the_budget_is_refused_before_the_charge():
-    budget = budget_of(10, "add_or_remove_one")
-    query = histogram("replace_one")
-    with pytest.raises(ValueError, match="change is stated under 'replace_one', but this budget is under 'add_or_remove_one'"):
-        budget.answer(query, mechanism(query.change, PrivacyLoss(1)), "counts")
-    assert budget.accountant.ledger == ()
-
-
-def test_what_does_not_fit_is_refused_before_the_draw():
-    budget = budget_of(1)
-    query = histogram()
-    with pytest.raises(BudgetExceededError):
-        budget.answer(query, mechanism(query.change, PrivacyLoss(1.5)), "counts")
+@pytest.mark.parametrize(("query", "relation", "loss", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_an_answer_that_its_noise_or_its_budget_does_not_cover_is_refused_before_the_charge(query, relation, loss, error, words):
+    """Also for a smaller change: noise and loss are made from the change of the query, or not at all."""
+    budget = budget_of(10, relation)
+    with pytest.raises(error, match=words):
+        budget.answer(query, mechanism(Histogram.change("replace_one"), PrivacyLoss(loss)), "counts")
     assert budget.accountant.ledger == ()
 
 

@@ -101,22 +101,14 @@ def test_neither_seed_nor_open_budget_stays_in_a_part(part):
         model.accountant_.spend(0.1, name="more")
 
 
-def test_a_stream_inside_another_estimator_is_refused_before_the_charge():
+@pytest.mark.parametrize("stream", [ForeignStream(), OnlineSynthesizer()], ids=["foreign", "ours"])
+def test_a_stream_inside_another_estimator_is_refused_before_the_charge(stream):
     """Its open block holds rows, which would be published with the whole."""
     shared = PrivacyAccountant(1)
     with pytest.raises(ValueError, match="must be no stream"):
-        LowDimSynthesizer(2, synthesizer=ForeignStream(), accountant=shared).fit(rows())
+        LowDimSynthesizer(2, synthesizer=stream, accountant=shared).fit(rows())
     assert shared.spent == 0
     assert Foreign.seen == []
-
-
-def test_our_stream_inside_another_estimator_is_refused_before_the_charge():
-    from skdpsynth import OnlineSynthesizer
-
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="must be no stream"):
-        LowDimSynthesizer(2, synthesizer=OnlineSynthesizer(), accountant=shared).fit(rows())
-    assert shared.spent == 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from skdpsynth.fitting import Facts
 REFUSED = {
     "PMM, optimal": (PrivateMeasureMechanism("optimal", depth=25), (1000, 2), "depth must be at most 24"),
     "PMM, paper": (PrivateMeasureMechanism("paper", depth=26), (1000, 2), "depth must be at most 24"),
-    "PMM, auto": (PrivateMeasureMechanism(depth=25), (1000, 2), "depth must be at most 24"),
     "PCA": (PrivatePCA(), (10, 10_000), "X must have at most 4000 features, got 10000"),
     "PCA inside": (LowDimSynthesizer(2), (10, 10_000), "X must have at most 4000 features, got 10000"),
     "PSMM": (SignedMeasureMechanism(150_000), (50, 1000), "from 1 to 33554 for solver='highs'"),
@@ -60,8 +59,8 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
     ("fit", "most"),
     [
         ("PrivateMeasureMechanism('optimal', depth=19).fit(np.zeros((100, 2)))", 96 * 2**19),  # 1.6 GB at depth 24
-        ("PrivateMeasureMechanism('paper', depth=19).fit(np.zeros((100, 2)))", 112 * 2**19),  # 1.9 GB at depth 24
-        ("PrivatePCA().fit(np.zeros((10, 500)))", 165 * 500**2),  # 2.6 GB at 4000 features
+        pytest.param("PrivateMeasureMechanism('paper', depth=19).fit(np.zeros((100, 2)))", 112 * 2**19, marks=pytest.mark.nightly),
+        pytest.param("PrivatePCA().fit(np.zeros((10, 500)))", 165 * 500**2, marks=pytest.mark.nightly),  # 2.6 GB at 4000 features
     ],
     ids=["PMM-optimal", "PMM-paper", "PCA"],
 )
@@ -84,6 +83,7 @@ print(model.synthesizer_.measure_.partition.n_cells)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_cells_in_a_subspace_of_many_directions_are_found_within_700_megabytes():
     """All sets of directions that span a normal, times their coordinates, would be 90 MB times the work space of the decomposition."""

@@ -62,7 +62,7 @@ def expected(unit):
     return sampled(model().fit(X, unit=list(unit)))
 
 
-EXPECTED = expected(LABELS.tolist())
+EXPECTED, OF_WORDS = expected(LABELS.tolist()), expected(FRAME["who"])
 
 
 def parquet(folder):
@@ -110,14 +110,13 @@ WITH_COLUMN = {
 }
 
 
-@pytest.mark.parametrize("n_rows", [40, 100_000])
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize(("n_rows", "n_jobs"), [(40, 2), (100_000, None)])
 @pytest.mark.parametrize("name", WITH_COLUMN)
 def test_the_same_rows_of_each_unit_count_whatever_holds_the_column(name, n_rows, n_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: n_rows)
     table = WITH_COLUMN[name](tmp_path)
     fitted = model(n_jobs=n_jobs).fit(table, unit="who")
-    assert np.array_equal(sampled(fitted), expected(FRAME["who"]))
+    assert np.array_equal(sampled(fitted), OF_WORDS)
     assert fitted.n_samples_ == FIRST.sum()
     assert list(fitted.feature_names_in_) == ["a", "b"]
 
@@ -148,7 +147,7 @@ def test_labels_may_be_an_array_like_of_any_kind(kind):
         assert np.array_equal(sampled(fitted), expected(given.astype("int64").tolist() if kind == "times" else given))
     else:
         is_word = kind in ("words", "bytes", "categories", "categorical series")
-        assert np.array_equal(sampled(fitted), expected(FRAME["who"]) if is_word else EXPECTED)
+        assert np.array_equal(sampled(fitted), OF_WORDS if is_word else EXPECTED)
 
 
 @pytest.mark.parametrize("chunks", [[N], [1, 299, 400], [100] * 7])
@@ -267,8 +266,7 @@ def test_a_unit_that_goes_or_is_replaced_moves_at_most_k_rows_that_count_by_brut
             assert distance(counted, cells_that_count(replaced, k, chosen)) <= 2 * k  # each of k rows leaves one cell, and comes to another
 
 
-@pytest.mark.parametrize("chosen", [of_stream, of_table])
-@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize(("chosen", "k"), [(of_stream, 1), (of_stream, 2), (of_table, 2)])
 def test_one_row_that_goes_may_move_two_that_count_so_a_sum_over_several_units_promises_to_rows_that_are_alone(k, chosen):
     largest = {True: 0, False: 0}
     for labels, cells in product(product("ab", repeat=4), product((0, 1), repeat=4)):
@@ -457,24 +455,29 @@ def test_a_stream_that_fails_has_counted_no_row_of_a_unit():
     assert model.n_samples_seen_ == FIRST.sum()
 
 
-def test_a_stream_has_units_always_or_never():
-    with pytest.raises(ValueError, match="unit must be given always or never along a stream, which began with one"):
-        stream().partial_fit(X, unit=LABELS).partial_fit(X)
-    with pytest.raises(ValueError, match="which began with none"):
-        stream(max_rows_per_unit=1).partial_fit(X).partial_fit(X, unit=LABELS)
-    with pytest.raises(ValueError, match="max_rows_per_unit must not change along a stream"):
-        stream().partial_fit(X, unit=LABELS).set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS)
+STREAMS_REFUSED = {
+    "ends": (lambda: stream().partial_fit(X, unit=LABELS).partial_fit(X), "unit must be given always or never .*, which began with one"),
+    "begins": (lambda: stream(max_rows_per_unit=1).partial_fit(X).partial_fit(X, unit=LABELS), "which began with none"),
+    "other rows": (
+        lambda: stream().partial_fit(X, unit=LABELS).set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS),
+        "max_rows_per_unit must not change along a stream",
+    ),
+    "paper": (lambda: stream(strategy="paper").fit(X, unit=LABELS), "max_rows_per_unit must be 1 for a stream with"),
+    "delta": (lambda: stream(delta=1e-6).fit(X, unit=LABELS), "max_rows_per_unit must be 1 for a stream with"),
+    "chunks": (lambda: stream().fit([X[:9], X[9:]], unit=LABELS), "X must be in memory where a stream has units"),
+    "chunks later": (
+        lambda: stream().partial_fit(X, unit=LABELS).partial_fit([X[:9], X[9:]], unit=LABELS),
+        "X must be in memory where a stream has units",
+    ),
+}
 
 
-@pytest.mark.parametrize("bad", [{"strategy": "paper"}, {"delta": 1e-6}])
-def test_a_stream_refuses_several_rows_of_a_unit_where_that_is_not_proved(bad):
-    with pytest.raises(ValueError, match="max_rows_per_unit must be 1 for a stream with"):
-        stream(**bad).fit(X, unit=LABELS)
-    stream(**{**bad, "max_rows_per_unit": 1}).fit(X, unit=LABELS)
+@pytest.mark.parametrize(("call", "words"), STREAMS_REFUSED.values(), ids=STREAMS_REFUSED)
+def test_what_a_stream_with_units_cannot_do_is_refused(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
 
 
-def test_a_stream_with_units_takes_tables_in_memory():
-    with pytest.raises(TypeError, match="X must be in memory where a stream has units"):
-        stream().fit([X[:9], X[9:]], unit=LABELS)
-    with pytest.raises(TypeError, match="X must be in memory where a stream has units"):
-        stream().partial_fit(X, unit=LABELS).partial_fit([X[:9], X[9:]], unit=LABELS)
+def test_one_row_of_a_unit_is_proved_for_every_stream():
+    for given in ({"strategy": "paper"}, {"delta": 1e-6}):
+        stream(**given, max_rows_per_unit=1).fit(X, unit=LABELS)

@@ -65,19 +65,6 @@ def test_joined_stages_keep_the_mass_of_the_root_and_of_every_coarse_cell(seed, 
     np.testing.assert_allclose(inside, mass, atol=1e-9)
 
 
-def test_joined_estimate_is_the_weighted_least_squares_of_both_stages():
-    _, stages = two_stages(0, 4)
-    start = 0
-    for halvings in np.unique(stages.refinement):
-        for cell in np.flatnonzero(stages.refinement == halvings):
-            parts = stages.fine[start : start + 2**halvings]
-            start += len(parts)
-            # One row for the first stage's count of the whole cell, one for each part's count, whitened.
-            design = np.vstack([np.ones(len(parts)) / stages.first_variance**0.5, np.eye(len(parts)) / stages.second_variance**0.5])
-            seen = np.concatenate([[stages.coarse[cell] / stages.first_variance**0.5], parts / stages.second_variance**0.5])
-            assert stages.joined[-1][cell] == pytest.approx(np.linalg.lstsq(design, seen, rcond=None)[0].sum())
-
-
 @pytest.mark.parametrize("above", [None, 1])
 def test_every_joined_estimate_is_the_weighted_least_squares_of_all_counts_below_it(above):
     """The normal equations of the whole tree, by numpy's lstsq."""

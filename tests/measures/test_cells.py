@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _cells, _placement
+from internals import _cells
 from laws import ALARM, CERTAIN, kolmogorov
 from scipy.spatial.distance import cdist
 
@@ -89,19 +89,6 @@ def test_face_between_two_cells_belongs_to_the_upper_one_and_the_top_face_to_the
 
 
 @each_shape
-def test_rows_outside_the_box_count_as_clipped_to_it(shape):
-    lattice = lattice_of(shape)
-    X = np.random.default_rng(2).normal(0, 5, (200, len(shape)))
-    np.testing.assert_array_equal(lattice.locate(X), lattice.locate(lattice.box.clip(X)))
-
-
-@each_shape
-def test_missing_value_counts_as_the_middle_of_its_axis(shape):
-    lattice = lattice_of(shape)
-    assert lattice.coordinates[lattice.locate(np.full((1, len(shape)), np.nan))].tolist() == [[parts // 2 for parts in shape]]
-
-
-@each_shape
 def test_centre_of_a_cell_is_located_in_it(shape):
     lattice = lattice_of(shape)
     assert lattice.n_cells == len(lattice.positions) == np.prod(shape)
@@ -129,12 +116,6 @@ def test_rows_of_dropped_cells_go_to_the_nearest_kept_one_and_those_of_kept_cell
     distances = cdist(everything.positions, some.positions)
     got = distances[np.arange(everything.n_cells), some.locate(everything.positions)]
     np.testing.assert_allclose(got, distances.min(axis=1), rtol=1e-9)
-
-
-def test_keeping_all_cells_is_keeping_none_away():
-    lattice, every = lattice_of((3, 5)), lattice_of((3, 5), keep=np.ones(15, dtype=bool))
-    X = rows_around(lattice.box, 100)
-    np.testing.assert_array_equal(every.locate(X), lattice.locate(X))
 
 
 # Points in cells
@@ -170,18 +151,6 @@ def test_each_of_several_points_is_uniform_in_its_cell(n_points):
     for axis in range(2):
         assert kolmogorov(inside[:, axis], "uniform") > ALARM
         assert kolmogorov(0.25 + inside[:, axis] / 2, "uniform") < CERTAIN
-
-
-def test_points_placed_over_many_blocks_are_those_of_one(monkeypatch):
-    lattice = lattice_of((3, 5))
-    cells = some_cells(lattice, 1000)
-    whole = lattice.sample(cells, 0, np.random.default_rng(0))
-    monkeypatch.setattr(_placement, "_VALUES", 128)
-    np.testing.assert_array_equal(lattice.sample(cells, 0, np.random.default_rng(0)), whole)
-
-
-def test_no_cells_give_no_points():
-    assert lattice_of((3, 5)).sample(np.empty(0, dtype=np.int64), 0, np.random.default_rng(0)).shape == (0, 2)
 
 
 # Whole numbers
@@ -296,13 +265,6 @@ def test_rows_are_clipped_to_the_box_before_they_look_for_the_nearest(metric):
     cells = NearestCells(Box([0, 0], [1, 1]), np.array([[1.0, 0.5], [1.0, 0.0]]), metric)
     far = np.array([[3.0, 0.4], [-np.inf, 9.0], [np.inf, -np.inf]])
     assert cells.locate(far).tolist() == [0, 0, 1]
-
-
-@each_metric
-def test_single_point_has_all_rows(metric):
-    cells = NearestCells(Box([0, 0], [1, 1]), np.array([[0.2, 0.7]]), metric)
-    assert cells.n_cells == 1
-    assert cells.locate(rows_around(cells.box, 50)[[2, 4, 6, 8]]).tolist() == [0] * 4
 
 
 def test_sample_of_nearest_cells_is_their_points():

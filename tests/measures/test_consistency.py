@@ -59,18 +59,6 @@ def test_least_squares_is_the_dense_solution_with_its_exact_variances(tree):
     np.testing.assert_allclose(errors, expected_errors, rtol=1e-7)
 
 
-@given(tree=trees)
-@settings(max_examples=30, deadline=None)
-def test_least_squares_leaves_consistent_counts_as_they_are(tree):
-    released, variances, seed = tree
-    levels = [np.random.default_rng(seed).integers(0, 100, 2 ** (len(released) - 1))]
-    while len(levels[0]) > 1:
-        levels.insert(0, pair_sums(levels[0]))
-    estimates, _ = least_squares([level if seen else None for level, seen in zip(levels, released, strict=True)], variances)
-    for got, wanted in zip(estimates, levels, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-12)
-
-
 def test_pair_sums_are_the_sums_of_siblings_along_the_last_axis():
     np.testing.assert_array_equal(pair_sums(np.arange(8).reshape(2, 4)), [[1, 5], [9, 13]])
 

@@ -59,15 +59,6 @@ def test_blocks_together_are_the_sample(partition, n_samples, sizes):
 
 
 @each_partition
-def test_points_in_each_cell_are_those_that_the_measure_counts(partition, sizes):
-    measure = measure_of(partition)
-    X = np.concatenate(list(measure.sample_blocks(2500, np.random.default_rng(1))))
-    leaves = partition.locate(X)
-    for cell, level, count in zip(measure.cells, measure.levels.astype(int), measure.counts(2500, np.random.default_rng(1)), strict=True):
-        assert np.sum(leaves >> (8 - level) == cell) == count
-
-
-@each_partition
 def test_each_block_has_its_share_of_every_run_of_cells_up_to_one_point_a_deck(partition, sizes):
     """Counts along the curve are dealt in turn: between two places of the curve a block gets its share, rounded up or down."""
     measure, n_samples = measure_of(partition), 2500

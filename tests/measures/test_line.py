@@ -57,20 +57,14 @@ each_line = pytest.mark.parametrize(("points", "masses"), list(itertools.product
 
 
 @each_line
-def test_cost_is_that_of_a_linear_program_on_the_chain_and_the_residual_attains_it(points, masses):
+def test_cost_is_that_of_a_linear_program_and_the_residual_attains_it_and_the_bound_proves_it(points, masses):
     for at, mass in instances(points, masses):
-        residual, cost, _ = transport_on_a_line(at, mass)
+        residual, cost, bound = transport_on_a_line(at, mass)
         assert cost == pytest.approx(chain_program(at, mass), abs=1e-9)
+        assert bound == pytest.approx(cost, abs=1e-12)
         assert cost_of(at, mass, residual) == pytest.approx(cost, abs=1e-12)
         assert residual.min() >= -1e-12
         assert residual.sum() == pytest.approx(mass.sum(), abs=1e-12)
-
-
-@each_line
-def test_bound_proves_the_cost(points, masses):
-    for at, mass in instances(points, masses):
-        _, cost, bound = transport_on_a_line(at, mass)
-        assert bound == pytest.approx(cost, abs=1e-12)
 
 
 @pytest.mark.parametrize("points", POINTS)
@@ -105,7 +99,7 @@ def test_where_mass_is_created_cost_is_that_of_a_linear_program_and_is_proved(po
 def test_whole_amounts_of_created_mass_are_solved_as_well():
     """Then the fall that is wanted may be met by one sequence, without a mixture."""
     rng = np.random.default_rng(9)
-    for m in rng.integers(2, 30, 200):
+    for m in rng.integers(2, 30, 60):
         at, mass = np.arange(m) / 4, rng.integers(-4, 5, m).astype(float)
         for created in range(int(max(1, -mass.sum())), int(-np.minimum(mass, 0).sum()) + 1):
             _, cost, bound = transport_on_a_line(at, mass, float(created))
@@ -113,23 +107,9 @@ def test_whole_amounts_of_created_mass_are_solved_as_well():
     assert transport_on_a_line(np.arange(4.0), np.array([1.0, -2, 0, 1]), 1.0)[1] == 1
 
 
-def test_mass_without_holes_stays_where_it_is():
-    residual, cost, bound = transport_on_a_line(np.array([0.0, 0.5, 2.0]), np.array([3.0, 0.0, 1.0]))
-    assert residual.tolist() == [3, 0, 1]
-    assert (cost, bound) == (0, 0)
-
-
 def test_one_point_keeps_its_mass():
     residual, cost, bound = transport_on_a_line(np.array([7.0]), np.array([2.0]))
     assert (residual.tolist(), cost, bound) == ([2.0], 0, 0)
-
-
-def test_line_from_right_to_left_costs_the_same():
-    for at, mass in instances("unequal gaps", "real"):
-        _, cost, _ = transport_on_a_line(at, mass)
-        mirrored, other, _ = transport_on_a_line(-at[::-1], mass[::-1])
-        assert other == pytest.approx(cost, abs=1e-12)
-        assert cost_of(at, mass, mirrored[::-1]) == pytest.approx(cost, abs=1e-12)
 
 
 def test_isotonic_regression_beats_every_monotone_sequence_of_data_values():

@@ -18,6 +18,10 @@ from skdpsynth.measures import MOST_CELLS, nearest_probability_measure
 # OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
 needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="OR-Tools is not installed")
 each_solver = pytest.mark.parametrize("solver", ["highs", pytest.param("ortools", marks=needs_ortools)])
+each_metric_and_solver = pytest.mark.parametrize(
+    ("metric", "solver"),
+    [*((metric, "highs") for metric in ("chebyshev", "cityblock", "euclidean")), pytest.param("cityblock", "ortools", marks=needs_ortools)],
+)
 each_metric = pytest.mark.parametrize("metric", ["chebyshev", "cityblock", "euclidean"])
 
 
@@ -80,12 +84,11 @@ def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, sca
         assert [result.value, attained, result.lower_bound] == pytest.approx([least] * 3, abs=1e-9)
 
 
-@each_metric
-def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper(metric):
-    positions, counts = noisy_grid(1, (6, 6, 6))
-    distances = pairwise(positions, metric)
-    expected, _ = dense_program(distances, counts / 216, distances.max())
-    assert nearest_probability_measure(positions, counts, metric, total=216).value == pytest.approx(expected, abs=1e-9)
+def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper():
+    positions, counts = noisy_grid(1, (5, 5, 5))
+    distances = pairwise(positions, "euclidean")
+    expected, _ = dense_program(distances, counts / 125, distances.max())
+    assert nearest_probability_measure(positions, counts, "euclidean", total=125).value == pytest.approx(expected, abs=1e-9)
 
 
 def test_program_as_printed_finds_a_measure_that_is_farther():
@@ -99,27 +102,11 @@ def test_program_as_printed_finds_a_measure_that_is_farther():
     assert bounded_lipschitz(signed - printed, distances, 0.95)[0] > 0.2
 
 
-def test_program_as_printed_knows_no_distance_but_that_of_the_nearest_neighbour():
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        positions, signed = rng.random((8, 2)), of_total(rng.normal(size=8), 1)
-        distances = pairwise(positions, "chebyshev")
-        # min of sum_i min(nn_i, 2) * (nu_i - tau_i)_+ : what costs most is kept first.
-        nearest = np.minimum(np.where(np.eye(8, dtype=bool), np.inf, distances).min(axis=0), 2)
-        gain, kept = np.maximum(signed, 0), 1.0
-        expected = nearest @ gain
-        for i in np.argsort(-nearest):
-            expected -= nearest[i] * min(gain[i], kept)
-            kept -= min(gain[i], kept)
-        assert printed_program(distances, signed)[0] == pytest.approx(expected, abs=1e-9)
-
-
 # The certificate
 
 
-@each_solver
 @pytest.mark.parametrize("total", [0.8, 1.3])
-@each_metric
+@each_metric_and_solver
 def test_bound_and_value_are_those_of_a_program_over_all_arcs(metric, total, solver):
     positions, signed = irregular(2, 200, 2, total)
     result = nearest_probability_measure(positions, signed, metric, solver=solver)
@@ -139,13 +126,12 @@ def test_value_is_the_wasserstein_distance_from_the_positive_mass_to_weights_and
     assert result.value == pytest.approx(ot.emd2(gain, kept / kept.sum() * gain.sum(), pairwise(positions, metric)), rel=1e-9)
 
 
-@each_solver
 @pytest.mark.parametrize("shape", [(60,), (11, 10), (4, 5, 6)])
 @pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
-def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, shape, solver):
+def test_whole_counts_that_sum_to_the_total_stay_whole_and_have_no_gap(metric, shape):
     positions, counts = noisy_grid(4, shape)
     total = int(counts.sum())
-    result = nearest_probability_measure(positions, counts, metric, total=total, solver=solver)
+    result = nearest_probability_measure(positions, counts, metric, total=total)
     kept = result.weights * total
     assert counts.min() < 0
     np.testing.assert_allclose(kept, np.rint(kept), atol=1e-9)
@@ -192,12 +178,6 @@ def test_what_moves_from_cell_to_cell_leaves_is_as_far_as_is_said(metric, shape,
     result = nearest_probability_measure(positions, counts, metric, total=counts.sum())
     distances = pairwise(positions, metric)
     assert result.value == pytest.approx(bounded_lipschitz(counts / counts.sum() - result.weights, distances, distances.max())[0], rel=1e-7)
-
-
-def test_whole_counts_stay_whole_that_move_from_cell_to_cell(from_cell_to_cell):
-    positions, counts = noisy_grid(2, (30, 40))
-    kept = nearest_probability_measure(positions, counts, total=counts.sum()).weights * counts.sum()
-    np.testing.assert_allclose(kept, np.rint(kept), atol=1e-9)
 
 
 def test_what_moves_over_a_whole_grid_costs_the_same_by_either_way(monkeypatch):
@@ -300,12 +280,6 @@ def test_a_simplex_method_that_takes_too_many_steps_is_followed_by_another_in_si
     assert found.value == pytest.approx(expected.value, rel=1e-12)
 
 
-def test_masses_that_must_move_far_over_a_whole_grid_take_no_program():
-    positions = np.stack(np.divmod(np.arange(2500), 50), axis=1)
-    result = nearest_probability_measure(positions, np.where(positions[:, 0] < 25, 1.0, -1.0))
-    assert (result.n_iter, result.status) == (0, "optimal")
-
-
 @pytest.mark.parametrize(("rounds", "sweeps"), [(1, 5000), (2, 2), (60, 1)])
 @pytest.mark.parametrize("total", [0.7, 1.2])
 @each_metric
@@ -346,18 +320,10 @@ def test_result_without_a_proof_is_called_feasible(monkeypatch):
     assert_probabilities(result.weights)
 
 
-@each_metric
-def test_gap_is_never_negative(metric):
-    for seed in range(10):
-        result = nearest_probability_measure(*irregular(seed, 40, 1 + seed % 3, 1.1), metric)
-        assert 0 <= result.gap <= 1e-9 * result.value
-
-
 # Far donors
 
 
-@each_solver
-@each_metric
+@each_metric_and_solver
 def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metric, solver):
     rng = np.random.default_rng(7)
     positions, signed = rng.random((101, 2)), np.append(np.ones(100), -75.0)  # 48 donors are near
@@ -382,14 +348,6 @@ def test_holes_whose_near_donors_are_exhausted_draw_on_another_cluster(solver):
     np.testing.assert_allclose(result.weights * 60, left, atol=1e-9)
 
 
-def test_hole_that_needs_a_thousand_donors_finds_them():
-    rng = np.random.default_rng(9)
-    positions, signed = rng.random((1201, 2)), np.append(np.ones(1200), -1000.0)
-    result = nearest_probability_measure(positions, signed, total=200)
-    farthest = np.sort(cdist(positions[:1200], positions[1200:], "chebyshev").ravel())
-    assert result.value == pytest.approx(farthest[:1000].sum() / 200, rel=1e-9)
-
-
 def test_far_donors_are_found_a_few_holes_at_a_time_as_all_at_once(monkeypatch):
     rng = np.random.default_rng(18)
     positions = np.vstack([rng.random((90, 2)), 3 + rng.random((90, 2))])
@@ -402,34 +360,6 @@ def test_far_donors_are_found_a_few_holes_at_a_time_as_all_at_once(monkeypatch):
 
 
 # Invariance
-
-
-@pytest.mark.parametrize("total", [0.7, 1.0, 1.4])
-@each_metric
-def test_order_of_the_positions_does_not_matter(metric, total):
-    positions, signed = irregular(10, 60, 2, total)
-    order = np.random.default_rng(0).permutation(60)
-    base, moved = (nearest_probability_measure(positions[o], signed[o], metric) for o in (np.arange(60), order))
-    np.testing.assert_allclose(moved.weights, base.weights[order], atol=1e-9)
-    assert moved.value == pytest.approx(base.value, rel=1e-9)
-
-
-@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
-def test_order_does_not_change_the_value_where_many_transports_are_equal(metric):
-    positions, counts = noisy_grid(11, (9, 8))
-    order = np.random.default_rng(0).permutation(72)
-    base, moved = (nearest_probability_measure(positions[o], counts[o], metric, total=72) for o in (np.arange(72), order))
-    assert moved.value == pytest.approx(base.value, rel=1e-12)
-
-
-@pytest.mark.parametrize("total", [0.7, 1.4])
-@pytest.mark.parametrize("d", [1, 3])
-@each_metric
-def test_value_has_the_unit_of_the_positions(metric, d, total):
-    positions, signed = irregular(12, 60, d, total)
-    base, moved = (nearest_probability_measure(at, signed, metric) for at in (positions, 1e-3 * positions + np.arange(d)))
-    assert moved.value == pytest.approx(1e-3 * base.value, rel=1e-9)
-    np.testing.assert_allclose(moved.weights, base.weights, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -533,34 +463,21 @@ def test_a_line_of_too_many_weights_that_sum_to_too_little_is_refused_and_others
     assert nearest_probability_measure(line, signed, total=1).status == "optimal"
 
 
-def test_negligible_hole_changes_nothing():
-    result = nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], [1.5, -0.5, -1e-12])
-    np.testing.assert_allclose(result.weights, [1, 0, 0], atol=1e-9)
-    assert result.value == pytest.approx(0.5, abs=1e-9)
-
-
 # Equal transports
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2], [0, 2, 1], [2, 1, 0]])
-def test_of_two_donors_at_one_distance_the_nearer_as_the_crow_flies_gives(order):
-    positions, counts, weights = np.array([[2, 2], [4, 4], [4, 2]]), np.array([-1, 1, 1]), np.array([0, 1, 0])
-    np.testing.assert_array_equal(nearest_probability_measure(positions[order], counts[order], "chebyshev").weights, weights[order])
-
-
-@each_solver
 @pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
-def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(metric, solver):
+def test_of_equal_transports_over_a_grid_one_of_least_euclidean_cost_is_chosen(metric):
     # Two programs in turn, over all arcs: the least cost, and at that cost the least euclidean one; ours with what each donor gave.
     rng = np.random.default_rng(16)
     chosen = []
-    for _ in range(3 if solver == "ortools" else 15):
+    for _ in range(15):
         places = rng.permutation(25)[:16]
         positions = np.stack(np.divmod(places, 5), axis=1)
         counts = np.concatenate([rng.integers(1, 4, 8), rng.integers(-2, 0, 8)]).astype(float)
         counts[0] += max(0, 1 - counts.sum())
         total = counts.sum()
-        kept = nearest_probability_measure(positions, counts, metric, total=total, solver=solver).weights * total
+        kept = nearest_probability_measure(positions, counts, metric, total=total).weights * total
         first, second = (cdist(positions[:8], positions[8:], name).ravel() for name in (metric, "euclidean"))
         leaving, entering = kron(identity(8), np.ones(8)).toarray(), kron(np.ones(8), identity(8)).toarray()
         filled = {"A_eq": entering, "b_eq": -counts[8:], "method": "highs"}
@@ -614,7 +531,7 @@ def test_flow_meets_all_demands_exactly_at_the_least_cost_and_is_whole_if_they_a
     rng = np.random.default_rng(0)
     source, sink = (index.ravel() for index in np.indices((6, 5)))
     leaving, entering = kron(identity(6), np.ones(5)), kron(np.ones(6), identity(5))
-    for _ in range(60 if solver == "highs" else 3):
+    for _ in range(60 if solver == "highs" else 2):
         cost = np.where(rng.random(30) < 0.5, 0, rng.random(30))
         supply, demand = rng.integers(3, 9, 6).astype(float), rng.integers(0, 4, 5).astype(float)
         flow = least_cost_flow(solver, source, sink, cost, supply, demand)

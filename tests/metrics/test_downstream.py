@@ -9,8 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, make_scorer, r2_score, roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
@@ -94,12 +93,6 @@ def test_columns_are_encoded_as_by_the_encoder_of_mixed_tables():
     np.testing.assert_array_equal(Spy.seen, MixedTypeEncoder(others).fit_transform(X.drop(columns="smokes")))
 
 
-def test_real_rows_train_better_than_rows_whose_target_was_shuffled():
-    shuffled = SYNTHETIC.assign(smokes=SYNTHETIC["smokes"].sample(frac=1, random_state=0).to_numpy())
-    good, bad = (train_synthetic_test_real(LogisticRegression(), X, REAL, "smokes", SCHEMA) for X in (SYNTHETIC, shuffled))
-    assert good > bad + 0.1
-
-
 @pytest.mark.parametrize(
     ("scoring", "score"),
     [("f1", f1_score), ("accuracy", accuracy_score), (make_scorer(f1_score, pos_label=0), lambda y, z: f1_score(y, z, pos_label=0))],
@@ -139,12 +132,6 @@ def test_rows_without_a_target_are_left_out():
         assert train_synthetic_test_real(LogisticRegression(), X, Y, "smokes", SCHEMA) == expected
 
 
-def test_rows_without_a_number_as_target_are_left_out():
-    X, Y = (pd.concat([frame.assign(income=np.nan).head(50), frame]) for frame in (SYNTHETIC, REAL))
-    expected = train_synthetic_test_real(LinearRegression(), SYNTHETIC, REAL, "income", SCHEMA)
-    assert train_synthetic_test_real(LinearRegression(), X, Y, "income", SCHEMA) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("model", [LogisticRegression(), RandomForestClassifier(5)], ids=["refuses one class", "takes one class"])
 @pytest.mark.parametrize("level", ["no", "yes"])
 def test_one_level_in_all_synthetic_rows_is_scored_as_a_constant_prediction(model, level):
@@ -153,11 +140,6 @@ def test_one_level_in_all_synthetic_rows_is_scored_as_a_constant_prediction(mode
     assert train_synthetic_test_real(model, constant, REAL, "smokes", SCHEMA, "accuracy") == pytest.approx(share)
     base = (REAL["smokes"] == "yes").mean()
     assert train_synthetic_test_real(model, constant, REAL, "smokes", SCHEMA, "average_precision") == pytest.approx(base)
-
-
-def test_one_level_of_three_in_all_synthetic_rows_is_predicted_always():
-    score = train_synthetic_test_real(LogisticRegression(), SYNTHETIC.assign(colour="blue"), REAL, "colour", SCHEMA)
-    assert score == pytest.approx((REAL["colour"] == "blue").mean())
 
 
 def test_containers_agree():
@@ -170,12 +152,6 @@ def test_containers_agree():
     assert train_synthetic_test_real(LogisticRegression(), *as_arrays, 2, numbered) == expected
     turned = SYNTHETIC[["income", "smokes", "colour", "age"]]
     assert train_synthetic_test_real(LogisticRegression(), turned, REAL, "smokes", SCHEMA) == expected
-
-
-def test_pipelines_are_estimators_too():
-    pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=1e6))
-    score = train_synthetic_test_real(pipeline, SYNTHETIC, REAL, "smokes", SCHEMA)
-    assert score == pytest.approx(train_synthetic_test_real(LogisticRegression(C=1e6), SYNTHETIC, REAL, "smokes", SCHEMA), abs=0.01)
 
 
 def test_estimator_stays_unfitted():
@@ -192,10 +168,6 @@ def test_tables_are_not_changed():
     train_synthetic_test_real(LogisticRegression(), X, Y, "smokes", SCHEMA)
     pd.testing.assert_frame_equal(X, SYNTHETIC)
     pd.testing.assert_frame_equal(Y, REAL)
-
-
-def test_score_is_a_float():
-    assert type(train_synthetic_test_real(LinearRegression(), SYNTHETIC, REAL, "income", SCHEMA)) is float
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,6 @@ def report():
     return quality_report(table(0), table(1, 300), SCHEMA, target="returned")
 
 
-def test_numbers_of_rows_are_those_of_the_tables(report):
-    assert (report.n_real, report.n_synthetic) == (400, 300)
-
-
 def test_marginals_are_the_total_variation_of_each_column(report):
     X, Y = table(0), table(1, 300)
     expected = {name: marginal_total_variation(X[[name]], Y[[name]], {name: SCHEMA[name]}, order=1) for name in SCHEMA}
@@ -67,13 +63,6 @@ def test_mean_over_pairs_is_the_total_variation_of_order_two(report):
 
 def test_correlation_error_is_that_of_the_metric(report):
     assert report.correlation_error == pytest.approx(correlation_error(table(0), table(1, 300), SCHEMA))
-
-
-def test_permuted_rows_are_at_no_distance():
-    X = table(2)
-    found = quality_report(X, X.sample(frac=1, random_state=0), SCHEMA)
-    assert set(found.marginals.values()) | set(found.pairs.values()) == {0.0}
-    assert found.correlation_error == pytest.approx(0, abs=1e-15)
 
 
 def test_synthetic_rows_of_another_kind_are_farther_than_halves():
@@ -106,16 +95,6 @@ def test_score_suits_the_target(target, scoring):
     found = quality_report(table(6), table(7), SCHEMA, target=target)
     assert found.scoring == scoring
     assert set(found.auc) == {"synthetic", "real"}
-
-
-def test_target_of_one_level_in_synthetic_rows_is_predicted_always():
-    found = quality_report(table(6), table(7).assign(returned=True), SCHEMA, target="returned")
-    assert found.auc["synthetic"] == 0.5
-
-
-def test_nothing_is_predicted_without_a_target():
-    found = quality_report(table(6), table(7), SCHEMA)
-    assert (found.auc, found.scoring, found.target) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -244,11 +223,6 @@ def test_frame_holds_every_number(report):
     assert frame[frame["measure"] == "marginal"].set_index("what")["value"].to_dict() == report.marginals
     assert frame[frame["measure"] == "pair"]["value"].tolist() == list(report.pairs.values())
     assert frame[frame["measure"] == "roc_auc"]["value"].tolist() == list(report.auc.values())
-
-
-def test_report_cannot_be_changed(report):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        report.n_real = 0
 
 
 @pytest.mark.parametrize(

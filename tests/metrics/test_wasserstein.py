@@ -56,16 +56,6 @@ def test_distance_of_small_samples_is_the_best_of_all_matchings(metric, solver):
     assert wasserstein_distance(X, Y, metric) == pytest.approx(best, rel=1e-12)
 
 
-@each_metric
-def test_both_solvers_agree(metric, monkeypatch):
-    pytest.importorskip("ot")
-    rng = np.random.default_rng(2)
-    X, Y = rng.random((300, 4)), rng.beta(2, 5, (300, 4))
-    by_transport = wasserstein_distance(X, Y, metric)
-    monkeypatch.setitem(sys.modules, "ot", None)
-    assert wasserstein_distance(X, Y, metric) == pytest.approx(by_transport, rel=1e-10)
-
-
 values = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
 
 
@@ -75,11 +65,6 @@ def test_distance_in_one_dimension_is_the_quantile_formula(x, y):
     expected = scipy.stats.wasserstein_distance(x, y)
     for metric in METRICS:
         assert wasserstein_distance(np.array(x)[:, None], np.array(y)[:, None], metric) == pytest.approx(expected, abs=1e-9)
-
-
-def test_one_dimension_takes_any_sizes_without_pot(without_pot):
-    X = np.linspace(0, 1, 20_000)[:, None]
-    assert wasserstein_distance(X, X[:10_000]) == pytest.approx(0.25, abs=1e-3)
 
 
 def test_samples_of_different_sizes_are_weighed_equally():
@@ -102,13 +87,6 @@ def test_distance_is_zero_between_a_sample_and_its_reordering_and_symmetric(dist
     assert distance(X, rng.permutation(X)) == pytest.approx(0, abs=1e-12)
     assert distance(X, Y) == pytest.approx(distance(Y, X))
     assert distance(X, Y) > 0.01
-
-
-def test_metrics_are_ordered_as_their_norms(solver):
-    rng = np.random.default_rng(5)
-    X, Y = rng.random((60, 3)), rng.random((60, 3))
-    chebyshev, euclidean, cityblock = (wasserstein_distance(X, Y, metric) for metric in ("chebyshev", "euclidean", "cityblock"))
-    assert chebyshev < euclidean < cityblock < 3 * chebyshev
 
 
 def test_chebyshev_is_the_default_metric():
@@ -135,11 +113,6 @@ def test_too_many_rows_are_refused_with_the_way_out(shapes):
 def test_bad_samples_are_refused(distance, X, Y, message):
     with pytest.raises(ValueError, match=message):
         distance(X, Y)
-
-
-def test_unknown_metric_is_refused():
-    with pytest.raises(ValueError, match=r"^metric must be one of 'chebyshev', 'cityblock', 'euclidean', got 'cosine'"):
-        wasserstein_distance([[0.0]], [[1.0]], "cosine")
 
 
 def fake_pot(warning):
@@ -221,13 +194,6 @@ def test_what_is_no_table_of_numbers_is_refused_in_one_sentence_that_quotes_no_c
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("metric", [np.full((3, 3), 31415), ["chebyshev"], None, 7, "31415" * 100])
-def test_a_table_in_place_of_the_metric_is_not_printed(metric):
-    with pytest.raises(ValueError, match=r"^metric must be one of") as caught:
-        wasserstein_distance([[0.0]], [[1.0]], metric)
-    assert len(str(caught.value)) < 200
-
-
 def test_frames_of_numbers_are_tables(solver):
     X = pd.DataFrame({"a": pd.array([0, 1], dtype="Int8"), "b": [0.5, 1.5]})
     assert wasserstein_distance(X, pl.DataFrame({"a": [0, 1], "b": [1.0, 2.0]})) == 0.5
@@ -238,22 +204,35 @@ def test_frames_of_numbers_are_tables(solver):
 # Sliced
 
 
-@pytest.mark.parametrize("n_projections", [0, -1, 2.5, True, "9", None, 10**9, np.ones((2, 2))])
-def test_number_of_projections_must_be_a_whole_number(n_projections):
-    with pytest.raises(ValueError, match=r"^n_projections must be an integer from 1 to 1000000, got [^\n]*\.$"):
-        sliced_wasserstein_distance([[0.0]], [[1.0]], n_projections)
+PARAMETERS = [
+    (
+        wasserstein_distance,
+        "metric",
+        ["cosine", np.full((3, 3), 31415), ["chebyshev"], None, "31415" * 100],
+        "one of 'chebyshev'",
+    ),
+    (
+        sliced_wasserstein_distance,
+        "n_projections",
+        [0, -1, 2.5, True, "9", None, 10**9, np.ones((2, 2))],
+        "an integer from 1 to 1000000",
+    ),
+    (sliced_wasserstein_distance, "random_state", [-1, 2.5, "seed", [[1]]], "a non-negative integer or None, got"),
+]
+
+
+@pytest.mark.parametrize(("distance", "name", "values", "words"), PARAMETERS, ids=[case[1] for case in PARAMETERS])
+def test_parameters_of_another_kind_are_refused_in_one_short_sentence(distance, name, values, words):
+    for value in values:
+        with pytest.raises(ValueError, match=rf"^{name} must be {words}[^\n]*\.$") as caught:
+            distance([[0.0]], [[1.0]], **{name: value})
+        assert len(str(caught.value)) < 200
 
 
 def test_directions_that_would_take_minutes_are_refused():
     X = np.zeros((10**6, 2))
     with pytest.raises(ValueError, match=r"^n_projections must be at most 134 for 1000000 and 1000000 rows, got 135; [^\n]*\.$"):
         sliced_wasserstein_distance(X, X, 135)
-
-
-@pytest.mark.parametrize("random_state", [-1, 2.5, "seed", [[1]]])
-def test_seed_of_the_directions_must_be_a_whole_number(random_state):
-    with pytest.raises(ValueError, match=r"^random_state must be a non-negative integer or None, got [^\n]*\.$"):
-        sliced_wasserstein_distance([[0.0]], [[1.0]], random_state=random_state)
 
 
 def test_sliced_distance_in_one_dimension_is_the_exact_distance():
@@ -266,12 +245,6 @@ def test_sliced_distance_of_a_translation_is_the_mean_length_of_its_projections(
     # The mean of |cos| over the circle is 2 / pi; 4000 directions have standard deviation .005: seven of them.
     X = np.random.default_rng(7).random((5, 2))
     assert sliced_wasserstein_distance(X, X + np.array([3.0, 4.0]), n_projections=4000) == pytest.approx(5 * 2 / np.pi, abs=5 * 0.035)
-
-
-def test_sliced_distance_is_at_most_the_euclidean_distance():
-    rng = np.random.default_rng(8)
-    X, Y = rng.random((100, 3)), rng.beta(2, 5, (100, 3))
-    assert sliced_wasserstein_distance(X, Y) <= wasserstein_distance(X, Y, "euclidean")
 
 
 def test_sliced_distance_repeats_and_depends_on_its_directions():

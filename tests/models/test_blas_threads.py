@@ -8,8 +8,6 @@ import pytest
 from internals import one_blas_thread
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdpsynth.models import LatentFactors
-
 np.zeros((2, 2)) @ np.zeros((2, 2))  # BLAS is loaded
 
 
@@ -64,23 +62,6 @@ def test_overlapping_uses_leave_the_limit_as_it_was():
     threads[0].join()
     assert set(seen[0].values()) == {1}
     assert seen[1] == before
-
-
-def test_concurrent_fits_leave_the_limit_as_it_was():
-    before, start = limits(), threading.Barrier(3)
-
-    def fit(seed):
-        counts = np.random.default_rng(seed).integers(1, 100, (1, 3, 4))
-        start.wait()
-        for _ in range(3):
-            LatentFactors.of([counts.sum(axis=2), counts.sum(axis=1)], {(0, 1): counts}, [counts.sum()], (1.0, 1.0 + seed), 2)
-
-    threads = [threading.Thread(target=fit, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert limits() == before
 
 
 def test_a_limit_within_a_limit_ends_with_the_outer_one_even_if_it_raises():

@@ -75,7 +75,7 @@ def test_error_hardly_grows_where_all_stand_out_and_none_has_an_order():
 def test_the_variance_that_is_left_is_that_of_the_error():
     rows, tables = truth(0.5)
     errors, stated = [], []
-    for seed in range(40):
+    for seed in range(20):
         given = noisy(tables, rows, seed)
         found, _ = told(given, rows)
         errors.append(squared_error(found, tables) / (N_COLUMNS * 2 * (SIZE - 1)))
@@ -89,15 +89,6 @@ def test_without_noise_or_classes_nothing_changes():
     assert told(exact, rows)[0] is exact
     alone = NoisyTables({place: table[:1] for place, table in tables.items()}, 1.0)
     assert told(alone, rows[:1])[0] is alone
-
-
-def test_the_order_of_classes_does_not_matter():
-    rows, tables = truth(0.5, 3)
-    given = noisy(tables, rows)
-    turned = NoisyTables({place: table[::-1] for place, table in given.tables.items()}, given.variance)
-    found, other = told(given, rows)[0], told(turned, rows[::-1])[0]
-    for place, table in found.tables.items():
-        np.testing.assert_allclose(other.tables[place][::-1], table, atol=1e-6)
 
 
 def test_pairs_have_the_margins_of_their_columns():
@@ -120,7 +111,7 @@ def test_columns_of_few_codes_and_missing_cells_have_finite_counts(size):
 
 def test_means_are_those_given_the_law_of_the_numbers():
     rng = np.random.default_rng(0)
-    values = np.where(rng.random(200_000) < 0.8, 0.0, rng.normal(0, 4, 200_000))
+    values = np.where(rng.random(50_000) < 0.8, 0.0, rng.normal(0, 4, 50_000))
     seen = values + rng.normal(size=len(values))
     at = np.linspace(-8, 8, 33)
     of_zero, of_others = 0.8 * np.exp(-(at**2) / 2), 0.2 * np.exp(-(at**2) / 34) / 17**0.5
@@ -135,10 +126,3 @@ def test_numbers_beyond_all_noise_stay():
     means, left = expected(np.array([[1e6, -3e5, 1e9]]))
     np.testing.assert_allclose(means, [[1e6, -3e5, 1e9]], rtol=1e-3)
     assert left == pytest.approx(1, abs=1e-3)
-
-
-def test_of_numbers_far_beyond_the_noise_nothing_is_lost():
-    values = np.random.default_rng(0).normal(0, 1e9, (2, 300))
-    means, left = expected(values)
-    np.testing.assert_allclose(means, values, rtol=1e-9)
-    assert left == pytest.approx(1, abs=1e-6)

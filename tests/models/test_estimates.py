@@ -125,28 +125,6 @@ def test_without_noise_the_estimates_are_the_counts_and_have_no_error(setting):
     assert estimates.variance_of_total == 0
 
 
-@each_relation
-@pytest.mark.parametrize("name", ["tables", "interactions in classes"])
-def test_errors_of_estimates_are_centred_and_as_large_as_stated(name, n_is_public):
-    """3000 draws of normal noise: the mean of some 30 cells is beyond 5 of its deviations, or a variance 13 % off, once in 10,000."""
-    setting, rng = SETTINGS[name], np.random.default_rng(3)
-    cells = counts(setting)
-    n = int(cells.sum()) if n_is_public else None
-    drawn = [Estimates.of(released(cells, setting, rng), pairs_of(setting), n) for _ in range(3000)]
-    for columns, variance in drawn[0].variances.items():
-        errors = np.array([each.tables[columns] for each in drawn]) - exact_tables(cells, columns)
-        assert np.abs(errors.mean(axis=0)).max() < 5 * np.sqrt(variance / 3000)
-        np.testing.assert_allclose((errors**2).mean(axis=0), variance, rtol=0.13)
-
-
-@each_relation
-def test_estimates_have_no_more_error_than_the_tables_they_are_made_of(n_is_public):
-    for setting in SETTINGS.values():
-        estimates = Estimates.of(released(counts(setting), setting), pairs_of(setting), 100 if n_is_public else None)
-        assert all(estimates.variances[i,] <= V1 for i in range(len(setting[0])))
-        assert all(estimates.variances[pair] <= V2 for pair in setting[1])
-
-
 def test_tables_of_pairs_have_the_mean_variance_of_what_only_pairs_tell():
     setting = SETTINGS["interactions"]
     estimates = Estimates.of(released(counts(setting), setting), pairs_of(setting))

@@ -5,8 +5,7 @@ import pytest
 from internals import FINE, FinerBins, quasi_normal
 from scipy import stats
 
-from skdpsynth.domain import Continuous, Schema, grids_of
-from skdpsynth.models import LatentFactors, Link, MarginalModel
+from skdpsynth.models import Link
 
 
 def a_link(seed, n_cells=60, n_bins=4):
@@ -83,28 +82,3 @@ def test_of_a_normal_factor_it_is_exact():
     found, exact = finer.probabilities(law(link.edges)), law(finer.link.edges)
     independent = law(link.edges)[finer.coarse] * finer.parts[:, None]
     assert np.abs(found - exact).sum(axis=0).mean() < 0.25 * np.abs(independent - exact).sum(axis=0).mean()
-
-
-def two_columns(r, n_bins):
-    """A model of two uniform columns whose normal scores have a correlation of about r, by one factor."""
-    schema = Schema({"x": Continuous(0.0, 1.0), "y": Continuous(0.0, 1.0)})
-    n_cells = grids_of(schema)["x"].n_cells
-    link = Link(np.full(n_cells, 1 / n_cells), np.linspace(0, n_cells, n_bins + 1).astype(int))
-    middles = stats.norm.ppf((np.arange(n_bins) + 0.5) / n_bins)
-    # The logarithm of the normal density of x given z, but for parts of z alone.
-    loadings = np.tile(np.sqrt(r) / (1 - r) * middles, 2)[None, None, :, None]
-    intercepts = np.tile(-(middles**2) * r / (2 * (1 - r)), 2)[None, None]
-    factors = LatentFactors(np.array([n_bins, n_bins]), quasi_normal(256, 1), intercepts, loadings)
-    return MarginalModel(schema, None, np.ones(1), ((0, 1),), (factors,), {"x": link, "y": link})
-
-
-def test_few_bins_keep_a_correlation(monkeypatch):
-    """Of 100,000 rows, with a standard error of .002: three bins give what sixteen do, and lose a tenth where they are not cut."""
-
-    def correlation(n_bins):
-        return np.corrcoef(two_columns(0.7, n_bins).sample(100_000, np.random.default_rng(0)))[0, 1]
-
-    few, many = correlation(3), correlation(16)
-    monkeypatch.setattr(MarginalModel, "_finer", lambda self: {})
-    assert abs(few - many) < 0.5 * abs(correlation(3) - many)
-    assert abs(few - many) < 0.04

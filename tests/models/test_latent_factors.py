@@ -72,19 +72,12 @@ def test_nodes_stand_for_normal_factors_and_are_public():
     assert np.abs(np.corrcoef(nodes.T) - np.eye(3)).max() < 0.05
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_model_is_recovered_from_its_exact_tables(seed):
-    truth = a_model(seed, strength=1.5)
+def test_a_model_is_recovered_from_its_exact_tables():
+    truth = a_model(0, strength=1.5)
     model = refit(margins(truth), tables(truth))
     assert distance(tables(model), tables(truth)) < 0.015
     independent = {(i, j): np.outer(margins(truth)[i], margins(truth)[j]) for i, j in PAIRS}
     assert distance(independent, tables(truth)) > 0.1
-
-
-def test_independent_columns_get_an_independent_model():
-    wanted = margins(a_model(5))
-    model = refit(wanted, {(i, j): np.outer(wanted[i], wanted[j]) for i, j in PAIRS})
-    assert distance(tables(model), {(i, j): np.outer(wanted[i], wanted[j]) for i, j in PAIRS}) < 0.005
 
 
 def test_of_columns_without_pairs_the_frequencies_are_kept_exactly():
@@ -114,6 +107,7 @@ def test_each_class_has_a_model_of_its_own():
     assert distance(tables(model, label=0), tables(classes[1])) > 0.1
 
 
+@pytest.mark.nightly
 def test_a_small_class_borrows_the_loadings_of_a_large_one():
     """Two classes of one law with the same noise of a count, 20,000 and 1,000 rows: mean square errors of the small one's tables, alone
     and together; in four cases their ratio was 1.5 to 1.65."""
@@ -139,16 +133,6 @@ def test_negative_counts_are_fitted_too():
 # Samples
 
 
-@pytest.mark.parametrize("n", [0, 1, 7, 255, 1000])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 1)])
-def test_samples_have_a_code_of_each_column(n, shape):
-    codes = a_model(shape=shape).sample(n, np.random.default_rng(0))
-    assert codes.shape == (4, n)
-    assert codes.dtype == np.int64
-    for column, size in zip(codes, SIZES, strict=True):
-        assert set(column.tolist()) <= set(range(size))
-
-
 def test_frequencies_of_pairs_are_those_of_the_model():
     """40,000 rows; half as strong factors fail."""
     model, n = a_model(strength=1.5, shape=(2, 2)), 40_000
@@ -166,21 +150,6 @@ def test_columns_are_independent_given_the_node():
     for i, j in PAIRS:
         observed = np.histogram2d(codes[i], codes[j], [np.arange(SIZES[i] + 1), np.arange(SIZES[j] + 1)])[0]
         assert stats.chi2_contingency(observed).pvalue > ALARM
-
-
-def test_frequencies_come_closer_to_the_model_than_those_of_independent_rows():
-    """Chi-square of one column over its degrees of freedom: about 1 for independent rows, and below 0.2 here in 20 samples on average."""
-    model = a_model()
-    found = []
-    for seed in range(20):
-        codes = model.sample(10_000, np.random.default_rng(seed))
-        found.append(
-            [
-                stats.chisquare(np.bincount(c, minlength=len(p)), 10_000 * p)[0] / (len(p) - 1)
-                for c, p in zip(codes, margins(model), strict=True)
-            ]
-        )
-    assert np.mean(found) < 0.2
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -204,9 +173,3 @@ def test_rows_come_in_random_order():
     codes = a_model(strength=30.0).sample(5000, np.random.default_rng(0))
     for column in codes:
         assert abs(np.corrcoef(column[:-1], column[1:])[0, 1]) < 6.5 / math.sqrt(5000)
-
-
-def test_samples_repeat_by_their_generator_only():
-    model = a_model()
-    np.testing.assert_array_equal(model.sample(50, np.random.default_rng(0)), model.sample(50, np.random.default_rng(0)))
-    assert (model.sample(50, np.random.default_rng(0)) != model.sample(50, np.random.default_rng(1))).any()

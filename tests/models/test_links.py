@@ -81,10 +81,6 @@ def test_bins_cover_the_cells_in_order():
         np.testing.assert_array_equal(link.bins_of(np.arange(len(link.mass))), expected)
 
 
-def test_a_missing_cell_is_in_no_bin():
-    assert LINKS[0].bins_of(np.array([-1, 0])).tolist() == [-1, 0]
-
-
 def test_a_heavy_cell_is_a_bin_of_its_own():
     n_heavy = 0
     for link in LINKS:
@@ -100,16 +96,11 @@ def test_a_bin_of_several_cells_has_at_most_twice_its_share():
         assert mass[width > 1].max() <= 2 / 16 + 1e-12
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=32, max_size=32), st.integers(1, 20))
 def test_there_are_at_most_twice_as_many_bins_as_wanted(leaves, n_bins):
     link = Link.of(tree(np.array(leaves)), 1.0, 32, n_bins)
     assert 1 <= link.n_bins <= 2 * n_bins
-
-
-def test_sixteen_bins_of_a_smooth_column_hold_a_sixteenth_each():
-    link = Link.of(tree(np.full(1024, 7)), 1.0, 1024, 16)
-    assert np.diff(link.edges).tolist() == [64] * 16
 
 
 def test_a_single_atom_is_kept():

@@ -155,16 +155,6 @@ def test_a_filled_number_is_near_the_one_that_is_there(gone, is_ruled):
     assert not is_ruled or np.all(out[2] >= out[0])
 
 
-def test_codes_keep_their_law_when_numbers_are_drawn_together():
-    """Rows of the same seed have the same codes, whether numbers are drawn together or by themselves."""
-    model = a_model()
-    together, grids = model.law(), grids_of(SCHEMA)
-    one, other = (law.sample(3000, np.random.default_rng(5)) for law in (together, replace(together, near=())))
-    for place, name in ((0, "start"), (2, "end")):
-        codes = [np.append(model.links[name].codes, -1)[grids[name].locate(columns[place])] for columns in (one, other)]
-        np.testing.assert_array_equal(*codes)
-
-
 def test_rows_do_not_depend_on_threads():
     model = a_model()
     one, other = (model.sample(200_000, np.random.default_rng(3), n_jobs) for n_jobs in (1, 2))

@@ -21,9 +21,8 @@ def posterior(mixture, codes, known):
     return Posterior(mixture, np.array(SIZES), NULLABLE, np.asarray(codes), np.asarray(known))
 
 
-def conditional(mixture, codes, known):
-    """P(row, agreeing with what is known, nothing else missing) of each row of codes, by enumeration."""
-    joint = law(mixture)
+def conditional(joint, codes, known):
+    """P(row, agreeing with what is known, nothing else missing) of each row of codes, given that of each row."""
     for column, (code, is_known) in enumerate(zip(codes, known, strict=True)):
         allowed = np.arange(SIZES[column]) == code if is_known else np.arange(SIZES[column]) < SIZES[column] - NULLABLE[column]
         joint = joint * allowed.reshape([-1 if c == column else 1 for c in range(len(SIZES))])
@@ -34,9 +33,10 @@ def conditional(mixture, codes, known):
 @pytest.mark.parametrize("known", KNOWN)
 def test_evidence_is_the_probability_of_what_is_known(known, tied):
     mixture = a_mixture(tied=tied)
-    rows = [row for row in np.ndindex(SIZES) if law(mixture)[row] > 0]
+    joint = law(mixture)
+    rows = [row for row in np.ndindex(SIZES) if joint[row] > 0]
     found = posterior(mixture, rows, [known] * len(rows)).evidence()
-    expected = [conditional(mixture, row, known).sum() for row in rows]
+    expected = [conditional(joint, row, known).sum() for row in rows]
     np.testing.assert_allclose(np.exp(found), expected, rtol=1e-5)
 
 
@@ -55,13 +55,13 @@ def test_filled_rows_have_the_conditional_law(known, tied):
     drawn = posterior(mixture, [row] * 10_000, [known] * 10_000).filled(np.random.default_rng(0))
     observed = np.zeros(SIZES)
     np.add.at(observed, tuple(drawn.T), 1)
-    assert chi_squared(observed, conditional(mixture, row, known)) > ALARM
+    assert chi_squared(observed, conditional(law(mixture), row, known)) > ALARM
     assert all(known) or chi_squared(observed, law(mixture)) < CERTAIN
 
 
 def test_rows_of_all_patterns_at_once_keep_what_is_known():
     mixture, rng = a_mixture(5, tied=True), np.random.default_rng(1)
-    rows = np.array([row for row in np.ndindex(SIZES) if law(mixture)[row] > 0])
+    rows = np.argwhere(law(mixture) > 0)
     codes, known = rows[rng.integers(len(rows), size=5000)], rng.random((5000, 4)) < 0.5
     drawn = posterior(mixture, codes, known).filled(rng)
     assert (drawn[known] == codes[known]).all()
@@ -74,7 +74,7 @@ def test_codes_that_cannot_occur_together_tell_nothing():
     mixture = a_mixture(6, tied=True)
     codes, known = [[0, 0, 1, 0]] * 4000, [[True, False, True, False]] * 4000
     drawn = posterior(mixture, codes, known).filled(np.random.default_rng(2))
-    expected = conditional(mixture, (0, 0, 0, 0), (False,) * 4).sum(axis=(0, 2, 3))[:3]
+    expected = conditional(law(mixture), (0, 0, 0, 0), (False,) * 4).sum(axis=(0, 2, 3))[:3]
     assert chi_squared(np.bincount(drawn[:, 1], minlength=3)[:3], expected) > ALARM
     assert (drawn[:, [0, 2]] == [0, 1]).all()
 

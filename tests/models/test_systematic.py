@@ -54,7 +54,7 @@ def test_many_blocks_together_are_nearly_as_even_as_one_sample(stage):
     """1000 blocks of 50 points: the largest error of 30 runs is a few; with shifts of their own it is sqrt(1000 / 12) = 9 in each."""
     upto, sizes = upto_of(1, 30), np.array([50] * 999 + [17])
     errors = []
-    for rng in map(np.random.default_rng, range(20)):
+    for rng in map(np.random.default_rng, range(10)):
         start = rng.random(1)
         together = sum(points_below(upto, int(n), shifts_of(start, k, stage)) for k, n in enumerate(sizes))
         alone = sum(points_below(upto, int(n), rng.random(1)) for n in sizes)

@@ -73,13 +73,6 @@ def test_fits_trained_together_are_closer_to_exact_tables_than_their_mixture_was
     assert score(targets, NODES, *trained_together(targets, NODES, 1.0, fits, 600)) < 0.5 * score(targets, NODES, *fits)
 
 
-def test_equal_fits_stay_equal():
-    targets = some_targets(2)
-    (fit,) = some_fits(targets, 1)
-    one, other = trained_together(targets, NODES, 1.0, [fit, fit], 20)
-    np.testing.assert_allclose(one.loadings, other.loadings, atol=1e-4)
-
-
 def test_what_classes_do_not_share_is_pulled_to_nothing():
     targets = some_targets(2, deviation=1e4)
     (fit,) = some_fits(targets, 1)

@@ -127,12 +127,11 @@ def square_error(model, exact, pairs):
 
 @pytest.mark.parametrize(("strength", "variances"), [(0.0, {0.05}), (1.5, {0.2, 0.4, 1.0})])
 def test_the_noise_tells_how_strong_factors_may_be(strength, variances):
-    """Independent columns get the narrowest prior, strongly dependent ones a wide one: in 3 tables each."""
-    for seed in range(3):
-        one_way, two_way, n, _, _ = noisy_model(strength, 60.0, seed)
-        variance, work = chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], quasi_normal(256, 8), 1e9)
-        assert variance in variances
-        assert work > 0
+    """Independent columns get the narrowest prior, strongly dependent ones a wide one."""
+    one_way, two_way, n, _, _ = noisy_model(strength, 60.0)
+    variance, work = chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], quasi_normal(256, 8), 1e9)
+    assert variance in variances
+    assert work > 0
 
 
 def test_without_noise_or_time_nothing_is_split():
@@ -142,7 +141,7 @@ def test_without_noise_or_time_nothing_is_split():
     assert chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], nodes, 1.0) == (training._USUAL, 0.0)
 
 
-@pytest.mark.parametrize("deviation", [30.0, 100.0, 300.0])
+@pytest.mark.parametrize("deviation", [100.0, *(pytest.param(each, marks=pytest.mark.nightly) for each in (30.0, 300.0))])
 def test_the_chosen_prior_comes_closer_to_the_truth_than_none_and_fits_together_than_each(deviation, monkeypatch):
     """Squared errors of all pairs."""
     one_way, two_way, n, exact, pairs = noisy_model(1.0, deviation)
@@ -153,14 +152,6 @@ def test_the_chosen_prior_comes_closer_to_the_truth_than_none_and_fits_together_
     free = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
     assert square_error(model, exact, pairs) < square_error(free, exact, pairs)
     assert square_error(model, exact, pairs) < np.mean([square_error(of, exact, pairs) for of in single])
-
-
-def test_more_noise_ends_the_descent_sooner():
-    taken = []
-    for deviation in (10.0, 300.0):
-        one_way, two_way, n, _, _ = noisy_model(1.0, deviation)
-        taken.append(trained([Targets.of(one_way, two_way, n, (deviation, deviation))], quasi_normal(256, 8), 0.2, 0, 1500).n_steps)
-    assert taken[1] < taken[0] < 1500
 
 
 def test_work_is_bounded_for_many_codes(monkeypatch):

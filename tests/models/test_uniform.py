@@ -29,10 +29,6 @@ def test_numbers_are_uniform_and_none_is_missing():
     assert np.array_equal(columns["n"], np.rint(columns["n"]))
 
 
-def test_very_many_levels_are_uniform():
-    assert p_value(drawn({"a": Nominal([f"v{i}" for i in range(200)]), "b": [0, 1]}, 20_000)["a"], 200) > ALARM
-
-
 def test_what_rules_leave_is_drawn_in_proportion():
     """Of nine combinations two cannot be."""
     rule = Impossible({"a": [0], "b": [1, 2]})

@@ -5,7 +5,7 @@ import pytest
 from internals import pooled, recoding
 
 from skdpsynth.domain import Schema
-from skdpsynth.models import Codes, Counted, LevelGroups, Link, NoisyTables, Pool, union_of
+from skdpsynth.models import Codes, Counted, LevelGroups, Link, NoisyTables, union_of
 
 SIZES = [400.0, 800.0, 3200.0]
 
@@ -37,13 +37,6 @@ def test_one_part_stays_as_it_is():
     table, variance = pooled([noisy], [500.0], [500.0])
     assert np.allclose(table, noisy[0])
     assert variance == pytest.approx(900)
-
-
-def test_a_part_that_stands_for_more_rows_counts_for_more():
-    (noisy,), _ = parts(0, [law(0)], 30.0, [500.0])
-    table, variance = pooled([noisy], [500.0], [750.0])
-    assert np.allclose(table, 1.5 * noisy[0])
-    assert variance == pytest.approx(1.5**2 * 900)
 
 
 def test_parts_of_one_law_have_less_error_together_than_their_sum_has():
@@ -91,12 +84,6 @@ def test_a_part_that_was_not_counted_so_has_the_mean_of_the_others():
     table, _ = pooled([noisy[0], None, noisy[1]], [1000.0, 500.0, 2000.0], [1000.0, 500.0, 2000.0])
     without, _ = pooled(noisy, [1000.0, 2000.0], [1000.0, 2000.0])
     assert np.allclose(table, without * 3500 / 3000, rtol=0.02, atol=1)
-
-
-def test_pools_of_no_noise_add_up():
-    pool = Pool(np.array([3, 4]), 0.0, 7.0).joined(Pool(np.array([1, 1]), 0.0, 2.0))
-    assert pool.counts.tolist() == [4, 5]
-    assert pool.n_rows == 9
 
 
 # Codes

@@ -5,6 +5,7 @@ import re
 import warnings
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +38,7 @@ from skdpsynth.plotting import (
 plt = pytest.importorskip("matplotlib.pyplot")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-RNG = np.random.default_rng(0)
-X = RNG.beta(2, 5, size=(2000, 2))
+X = np.random.default_rng(0).beta(2, 5, size=(2000, 2))
 SCHEMA = {0: (0.0, 1.0), 1: (0, 9), 2: ["a", "b", "c"], 3: Date("2024-01-01", "2024-12-31", nullable=True), 4: Ordinal(["no", "yes"])}
 
 
@@ -56,14 +56,6 @@ def spent():
     return budget
 
 
-PCAS = [PrivatePCA(2, epsilon=epsilon, random_state=seed).fit(X) for epsilon in (0.5, 1, 2) for seed in (0, 1)]
-ONE = PrivateMeasureMechanism(random_state=0).fit(X)
-SIGNED = SignedMeasureMechanism(64, random_state=0).fit(X)
-ATOMS = SignedMeasureMechanism(cells=RNG.random((40, 2)), metric="euclidean", random_state=0).fit(X)
-STREAM = OnlineSynthesizer(random_state=0).partial_fit(X)
-PLAN = plan(PrivateMeasureMechanism(), n_samples=500, n_features=1, epsilons=[0.1, 1], n_repeats=2, random_state=0)
-SAMPLES = SynthesisDisplay.from_samples(table(300), SCHEMA)
-EVIDENCE = privacy_evidence(*np.random.default_rng(9).random((3, 100, 2)))
 AUDIT = AuditResult(0.95, 0.1, 1.0, 0.0, None, 0.99, "by event", 1000, 500, 400, 280, 260, 500)
 AUDITS = {
     "one pass": AUDIT,
@@ -71,28 +63,56 @@ AUDITS = {
     "half of the noise": replace(AUDIT, epsilon_lower=1.6),
     "too few runs": replace(AUDIT, epsilon_lower=2.0, epsilon=8.0),
 }
-BESIDE = SynthesisDisplay.from_samples(table(300), SCHEMA, table(200))
-
-PICTURES = {
-    **{f"samples, {kind}": (SAMPLES, {"kind": kind}) for kind in ("marginals", "pairs", "correlations")},
-    **{f"beside real, {kind}": (BESIDE, {"kind": kind}) for kind in ("marginals", "pairs", "correlations")},
-    "measure": (MeasureDisplay.from_estimator(ONE), {}),
-    "measure on a line": (MeasureDisplay.from_estimator(ONE, features=1), {}),
-    "signed": (MeasureDisplay.from_estimator(SIGNED), {}),
-    "signed on a line": (MeasureDisplay.from_estimator(SignedMeasureMechanism(32, random_state=0).fit(X[:, :1])), {}),
-    "atoms": (MeasureDisplay.from_estimator(ATOMS), {}),
-    "scree": (PrivatePCADisplay.from_estimator(PCAS[0]), {}),
-    "loadings of one": (PrivatePCADisplay.from_estimator(PCAS[0]), {"kind": "loadings"}),
-    "captured": (PrivatePCADisplay.from_estimators(PCAS, X), {}),
-    "loadings": (PrivatePCADisplay.from_estimators(PCAS), {}),
-    "stream": (StreamDisplay.from_estimator(STREAM, random_state=0), {}),
-    "curves": (StreamDisplay.from_curves([1, 10], {"ours": [[1, 0.5], [2, 0.1]], "theirs": [1, 1]}), {"scale": "log", "ylabel": "W1"}),
-    "budget": (BudgetDisplay.from_accountant(spent()), {}),
-    "audit": (AuditDisplay.from_results(AUDITS), {}),
-    "evidence": (EvidenceDisplay.from_evidence(EVIDENCE), {}),
-    "plan": (PlanDisplay.from_plan(PLAN), {}),
+MADE = {  # what pictures show, made when a test first wants it
+    "pcas": lambda: [PrivatePCA(2, epsilon=epsilon, random_state=seed).fit(X) for epsilon in (0.5, 1, 2) for seed in (0, 1)],
+    "one": lambda: PrivateMeasureMechanism(random_state=0).fit(X),
+    "signed": lambda: SignedMeasureMechanism(64, random_state=0).fit(X),
+    "line": lambda: SignedMeasureMechanism(32, random_state=0).fit(X[:, :1]),
+    "atoms": lambda: SignedMeasureMechanism(cells=np.random.default_rng(1).random((40, 2)), metric="euclidean", random_state=0).fit(X),
+    "stream": lambda: OnlineSynthesizer(random_state=0).partial_fit(X),
+    "plan": lambda: plan(PrivateMeasureMechanism(), n_samples=500, n_features=1, epsilons=[0.1, 1], n_repeats=2, random_state=0),
+    "evidence": lambda: privacy_evidence(*np.random.default_rng(9).random((3, 100, 2))),
+    "samples": lambda: SynthesisDisplay.from_samples(table(300), SCHEMA),
+    "beside": lambda: SynthesisDisplay.from_samples(table(300), SCHEMA, table(200)),
 }
-every = pytest.mark.parametrize(("display", "options"), PICTURES.values(), ids=PICTURES)
+
+
+@cache
+def made(name):
+    return MADE[name]()
+
+
+def curves():
+    return StreamDisplay.from_curves([1, 10], {"ours": [[1, 0.5], [2, 0.1]], "theirs": [1, 1]})
+
+
+KINDS = ("marginals", "pairs", "correlations")
+PICTURES = {
+    **{f"{name}, {kind}": (lambda name=name: made(name), {"kind": kind}) for name in ("samples", "beside") for kind in KINDS},
+    "measure": (lambda: MeasureDisplay.from_estimator(made("one")), {}),
+    "measure on a line": (lambda: MeasureDisplay.from_estimator(made("one"), features=1), {}),
+    "signed": (lambda: MeasureDisplay.from_estimator(made("signed")), {}),
+    "signed on a line": (lambda: MeasureDisplay.from_estimator(made("line")), {}),
+    "atoms": (lambda: MeasureDisplay.from_estimator(made("atoms")), {}),
+    "scree": (lambda: PrivatePCADisplay.from_estimator(made("pcas")[0]), {}),
+    "loadings of one": (lambda: PrivatePCADisplay.from_estimator(made("pcas")[0]), {"kind": "loadings"}),
+    "captured": (lambda: PrivatePCADisplay.from_estimators(made("pcas"), X), {}),
+    "loadings": (lambda: PrivatePCADisplay.from_estimators(made("pcas")), {}),
+    "stream": (lambda: StreamDisplay.from_estimator(made("stream"), random_state=0), {}),
+    "curves": (curves, {"scale": "log", "ylabel": "W1"}),
+    "budget": (lambda: BudgetDisplay.from_accountant(spent()), {}),
+    "audit": (lambda: AuditDisplay.from_results(AUDITS), {}),
+    "evidence": (lambda: EvidenceDisplay.from_evidence(made("evidence")), {}),
+    "plan": (lambda: PlanDisplay.from_plan(made("plan")), {}),
+}
+every = pytest.mark.parametrize("name", PICTURES)
+
+
+@cache
+def picture(name):
+    """Return (display, options)."""
+    make, options = PICTURES[name]
+    return make(), options
 
 
 @pytest.fixture(autouse=True)
@@ -106,43 +126,41 @@ def texts(figure):
 
 
 @every
-def test_plot_returns_the_display_with_its_axes_and_figure(display, options):
+def test_a_plot_names_what_it_shows_has_no_bar_on_a_logarithmic_scale_and_says_whether_it_is_private(name):
+    """The length of a bar says nothing on a logarithmic scale; only pictures of real rows are not private."""
+    display, options = picture(name)
     assert display.plot(**options) is display
     assert display.ax_.figure is display.figure_
     assert all(ax.figure is display.figure_ for ax in display.axes_.flat)
+    shown = [ax for ax in display.axes_.flat if ax.axison]
+    words = [ax.get_xlabel() or ax.get_ylabel() or ax.get_title() or ax.get_title("left") or len(ax.get_xticklabels()) for ax in shown]
+    # In a matrix of pairs the panels of the edges name those within.
+    assert all(words) or options.get("kind") == "pairs"
+    assert any(ax.get_xlabel() or ax.get_ylabel() for ax in display.figure_.axes)
+    for ax in display.axes_.flat:
+        bars = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle | plt.matplotlib.patches.StepPatch)]
+        assert not bars or (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
+    told = any("ot private" in text for text in texts(display.figure_))
+    assert told == (name.startswith("beside") or name in ("evidence", "captured"))
 
 
 @every
-def test_plot_draws_where_it_is_told_and_opens_no_other_figure(display, options):
+def test_plot_draws_where_it_is_told_and_opens_no_other_figure(name):
+    display, options = picture(name)
     figure, (_, ax) = plt.subplots(1, 2)
     assert display.plot(ax, **options).figure_ is figure
     assert display.ax_ is ax
     assert plt.get_fignums() == [figure.number]
 
 
-WRITTEN = {}
-
-
-def svg_of(display, options):
-    """Written once for all laws: drawing takes a second."""
-    name = id(display), *options.values()
-    if name not in WRITTEN:
-        WRITTEN[name] = display.to_svg(**options)
-    return WRITTEN[name]
-
-
 @every
-def test_svg_leaves_no_figure_open_and_the_display_as_it_was(display, options):
+def test_svg_is_one_small_element_that_loads_nothing_and_leaves_no_figure_open_and_the_display_as_it_was(name):
+    display, options = picture(name)
     before, drawn = plt.get_fignums(), copy.copy(vars(display))
-    svg_of(display, options)
+    svg = display.to_svg(**options)
     assert plt.get_fignums() == before
     assert vars(display).keys() == drawn.keys()
     assert all(vars(display)[name] is value for name, value in drawn.items())
-
-
-@every
-def test_svg_is_one_small_element_without_script_that_loads_nothing(display, options):
-    svg = svg_of(display, options)
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert len(svg.encode()) < 80_000
     assert "<script" not in svg
@@ -152,56 +170,31 @@ def test_svg_is_one_small_element_without_script_that_loads_nothing(display, opt
 
 @pytest.mark.parametrize("name", ["signed", "budget", "stream"])
 def test_the_same_numbers_give_the_same_svg(name):
-    display, options = PICTURES[name]
+    display, options = picture(name)
     assert display.to_svg(**options) == copy.deepcopy(display).to_svg(**options)
-
-
-@every
-def test_each_panel_names_what_it_shows(display, options):
-    display.plot(**options)
-    shown = [ax for ax in display.axes_.flat if ax.axison]
-    words = [ax.get_xlabel() or ax.get_ylabel() or ax.get_title() or ax.get_title("left") or len(ax.get_xticklabels()) for ax in shown]
-    # In a matrix of pairs the panels of the edges name those within.
-    assert all(words) or options.get("kind") == "pairs"
-    assert any(ax.get_xlabel() or ax.get_ylabel() for ax in display.figure_.axes)
-
-
-@every
-def test_no_bar_stands_on_a_logarithmic_scale(display, options):
-    """The length of a bar says nothing there."""
-    display.plot(**options)
-    for ax in display.axes_.flat:
-        bars = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle | plt.matplotlib.patches.StepPatch)]
-        assert not bars or (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
 
 
 @pytest.mark.parametrize("kind", ["marginals", "pairs", "correlations"])
 def test_a_picture_of_real_rows_says_first_that_it_is_not_private(kind):
-    assert any(text.startswith("Not private") for text in texts(BESIDE.plot(kind=kind, title="Registry").figure_))
+    assert any(text.startswith("Not private") for text in texts(made("beside").plot(kind=kind, title="Registry").figure_))
     _, ax = plt.subplots()
-    assert BESIDE.plot(ax, kind=kind).ax_.get_title().startswith("Not private") or kind == "correlations"
-
-
-@every
-def test_only_pictures_of_real_rows_say_so(display, options):
-    told = any("ot private" in text for text in texts(display.plot(**options).figure_))
-    is_beside = display is BESIDE or isinstance(display, EvidenceDisplay)
-    assert told == (is_beside or (isinstance(display, PrivatePCADisplay) and display.captured is not None))
+    assert made("beside").plot(ax, kind=kind).ax_.get_title().startswith("Not private") or kind == "correlations"
 
 
 MODELS = {
-    "measure": (MeasureDisplay, ONE),
-    "signed": (MeasureDisplay, SIGNED),
-    "atoms": (MeasureDisplay, ATOMS),
-    "scree": (PrivatePCADisplay, PCAS[0]),
-    "of a subspace": (PrivatePCADisplay, LowDimSynthesizer(1, random_state=0).fit(X)),
-    "in a subspace": (MeasureDisplay, LowDimSynthesizer(2, random_state=0).fit(X)),
+    "measure": (MeasureDisplay, lambda: made("one")),
+    "signed": (MeasureDisplay, lambda: made("signed")),
+    "atoms": (MeasureDisplay, lambda: made("atoms")),
+    "scree": (PrivatePCADisplay, lambda: made("pcas")[0]),
+    "of a subspace": (PrivatePCADisplay, lambda: LowDimSynthesizer(1, random_state=0).fit(X)),
+    "in a subspace": (MeasureDisplay, lambda: LowDimSynthesizer(2, random_state=0).fit(X)),
 }
 
 
 @pytest.mark.parametrize(("display", "model"), MODELS.values(), ids=MODELS)
 def test_a_picture_needs_no_more_than_what_was_released(display, model):
     """A file of a fitted model holds no rows, and the picture of what it holds is the same."""
+    model = model()
     assert display.from_estimator(from_bytes(to_bytes(model))).to_svg() == display.from_estimator(model).to_svg()
 
 

@@ -121,13 +121,6 @@ def test_columns_that_are_named_are_drawn_in_that_order():
         display.plot(columns=["z"])
 
 
-def test_an_empty_table_and_text_are_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="at least one row"):
-        SynthesisDisplay.from_samples(ROWS[:0], SCHEMA)
-    with pytest.raises(ValueError, match="left out"):
-        SynthesisDisplay.from_samples(ROWS[:, :1], {0: Text()})
-
-
 # Measures
 
 
@@ -204,15 +197,6 @@ def test_signed_measure_without_noise_is_the_measure():
     np.testing.assert_allclose(model.signed_measure_[model.measure_.cells], model.measure_.weights)
 
 
-def test_what_has_no_measure_is_refused():
-    with pytest.raises(ValueError, match="SynthesisDisplay"):
-        MeasureDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X))
-    with pytest.raises(ValueError, match="signed"):
-        MeasureDisplay.from_estimator(PrivateMeasureMechanism().fit(X)).plot(kind="both")
-    with pytest.raises(ValueError, match="features must be"):
-        MeasureDisplay.from_estimator(PrivateMeasureMechanism().fit(X), features=[0, 1, 2])
-
-
 # Principal components
 
 
@@ -243,16 +227,24 @@ def test_signs_of_components_follow_the_fit_that_noise_moved_least():
     assert ((straight * straight[-1]).sum(axis=2) >= 0).all()
 
 
-def test_what_was_not_computed_is_refused():
-    pca = PrivatePCA(1, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="from_estimators"):
-        PrivatePCADisplay.from_estimator(pca).plot(kind="captured")
-    with pytest.raises(ValueError, match="from_estimator"):
-        PrivatePCADisplay.from_estimators([pca]).plot(kind="scree")
-    with pytest.raises(ValueError, match="at least one"):
-        PrivatePCADisplay.from_estimators([])
-    with pytest.raises(ValueError, match="equally many"):
-        PrivatePCADisplay.from_estimators([pca, PrivatePCA(2).fit(X)])
+PMM, PCA = PrivateMeasureMechanism(), PrivatePCA(1)
+REFUSED = {
+    "no row": (lambda: SynthesisDisplay.from_samples(ROWS[:0], SCHEMA), "at least one row"),
+    "text": (lambda: SynthesisDisplay.from_samples(ROWS[:, :1], {0: Text()}), "left out"),
+    "no measure": (lambda: MeasureDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X)), "SynthesisDisplay"),
+    "not signed": (lambda: MeasureDisplay.from_estimator(PMM.fit(X)).plot(kind="both"), "signed"),
+    "three features": (lambda: MeasureDisplay.from_estimator(PMM.fit(X), features=[0, 1, 2]), "features must be"),
+    "captured by one": (lambda: PrivatePCADisplay.from_estimator(PCA.fit(X)).plot(kind="captured"), "from_estimators"),
+    "scree of several": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X)]).plot(kind="scree"), "from_estimator"),
+    "no estimator": (lambda: PrivatePCADisplay.from_estimators([]), "at least one"),
+    "unlike estimators": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X), PrivatePCA(2).fit(X)]), "equally many"),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_drawn_is_refused_in_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
 
 
 # Budgets
@@ -294,13 +286,6 @@ def test_many_parts_of_a_group_are_one_line():
         budget.child(0.5, name=f"block {part}", group="blocks")
     display = BudgetDisplay.from_accountant(budget)
     assert (display.names, display.epsilons) == (("blocks (20 parts)",), (0.5,))
-
-
-def test_the_words_of_a_bar_lie_within_the_axes():
-    budget = PrivacyAccountant(1.0)
-    budget.spend(1.0, name="all")
-    ax = BudgetDisplay.from_accountant(budget).plot().ax_
-    assert all(0 <= text.get_position()[0] <= 1 for text in ax.texts)
 
 
 def test_a_fit_without_noise_is_called_not_private():
