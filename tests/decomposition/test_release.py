@@ -58,15 +58,13 @@ def told(pca, X, category):
 
 
 def replayed(pca, X, other):
-    """Fit to X, and to its neighbour with the same answers: what each answer lost, and both fits."""
+    """Fit to X, and to its neighbour with the same answers: what each answer lost, and its charge."""
     with watched() as door:
-        first = clone(pca).fit(X)
+        clone(pca).fit(X)
         answers = door.take()
         door.replay(answers)
-        second = clone(pca).fit(other)
-        others = door.take()
-    assert len(answers) == len(others)
-    return {draw.name: (pair_loss(draw, again), draw.loss) for draw, again in zip(answers, others, strict=True)}, first, second
+        clone(pca).fit(other)
+    return {draw.name: (pair_loss(draw, again), draw.loss) for draw, again in zip(answers, door.draws, strict=True)}
 
 
 def parts_of(losses):
@@ -99,7 +97,7 @@ def test_neighbours_lose_at_most_what_each_answer_and_the_fit_are_charged(noise,
     pca = PrivatePCA(noise=noise, delta=KINDS[noise], center=center, max_norm=max_norm, neighboring=neighboring)
     X, neighbours = corner_neighbours(neighboring, n)
     for other in neighbours:
-        losses, _, _ = replayed(pca, X, other)
+        losses = replayed(pca, X, other)
         for lost, charged in losses.values():
             assert is_covered(lost, charged)
         assert is_covered(sum((lost for lost, _ in losses.values()), Lost()), PrivacyLoss(1, KINDS[noise]))
@@ -113,12 +111,12 @@ def test_some_neighbours_lose_nearly_all_that_is_charged(noise, neighboring):
     now and then leave a radius that the nearer row does not reach. And of the centre, who moves from corner to corner."""
     pca = PrivatePCA(noise=noise, delta=KINDS[noise], center="public", neighboring=neighboring, random_state=0)
     X, neighbours = corner_neighbours(neighboring, 3000)
-    losses, _, _ = replayed(pca, X, neighbours[2 if neighboring == "replace_one" else 0])
+    losses = replayed(pca, X, neighbours[2 if neighboring == "replace_one" else 0])
     shares = parts_of(losses)
     assert [*shares][-2:] == ["radius", "moments"]
     assert min(shares.values()) > 0.98
     if neighboring == "replace_one":
-        losses, _, _ = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbours[1])
+        losses = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbours[1])
         assert parts_of(losses)["centre"] > 0.999
 
 
@@ -130,25 +128,9 @@ def test_laplace_noise_is_that_of_the_worst_neighbours(center, bounds):
     X = low + (high - low) * np.random.default_rng(0).random((20, 3))
     worst = X.copy()
     X[0], worst[0] = high, low + (high - low) * (0.375 if center == "private" else 0.5)
-    losses, _, _ = replayed(PrivatePCA(center=center, noise="laplace", bounds=(low, high), epsilon=0.5), X, worst)
+    losses = replayed(PrivatePCA(center=center, noise="laplace", bounds=(low, high), epsilon=0.5), X, worst)
     assert losses["moments"][0].epsilon <= Fraction(1, 2)
     assert float(losses["moments"][0].epsilon) == pytest.approx(0.5, rel=1e-3)
-
-
-@pytest.mark.must
-@each_kind
-@each_relation
-@pytest.mark.parametrize("center", ["private", "public"])
-def test_with_the_same_answers_nothing_tells_neighbours_apart(noise, neighboring, center):
-    """Not even the number of rows, where it is private."""
-    X, neighbours = corner_neighbours(neighboring, 3000)
-    for other in neighbours[:2]:
-        _, first, second = replayed(PrivatePCA(noise=noise, delta=KINDS[noise], center=center, neighboring=neighboring), X, other)
-        assert {*vars(first)} == {*vars(second)}
-        for name, value in vars(first).items():
-            if name.endswith("_") and name != "accountant_":
-                assert np.array_equal(value, getattr(second, name)), name
-        assert first.accountant_.ledger == second.accountant_.ledger
 
 
 # Steps, by public numbers alone
@@ -315,13 +297,6 @@ def test_without_noise_a_public_radius_is_about_the_mean_of_the_rows(noise, delt
     shrunk = X.mean(axis=0) + away * np.minimum(1, radius / length)
     assert np.allclose(pca.mean_, shrunk.mean(axis=0), atol=1e-4)
     assert np.allclose(pca.covariance_, np.cov(shrunk.T), atol=1e-5)
-
-
-def test_it_converges_to_pca_as_epsilon_grows():
-    X = low_rank(20_000, 4)
-    errors = [np.abs(PrivatePCA(epsilon=epsilon, random_state=0).fit(X).covariance_ - np.cov(X.T)).max() for epsilon in (0.1, 10, 1e4)]
-    assert errors[0] > errors[1] > errors[2]
-    assert errors[2] < 1e-3
 
 
 # Accuracy: means of 3 seeded fits on planar data

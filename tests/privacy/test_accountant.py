@@ -137,8 +137,8 @@ REFUSED = [
     *((TypeError, r"values must be int64, .*, got .*; quantise", {"values": VALUES.astype(t)}) for t in (float, np.int32, np.uint64, bool)),
     *(
         (ValueError, NO_LOSS, {"noise": noise, "loss": loss})
-        for noise in (DiscreteLaplace(0), DiscreteGaussian(0), DiscreteLaplace([1, 0, 1]))
-        for loss in (PrivacyLoss(0.5), PrivacyLoss(rho=0.01), None)
+        for noise in (DiscreteLaplace(0), DiscreteGaussian(0), DiscreteSupNorm(0), DiscreteLaplace([1, 0, 1]))
+        for loss in (PrivacyLoss(0.5), PrivacyLoss(1e300, 0.4), PrivacyLoss(rho=0.01), PrivacyLoss(rho=1e299), None)
     ),
     *(
         (ValueError, r"broadcast to the values of shape \(3,\), got scales of shape .*; reshape", {"noise": DiscreteLaplace(scale)})

@@ -64,16 +64,9 @@ def test_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted
             assert propose(monkeypatch, scripted, scale, magnitude, threshold - step, then=255)
         if threshold + step < 2**64:
             assert not propose(monkeypatch, scripted, scale, magnitude, threshold + step)
-
-
-@pytest.mark.parametrize("scale", LARGE)
-def test_a_tie_of_the_first_64_bits_is_decided_by_later_ones(monkeypatch, scripted, scale):
-    magnitude, t = int(2 * scale), math.floor(scale) + 1
-    exponent = (magnitude - scale**2 / t) ** 2 / (2 * scale**2)
-    probability = DIGITS.exp(DIGITS.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
-    threshold = int(DIGITS.multiply(probability, 1 << 64))
-    assert propose(monkeypatch, scripted, scale, magnitude, threshold, then=0)
-    assert not propose(monkeypatch, scripted, scale, magnitude, threshold, then=255)
+    if threshold < 2**64:  # a tie of the first 64 bits is decided by later ones
+        assert propose(monkeypatch, scripted, scale, magnitude, threshold, then=0)
+        assert not propose(monkeypatch, scripted, scale, magnitude, threshold, then=255)
 
 
 @pytest.mark.parametrize("multiple", [1, 2, 3])
@@ -95,15 +88,6 @@ def test_the_scale_is_the_claimed_one(scale, survival):
     assert symmetric(draws, survival(scale)) > ALARM
     assert symmetric(draws, survival(scale * 2 / 3)) < CERTAIN
     assert symmetric(draws, survival(scale * 3 / 2)) < CERTAIN
-
-
-def test_table_and_rejection_draw_one_law(survival):
-    # 20,000 draws each at scale 200, which the table serves; proposals that are all accepted fail.
-    tabled = gaussian._table(Fraction(200)).sample(20_000, SeededBits(32))
-    proposals, accepted = gaussian._propose(Fraction(200), 40_000, SeededBits(33))
-    assert symmetric(tabled, survival(200.0)) > ALARM
-    assert symmetric(proposals[accepted], survival(200.0)) > ALARM
-    assert symmetric(proposals, survival(200.0)) < CERTAIN
 
 
 @pytest.mark.parametrize("scale", SMALL[1:])

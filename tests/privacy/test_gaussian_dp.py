@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, covers, delta_above, epsilon_of_gaussian, mills
-from scipy.optimize import brentq
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
@@ -28,7 +27,6 @@ from skdpsynth.privacy import (
 )
 
 DIGITS = decimal.Context(prec=60)
-PROMISES = [(0.1, 1e-6), (1, 1e-6), (5, 1e-6), (10, 1e-6), (1, 1e-9), (1, 1e-5)]
 
 
 def gaussian(rho):
@@ -126,16 +124,6 @@ def test_no_shift_loses_more_than_is_charged(scale, vector):
     assert checked
 
 
-@pytest.mark.parametrize("scale", [30, 60, 100])
-@pytest.mark.parametrize("part", [0.05, 0.25, 1])
-@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
-def test_what_is_charged_is_hardly_more_than_what_a_shift_loses(scale, part, delta):
-    shift = int(part * scale)
-    charged = float(epsilon_of_rho(Fraction(shift**2) / (2 * (scale**2 - ROUNDED)), delta, gaussian=True))
-    lost = brentq(lambda e: exact_delta(scale, (shift,), e) - delta, 0, charged + 1)
-    assert 0.99 < lost / charged <= 1
-
-
 @pytest.mark.parametrize(("epsilon", "delta", "n_releases"), [(0.1, 1e-6, 2), (1, 1e-9, 1), (1, 1e-5, 10), (5, 1e-6, 1)])
 def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n_releases):
     """By privacy loss distributions of the discrete noise itself, which discretise the loss: 2e-5 is left to them."""
@@ -145,12 +133,6 @@ def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n
     law = pld.from_discrete_gaussian_mechanism(float(made.noise.scale), 60, use_connect_dots=True, value_discretization_interval=1e-4)
     found = law.self_compose(n_releases).get_epsilon_for_delta(delta)
     assert 0.995 < found / epsilon < 1 + 2e-5
-
-
-def test_gaussian_noise_is_a_twentieth_less_than_by_zcdp():
-    """Published ratios of the two calibrations, to three digits."""
-    ratios = [math.sqrt(rho_of_epsilon(*promise) / rho_of_epsilon(*promise, gaussian=True)) for promise in PROMISES]
-    np.testing.assert_allclose(ratios, [0.920, 0.932, 0.943, 0.949, 0.951, 0.922], atol=6e-4)
 
 
 # The conversion
@@ -190,14 +172,6 @@ def test_the_two_conversions_are_inverse_to_each_other(epsilon, log_delta):
     epsilon, delta = Fraction(epsilon), Fraction(math.exp(log_delta))
     rho = rho_of_epsilon(epsilon, delta, gaussian=True)
     assert epsilon_of_rho(rho, delta, gaussian=True) <= epsilon < epsilon_of_rho(rho * Fraction(10**9 + 1, 10**9), delta, gaussian=True)
-
-
-@given(rho=st.floats(1e-12, 100), factor=st.floats(1.0001, 3), delta=st.floats(1e-12, 0.3))
-@settings(max_examples=25, deadline=None)
-def test_more_rho_costs_more_and_more_delta_less_and_zcdp_at_least_as_much(rho, factor, delta):
-    epsilon = epsilon_of_rho(rho, delta, gaussian=True)
-    assert epsilon_of_rho(rho * factor, delta, gaussian=True) >= epsilon
-    assert epsilon_of_rho(rho, delta * factor, gaussian=True) <= epsilon <= epsilon_of_rho(rho, delta)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e26, 1e300])

@@ -205,23 +205,6 @@ def test_members_of_one_name_add_and_of_different_names_the_largest_counts(membe
     assert not parent.was_charged("a", "others")
 
 
-def test_a_retry_after_a_failure_is_charged_again_and_so_refused():
-    """A block that failed after its release was free to draw again and again."""
-    accountant = PrivacyAccountant(1)
-
-    def block():
-        child = accountant.child(1, name="rows 0 to 15", group="blocks")
-        release(child, loss=1)
-        raise KeyboardInterrupt  # a time limit of the caller
-
-    with pytest.raises(KeyboardInterrupt):
-        block()
-    with pytest.raises(BudgetExceededError, match="'rows 0 to 15' costs epsilon=1, but only 0 of 1 remains"):
-        block()
-    release(accountant.child(1, name="rows 16 to 31", group="blocks"), loss=1)  # other rows have a budget of their own
-    assert accountant.spent == 1
-
-
 # What is folded.
 
 

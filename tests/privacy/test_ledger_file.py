@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import Sums, _ledger_place, entry_of, text_of, text_of_entry, thing_of
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
@@ -290,16 +289,6 @@ def test_a_pickled_accountant_reconnects_and_a_child_of_it_too(path):
         child.spend(Fraction(4, 5), name="too much")
     assert (accountant.spent, child.spent, again.note) == (Fraction(3, 2), Fraction(1, 4), "mine")
     assert clone(PrivatePCA(accountant=accountant)).accountant is accountant
-
-
-@pytest.mark.nightly  # four processes begin
-def test_a_search_in_four_processes_records_every_fit(path):
-    accountant = PrivacyAccountant(100, ledger=path)
-    X = np.random.default_rng(0).random((60, 2))
-    model = PrivateMeasureMechanism(epsilon=0.5, accountant=accountant)
-    GridSearchCV(model, {"depth": [2, 3]}, cv=3, n_jobs=4).fit(X)
-    assert accountant.spent == Fraction(7, 2)
-    assert len(accountant.ledger) == 7
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from internals import PermuteAndFlip, _below, _shuffled
 from laws import ALARM, CERTAIN, chi_squared
-from numpy.polynomial import Polynomial
 
 from skdpsynth import PrivacyAccountant
 from skdpsynth.exceptions import BudgetExceededError
@@ -28,21 +27,6 @@ def chances(utilities, scale):
             out[candidate] += left * flips[candidate]
             left *= 1 - flips[candidate]
     return out / math.factorial(len(utilities))
-
-
-def integral(utilities, scale):
-    """The law as the docstring states it."""
-    flips = [math.exp((u - max(utilities)) / scale) for u in utilities]
-    out = []
-    for c, mine in enumerate(flips):
-        product = math.prod((Polynomial([1, -p]) for j, p in enumerate(flips) if j != c), start=Polynomial([1.0]))
-        out.append(mine * product.integ()(1.0))
-    return np.array(out)
-
-
-@pytest.mark.parametrize("utilities", [(0,), (0, 0), (3, 1), (0, 2, 5), (4, 4, 1, 0), (1, 2, 3, 4, 5)])
-def test_integral_of_the_docstring_is_the_law_of_the_definition(utilities):
-    np.testing.assert_allclose(integral(utilities, 1.7), chances(utilities, 1.7), rtol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 3])

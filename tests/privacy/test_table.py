@@ -74,28 +74,9 @@ def test_a_threshold_inside_the_outermost_unit_of_a_bucket_is_not_overlooked(off
             assert draw == (2 * V + half < 2**64 + 2 * offset + 1)
 
 
-def test_a_decided_word_asks_for_no_more_bits(scripted):
-    table = _two_sided(Fraction(1))
-    rng = scripted(np.full(100, 0xC000, dtype=np.uint16).tobytes())
-    np.testing.assert_array_equal(table.sample(100, rng), 0)  # P(Z = 0) = 0.46, so V = 3/4 says 0
-    assert rng.requests == 1
-
-
-def test_most_words_are_decided_by_their_first_16_bits():
-    # An unsure bucket of the look-up table is one that holds a threshold, and there are few of them.
-    assert np.mean(_two_sided(Fraction(10))._lookup == np.iinfo(np.int16).min) < 0.01
-
-
 def test_draws_beyond_one_block_are_all_filled():
     table = _two_sided(Fraction(3))
     draws = table.sample((1 << 17) + 1000, SeededBits(5))
     # An unfilled int64 buffer would show: 1000 draws, each 0 with probability 0.16; P(at most 50) < 1e-20.
     assert np.count_nonzero(draws[1 << 17 :] == 0) > 50
     assert np.abs(draws).max() < 3 * 60
-
-
-def test_the_sign_is_the_last_bit_of_a_word(scripted):
-    words = np.array([2 * p + sign for p in (10, 100, 1000) for sign in (0, 1)], dtype=np.uint16)
-    draws = _two_sided(Fraction(10)).sample(6, scripted(words.tobytes(), then=99))
-    np.testing.assert_array_equal(draws[::2], -draws[1::2])
-    assert np.all(draws[::2] > 0)

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import Sums, _optimal, is_optimal, optimal_epsilon, rho_of_pure
 
-from skdpsynth import PrivatePCA
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteGaussian, PrivacyAccountant, PrivacyLoss, SecureBits, epsilon_of_rho, rho_of_epsilon
 
@@ -60,17 +59,6 @@ def test_the_least_epsilon_allows_for_as_many_roundings_of_floats_as_are_made(mo
 def test_a_charge_may_be_short_of_the_least_epsilon_by_a_billionth_of_it(less, pays):
     losses, delta = [PrivacyLoss(0.1)] * 20, Fraction(1, 10**6)
     assert is_optimal(losses, PrivacyLoss(optimal_epsilon([loss.epsilon for loss in losses], delta) * (1 - Fraction(less)), delta)) is pays
-
-
-@given(pairs=st.lists(st.floats(0.02, 1), min_size=4, max_size=4), alpha=st.floats(1.01, 50))
-def test_no_pair_of_laws_with_a_pure_loss_has_more_rho_than_randomised_response(pairs, alpha):
-    """Laws on four outcomes, of the epsilon that their largest ratio tells."""
-    p, q = np.array(pairs) / sum(pairs), np.roll(np.array(pairs) / sum(pairs), 1)
-    epsilon = float(np.max(np.abs(np.log(p / q))))
-    if epsilon < 1e-3:
-        return
-    divergence = math.log(float(np.sum(p**alpha * q ** (1 - alpha)))) / (alpha - 1)
-    assert divergence <= alpha * float(rho_of_pure(Fraction(epsilon))) + 1e-9
 
 
 def test_a_hundred_small_losses_cost_half_of_their_sum_where_they_are_counted_in_rho():
@@ -189,21 +177,6 @@ def test_the_truth_of_the_test_tells_what_a_wrong_filter_lets_pass():
 
 
 # Children in rho.
-
-
-def test_six_gaussian_fits_cost_what_their_sum_of_rho_does():
-    X = np.random.default_rng(0).random((300, 3))
-    for neighboring in RELATIONS:
-        accountant = PrivacyAccountant(3, 1e-6, neighboring=neighboring)
-        for _ in range(6):
-            pca = PrivatePCA(noise="gaussian", epsilon=0.5, delta=1e-7, accountant=accountant, neighboring=neighboring).fit(X)
-        assert accountant.spent == epsilon_of_rho(6 * rho_of_epsilon(0.5, 1e-7, gaussian=True), 1e-6, gaussian=True)
-        assert 1.16 < accountant.spent < 1.17
-        assert [entry.loss for entry in accountant.ledger] == [gaussian(0.5, 1e-7)] * 6
-        own = pca.accountant_
-        assert (own.epsilon, own.delta) == (Fraction(1, 2), Fraction(1, 10**7))
-        assert Fraction(1, 2) * (1 - MILLIONTH) <= own.spent <= Fraction(1, 2)
-        assert all(entry.loss.gaussian for entry in own.ledger)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])

@@ -117,9 +117,3 @@ def test_events_are_the_releases_and_of_a_group_its_costliest_member():
     endless = PrivacyAccountant(math.inf)
     endless.spend(math.inf, name="a")
     assert endless.to_dp_events().events == [event.NonPrivateDpEvent()]
-
-
-def test_a_pure_event_has_the_distribution_of_the_worst_mechanism():
-    for epsilon in (0.1, 1, 3):
-        own = spent([PrivacyLoss(epsilon)] * 3, 0)
-        assert by_pld(own, 1e-3) == pytest.approx(bound_by_pld([PrivacyLoss(epsilon)] * 3, 1e-3, True), abs=1e-3)
