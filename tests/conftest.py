@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import sys
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several would wait for each other, most of the time
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -119,6 +120,15 @@ def door():
     """The door, watched: `draws` and `take()` tell what passed; `answer` says what comes out, and `replay` old answers."""
     with watched() as seen:
         yield seen
+
+
+@pytest.fixture
+def restless():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ A test accepts at `ALARM` and shows beside it that the fault it is for has a p-v
 `has_law` looks at a few, and at ten times as many only if those look odd.
 """
 
+import linecache
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +86,53 @@ def clopper_pearson(successes: int, n_trials: int, alarm: float = ALARM) -> tupl
 def has_law(draw: Callable[[int], Any], p_value: Callable[[Any], float], n: int) -> bool:
     """Whether draws have a law: n of them if nothing is odd, else ten times as many new ones; false alarms at most `ALARM`."""
     return p_value(draw(n)) > ODD or p_value(draw(10 * n)) > ALARM
+
+
+def in_threads(*tasks: Callable[[], Any]) -> None:
+    """Run tasks at once; raise what one of them raised."""
+    start, failures = threading.Barrier(len(tasks)), []
+
+    def run(task: Callable[[], Any]) -> None:
+        start.wait(30)
+        try:
+            task()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    if failures:
+        raise failures[0]
+
+
+def interrupted(call: Callable[[], Any], line: int, files: str | tuple[str, ...]) -> bool:
+    """Call, with a KeyboardInterrupt where line number `line` that runs in these files begins; return whether it came so far."""
+    n_lines, before = 0, sys.gettrace()
+
+    def watch(frame: Any, event: str, _: Any) -> Any:
+        nonlocal n_lines
+        if not frame.f_code.co_filename.startswith(files):
+            return None
+        # The line of a `with` comes up again when its block ends, before the lock is given back: no interrupt of Python's comes there.
+        if event == "line" and not linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with lock_of"):
+            n_lines += 1
+            if n_lines == line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return watch
+
+    sys.settrace(watch)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
 
 
 def calls_of(task: Callable[[], Any]) -> int:

@@ -3,10 +3,10 @@
 import itertools
 import math
 import os
-import sys
 
 import numpy as np
 import pytest
+from laws import interrupted
 from test_counters import COUNTERS, LEVELS, make
 
 import skdpsynth
@@ -15,31 +15,6 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import PrivacyAccountant, SeededBits
 
 HERE = os.path.dirname(skdpsynth.__file__) + os.sep
-
-
-def interrupted(call, line):
-    """Call, with a KeyboardInterrupt where line number `line` of this package begins; return whether it came so far."""
-    n_lines = 0
-
-    def watch(frame, event, argument):
-        nonlocal n_lines
-        if not frame.f_code.co_filename.startswith(HERE):
-            return None
-        if event == "line":
-            n_lines += 1
-            if n_lines == line:
-                raise KeyboardInterrupt
-        return watch
-
-    before = sys.gettrace()
-    sys.settrace(watch)
-    try:
-        call()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 WAYS = {
@@ -63,7 +38,7 @@ def test_an_update_that_is_interrupted_at_any_line_and_repeated_counts_once(kind
     disturbed, calm = (make(kind, 3000, 0.5, n_counters=3, random_state=SeededBits(3), **options) for _ in range(2))
     n_interrupts, line, rounds = 0, 1, 0
     while rounds < 2 and n_interrupts < 400:  # lines differ with the time: blocks that end, comparisons
-        if interrupted(lambda: way(disturbed), line):
+        if interrupted(lambda: way(disturbed), line, HERE):
             n_interrupts, line = n_interrupts + 1, line + 1
             way(disturbed)
         else:
@@ -93,7 +68,7 @@ def test_a_level_that_is_interrupted_at_any_line_of_its_end_ends_once(kind):
     for line in itertools.count(1):
         counter = make(kind, 9, math.inf, n_counters=2)
         counter.update_cells([0, 1, 1])
-        came_so_far = interrupted(counter.end_level, line)
+        came_so_far = interrupted(counter.end_level, line, HERE)
         counter.end_level()
         np.testing.assert_array_equal(counter.value, [1, 2])
         if not came_so_far:
@@ -106,5 +81,5 @@ def test_reading_that_is_interrupted_at_any_line_draws_no_noise_again():
     for line in range(1, 60):
         for each_one in (counter, other):
             each_one.update(1)
-        interrupted(lambda: counter.value, line)
+        interrupted(lambda: counter.value, line, HERE)
         np.testing.assert_array_equal(counter.value, other.value)

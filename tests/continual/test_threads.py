@@ -3,12 +3,12 @@
 import math
 import os
 import signal
-import sys
 import threading
 import time
 
 import numpy as np
 import pytest
+from laws import in_threads
 from test_counters import COUNTERS, make
 
 from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
@@ -21,34 +21,6 @@ STEPS |= {"kary": 300, "binary": 300, "sparse": 300}
 
 def shared(kind, epsilon):
     return make(kind, STEPS[kind], epsilon, n_counters=N_CELLS, sensitivity=2, random_state=7)
-
-
-@pytest.fixture
-def restless():
-    """Threads that take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def in_threads(*tasks):
-    """Run tasks at once; raise what one of them raised."""
-    failures = []
-
-    def run(task):
-        try:
-            task()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 @pytest.mark.parametrize("kind", STEPS)

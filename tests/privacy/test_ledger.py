@@ -1,14 +1,13 @@
 """The ledger: data about charges, what they add up to, and that no thread, fork or interrupt makes one go missing."""
 
-import contextlib
 import dataclasses
 import math
 import pickle
 import signal
-import sys
 import threading
 import time
 from fractions import Fraction
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import __version__, _ledger_place, lock_of
+from laws import in_threads, interrupted
 
 from skdpsynth import privacy
 from skdpsynth.exceptions import BudgetExceededError
@@ -312,34 +312,7 @@ def test_a_ledger_whose_entries_are_parts_of_themselves_is_refused(part_of):
 # Threads, forks and interrupts.
 
 
-@pytest.fixture
-def rapid_switches():
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-def in_threads(n, work):
-    start, errors = threading.Barrier(n), []
-
-    def run(i):
-        start.wait(30)
-        try:
-            work(i)
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    assert errors == []
-
-
-def test_sixteen_threads_take_exactly_what_there_is(rapid_switches):
+def test_sixteen_threads_take_exactly_what_there_is(restless):
     """Spends, releases, children, and children of children of one budget: 100 hundredths, no more and no less, and each in the ledger."""
     accountant = PrivacyAccountant(1)
     shared = accountant.child(Fraction(1, 2), name="shared")
@@ -360,7 +333,7 @@ def test_sixteen_threads_take_exactly_what_there_is(rapid_switches):
                 continue
             granted.append((i % 2, name))
 
-    in_threads(16, take)
+    in_threads(*(partial(take, i) for i in range(16)))
     assert len(granted) == 100
     assert accountant.spent == accountant.epsilon == 1
     assert shared.spent == Fraction(1, 2)
@@ -370,7 +343,7 @@ def test_sixteen_threads_take_exactly_what_there_is(rapid_switches):
     assert len({entry.id for entry, _ in accountant.lines()}) == sum(1 for _ in accountant.lines())
 
 
-def test_what_is_closed_while_others_spend_takes_nothing_more(rapid_switches):
+def test_what_is_closed_while_others_spend_takes_nothing_more(restless):
     """A record made after `close` has returned misses no charge."""
     for _ in range(30):
         accountant = PrivacyAccountant(10**6)
@@ -387,7 +360,7 @@ def test_what_is_closed_while_others_spend_takes_nothing_more(rapid_switches):
                 except BudgetExceededError:
                     return
 
-        in_threads(4, work)
+        in_threads(*(partial(work, i) for i in range(4)))
         assert records[0].spent == accountant.spent
 
 
@@ -423,35 +396,6 @@ def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_c
 
 DOOR = ("_accountant", "_ledger", "_ledger_file", "_ledger_place", "_ledger_text", "_records", "_imports", "_totals", "_composition")
 DOOR = tuple(str(Path(privacy.__file__).parent / f"{name}.py") for name in DOOR)
-
-
-@contextlib.contextmanager
-def interrupt_at(k):
-    """Raise KeyboardInterrupt before the k-th line that runs at the door."""
-    left, before = k, sys.gettrace()
-
-    def watch(frame, event, argument):
-        nonlocal left
-        # The line of a `with` comes up again when its block ends, before the lock is given back: no interrupt of Python's comes there.
-        if event == "line" and not _is_with(frame):
-            left -= 1
-            if left < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return watch
-
-    sys.settrace(lambda frame, event, argument: watch if frame.f_code.co_filename in DOOR else None)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
-LINES = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in DOOR}
-
-
-def _is_with(frame):
-    return LINES[frame.f_code.co_filename][frame.f_lineno - 1].lstrip().startswith("with lock_of")
 
 
 class CountedNoise(DiscreteLaplace):
@@ -505,17 +449,12 @@ def places():
 def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, where, step, tmp_path, monkeypatch):
     """And what is charged without a draw is at most the one that was interrupted; the accountant goes on."""
     account = _account(where, tmp_path, monkeypatch)
-    k, interrupted = 0, True
-    while interrupted:
+    line, came_so_far = 1, True
+    while came_so_far:
         accountant = account(100, 1e-6)
         CountedNoise.drawn = 0
         draw(accountant)
-        interrupted = False
-        try:
-            with interrupt_at(k):
-                draw(accountant)
-        except KeyboardInterrupt:
-            interrupted = True
+        came_so_far = interrupted(partial(draw, accountant), line, DOOR)
         worker = threading.Thread(target=draw, args=(accountant,), daemon=True)
         worker.start()
         worker.join(20)
@@ -523,30 +462,26 @@ def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, where, ste
         times = CountedNoise.drawn
         cost = [charged(n, draw) for n in (times, times + 1)]
         assert cost[0] <= accountant.spent <= cost[1]
-        assert times == 2 + (not interrupted)
+        assert times == 2 + (not came_so_far)
         assert accountant.record().spent <= accountant.spent
         assert len({entry.id for entry, _ in accountant.lines()}) == sum(1 for _ in accountant.lines())
-        k += step
-    assert k > 15
+        line += step
+    assert line > 15
 
 
 def test_an_interrupt_at_any_line_of_an_import_leaves_all_or_nothing(account):
     other = PrivacyAccountant(5)
     for name in ("rows 0 to 9", "rows 10 to 19"):
         release(other.child(1, name=name, group="blocks"), name="inner")
-    record, k, interrupted, seen = other.record(), 0, True, set()
-    while interrupted:
-        accountant, interrupted = account(2), False
-        try:
-            with interrupt_at(k):
-                accountant.import_record(record)
-        except KeyboardInterrupt:
-            interrupted = True
+    record, line, came_so_far, seen = other.record(), 1, True, set()
+    while came_so_far:
+        accountant = account(2)
+        came_so_far = interrupted(partial(accountant.import_record, record), line, DOOR)
         lines = [entry.name for entry, _ in accountant.lines()]
         seen.add((accountant.spent, len(lines)))
         assert accountant.import_record(record) == 4 - len(lines)
         assert accountant.spent == 1
-        k += 1 if accountant._entries.snapshot(None) is accountant._entries else 17  # a file has many more lines
+        line += 1 if accountant._entries.snapshot(None) is accountant._entries else 17  # a file has many more lines
     assert seen == {(0, 0), (1, 4)}
 
 
