@@ -82,17 +82,6 @@ def tails(weights):
     return [tail / total for tail in reversed(out[:-1])]
 
 
-def weights_of(exponent, two_sided, n=None):
-    """Return the weights exp(-exponent(k)), k = 0, 1, ... (n of them, or until 2**-160); of two signs both, but for 0."""
-    out = []
-    while len(out) < (n or math.inf):
-        weight = (-exponent(len(out))).exp()
-        if not n and out and weight < Decimal(2) ** -160:
-            break
-        out.append(weight * (2 if two_sided and out else 1))
-    return out
-
-
 def geometric_weights(scale, two_sided, n=None):
     """Return the weights of exp(-k / scale), by products: k of them lose k units of the 80th digit."""
     q, out = (-1 / decimal(scale)).exp(), [Decimal(1)]
@@ -102,9 +91,11 @@ def geometric_weights(scale, two_sided, n=None):
 
 
 def gaussian_weights(scale):
-    """Return the weights of exp(-k**2 / (2 scale**2)), two-sided."""
-    twice = decimal(2 * scale * scale)
-    return weights_of(lambda k: k * k / twice, True)
+    """Return the weights exp(-k**2 / (2 scale**2)), k = 0, 1, ... until 2**-160; of two signs both, but for 0."""
+    twice, out = decimal(2 * scale * scale), [Decimal(1)]
+    while len(out) == 1 or out[-1] >= Decimal(2) ** -159:
+        out.append(2 * (-len(out) * len(out) / twice).exp())
+    return out
 
 
 def error_of_table(table, weights):

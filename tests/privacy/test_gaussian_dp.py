@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, covers, delta_above, epsilon_of_gaussian, mills
+from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, delta_above, epsilon_of_gaussian, mills
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
@@ -231,23 +231,6 @@ def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
     assert 1 - 1e-9 < accountant.spent <= 1
     with pytest.raises(BudgetExceededError):
         accountant.spend(gaussian(1e-6), name="more")
-
-
-@pytest.mark.parametrize(
-    ("charged", "cost", "enough"),
-    [
-        (gaussian(0.1), gaussian(0.1), True),
-        (gaussian(0.1), gaussian(Fraction(1, 10) + Fraction(1, 10**30)), False),
-        (gaussian(0.1), PrivacyLoss(rho=0.01), False),
-        (gaussian(10), PrivacyLoss(0.01), False),
-        (PrivacyLoss(rho=0.1), gaussian(0.1), True),
-        (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)), True),
-        (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True) * Fraction(100001, 100000)), False),
-        (gaussian(math.inf), PrivacyLoss(1), True),
-    ],
-)
-def test_a_charge_covers_a_gaussian_cost_from_exactly_that_cost_on(charged, cost, enough):
-    assert covers(charged, cost) is enough
 
 
 @pytest.mark.parametrize("scale", [3, 5, 200])

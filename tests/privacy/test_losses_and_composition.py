@@ -144,6 +144,10 @@ def test_a_loss_too_small_to_convert_is_refused_in_one_sentence():
 ONE_TENTH = PrivacyLoss(rho=Fraction(1, 10))
 
 
+def gaussian(rho):
+    return PrivacyLoss(rho=rho, gaussian=True)
+
+
 @pytest.mark.parametrize(
     ("charged", "cost", "enough"),
     [
@@ -162,6 +166,14 @@ ONE_TENTH = PrivacyLoss(rho=Fraction(1, 10))
         (PrivacyLoss(math.inf), PrivacyLoss(rho=math.inf), True),
         (PrivacyLoss(1e300, 0.9), PrivacyLoss(math.inf), False),
         (PrivacyLoss(rho=1e300), PrivacyLoss(math.inf), False),
+        (gaussian(0.1), gaussian(0.1), True),
+        (gaussian(0.1), gaussian(Fraction(1, 10) + Fraction(1, 10**30)), False),
+        (gaussian(0.1), PrivacyLoss(rho=0.01), False),
+        (gaussian(10), PrivacyLoss(0.01), False),
+        (PrivacyLoss(rho=0.1), gaussian(0.1), True),
+        (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)), True),
+        (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True) * Fraction(100001, 100000)), False),
+        (gaussian(math.inf), PrivacyLoss(1), True),
     ],
 )
 def test_a_charge_covers_a_cost_from_exactly_that_cost_on(charged, cost, enough):

@@ -1,5 +1,6 @@
 """Samplers give the exact probabilities of their laws: followed through their decision trees, so that no draw and no chance is in it."""
 
+import itertools
 from decimal import Decimal
 from fractions import Fraction
 
@@ -34,15 +35,15 @@ def test_probabilities_at_the_ends_of_each_way_to_draw_are_exact(error_of, scale
     assert max(error_of(scale)) < LIMIT
 
 
-@pytest.mark.parametrize("error_of", [error_of_rejection, error_of_laplace_rejection])
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(5, 2), Fraction(1023, 4)])
-def test_rejection_of_small_scales_is_exact_too(error_of, scale):
+@pytest.mark.parametrize(
+    ("error_of", "scale"),
+    [
+        *itertools.product((error_of_rejection, error_of_laplace_rejection), (Fraction(1, 3), Fraction(5, 2), Fraction(1023, 4))),
+        *((error_of_laplace_rejection, scale) for scale in (Fraction(257), Fraction(2**20) / 3, Fraction(2**58))),
+    ],
+)
+def test_rejection_is_exact_too(error_of, scale):
     assert max(error_of(scale)) < LIMIT
-
-
-@pytest.mark.parametrize("scale", [Fraction(257), Fraction(2**20) / 3, Fraction(2**58)])
-def test_rejection_of_wide_laplace_scales_is_exact_too(scale):
-    assert max(error_of_laplace_rejection(scale)) < LIMIT
 
 
 # The same, of samplers with faults
@@ -52,31 +53,23 @@ def table():
     return _laplace._two_sided.__wrapped__(Fraction(5))
 
 
-def test_a_threshold_that_is_wrong_by_a_few_units_is_seen():
-    faulty = table()
-    faulty._floors = faulty._floors.copy()
-    faulty._floors[-3] += np.uint64(2**5)  # 2**-59
-    assert error_of_table(faulty, geometric_weights(Fraction(5), True)) > LIMIT
+LAW = geometric_weights(Fraction(5), True)
 
 
-@pytest.mark.parametrize("change", [1, -1])
-def test_a_word_that_is_looked_up_wrongly_is_seen(change):
-    faulty = table()
-    decided = np.flatnonzero(faulty._lookup[::2] > 0)[7]
-    faulty._lookup = faulty._lookup.copy()
-    faulty._lookup[2 * decided : 2 * decided + 2] += np.array([change, -change], dtype=np.int16)
-    assert error_of_table(faulty, geometric_weights(Fraction(5), True)) > LIMIT
-
-
-def test_a_sign_that_is_no_fair_coin_is_seen():
-    faulty = table()
-    faulty._lookup = np.abs(faulty._lookup)
-    with pytest.raises(AssertionError):
-        error_of_table(faulty, geometric_weights(Fraction(5), True))
-
-
-def test_another_scale_is_seen():
+def test_a_threshold_a_few_units_off_a_word_looked_up_wrongly_and_another_scale_are_seen():
+    thresholds, *words = (table() for _ in range(3))
+    thresholds._floors = thresholds._floors.copy()
+    thresholds._floors[-3] += np.uint64(2**5)  # 2**-59
+    for faulty, change in zip(words, (1, -1), strict=True):
+        decided = np.flatnonzero(faulty._lookup[::2] > 0)[7]
+        faulty._lookup = faulty._lookup.copy()
+        faulty._lookup[2 * decided : 2 * decided + 2] += np.array([change, -change], dtype=np.int16)
+    assert all(error_of_table(faulty, LAW) > LIMIT for faulty in (thresholds, *words))
     assert error_of_table(table(), geometric_weights(Fraction(5) + Fraction(1, 2**50), True)) > LIMIT
+    signs = table()
+    signs._lookup = np.abs(signs._lookup)
+    with pytest.raises(AssertionError):  # no fair coin
+        error_of_table(signs, LAW)
 
 
 def test_an_exponential_that_is_rounded_to_a_float_is_seen(monkeypatch):
@@ -85,4 +78,4 @@ def test_an_exponential_that_is_rounded_to_a_float_is_seen(monkeypatch):
         return whole, whole + 1
 
     monkeypatch.setattr(_laplace, "exp_minus", rounded)
-    assert error_of_table(table(), geometric_weights(Fraction(5), True)) > Decimal(2) ** -56
+    assert error_of_table(table(), LAW) > Decimal(2) ** -56
