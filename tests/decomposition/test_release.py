@@ -232,30 +232,18 @@ def released_exactly(pca, X):
         return pca.fit(X)
 
 
-@each_kind
-@pytest.mark.parametrize("center", ["private", "public"])
-def test_released_moments_are_unbiased(noise, center):
-    """Without the draws, what is unpacked is the exact covariance, whatever the weights; Laplace noise knows no radius."""
-    X = np.random.default_rng(0).random((500, 4)) * [1, 0.8, 0.6, 0.4]
-    # At so large an epsilon nobody takes the mean for noise, and shrinks it.
-    pca = PrivatePCA(noise=noise, center=center, delta=KINDS[noise], max_norm=None if noise == "laplace" else 10, epsilon=1e6)
-    fitted = released_exactly(pca, X)
-    expected = np.cov(X.T) if center == "private" else (X - 0.5).T @ (X - 0.5) / 500
-    assert np.allclose(fitted.covariance_, expected, atol=1e-4)
-    assert np.allclose(fitted.mean_, X.mean(axis=0) if center == "private" else 0.5, atol=1e-4)
-
-
-@pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
+@pytest.mark.parametrize(("noise", "max_norm"), [("laplace", None), *itertools.product(("matrix_laplace", "gaussian"), (0.4, 10))])
 @pytest.mark.parametrize("center", ["private", "public", (0.3, 0.6, 0.5, 0.5)], ids=["private", "public", "point"])
-def test_what_is_released_are_the_moments_of_the_shrunk_rows(noise, center):
+def test_what_is_released_are_the_moments_of_the_shrunk_rows(noise, max_norm, center):
+    """Whatever the weights; at so large an epsilon nobody takes the mean for noise, and shrinks it. Laplace noise knows no radius."""
     X = np.random.default_rng(0).random((500, 4)) * [1, 0.8, 0.6, 0.4]
     own = isinstance(center, str) and center == "private"
     # About a private centre the radius is measured from that, which is the mean without draws.
     middle = X.mean(axis=0) if own else np.full(4, 0.5) if isinstance(center, str) else np.array(center)
     length = np.linalg.norm(X - middle, axis=1, keepdims=True)
-    shrunk = middle + (X - middle) * np.minimum(1, 0.4 / length)
+    shrunk = middle + (X - middle) * np.minimum(1, (max_norm or INF) / length)
     assert 0 < np.mean(length > 0.4) < 1
-    fitted = released_exactly(PrivatePCA(noise=noise, center=center, delta=KINDS[noise], max_norm=0.4, epsilon=1e6), X)
+    fitted = released_exactly(PrivatePCA(noise=noise, center=center, delta=KINDS[noise], max_norm=max_norm, epsilon=1e6), X)
     expected = np.cov(shrunk.T) if own else (shrunk - middle).T @ (shrunk - middle) / 500
     assert np.allclose(fitted.covariance_, expected, atol=1e-4)
     assert np.allclose(fitted.mean_, shrunk.mean(axis=0) if own else middle, atol=1e-4 if own else 2 * UNITS)
@@ -302,31 +290,20 @@ def test_without_noise_a_public_radius_is_about_the_mean_of_the_rows(noise, delt
 # Accuracy: means of 3 seeded fits on planar data
 
 
-def test_planar_rows_about_the_midpoint_are_found_where_laplace_noise_hides_them():
-    """0.999 (all) against 0.10 at 20 features, 5000 rows and epsilon 1, also where the number of rows is private."""
-    X = low_rank(5000, 20)
-    assert min(captured(X, delta=delta, neighboring=neighboring) for delta in (0, 1e-6) for neighboring in RELATIONS) > 0.97
-    assert captured(X, noise="laplace") < 0.4
-
-
-def test_planar_rows_off_the_midpoint_are_found():
-    """A fifth as wide, and a quarter off on each axis: 0.95, and 0.996 with delta."""
-    X = 0.75 + 0.2 * low_rank(5000, 20)
-    assert captured(X) > 0.85
-    assert captured(X, delta=1e-6) > 0.97
-
-
-def test_far_rows_do_not_matter():
-    """One row of 5000 at 1e300, and one at -1e300, in bounds a hundred times as wide as the rest."""
-    X = low_rank(5000, 20)
+def test_planar_rows_are_found_wherever_they_lie_in_bounds_of_whatever_width():
+    """5000 rows of 20 features at epsilon 1, where Laplace noise hides them. Off the midpoint with more rows, or less well."""
+    X, off = low_rank(5000, 20), 0.75 + 0.2 * low_rank(5000, 20)
     far = np.vstack([X, np.full(20, 1e300), np.full(20, -1e300)])
-    assert captured(far, of=X, bounds=(-49.5, 50.5)) > 0.95
-
-
-def test_generous_bounds_cost_little():
-    """Two hundred times as wide about the same midpoint; and off it, where a centre must be bought in wide bounds, with more rows."""
-    assert captured(low_rank(5000, 20), bounds=(-99.5, 100.5)) > 0.97
-    assert captured(low_rank(50_000, 20), bounds=(-10, 10)) > 0.97
+    for rows, least, parameters in (
+        *((X, 0.97, {"delta": delta, "neighboring": neighboring}) for delta in (0, 1e-6) for neighboring in RELATIONS),
+        (off, 0.85, {}),
+        (off, 0.97, {"delta": 1e-6}),
+        (far, 0.95, {"of": X, "bounds": (-49.5, 50.5)}),  # far rows do not matter
+        (X, 0.97, {"bounds": (-99.5, 100.5)}),
+        (low_rank(50_000, 20), 0.97, {"bounds": (-10, 10)}),
+    ):
+        assert captured(rows, **parameters) > least
+    assert captured(X, noise="laplace") < 0.4
 
 
 def test_auto_finds_the_dimension_of_planar_data_and_never_more_than_ten():

@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from internals import _ledger_place
 
 DIGITS = decimal.Context(prec=100)
 
@@ -102,6 +103,13 @@ def check_every_word():
             np.testing.assert_array_equal(table.sample(1 << 16, rng), signs * magnitudes)
 
     return check
+
+
+@pytest.fixture
+def unflushed(monkeypatch):
+    """Ledgers in files do not wait for the disk."""
+    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
 
 
 @pytest.fixture

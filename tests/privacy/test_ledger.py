@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import __version__, _ledger_place, lock_of
+from internals import __version__, lock_of
 from laws import in_threads, interrupted
 
 from skdpsynth import privacy
@@ -36,9 +36,20 @@ VALUES = np.array([10, 20, 30])
 CHANGE = Change("replace_one", 2, 2, 1)
 
 
-def release(accountant, loss=0.25, name="counts", rng=None, scale=8):
-    rng = SecureBits() if rng is None else rng
-    return accountant.release(VALUES, DiscreteLaplace(scale), rng, name=name, loss=loss, change=CHANGE)
+class CountedNoise(DiscreteLaplace):
+    """Notes every draw."""
+
+    drawn = 0
+
+    def sample(self, size, rng):
+        CountedNoise.drawn += 1
+        return super().sample(size, rng)
+
+
+def release(accountant, loss=Fraction(1, 4), name="counts", noise=None, rng=None):
+    """Release with the noise that the loss pays for, or another."""
+    noise = noise or DiscreteLaplace(2 / Fraction(str(loss)))
+    return accountant.release(VALUES, noise, rng or SecureBits(), name=name, loss=loss, change=CHANGE)
 
 
 # Entries are data.
@@ -47,7 +58,7 @@ def release(accountant, loss=0.25, name="counts", rng=None, scale=8):
 def test_an_entry_holds_what_was_charged_as_data():
     before = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
     accountant = PrivacyAccountant(2, 1e-6)
-    release(accountant, scale=[16, 8, 16])
+    release(accountant, noise=DiscreteLaplace([16, 8, 16]))
     accountant.release(VALUES, DiscreteGaussian(40), SeededBits(0), name="moments", loss=PrivacyLoss(rho=0.001))
     first, second = accountant.ledger
     facts = dataclasses.asdict(first)
@@ -130,7 +141,7 @@ def test_the_columns_of_the_frame_sum_to_what_was_spent(charges):
             accountant.spend(charge, name="step")
         else:
             epsilon, delta, group, name = charge
-            release(accountant.child(epsilon, delta, name=name, group=group), loss=epsilon, scale=10**4)
+            release(accountant.child(epsilon, delta, name=name, group=group), loss=epsilon, noise=DiscreteLaplace(10**4))
     for mine in (accountant, accountant.record()):
         frame, parts = mine.to_frame(), mine.to_frame(parts=True)
         assert frame["epsilon"].sum() == pytest.approx(float(mine.spent), rel=1e-9)
@@ -326,9 +337,9 @@ def test_sixteen_threads_take_exactly_what_there_is(restless):
                 if j % 3 == 0:
                     mine.spend(0.01, name=name)
                 elif j % 3 == 1:
-                    release(mine, loss=0.01, name=name, scale=200)
+                    release(mine, loss=0.01, name=name)
                 else:
-                    release(mine.child(0.01, name=name), loss=0.01, name="all", scale=200)
+                    release(mine.child(0.01, name=name), loss=0.01, name="all")
             except BudgetExceededError:
                 continue
             granted.append((i % 2, name))
@@ -398,18 +409,8 @@ DOOR = ("_accountant", "_ledger", "_ledger_file", "_ledger_place", "_ledger_text
 DOOR = tuple(str(Path(privacy.__file__).parent / f"{name}.py") for name in DOOR)
 
 
-class CountedNoise(DiscreteLaplace):
-    """Notes every draw."""
-
-    drawn = 0
-
-    def sample(self, size, rng):
-        CountedNoise.drawn += 1
-        return super().sample(size, rng)
-
-
 def direct(accountant):
-    accountant.release(VALUES, CountedNoise(10), SecureBits(), name="a", loss=Fraction(1, 5), change=CHANGE)
+    release(accountant, Fraction(1, 5), "a", CountedNoise(10))
 
 
 def in_a_group(accountant):
@@ -421,20 +422,14 @@ def in_a_new_group(accountant):
 
 
 def in_rho(accountant):
-    accountant.release(VALUES, CountedNoise(10), SecureBits(), name="a", loss=PrivacyLoss(rho=Fraction(1, 50)), change=CHANGE)
+    release(accountant, PrivacyLoss(rho=Fraction(1, 50)), "a", CountedNoise(10))
 
 
-@pytest.fixture(params=[pytest.param("memory", marks=pytest.mark.must), "file"])
-def account(request, tmp_path, monkeypatch):
-    """Make an accountant with a ledger in memory, or in a file: a new one each time, which tests on it do not flush to the disk."""
-    return _account(request.param, tmp_path, monkeypatch)
-
-
-def _account(where, tmp_path, monkeypatch):
-    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
-    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
+@pytest.fixture
+def account(request, tmp_path, unflushed):
+    """Make an accountant with a ledger in memory, or in a file: a new one each time."""
     numbers = count()
-    return lambda *budget: PrivacyAccountant(*budget, ledger=tmp_path / f"{next(numbers)}.db" if where == "file" else None)
+    return lambda *budget: PrivacyAccountant(*budget, ledger=tmp_path / f"{next(numbers)}.db" if request.param == "file" else None)
 
 
 def places():
@@ -445,10 +440,9 @@ def places():
         yield pytest.param(draw, "file", 9 if draw is in_a_new_group else 3, id=f"file-{draw.__name__}", marks=lane)
 
 
-@pytest.mark.parametrize(("draw", "where", "step"), list(places()))
-def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, where, step, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("draw", "account", "step"), list(places()), indirect=["account"])
+def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, account, step):
     """And what is charged without a draw is at most the one that was interrupted; the accountant goes on."""
-    account = _account(where, tmp_path, monkeypatch)
     line, came_so_far = 1, True
     while came_so_far:
         accountant = account(100, 1e-6)
@@ -469,6 +463,7 @@ def test_an_interrupt_at_any_line_never_leaves_a_draw_uncharged(draw, where, ste
     assert line > 15
 
 
+@pytest.mark.parametrize("account", [pytest.param("memory", marks=pytest.mark.must), "file"], indirect=True)
 def test_an_interrupt_at_any_line_of_an_import_leaves_all_or_nothing(account):
     other = PrivacyAccountant(5)
     for name in ("rows 0 to 9", "rows 10 to 19"):

@@ -17,23 +17,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import Sums, _ledger_place, entry_of, text_of, text_of_entry, thing_of
+from internals import Sums, _ledger_place, text_of, thing_of
 from sklearn.base import clone
+from test_ledger import CountedNoise, release
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
-from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss, SecureBits
-from skdpsynth.statistics import Change
+from skdpsynth.privacy import PrivacyLoss
 
-VALUES = np.array([10, 20, 30])
-CHANGE = Change("replace_one", 2, 2, 1)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """No test but those that measure it waits for the disk."""
-    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
-    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
+pytestmark = pytest.mark.usefixtures("unflushed")
 
 
 @pytest.fixture
@@ -41,26 +33,12 @@ def path(tmp_path):
     return tmp_path / "budget.db"
 
 
-class Watched(DiscreteLaplace):
-    """Notes every draw."""
-
-    drawn = 0
-
-    def sample(self, size, rng):
-        Watched.drawn += 1
-        return super().sample(size, rng)
-
-
-def release(accountant, loss=Fraction(1, 4), name="counts", noise=None):
-    return accountant.release(VALUES, noise or DiscreteLaplace(2 / loss), SecureBits(), name=name, loss=loss, change=CHANGE)
-
-
 def refused(accountant, words, error=LedgerError):
     """A release is refused in one sentence, and nothing is drawn."""
-    Watched.drawn = 0
+    CountedNoise.drawn = 0
     with pytest.raises(error, match=words) as caught:
-        release(accountant, noise=Watched(8))
-    assert Watched.drawn == 0
+        release(accountant, noise=CountedNoise(8))
+    assert CountedNoise.drawn == 0
     told = str(caught.value)
     assert told.endswith(".")
     assert "\n" not in told
@@ -71,19 +49,20 @@ def refused(accountant, words, error=LedgerError):
 
 
 def test_a_ledger_that_is_opened_again_knows_what_was_spent(path):
-    first = PrivacyAccountant(2, 1e-6, ledger=path, dataset="visits", note="a trial")
-    release(first)
+    first = PrivacyAccountant(2, 1e-6, ledger=path, dataset="1/2", note="inf")
+    release(first, name='"1/3"\n')
     release(first.child(Fraction(1, 2), 1e-7, name="model", group="blocks"), name="inner")
     first.spend(PrivacyLoss(rho=0.001), name="moments")
     again = PrivacyAccountant(2, 1e-6, ledger=str(path))
     assert (again.spent, again.spent_delta, again.remaining) == (first.spent, first.spent_delta, first.remaining)
-    assert again.ledger == first.ledger
-    assert again.dataset == "visits"
+    exactly = [[(entry, entry.time, entry.version) for entry, _ in each.lines()] for each in (first, again)]
+    assert exactly[0] == exactly[1]
+    assert again.dataset == "1/2"
     endless = path.with_name("endless.db")
     PrivacyAccountant(math.inf, ledger=endless).spend(math.inf, name="a")
     assert PrivacyAccountant(math.inf, ledger=endless).spent == math.inf
-    assert [entry.note for entry in again.ledger] == ["a trial"] * 3
-    assert again.to_frame(parts=True)["name"].tolist() == ["counts", "model", "inner", "moments"]
+    assert [entry.note for entry in again.ledger] == ["inf"] * 3
+    assert again.to_frame(parts=True)["name"].tolist() == ['"1/3"\n', "model", "inner", "moments"]
     with pytest.raises(BudgetExceededError, match="'more' costs epsilon=2, but only"):
         again.spend(2, name="more")
 
@@ -162,15 +141,6 @@ amounts = st.one_of(st.fractions(min_value=0), st.just(math.inf), st.integers(1,
 def test_text_loses_nothing_of_sums(epsilon, rho, delta, gaussian):
     sums = Sums(epsilon=epsilon, rho=rho, delta=delta, gaussian=gaussian)
     assert thing_of(text_of(sums)) == sums
-
-
-def test_text_loses_nothing_of_an_entry():
-    accountant = PrivacyAccountant(2, 1e-6, dataset="1/2", note="inf")
-    release(accountant, name='"1/3"\n')
-    accountant.spend(PrivacyLoss(rho=0.001, gaussian=True), name="inf")
-    for entry in accountant.ledger:
-        again = entry_of(entry.id, text_of_entry(entry))
-        assert (again, again.time, again.version) == (entry, entry.time, entry.version)
 
 
 steps = st.one_of(
@@ -326,13 +296,13 @@ def test_a_charge_is_flushed_to_the_disk(path, monkeypatch):
 # What is wrong with a file
 
 
-@pytest.mark.parametrize("content", [b"", b"some notes", b"PK\3\4" + bytes(200)])
-def test_a_file_that_is_no_ledger_is_refused_and_stays(path, content):
-    path.write_bytes(content)
-    for attempt in (lambda: PrivacyAccountant(1, ledger=path), lambda: PrivateMeasureMechanism(accountant=path).fit(np.zeros((5, 1)))):
-        with pytest.raises(LedgerError, match=r"budget.db' is not a ledger of skdpsynth; name another file\.$"):
-            attempt()
-    assert path.read_bytes() == content
+def test_a_file_that_is_no_ledger_is_refused_and_stays(path):
+    for content in (b"", b"some notes", b"PK\3\4" + bytes(200)):
+        path.write_bytes(content)
+        for attempt in (lambda: PrivacyAccountant(1, ledger=path), lambda: PrivateMeasureMechanism(accountant=path).fit(np.zeros((5, 1)))):
+            with pytest.raises(LedgerError, match=r"budget.db' is not a ledger of skdpsynth; name another file\.$"):
+                attempt()
+        assert path.read_bytes() == content
 
 
 def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
