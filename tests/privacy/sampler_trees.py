@@ -6,7 +6,7 @@ of several tables, or accept a proposal by a uniform. Laws are summed up in deci
 """
 
 import math
-from decimal import Decimal, getcontext
+from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -22,6 +22,12 @@ TABLE = 256  # scales above are drawn by several tables, or by proposals
 def decimal(x):
     """Return a fraction to 80 digits."""
     return Decimal(x.numerator) / Decimal(x.denominator)
+
+
+def scaled_exp_minus(x, bits=64):
+    """Return exp(-x) * 2**bits at 150 digits."""
+    with localcontext(prec=150):
+        return decimal(-x).exp() * (1 << bits)
 
 
 def arctan_of_inverse(n):

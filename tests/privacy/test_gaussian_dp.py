@@ -197,13 +197,6 @@ def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monk
     assert epsilon_of_gaussian(rho, delta) <= epsilon < epsilon_of_gaussian(rho * (1 + Fraction(1, 10**5)), delta)
 
 
-def test_the_conversion_does_not_follow_the_decimal_context_of_the_caller():
-    expected = epsilon_of_rho(Fraction(1, 37), 1e-6, gaussian=True)
-    with decimal.localcontext(decimal.Context(prec=3, rounding=decimal.ROUND_FLOOR)):
-        assert epsilon_of_rho(Fraction(1, 38), 1e-6, gaussian=True) < expected
-        assert epsilon_of_rho(Fraction(2, 75), 1e-6, gaussian=True) < expected
-
-
 # In a budget
 
 

@@ -1,23 +1,15 @@
 """Certified bounds: the arithmetic that decides draws, against 100-digit decimals."""
 
-import decimal
 import random
-from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import bernoulli_exp_minus, exp_minus, times
+from sampler_trees import scaled_exp_minus
 
-DIGITS = decimal.Context(prec=150)
 rationals = st.fractions(min_value=0, max_value=300, max_denominator=2**70)
-
-
-def scaled_exp_minus(x, bits):
-    """Return exp(-x) * 2**bits at 150 digits."""
-    power = DIGITS.exp(DIGITS.divide(Decimal(-x.numerator), Decimal(x.denominator)))
-    return DIGITS.multiply(power, 1 << bits)
 
 
 @given(x=rationals, bits=st.integers(1, 256))

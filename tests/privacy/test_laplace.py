@@ -1,21 +1,17 @@
 """The discrete Laplace law: enumerated bit by bit, tested by chi-square, and compared with another implementation."""
 
-import decimal
 import math
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from internals import _laplace as laplace
 from laws import ALARM, CERTAIN, symmetric
+from sampler_trees import scaled_exp_minus
 
 from skdpsynth.privacy import DiscreteLaplace, SeededBits, laplace_scale
 
 SMALL = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(10), Fraction(40)]
-
-
-DIGITS = decimal.Context(prec=120)
 
 
 def survival(scale):
@@ -127,9 +123,7 @@ def test_where_scales_are_many_a_proposal_is_accepted_with_the_exact_probability
     (t,) = asked
     assert t.denominator == 1
     assert t > scale
-    exponent = magnitude * (1 / scale - 1 / t)
-    probability = DIGITS.exp(DIGITS.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
-    threshold = int(DIGITS.multiply(probability, 1 << 64))
+    threshold = int(scaled_exp_minus(magnitude * (1 / scale - 1 / t)))
     for step in (1, 2, 2**11, 2**31, 2**32 - 2**12, 2**32, 2**32 + 2**12, 2**40):
         if step <= threshold:
             assert accepts(threshold - step, then=255)

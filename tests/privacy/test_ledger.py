@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import __version__, lock_of
-from laws import in_threads, interrupted
+from laws import calls_of, in_threads, interrupted
 
 from skdpsynth import privacy
 from skdpsynth.exceptions import BudgetExceededError
@@ -183,18 +183,11 @@ def releases(accountant, n):
     accountant.to_frame(parts=True)
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("work", [spends, releases])
-def test_time_is_linear_in_the_charges(work):
-    """Twice the charges take twice the time, not four times; and 6,000 are far below the 89 s that they took once."""
-
-    def seconds(n):
-        start = time.process_time()
-        work(PrivacyAccountant(10**6), n)
-        return time.process_time() - start
-
-    measured = ((seconds(3000), seconds(6000)) for _ in range(6))  # again, as other work beside slows the processor
-    assert any(whole < min(3 * half, 9) for half, whole in measured)
+def test_work_is_linear_in_the_charges(work):
+    """Twice the charges call twice as many functions, not four times."""
+    half, whole = (calls_of(partial(work, PrivacyAccountant(10**6), n)) for n in (200, 400))
+    assert whole < 2.5 * half
 
 
 # Groups.

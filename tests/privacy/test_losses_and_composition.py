@@ -91,9 +91,10 @@ def test_a_calibrated_rho_costs_at_most_epsilon_and_a_millionth_less_at_worst(ep
 
 @pytest.mark.parametrize("rounding", [decimal.ROUND_DOWN, decimal.ROUND_UP])
 def test_the_decimal_context_of_the_caller_has_no_say(rounding):
-    expected = [epsilon_of_rho(rho, delta) for rho in RHOS for delta in DELTAS]
-    with decimal.localcontext(decimal.Context(prec=2, rounding=rounding)):
-        assert [epsilon_of_rho(rho, delta) for rho in RHOS for delta in DELTAS] == expected
+    for gaussian in (False, True):
+        expected = [epsilon_of_rho(rho, delta, gaussian=gaussian) for rho in RHOS for delta in DELTAS]
+        with decimal.localcontext(decimal.Context(prec=2, rounding=rounding)):
+            assert [epsilon_of_rho(rho, delta, gaussian=gaussian) for rho in RHOS for delta in DELTAS] == expected
 
 
 @pytest.mark.parametrize("convert", [epsilon_of_rho, rho_of_epsilon])

@@ -1,8 +1,6 @@
 """Exact normals: the law of Karney's algorithm, its acceptance decided exactly, and intervals that only ever shrink."""
 
-import decimal
 import math
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -10,10 +8,10 @@ import pytest
 from internals import FIRST, LIMB, Normals, fraction_bits
 from internals import _normals as normals
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
+from sampler_trees import scaled_exp_minus
 
 from skdpsynth.privacy import SeededBits
 
-DIGITS = decimal.Context(prec=120)
 ALL = slice(None)
 
 
@@ -47,9 +45,7 @@ def propose(monkeypatch, scripted, whole, x, coin, *later):
 def chance(whole, x):
     """floor(exp(-x (2 k + x) / 2) * 2**64) for x in 64 bits."""
     x = Fraction(x, 2**64)
-    exponent = x * (2 * whole + x) / 2
-    value = DIGITS.exp(DIGITS.divide(Decimal(-exponent.numerator), Decimal(exponent.denominator)))
-    return int(DIGITS.multiply(value, 1 << 64))
+    return int(scaled_exp_minus(x * (2 * whole + x) / 2))
 
 
 @pytest.mark.parametrize("whole", [0, 1, 3, 8, 15, 16, 20])
