@@ -142,15 +142,6 @@ def test_without_noise_every_value_is_the_prefix_sum_however_often_the_counter_w
     assert saved.n_steps == horizon
 
 
-def test_without_noise_sparse_counts_are_exact_at_the_times_of_comparison():
-    stream = np.random.default_rng(0).integers(0, 3, size=(100, 4))
-    values = values_along(SparseCounter(100, epsilon=math.inf, n_counters=4, every=7), stream)
-    at = np.arange(6, 100, 7)
-    np.testing.assert_array_equal(values[at], np.cumsum(stream, axis=0)[at])
-    np.testing.assert_array_equal(values[at[:-1] + 6], values[at[:-1]])
-    assert not values[:6].any()
-
-
 # ---- Ways of counting
 
 
@@ -384,9 +375,6 @@ def test_noise_is_made_of_a_change_in_one_place():
     assert [ast.unparse(call.func) for call in calls if ast.unparse(call.func) in makers] == ["mechanism"]
 
 
-# ---- The noise
-
-
 @pytest.mark.parametrize(("kind", "horizon"), [(BinaryCounter, 13), (KaryCounter, 20)])
 def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon):
     # 20,000 cells. An entry of the covariance matrix has standard deviation .016 of the root of the two variances at most
@@ -539,26 +527,14 @@ def loss_of_segmentation(scale, threshold, every=1):
     return max(np.abs(log - logs[(*stream[:t], 1 - stream[t], *stream[t + 1 :])]).max() for stream, log in logs.items() for t in range(6))
 
 
-def test_the_programme_is_a_law():
-    closes, stays = segments_law(2.0, 1.5)
-    for stream in itertools.product(range(2), repeat=6):
-        assert segmentations(stream, closes, stays).sum() == pytest.approx(1, abs=1e-12)
-
-
 @pytest.mark.must
 @pytest.mark.parametrize("every", [1, 2])
-@pytest.mark.parametrize("threshold", ["own", -10.5, -1, 0, 0.5, 2, 7.3])
-def test_segments_cost_at_most_half_of_epsilon(threshold, every):
+@pytest.mark.parametrize("threshold", ["own", -40, -10.5, -1, 0, 0.5, 2, 7.3])
+def test_segments_cost_at_most_half_of_epsilon_and_can_cost_all_of_it(threshold, every):
     counter = SparseCounter(6, epsilon=1, every=every)
     threshold = counter.threshold if threshold == "own" else threshold
-    assert loss_of_segmentation(float(counter._noise().scale), threshold, every) <= 0.5 + 1e-9
-
-
-@pytest.mark.parametrize("every", [1, 2])
-def test_segments_can_cost_half_of_epsilon(every):
-    # The larger of the two noises' costs, not their sum, and no less.
-    counter = SparseCounter(6, epsilon=1, every=every)
-    assert loss_of_segmentation(float(counter._noise().scale), -40, every) == pytest.approx(0.5, abs=1e-3)
+    lost = loss_of_segmentation(float(counter._noise().scale), threshold, every)
+    assert (0.499 if threshold == -40 else 0) < lost <= 0.5 + 1e-9  # the larger of the two noises' costs, not their sum, and no less
 
 
 @pytest.mark.parametrize("every", [1, 2])
@@ -704,9 +680,6 @@ def test_a_refused_level_leaves_the_present_one_open_and_a_value_is_no_part_of_i
     assert seen == [0, 0, 3, 3, 3, 6, 6]
     counter.end_level()
     assert counter.value == 7
-
-
-# ---- The ledger
 
 
 @pytest.mark.parametrize("kind", COUNTERS)

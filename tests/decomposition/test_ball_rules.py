@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from internals import centre_of, radii_below, radius_of
 
-# Radii
-
 
 @pytest.mark.parametrize("squared", [1, 2, 3, 10, 1000, 2**20, 2**46 - 12345, 2**46, 4000 * (2**17 - 2) ** 2])
 def test_squared_radii_fall_by_the_root_of_2_in_whole_numbers_that_differ(squared):
@@ -21,9 +19,6 @@ def test_squared_radii_fall_by_the_root_of_2_in_whole_numbers_that_differ(square
     for step, radius in enumerate(radii[:20]):
         if radius > 1000:
             assert radius == pytest.approx(squared / math.sqrt(2) ** step, abs=1)
-
-
-# The radius that is chosen
 
 
 RADII = radii_below(2**30)
@@ -106,9 +101,6 @@ def test_counts_below_zero_do_not_push_the_radius_out():
     with_noise = counts_at(_20=5000)
     with_noise[22:] = -30
     assert place_of(with_noise, 5.0, 30, 5000) == 20
-
-
-# The centre
 
 
 def test_a_mean_is_shrunk_by_the_share_of_its_square_that_is_noise_and_rounded():

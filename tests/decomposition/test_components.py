@@ -30,9 +30,6 @@ VARIANTS = {
 each_variant = pytest.mark.parametrize("pca", VARIANTS.values(), ids=VARIANTS)
 
 
-# Attributes
-
-
 @each_variant
 def test_attributes_follow_from_the_released_covariance(pca):
     pca = clone(pca).fit(X)
@@ -112,9 +109,6 @@ def test_scores_are_those_of_each_row_by_itself(n_samples, monkeypatch):
     assert np.allclose(pca.score_samples(X[:n_samples]), [pca.score_samples(row[None])[0] for row in X[:n_samples]])
 
 
-# Whitening
-
-
 @each_variant
 def test_inverse_transform_undoes_transform_within_the_components(pca):
     pca = clone(pca).set_params(whiten=False).fit(X)
@@ -126,9 +120,6 @@ def test_inverse_transform_undoes_transform_within_the_components(pca):
         assert np.allclose(pca.transform(X), plain / np.sqrt(pca.explained_variance_))
     with pytest.raises(ValueError, match="whiten must be True or False"):
         pca.set_params(whiten=None).fit(X)
-
-
-# Dtypes, files, and before fit
 
 
 @pytest.mark.parametrize("whiten", [False, True])

@@ -269,9 +269,6 @@ def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
     assert 1 - 3 * d ** (-2 / 3) < np.mean(ratios) < 1
 
 
-# Without noise it is PCA
-
-
 @pytest.mark.parametrize(("noise", "delta"), [("auto", 0), ("gaussian", 1e-6)])
 def test_without_noise_a_public_radius_is_about_the_mean_of_the_rows(noise, delta):
     """All rows lie beyond it from the midpoint, and half of them from the mean; the steps are those of a finite epsilon."""
@@ -314,9 +311,6 @@ def test_auto_finds_the_dimension_of_planar_data_and_never_more_than_ten():
     assert PrivatePCA("auto", epsilon=1e-3, random_state=0).fit(X[:100]).n_components_ in (1, 2)
 
 
-# Centres and radii that are public
-
-
 def test_parameters_that_are_none_are_refused_before_the_charge():
     center = r"^center must be 'private', 'public' or a point of shape \(3,\) within bounds, got "
     points = [[0.5, 0.5], [0.5] * 4, 0.5, [[0.5] * 3], [0.5, 0.5, 1.5], [-0.1, 0.5, 0.5], [math.nan, 0.5, 0.5], [INF, 0.5, 0.5], [], {}]
@@ -349,9 +343,6 @@ def test_parameters_that_are_none_are_refused_before_the_charge():
 def test_a_smaller_public_radius_has_less_noise():
     small, large = (plan_of(PrivatePCA(max_norm=r, center="public"), 100, 5) for r in (0.1, 1.0))
     assert large.edge(large.ball) / small.edge(small.ball) == pytest.approx(100, rel=1e-3)
-
-
-# Where the number of rows is private
 
 
 def test_the_number_of_rows_is_noisy():
@@ -404,9 +395,6 @@ def test_a_delta_that_helps_is_told_of_with_the_ratio_of_the_edges():
     assert told(PrivatePCA(noise="matrix_laplace"), X, BudgetWarning) == []
     assert told(PrivatePCA(delta=1e-6), X, BudgetWarning) == []
     assert told(PrivatePCA(epsilon=INF), X, BudgetWarning) == []
-
-
-# Seeds and floats
 
 
 @pytest.mark.parametrize("noise", KINDS)

@@ -30,12 +30,7 @@ def scaled_exp_minus(x, bits=64):
         return decimal(-x).exp() * (1 << bits)
 
 
-def arctan_of_inverse(n):
-    """Return arctan(1 / n)."""
-    return sum(Fraction((-1) ** k, n ** (2 * k + 1) * (2 * k + 1)) for k in range(60))
-
-
-PI = decimal(16 * arctan_of_inverse(5) - 4 * arctan_of_inverse(239))
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 
 
 @lru_cache(maxsize=16)

@@ -176,9 +176,6 @@ def test_a_budget_outside_its_domain_is_refused():
     assert accountant.ledger == ()
 
 
-# Arithmetic of the budget.
-
-
 positive = st.one_of(st.integers(1, 1000), st.floats(1e-6, 1e6), st.fractions(min_value=Fraction(1, 1000), max_value=1000))
 
 
@@ -247,9 +244,6 @@ def test_delta_that_zcdp_needs_cannot_be_handed_away():
         accountant.child(0.1, 1e-6, name="b")
     accountant.child(0.1, 5e-7, name="b")
     assert accountant.spent == Fraction(1, 10) + epsilon_of_rho(0.001, 5e-7)
-
-
-# Children.
 
 
 def test_a_child_charges_its_parent_at_once_and_in_full():
@@ -322,9 +316,6 @@ def test_a_forked_process_cannot_spend(in_child_process):
         assert isinstance(error, RuntimeError)
         assert "cannot be charged in another process than the accountant's, where the charge would be lost; use n_jobs=1" in str(error)
     assert accountant.spent == 0
-
-
-# What it tells.
 
 
 def test_a_refusal_carries_its_numbers_and_survives_pickling():

@@ -1,7 +1,7 @@
 """Levels that nobody has listed: every event between all small neighbours, exactly."""
 
 from collections import Counter
-from decimal import Decimal, getcontext
+from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, combinations, combinations_with_replacement, product
 
@@ -9,21 +9,17 @@ import numpy as np
 import pytest
 from internals import _discovery, exp_minus, is_hidden
 from laws import ALARM, CERTAIN, chi_squared
+from sampler_trees import decimal
 
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import Discovery, DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng, discovery
 
-getcontext().prec = 60
 DIGITS = Decimal("1e-50")
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
 
-def decimal(x):
-    return Decimal(x.numerator) / Decimal(x.denominator)
-
-
 def exponential(x):
-    """exp(x) to 60 digits."""
+    """exp(x) to 80 digits."""
     return decimal(x).exp()
 
 

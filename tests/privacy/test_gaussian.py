@@ -96,9 +96,6 @@ def test_the_variance_is_at_most_the_square_of_the_scale(scale, exact_law):
         assert bound == pytest.approx(exact, rel=1e-6)
 
 
-# The scale that a loss asks for
-
-
 def test_the_scale_for_rho_is_the_least_on_its_grid_that_costs_at_most_rho():
     step = Fraction(1, 2**20)
     for squared in (1, 2, 7, Fraction(5, 3), 10**12):

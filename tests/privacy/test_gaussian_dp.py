@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, delta_above, epsilon_of_gaussian, mills
+from sampler_trees import PI
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
@@ -45,9 +46,6 @@ def stated_eta(scale, t):
     """The eta of the proof, for a rounding of variance t."""
     h, v = waves(t), t * (scale**2 - t) / scale**2
     return -(1 - waves(t + v) - h * h / (1 - h) - waves(scale**2)).ln()
-
-
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
 
 
 def rounded_law(scale, t, y):
@@ -197,9 +195,6 @@ def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monk
     assert epsilon_of_gaussian(rho, delta) <= epsilon < epsilon_of_gaussian(rho * (1 + Fraction(1, 10**5)), delta)
 
 
-# In a budget
-
-
 def spent(losses, delta=1e-6):
     accountant = PrivacyAccountant(100, delta)
     for i, loss in enumerate(losses):
@@ -270,18 +265,20 @@ def test_mixed_tables_charge_all_their_steps_in_one_way_by_the_noise(epsilon, is
     assert [entry.loss.gaussian for entry in model.accountant_.ledger] == [is_gaussian] * 3
 
 
-# Losses
-
-
 def test_shares_of_a_loss_are_of_its_kind_and_join_to_it_again():
-    for loss in (PrivacyLoss(1), PrivacyLoss(rho=Fraction(1, 3)), gaussian(Fraction(1, 3)), PrivacyLoss(math.inf), gaussian(math.inf)):
+    for loss in (
+        PrivacyLoss(1, rows=4),
+        PrivacyLoss(rho=Fraction(1, 3), rows=3),
+        *map(gaussian, (Fraction(1, 3), math.inf)),
+        PrivacyLoss(math.inf),
+    ):
         first, second, third = loss.split([1, 2, 3])
-        assert first.gaussian is loss.gaussian
+        assert (first.gaussian, first.rows, first.pure.rows if loss.rho is None else loss.rows) == (loss.gaussian, loss.rows, loss.rows)
         assert first + second + third == loss
 
 
 def test_losses_of_different_kinds_are_not_joined():
-    kinds = [PrivacyLoss(1), PrivacyLoss(rho=1), gaussian(1)]
+    kinds = [PrivacyLoss(1), PrivacyLoss(1, rows=4), PrivacyLoss(rho=1), gaussian(1)]
     for loss, other in itertools.product(kinds, [*kinds, PrivacyLoss(1, 1e-6)]):
         if loss != other:
             with pytest.raises(ValueError, match=r"of one kind and without delta to be joined, got .* and .*; charge each by itself"):

@@ -190,9 +190,6 @@ def test_work_is_linear_in_the_charges(work):
     assert whole < 2.5 * half
 
 
-# Groups.
-
-
 @given(members=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=10))
 @settings(max_examples=40, deadline=None)
 def test_members_of_one_name_add_and_of_different_names_the_largest_counts(members):
@@ -207,9 +204,6 @@ def test_members_of_one_name_add_and_of_different_names_the_largest_counts(membe
     assert parent.was_charged(members[0][0], "strata")
     assert not parent.was_charged("d", "strata")
     assert not parent.was_charged("a", "others")
-
-
-# What is folded.
 
 
 def stream(n, keep, window=4):
@@ -254,9 +248,6 @@ def test_a_child_that_was_folded_away_has_nothing_left_to_spend():
             release(child, loss=1)
     assert accountant.spent == 1
     assert accountant.ledger[0].randomness == "seeded"
-
-
-# Records.
 
 
 def test_only_a_record_can_be_reopened():

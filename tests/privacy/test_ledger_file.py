@@ -131,8 +131,6 @@ def test_entries_name_their_process_and_no_machine(path):
     assert PrivacyAccountant(1).child(1, name="a").record().ledger == ()
 
 
-# Exact text
-
 amounts = st.one_of(st.fractions(min_value=0), st.just(math.inf), st.integers(1, 9).map(lambda n: Fraction(n, 3**9000)))
 
 

@@ -191,34 +191,27 @@ def test_a_child_in_rho_holds_its_rho_to_the_last_digit(kind):
     assert child.spent <= 1
 
 
-def test_a_child_in_rho_of_gaussian_noise_refuses_other_losses():
-    child = PrivacyAccountant(9, 1e-6).child(1, 1e-6, name="fit", rho="gaussian")
+def test_a_child_in_rho_of_gaussian_noise_refuses_other_losses_and_spends_all_that_remains_in_rho():
+    parent = PrivacyAccountant(9, 1e-6)
+    child = parent.child(1, 1e-6, name="fit", rho="gaussian")
     for loss in (PrivacyLoss(1e-6), PrivacyLoss(1e-6, 1e-9)):
         with pytest.raises(BudgetExceededError, match="rho of Gaussian noise, which covers no such loss; give it a loss in rho"):
             child.spend(loss, name="pure")
-    with pytest.raises(BudgetExceededError):
-        child.spend(PrivacyLoss(rho=1e-6), name="zcdp")
-    with pytest.raises(BudgetExceededError):
-        child.child(0.1, 1e-7, name="part")
+    for attempt in (lambda: child.spend(PrivacyLoss(rho=1e-6), name="zcdp"), lambda: child.child(0.1, 1e-7, name="part")):
+        with pytest.raises(BudgetExceededError):
+            attempt()
     assert child.ledger == ()
     child.child(0.1, 1e-7, name="part", rho="gaussian")
+    child.release(np.array([5]), DiscreteGaussian(100), SecureBits(), name="rest")
+    assert sum(entry.loss.rho for entry in child.ledger) == parent.ledger[0].loss.rho
 
 
 def test_a_child_in_zcdp_takes_pure_losses_for_the_rho_that_they_are():
     child = PrivacyAccountant(9, 1e-6).child(1, 1e-6, name="fit", rho="zcdp")
-    whole = rho_of_epsilon(1, 1e-6)
     child.spend(PrivacyLoss(0.1), name="pure")
-    child.spend(PrivacyLoss(rho=whole - rho_of_pure(Fraction(1, 10))), name="rest")
+    child.spend(PrivacyLoss(rho=rho_of_epsilon(1, 1e-6) - rho_of_pure(Fraction(1, 10))), name="rest")
     with pytest.raises(BudgetExceededError):
         child.spend(PrivacyLoss(1e-9), name="more")
-
-
-def test_all_that_remains_of_a_child_in_rho_is_rho():
-    parent = PrivacyAccountant(1, 1e-6)
-    child = parent.child(1, 1e-6, name="fit", rho="gaussian")
-    child.spend(gaussian(0.3, 1e-6), name="a")
-    child.release(np.array([5]), DiscreteGaussian(100), SecureBits(), name="rest")
-    assert sum(entry.loss.rho for entry in child.ledger) == parent.ledger[0].loss.rho
 
 
 def test_children_of_children_add_up_in_rho_too():
@@ -359,9 +352,6 @@ def test_what_is_no_set_of_fixed_losses_is_refused_before_the_charge():
     accountant = PrivacyAccountant(5, 0.5)  # at no delta they cost the sum, and deltas multiply
     accountant.children([0.1, PrivacyLoss(0.2, 0.1), PrivacyLoss(0.3, 0.1)], name="parts")
     assert accountant.ledger[0].loss == PrivacyLoss(0.6, Fraction(19, 100))
-
-
-# At another delta.
 
 
 def test_epsilon_at_another_delta_is_that_of_an_account_with_it():

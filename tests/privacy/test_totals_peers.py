@@ -64,13 +64,6 @@ def test_pure_losses_cost_no_less_than_the_optimum_which_children_attain(epsilon
     assert low - 1e-9 <= as_one_goes <= 1.25 * high
 
 
-@pytest.mark.parametrize(("epsilon", "k", "delta"), [(0.1, 1, 1e-9), (0.5, 6, 1e-4), (1, 2, 1e-6)])
-def test_gaussian_losses_cost_what_the_distribution_does(epsilon, k, delta):
-    losses = [gaussian(epsilon)] * k
-    low, high = (bound_by_pld(losses, delta, pessimistic) for pessimistic in (False, True))
-    assert low * (1 - 1e-9) <= spent(losses, delta).spent <= high + 1e-3 * INTERVAL + 1e-9
-
-
 @pytest.mark.parametrize(
     "losses",
     [

@@ -44,15 +44,6 @@ def test_gaussian_noise_for_a_unit_is_that_of_as_many_times_the_change_at_the_sa
     assert (five.noise, five.loss.alone) == (other.noise, other.loss)
 
 
-def test_shares_and_sums_of_a_loss_keep_the_rows_of_a_unit():
-    share = PrivacyLoss(1, rows=4)
-    first, second = share.split([1, 3])
-    assert first.rows == second.rows == (first + second).rows == share.pure.rows == 4
-    with pytest.raises(ValueError, match="must be of one kind"):
-        _ = first + PrivacyLoss(1)
-    assert [loss.rows for loss in PrivacyLoss(rho=1, rows=3).split([1, 1])] == [3, 3]
-
-
 def test_rows_that_are_no_number_of_rows_are_refused():
     for rows, ask in product((0, -1, 1.5, True, None, "2"), (lambda rows: PrivacyLoss(1, rows=rows), lambda rows: Unit("patient", rows))):
         with pytest.raises(ValueError, match="rows must be a positive integer, got"):
