@@ -10,7 +10,7 @@ from internals import _EARLY, _NEAR
 from test_counters import Spy, values_along
 
 from skdpsynth.continual import SquareRootCounter, UnboundedCounter
-from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss
+from skdpsynth.privacy import PrivacyLoss
 
 BOTH = {"square root": lambda n, **own: SquareRootCounter(n, **own), "unbounded": lambda n, **own: UnboundedCounter(**own)}
 both = pytest.mark.parametrize("make", BOTH.values(), ids=BOTH)
@@ -74,14 +74,6 @@ def test_the_noise_follows_from_the_longest_column(make):
         assert needed <= counter._noise().scale ** 2 <= (math.isqrt(math.ceil(needed)) + 1) ** 2
         (entry,) = counter._door._accountant.ledger
         assert entry.loss == PrivacyLoss(rho=Fraction(str(rho)), gaussian=True)
-
-
-@both
-def test_an_accountant_without_delta_is_refused(make):
-    accountant = PrivacyAccountant(10.0)
-    with pytest.raises(ValueError, match="needs delta > 0"):
-        make(10, rho=0.01, accountant=accountant)
-    assert not accountant.ledger
 
 
 @both

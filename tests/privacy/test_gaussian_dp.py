@@ -266,15 +266,12 @@ def test_mixed_tables_charge_all_their_steps_in_one_way_by_the_noise(epsilon, is
 
 
 def test_shares_of_a_loss_are_of_its_kind_and_join_to_it_again():
-    for loss in (
-        PrivacyLoss(1, rows=4),
-        PrivacyLoss(rho=Fraction(1, 3), rows=3),
-        *map(gaussian, (Fraction(1, 3), math.inf)),
-        PrivacyLoss(math.inf),
-    ):
-        first, second, third = loss.split([1, 2, 3])
-        assert (first.gaussian, first.rows, first.pure.rows if loss.rho is None else loss.rows) == (loss.gaussian, loss.rows, loss.rows)
-        assert first + second + third == loss
+    third = Fraction(1, 3)
+    for loss in (PrivacyLoss(1, rows=4), PrivacyLoss(rho=third, rows=3), gaussian(third), PrivacyLoss(math.inf), gaussian(math.inf)):
+        shares = loss.split([1, 2, 3])
+        assert all((share.gaussian, share.rows) == (loss.gaussian, loss.rows) for share in shares)
+        assert shares[0] + shares[1] + shares[2] == loss
+    assert PrivacyLoss(1, 1e-6, rows=4).pure.rows == 4
 
 
 def test_losses_of_different_kinds_are_not_joined():

@@ -87,13 +87,6 @@ def test_the_law_is_normal():
     assert kolmogorov(drawn * 1.06, "norm") < CERTAIN
 
 
-def test_each_proposal_decided_in_integers_has_the_same_law(monkeypatch):
-    """No float filter at all: 6,000 draws."""
-    monkeypatch.setattr(normals, "_MARGIN", 2.0)
-    drawn = floats(Normals((100, 60), SeededBits(3))).ravel()
-    assert kolmogorov(drawn, "norm") > ALARM
-
-
 def test_later_bits_are_uniform():
     """100,000 normals, 8 bits of the second word, of limb 1 and of limb 3."""
     drawn = Normals((500, 200), SeededBits(4))
