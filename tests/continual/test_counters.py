@@ -121,9 +121,6 @@ class Spy(Door):
         return self.noisy[-1]
 
 
-# ---- Without noise
-
-
 @pytest.mark.parametrize("horizon", HORIZONS)
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_without_noise_every_value_is_the_prefix_sum_however_often_the_counter_was_saved(kind, horizon):
@@ -140,9 +137,6 @@ def test_without_noise_every_value_is_the_prefix_sum_however_often_the_counter_w
     for one in (values, again):
         np.testing.assert_allclose(one, np.cumsum(stream, axis=0), rtol=0, atol=1e-6 if kind in BY_RHO else 0)
     assert saved.n_steps == horizon
-
-
-# ---- Ways of counting
 
 
 WAYS = [*((kind, {}) for kind in COUNTERS), (SparseCounter, {"every": 3}), (SparseCounter, {"every": 8})]

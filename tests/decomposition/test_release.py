@@ -217,9 +217,6 @@ def test_the_edge_of_a_plan_is_the_spectral_norm_of_its_noise():
     )
 
 
-# What comes out
-
-
 def released_exactly(pca, X):
     with watched() as door:
         door.answer = lambda name, values, drawn: values
@@ -343,9 +340,6 @@ def test_the_number_of_rows_is_noisy():
     empty = PrivatePCA(neighboring="add_or_remove_one").fit(np.zeros((0, 3)))
     assert np.isfinite(empty.covariance_).all()
     assert empty.n_samples_ >= 1
-
-
-# What the caller is told, by public numbers
 
 
 def test_hopeless_sizes_warn_by_public_numbers_only():
