@@ -16,11 +16,7 @@ COLUMNS = {"age": (0, 120), "income": (0, 1e5), "score": (-1, 1)}
 
 def columns(n=200):
     rng = np.random.default_rng(0)
-    return {
-        "age": rng.integers(0, 121, n),
-        "income": rng.uniform(0, 1e5, n),
-        "score": rng.uniform(-1, 1, n).astype(np.float32),
-    }
+    return {"age": rng.integers(0, 121, n), "income": rng.uniform(0, 1e5, n), "score": rng.uniform(-1, 1, n).astype(np.float32)}
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import (
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsynth import PrivatePCA
 from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
@@ -331,11 +329,7 @@ POINTS = {
 
 
 @pytest.mark.parametrize("X", POINTS.values(), ids=POINTS)
-@pytest.mark.parametrize(
-    "estimator",
-    [MixedTypeEncoder({"a": (0.0, 1.0), "b": (0.0, 1.0)}), PrivatePCA(2)],
-    ids=["encoder", "PrivatePCA"],
-)
+@pytest.mark.parametrize("estimator", [MixedTypeEncoder({"a": (0.0, 1.0), "b": (0.0, 1.0)}), PrivatePCA(2)], ids=["encoder", "PrivatePCA"])
 def test_inverse_transform_quotes_no_point_that_it_refuses(X, estimator):
     estimator = clone(estimator).fit(pd.DataFrame({"a": [0.1, 0.2], "b": [0.3, 0.4]}))
     with pytest.raises((ValueError, TypeError)) as caught:

@@ -226,11 +226,7 @@ def test_skeleton_becomes_a_fit_once_it_is_filled_in(tmp_path):
         (lambda path: path / "no.csv", FileNotFoundError, "source must be a table or the path of one, but there is no file "),
         (lambda path: path / "*.parquet", FileNotFoundError, "source must be a table or the path of one, but no file matches "),
         (lambda path: (path / "a.xlsx").write_text("secret") and path / "a.xlsx", ValueError, "file of Parquet or CSV, got 'a.xlsx'"),
-        (
-            lambda path: (path / "a.parquet").write_text("secret") and path / "a.parquet",
-            ValueError,
-            "must be whole Parquet files",
-        ),
+        (lambda path: (path / "a.parquet").write_text("secret") and path / "a.parquet", ValueError, "must be whole Parquet files"),
         (lambda path: (path / "a.csv").write_text("a,a\nsecret,1") and path / "a.csv", ValueError, "distinct column names"),
         (lambda path: (path / "a.csv").write_bytes(b"a\n\xff\xfe") and path / "a.csv", ValueError, "CSV file in UTF-8"),
         (lambda path: 3.5, TypeError, "source must be a path, a data frame"),

@@ -157,10 +157,7 @@ UNSTATED_OF = {
     "has private levels, which is not supported here; give a list": [Nominal("private")],
 }
 REFUSED = [
-    (
-        lambda: LatentFactorSynthesizer({"id": Identifier()}).fit(X[["id"]]),
-        "schema must have a column that is synthesized, but all",
-    ),
+    (lambda: LatentFactorSynthesizer({"id": Identifier()}).fit(X[["id"]]), "schema must have a column that is synthesized, but all"),
     (lambda: sample(X.assign(id=[1, 2, 3]), id=Identifier(labels="P")), "column 'id' has dtype int64, which cannot hold the labels 'P1'"),
     *((lambda labels=labels: Identifier(labels), "labels must be True, False or a word") for labels in (None, "", 3, ["a"])),
     (lambda: LatentFactorSynthesizer({**KINDS, "id": Text()}).fit(X), "schema of column 'id' is Text, "),

@@ -106,10 +106,7 @@ FILES = {
     "missing file": (lambda folder: folder / "nowhere.parquet", "there is no file [^\n]*nowhere.parquet"),
     "glob without match": (lambda folder: f"{folder}/*.parquet", "no file matches"),
     "folder without tables": (lambda folder: folder, "has none"),
-    "hive folder": (
-        lambda folder: ((folder / "y=1").mkdir(), parquet(folder / "y=1"), folder)[-1],
-        "partitioning='hive'",
-    ),
+    "hive folder": (lambda folder: ((folder / "y=1").mkdir(), parquet(folder / "y=1"), folder)[-1], "partitioning='hive'"),
     "unknown suffix": (lambda folder: csv(folder, "a,b\n1,2\n", "f.xlsx"), r"by its suffix one of .parquet, [^\n]*f.xlsx"),
     "two kinds": (lambda folder: (parquet(folder), csv(folder, "a,b\n1,2\n"), folder)[-1], "both Parquet and CSV"),
     "address": (lambda folder: "s3://bucket/people.parquet", "pyarrow.dataset.dataset"),

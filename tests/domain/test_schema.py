@@ -112,11 +112,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "value",
-    [value for values in WRONG.values() for value in values],
-    ids=lambda value: repr(value)[:40],
-)
+@pytest.mark.parametrize("value", [value for values in WRONG.values() for value in values], ids=lambda value: repr(value)[:40])
 def test_wrong_entry_is_refused_in_one_sentence_that_names_the_column(value):
     with pytest.raises(ValueError, match=r"^schema [^\n]*column 'age'[^\n]*\.$"):
         Schema({"ok": (0, 1), "age": value})

@@ -24,14 +24,7 @@ N = 1000
 def frame(n=N):
     """Four columns of common dtypes."""
     rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "a": rng.random(n),
-            "b": rng.integers(0, 9, n),
-            "c": rng.choice(["x", "why", "z"], n),
-            "d": rng.random(n) < 0.5,
-        }
-    )
+    return pd.DataFrame({"a": rng.random(n), "b": rng.integers(0, 9, n), "c": rng.choice(["x", "why", "z"], n), "d": rng.random(n) < 0.5})
 
 
 def numbers(n=N):

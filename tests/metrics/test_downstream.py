@@ -15,14 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.metrics import train_synthetic_test_real
 
-SCHEMA = Schema(
-    {
-        "age": (0, 100),
-        "colour": ["red", "green", "blue"],
-        "smokes": ["no", "yes"],
-        "income": (-10.0, 10.0),
-    }
-)
+SCHEMA = Schema({"age": (0, 100), "colour": ["red", "green", "blue"], "smokes": ["no", "yes"], "income": (-10.0, 10.0)})
 
 
 def table(seed, n=200):

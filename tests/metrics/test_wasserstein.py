@@ -205,18 +205,8 @@ def test_frames_of_numbers_are_tables(solver):
 
 
 PARAMETERS = [
-    (
-        wasserstein_distance,
-        "metric",
-        ["cosine", np.full((3, 3), 31415), ["chebyshev"], None, "31415" * 100],
-        "one of 'chebyshev'",
-    ),
-    (
-        sliced_wasserstein_distance,
-        "n_projections",
-        [0, -1, 2.5, True, "9", None, 10**9, np.ones((2, 2))],
-        "an integer from 1 to 1000000",
-    ),
+    (wasserstein_distance, "metric", ["cosine", np.full((3, 3), 31415), ["chebyshev"], None, "31415" * 100], "one of 'chebyshev'"),
+    (sliced_wasserstein_distance, "n_projections", [0, -1, 2.5, True, "9", None, 10**9, np.ones((2, 2))], "an integer from 1 to 1000000"),
     (sliced_wasserstein_distance, "random_state", [-1, 2.5, "seed", [[1]]], "a non-negative integer or None, got"),
 ]
 
