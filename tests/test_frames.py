@@ -11,28 +11,6 @@ from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasure
 from skdpsynth.domain import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-COLUMNS = {"age": (0, 120), "income": (0, 1e5), "score": (-1, 1)}
-
-
-def columns(n=200):
-    rng = np.random.default_rng(0)
-    return {
-        "age": rng.integers(0, 121, n),
-        "income": rng.uniform(0, 1e5, n),
-        "score": rng.uniform(-1, 1, n).astype(np.float32),
-    }
-
-
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
-def test_frames_and_arrays_release_the_same(kind):
-    data = columns()
-    array = np.column_stack([np.asarray(column, dtype=float) for column in data.values()])
-    low, high = np.array(list(COLUMNS.values()), dtype=float).T
-    from_frame = PrivatePCA(bounds=COLUMNS, random_state=0).fit(kind(data))
-    from_array = PrivatePCA(bounds=(low, high), random_state=0).fit(array)
-    assert np.allclose(from_frame.covariance_, from_array.covariance_)
-
-
 # Tables that are refused
 
 each_class = pytest.mark.parametrize("cls", [*all_estimators(), MixedTypeEncoder])
@@ -41,14 +19,14 @@ WAY_OUT = "Drop or fill those rows, or give LatentFactorSynthesizer a schema who
 
 
 @in_bounds
-@pytest.mark.parametrize(("cell", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
-@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, lambda X: pd.DataFrame(X, dtype="Float64")])
-def test_missing_and_infinite_cells_are_refused_in_the_same_short_words(cls, cell, word, make):
+def test_missing_and_infinite_cells_are_refused_in_the_same_short_words(cls):
     X = np.full((5, 2), 0.5)
-    X[3, 1] = cell
-    with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message follows
-        cls().fit(make(X))
-    assert str(caught.value) == f"Input X contains {word}. {WAY_OUT}"
+    for cell, word in [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]:
+        X[3, 1] = cell
+        for table in (X, pd.DataFrame(X), pl.DataFrame(X), pd.DataFrame(X, dtype="Float64")):
+            with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message follows
+                cls().fit(table)
+            assert str(caught.value) == f"Input X contains {word}. {WAY_OUT}"
 
 
 @in_bounds
@@ -62,14 +40,13 @@ def test_missing_cells_are_refused_also_where_scikit_learn_assumes_that_there_ar
 
 
 @each_class
-@pytest.mark.parametrize("wrap", [lambda X: X, lambda X: X.astype(object), list], ids=["numbers", "objects", "list"])
-def test_masked_arrays_are_refused_by_every_estimator(cls, wrap):
+def test_masked_arrays_are_refused_by_every_estimator(cls):
     X = np.ma.array(np.full((20, 2), 0.5), mask=np.eye(20, 2))
-    with pytest.raises(TypeError, match=r"^X must not be a masked array, [^\n]*\.$"):
-        cls().fit(wrap(X))
     model = cls().fit(np.full((20, 2), 0.5))
-    with pytest.raises(TypeError, match=r"^X must not be a masked array"):
-        (model.score if hasattr(model, "score") else model.transform)(wrap(X))
+    for masked in (X, X.astype(object), list(X)):
+        for call in (cls().fit, model.score if hasattr(model, "score") else model.transform):
+            with pytest.raises(TypeError, match=r"^X must not be a masked array, [^\n]*\.$"):
+                call(masked)
 
 
 @pytest.mark.parametrize("cls", [PrivatePCA, PrivateMeasureMechanism, OnlineSynthesizer, MixedTypeEncoder])
@@ -117,21 +94,17 @@ def test_what_is_no_table_of_numbers_is_refused_in_one_sentence_with_a_way_out(X
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
-    "make",
-    [np.array, lambda X: np.array(X, dtype=object), list, pd.DataFrame, lambda X: pd.DataFrame(X, dtype=object), pl.DataFrame],
-    ids=["array", "objects", "list", "pandas", "pandas objects", "polars"],
-)
-def test_cells_that_are_no_numbers_are_a_type_error_in_every_kind_of_table(make):
-    with pytest.raises(TypeError, match=r"^X must hold numbers only[^\n]*LatentFactorSynthesizer[^\n]*\.$"):
-        PrivateMeasureMechanism().fit(make([["secret"], ["x"]]))
+def test_cells_that_are_no_numbers_are_a_type_error_in_every_kind_of_table():
+    X = [["secret"], ["x"]]
+    for table in (X, np.array(X), np.array(X, dtype=object), pd.DataFrame(X), pd.DataFrame(X, dtype=object), pl.DataFrame(X)):
+        with pytest.raises(TypeError, match=r"^X must hold numbers only[^\n]*LatentFactorSynthesizer[^\n]*\.$"):
+            PrivateMeasureMechanism().fit(table)
 
 
 @pytest.mark.parametrize("strategy", ["adaptive", "optimal", "paper"])
-@pytest.mark.parametrize("d", [1, 3])
-def test_dice_stay_fair(strategy, d):
+def test_dice_stay_fair(strategy):
     """20,000 throws of d dice at epsilon 20, seeded: each face within 0.02 of 1/6 (rounding points of a real cell would miss by 0.05)."""
-    throws = np.random.default_rng(0).integers(1, 7, (20_000, d))
-    sample = PrivateMeasureMechanism(strategy, epsilon=20, bounds=(1, 6), random_state=0).fit(throws).sample(random_state=0)
-    shares = np.bincount(sample[:, 0], minlength=7)[1:] / len(sample)
-    assert np.abs(shares - 1 / 6).max() < 0.02
+    for d in (1, 3):
+        throws = np.random.default_rng(0).integers(1, 7, (20_000, d))
+        sample = PrivateMeasureMechanism(strategy, epsilon=20, bounds=(1, 6), random_state=0).fit(throws).sample(random_state=0)
+        assert np.abs(np.bincount(sample[:, 0], minlength=7)[1:] / len(sample) - 1 / 6).max() < 0.02

@@ -85,18 +85,15 @@ def test_no_row_is_longer_than_the_radius(row, bits, equal_units, squared_radius
     assert all(abs(x) <= side for x, side in zip(w, ball.largest.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("value", [1e308, -1e308, np.finfo(float).max, -np.finfo(float).max, 5e-324, -5e-324, 2.0**-1074])
 @pytest.mark.parametrize("equal_units", [True, False])
-def test_finite_extreme_values_become_whole_numbers_within_reach(value, equal_units):
-    for ball in (Ball.of(UNLIKE, 16, equal_units), Ball.of(UNLIKE, 16, equal_units).about(np.array([7, -100, 3])).within(10**8)):
-        (w,) = images(np.full((1, 3), value), ball)
-        assert sum(x * x for x in w) <= ball.reach
-        assert w == images(np.clip(np.full((1, 3), value), UNLIKE.low, UNLIKE.high), ball)[0]
-
-
-def test_equal_units_have_the_step_of_the_widest_side_on_all_axes():
-    assert np.allclose(Ball.of(UNLIKE, 8, True).unit, 10 / 2**9)
-    assert np.allclose(Ball.of(UNLIKE, 8, False).unit, UNLIKE.width / 2**9)
+def test_finite_extreme_values_become_whole_numbers_within_reach(equal_units):
+    plain = Ball.of(UNLIKE, 16, equal_units)
+    for ball in (plain, plain.about(np.array([7, -100, 3])).within(10**8)):
+        for value in (1e308, -1e308, np.finfo(float).max, -np.finfo(float).max, 5e-324, -5e-324):
+            (w,) = images(np.full((1, 3), value), ball)
+            assert sum(x * x for x in w) <= ball.reach
+            assert w == images(np.clip(np.full((1, 3), value), UNLIKE.low, UNLIKE.high), ball)[0]
+    assert np.allclose(plain.unit, (10 if equal_units else UNLIKE.width) / 2**17)  # of the widest side on all axes, or of each
 
 
 # A row's image depends on that row alone
@@ -131,14 +128,6 @@ def test_layout_of_rows_does_not_matter(table, layout):
     assert images(layout(table), BALL) == images(table, BALL)
 
 
-# The radius
-
-
-@pytest.mark.parametrize("squared_radius", [0, -5, 1])
-def test_a_radius_is_at_least_one_unit(squared_radius):
-    assert Ball.of(UNIT, 4, True).within(squared_radius).reach == 1
-
-
 # What it says of all rows
 
 
@@ -153,7 +142,8 @@ def test_largest_and_reach_are_attained_and_never_exceeded(bits, equal_units, ce
     w = np.array(images(X, ball))
     assert np.abs(w).max(axis=0).tolist() == ball.largest.tolist()
     assert (w**2).sum(axis=1).max() == ball.reach
-    assert ball.within(3).reach == min(3, ball.reach)
+    for squared_radius in (3, 1, 0, -5):  # a radius is at least one unit
+        assert ball.within(squared_radius).reach == min(max(squared_radius, 1), ball.reach)
 
 
 @given(centre=st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), equal_units=st.booleans(), bits=st.integers(1, 16))
@@ -164,14 +154,10 @@ def test_a_centre_stays_within_bounds(centre, equal_units, bits):
     moved = ball.about(np.array(centre, dtype=float))
     assert (moved.largest <= 2 * (ball.most - ball.least)).all()
     assert moved.centre.dtype == np.int64
+    assert moved.about(np.array([1, 0, -1])).centre.tolist() == ball.about(np.array([1, 0, -1])).centre.tolist()  # from the midpoint
     place = ball.box.midpoint + ball.unit * moved.centre
     slack = ball.box.step
     assert ((place >= UNLIKE.low - slack) & (place <= UNLIKE.high + slack)).all()
-
-
-def test_a_centre_counts_from_the_midpoint_of_the_box():
-    ball = Ball.of(UNIT, 8, True)
-    assert ball.about(np.array([5, 5, 5])).about(np.array([1, 2, 3])).centre.tolist() == [1, 2, 3]
 
 
 # Floats that hold whole numbers
@@ -195,34 +181,24 @@ def test_lengths_are_those_before_rows_are_shrunk(centre):
     assert lengths_of(X, ball.within(9)) == [sum(x * x for x in row) for row in images(X, ball)]
 
 
-def test_the_ceiling_of_a_root_is_exact_next_to_squares():
-    """All m up to 2**12, and a hundred thousand between there and 2**25: m**2 - 1, m**2 and m**2 + 1."""
-    m = np.concatenate([np.arange(1, 2**12), np.random.default_rng(0).integers(2**12, 2**25, 100_000), [2**24 - 1, 2**24, 2**25 - 1]])
-    squares = m.astype(float) ** 2
-    assert np.array_equal(np.ceil(np.sqrt(squares)), m)
-    assert np.array_equal(np.ceil(np.sqrt(squares + 1)), m + 1)
-    assert np.array_equal(np.ceil(np.sqrt(squares - 1))[1:], m[1:])
-
-
-def test_the_floor_of_a_quotient_is_exact_next_to_whole_numbers():
-    """k b and k b - 1 over b, where k b < 2**50 and b < 2**25."""
+def test_roots_and_quotients_are_rounded_exactly_next_to_whole_numbers():
+    """All m up to 2**12, and a hundred thousand between there and 2**25: m**2 - 1, m**2, m**2 + 1. Then k b < 2**50 and k b - 1 over b."""
     rng = np.random.default_rng(0)
-    b = rng.integers(1, 2**25, 100_000)
-    k = rng.integers(1, 2**25, 100_000)
+    m = np.concatenate([np.arange(1, 2**12), rng.integers(2**12, 2**25, 100_000), [2**24 - 1, 2**24, 2**25 - 1]])
+    for step in (-1, 0, 1):
+        assert np.array_equal(np.ceil(np.sqrt(m.astype(float) ** 2 + step))[1:], m[1:] + (step > 0))
+    b, k = rng.integers(1, 2**25, (2, 100_000))
     assert np.array_equal(np.trunc((k * b).astype(float) / b), k)
-    assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), k - (b > 0))
-    assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), (k * b - 1) // b)
+    assert np.array_equal(np.trunc((k * b - 1).astype(float) / b), k - 1)
 
 
-@pytest.mark.parametrize("n_features", [1, 7, 4000])
-def test_rows_just_beyond_a_radius_come_within_it(n_features):
+def test_rows_just_beyond_a_radius_come_within_it():
     """Radii next to the squared length of a row at a corner, where rounding would show first."""
-    box = Box(np.zeros(n_features), np.ones(n_features))
-    ball = Ball.of(box, 16, True)
-    X = np.ones((1, n_features))
-    for squared_radius in (ball.reach - 1, math.isqrt(ball.reach) ** 2, math.isqrt(ball.reach - 1) ** 2 - 1, ball.reach // 2, 2, 1):
-        (w,) = images(X, ball.within(squared_radius))
-        assert sum(x * x for x in w) <= squared_radius
+    for n_features in (1, 7, 4000):
+        ball = Ball.of(Box(np.zeros(n_features), np.ones(n_features)), 16, True)
+        for squared_radius in (ball.reach - 1, math.isqrt(ball.reach) ** 2, math.isqrt(ball.reach - 1) ** 2 - 1, ball.reach // 2, 2, 1):
+            (w,) = images(np.ones((1, n_features)), ball.within(squared_radius))
+            assert sum(x * x for x in w) <= squared_radius
 
 
 def test_sums_of_squares_do_not_depend_on_how_floats_add_them():

@@ -31,12 +31,6 @@ def test_maps_come_in_their_order_and_keeping_them_changes_nothing(n_jobs, monke
             np.testing.assert_array_equal(same.collected(), np.floor(2 * X))
 
 
-def test_only_rows_in_memory_are_kept():
-    _, (held, chunked) = held_and_chunked()
-    assert held.map(twice).kept().maps == ()
-    assert chunked.map(twice).kept().maps == (twice,)
-
-
 @given(positions=st.lists(st.integers(0, 19), unique=True))
 def test_rows_at_some_positions_come_in_the_order_asked_for(positions):
     X, made = held_and_chunked()
@@ -44,15 +38,12 @@ def test_rows_at_some_positions_come_in_the_order_asked_for(positions):
         np.testing.assert_array_equal(rows.taken(np.array(positions, dtype=int)), X[positions])
 
 
-@pytest.mark.parametrize("n_rows", [1, 7, 20, 50])
-def test_rows_in_memory_are_cut_into_views(n_rows):
+def test_rows_in_memory_are_cut_into_views_and_no_repr_tells_of_them():
     X, (held, _) = held_and_chunked()
-    chunks = list(held.chunks(n_rows))
-    assert [len(chunk) for chunk in chunks[:-1]] == [n_rows] * (len(chunks) - 1)
-    assert all(np.shares_memory(chunk, X) for chunk in chunks)
-
-
-def test_no_repr_tells_of_rows():
+    for n_rows in (1, 7, 20, 50):
+        chunks = list(held.chunks(n_rows))
+        assert [len(chunk) for chunk in chunks[:-1]] == [n_rows] * (len(chunks) - 1)
+        assert all(np.shares_memory(chunk, X) for chunk in chunks)
     assert repr(Rows.held(np.full((7, 1), 0.25))) == "Rows(n_features=1)"
 
 
@@ -80,10 +71,12 @@ def test_rows_that_grow_between_readings_are_refused():
         rows.folded_into(np.empty((19, 3)), lambda: None, lambda *_: None)
 
 
-def test_large_rows_are_not_kept(monkeypatch):
+def test_large_rows_are_not_kept_nor_those_that_are_not_in_memory(monkeypatch):
+    _, (held, chunked) = held_and_chunked()
+    assert held.map(twice).kept().maps == ()
+    assert chunked.map(twice).kept().maps == (twice,)
     monkeypatch.setattr(_rows, "_MOST_KEPT", 20 * 24 - 1)
-    X, _ = held_and_chunked()
-    assert not Rows.held(X).may_be_kept(24)
+    assert not held.may_be_kept(24)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

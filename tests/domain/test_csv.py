@@ -120,22 +120,18 @@ def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):
     assert rows(path, body, MULTILINE, "add_or_remove_one") == [(1.0, "x\ny"), (2.0, "y")]
 
 
-def records(body, block, monkeypatch, path):
-    monkeypatch.setattr(_csv, "_BLOCK", block)
-    return rows(path, body, MULTILINE)
-
-
 def test_where_blocks_end_makes_no_difference_to_records_of_several_lines(path, monkeypatch):
     draw = random.Random(1)
     some = [*LINES, b"", b"1", b"1,x,2", b'1,"x\ny"', b'"1\n\n","a""\nb"', b'1,"' + b"x\n" * 300 + b'"', b'"' + b"x" * 400 + b'\n1,x\n",y']
     some = [record for record in some if record.count(b'"') % 2 == 0]  # all close their quotes
     body = b"".join(draw.choice(some) + b"\n" for _ in range(300))
     monkeypatch.setattr(_csv, "_LONGEST", 350)
-    expected = records(body, 10**6, monkeypatch, path)
+    expected = rows(path, body, MULTILINE)
     assert len(expected) == 300
     assert expected.count(MISSING) >= 30
     for block in (1, 7, 64, 1000):
-        assert records(body, block, monkeypatch, path) == expected
+        monkeypatch.setattr(_csv, "_BLOCK", block)
+        assert rows(path, body, MULTILINE) == expected
 
 
 def test_a_mark_of_the_encoding_is_one_at_the_start_of_a_file_alone(path, monkeypatch):
@@ -144,6 +140,7 @@ def test_a_mark_of_the_encoding_is_one_at_the_start_of_a_file_alone(path, monkey
     for block in (5, 16, 64):
         monkeypatch.setattr(_csv, "_BLOCK", block)
         assert rows(path, b"\xef\xbb\xbf1,x\n" * 50) == expected
+    assert rows(path, b"1,x\n", header=b"\xef\xbb\xbfa,b\r\n") == [(1.0, "x")]
 
 
 def test_a_check_counts_damaged_lines_and_says_how_cells_may_hold_line_breaks(path):
@@ -155,22 +152,14 @@ def test_a_check_counts_damaged_lines_and_says_how_cells_may_hold_line_breaks(pa
 
 
 def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
-    for again in (
-        Schema.from_json(MULTILINE.to_json()),
-        Schema.from_yaml(MULTILINE.to_yaml()),
-        Schema(MULTILINE),
-        MULTILINE.ordered(["b", "a"]),
-    ):
+    files = Schema.from_json(MULTILINE.to_json()), Schema.from_yaml(MULTILINE.to_yaml())
+    for again in (*files, Schema(MULTILINE), MULTILINE.ordered(["b", "a"])):
         assert again.read == {"multiline": True}
     assert MULTILINE != SCHEMA
     assert Schema(MULTILINE, read={"multiline": False}) == SCHEMA
     for read in ({"separator": ";"}, "multiline", {"multiline": 2}):
         with pytest.raises(ValueError, match=r"^read must have the one key multiline, which is true or false, got [^\n]*\.$"):
             Schema({"a": (0, 1)}, read=read)
-
-
-def test_the_header_may_begin_with_a_mark_of_its_encoding(path):
-    assert rows(path, b"1,x\n", header=b"\xef\xbb\xbfa,b\r\n") == [(1.0, "x")]
 
 
 def test_private_levels_of_a_csv_file_are_text(path):

@@ -10,13 +10,11 @@ import pytest
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, MixedTypeEncoder, Nominal, Schema, read, read_table
+from skdpsynth.domain import Continuous, Date, DateTime, MixedTypeEncoder, Schema, read, read_table
 
 pa = pytest.importorskip("pyarrow")
 
-DAY, BERLIN = datetime.timedelta(days=1), "Europe/Berlin"
-DAYS = [datetime.date(2020, 1, 1), datetime.date(2020, 2, 29), datetime.date(2021, 12, 31)]
-TIMES = [datetime.datetime(2020, 1, 1, 0, 0, 1), datetime.datetime(2020, 2, 29, 23, 59, 59), datetime.datetime(2021, 12, 31, 12)]
+MOMENT = datetime.datetime(2020, 1, 1, 0, 0, 1)
 DATE, TIME = Date("2020-01-01", "2021-12-31"), DateTime("2020-01-01", "2021-12-31T23:59:59")
 ZONED = DateTime("2020-01-01T00:00+00:00", "2021-12-31T23:59:59+00:00")
 
@@ -36,28 +34,16 @@ def again(X, kind):
 # Kinds
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        (datetime.date(2015, 1, 1), datetime.date(2020, 12, 31)),
+def test_bounds_of_dates_may_be_written_in_many_ways():
+    for bounds in [
         ("2015-01-01", "2020-12-31"),
         (pd.Timestamp("2015-01-01"), pd.Timestamp("2020-12-31 10:00")),
         (np.datetime64("2015-01-01"), np.datetime64("2020-12-31T23:00")),
         ("20150101", datetime.datetime(2020, 12, 31, 8)),
-    ],
-    ids=["dates", "texts", "timestamps", "datetime64", "mixed"],
-)
-def test_bounds_of_dates_may_be_written_in_many_ways(bounds):
-    assert Date(*bounds) == Date(datetime.date(2015, 1, 1), datetime.date(2020, 12, 31))
-    for kind in (Date(*bounds), DateTime(*bounds, nullable=True), DateTime(*bounds, resolution="hour")):
-        assert eval(repr(kind)) == kind
-
-
-@pytest.mark.parametrize(
-    ("resolution", "units"), [("day", 1), ("hour", 24), ("minute", 1440), ("second", 86400), ("millisecond", 86400000)]
-)
-def test_times_are_units_of_their_resolution_for_mechanisms(resolution, units):
-    assert DateTime("2020-01-01", "2020-01-02", resolution=resolution).coded == Continuous(0, units)
+    ]:
+        assert Date(*bounds) == Date(datetime.date(2015, 1, 1), datetime.date(2020, 12, 31))
+        for kind in (Date(*bounds), DateTime(*bounds, nullable=True), DateTime(*bounds, resolution="hour")):
+            assert eval(repr(kind)) == kind
 
 
 def test_bounds_with_a_zone_are_kept_in_utc():
@@ -65,23 +51,13 @@ def test_bounds_with_a_zone_are_kept_in_utc():
     assert (kind.low.isoformat(), kind.high.isoformat()) == ("2020-01-01T00:00:00+00:00", "2020-12-31T01:00:00+00:00")
 
 
-RESOLUTIONS = ["day", "hour", "minute", "second", "millisecond", "microsecond"]
-
-
-@pytest.mark.parametrize(
-    ("bounds", "kind"),
-    [
-        (("2020-01-01", "2020-12-31"), Date),
-        ((datetime.date(2020, 1, 1), datetime.date(2020, 12, 31)), Date),
-        ((np.datetime64("2020-01-01"), np.datetime64("2020-12-31")), Date),
-        (("2020-01-01", "2020-12-31T10:00"), DateTime),
-        ((datetime.datetime(2020, 1, 1), datetime.date(2020, 12, 31)), DateTime),
-        ((pd.Timestamp("2020-01-01"), pd.Timestamp("2020-12-31")), DateTime),
-        ((np.datetime64("2020-01-01T00"), np.datetime64("2020-12-31T00")), DateTime),
-    ],
-)
-def test_a_tuple_of_days_means_dates_and_one_with_a_time_of_day_times(bounds, kind):
-    assert type(Schema({"a": bounds})["a"]) is kind
+def test_a_tuple_of_days_means_dates_and_one_with_a_time_of_day_times():
+    day, time = datetime.date(2020, 1, 1), datetime.datetime(2019, 1, 1)
+    days = [("2020-01-01", "2020-12-31"), (day, datetime.date(2020, 12, 31)), tuple(np.array(["2020-01-01", "2020-12-31"], "M8[D]"))]
+    times = [("2020-01-01", "2020-12-31T10:00"), (time, day), (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-12-31"))]
+    times += [tuple(np.array(["2020-01-01T00", "2020-12-31T00"], "M8[h]"))]
+    assert {type(Schema({"a": bounds})["a"]) for bounds in days} == {Date}
+    assert {type(Schema({"a": bounds})["a"]) for bounds in times} == {DateTime}
 
 
 @pytest.mark.parametrize(
@@ -109,71 +85,6 @@ def test_wrong_bounds_of_times_are_refused_in_one_sentence(make, words):
         make()
 
 
-# Every dtype comes back
-
-
-def zoned(times):
-    return [time.replace(tzinfo=datetime.UTC) for time in times]
-
-
-PANDAS = {
-    "datetime64[s]": (TIMES, TIME),
-    "datetime64[ms]": (TIMES, TIME),
-    "datetime64[us]": (TIMES, TIME),
-    "datetime64[ns]": (TIMES, TIME),
-    f"datetime64[us, {BERLIN}]": (zoned(TIMES), ZONED),
-    "datetime64[ns, UTC+01:00]": (zoned(TIMES), ZONED),
-    "timestamp[us][pyarrow]": (TIMES, TIME),
-    f"timestamp[ns, tz={BERLIN}][pyarrow]": (zoned(TIMES), ZONED),
-    "date32[day][pyarrow]": (DAYS, DATE),
-    "date64[ms][pyarrow]": (DAYS, DATE),
-    "object of dates": (DAYS, DATE),
-    "object of times": (TIMES, TIME),
-    "object of zoned times": (zoned(TIMES), ZONED),
-}
-
-
-@pytest.mark.parametrize("null", [False, True])
-@pytest.mark.parametrize("dtype", PANDAS)
-def test_times_of_pandas_come_back_with_their_dtype(dtype, null):
-    told, kind = PANDAS[dtype]
-    column = pd.Series([*told, *[None] * null], dtype=dtype.split(" of ")[0])
-    out = again(pd.DataFrame({"a": column}), type(kind)(kind.low, kind.high, nullable=null))["a"]
-    assert out.dtype == column.dtype
-    assert [None if pd.isna(cell) else cell for cell in out] == [None if pd.isna(cell) else cell for cell in column]
-    assert [type(cell) for cell in out] == [type(cell) for cell in column]
-
-
-POLARS = {
-    "Date": (pl.Date, DAYS, DATE),
-    "ms": (pl.Datetime("ms"), TIMES, TIME),
-    "us": (pl.Datetime("us"), TIMES, TIME),
-    "ns": (pl.Datetime("ns"), TIMES, TIME),
-    "zone": (pl.Datetime("us", BERLIN), zoned(TIMES), ZONED),
-}
-
-
-@pytest.mark.parametrize("null", [False, True])
-@pytest.mark.parametrize("case", POLARS)
-def test_times_of_polars_and_pyarrow_come_back_with_their_dtype(case, null):
-    dtype, told, kind = POLARS[case]
-    frame = pl.DataFrame({"a": pl.Series([*told, *[None] * null]).cast(dtype)})
-    kind = type(kind)(kind.low, kind.high, nullable=null)
-    out = again(frame, kind)
-    assert out.equals(frame)
-    assert out.schema == frame.schema
-    assert again(frame.to_arrow(), kind).equals(frame.to_arrow())
-
-
-@pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us", "ns"])
-def test_times_of_an_array_come_back_with_their_dtype(unit):
-    X = np.array([["2020-01-01"], ["2020-02-29"], ["2021-12-31"]], dtype=f"M8[{unit}]")
-    for kind in (DATE, TIME):
-        out = again(X, kind)
-        assert out.dtype == X.dtype
-        np.testing.assert_array_equal(out, X)
-
-
 @pytest.mark.parametrize(
     ("texts", "kind"),
     [
@@ -194,13 +105,15 @@ def test_texts_in_iso_format_come_back_as_such(texts, kind):
 
 # Where cells go
 
+RESOLUTIONS = ["day", "hour", "minute", "second", "millisecond", "microsecond"]
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda X: np.array(X["a"], dtype="M8[us]")[:, None]], ids=["pd", "pl", "np"])
-def test_times_are_cut_to_the_resolution_and_clipped_to_the_bounds(make):
-    X = make({"a": [datetime.datetime(1800, 1, 1), datetime.datetime(2020, 1, 2, 23, 59, 59), datetime.datetime(2999, 1, 1)]})
-    np.testing.assert_array_equal(values_of(X, Date("2020-01-01", "2020-12-31")), [0, 1, 365])
-    np.testing.assert_array_equal(values_of(X, DateTime("2020-01-01", "2020-12-31", resolution="hour")), [0, 47, 365 * 24])
-    np.testing.assert_array_equal(values_of(X, DateTime("2020-01-01T00:30", "2020-12-31", resolution="hour")), [0, 47, 365 * 24])
+
+def test_times_are_cut_to_the_resolution_and_clipped_to_the_bounds():
+    times = {"a": [datetime.datetime(1800, 1, 1), datetime.datetime(2020, 1, 2, 23, 59, 59), datetime.datetime(2999, 1, 1)]}
+    for X in (pd.DataFrame(times), pl.DataFrame(times), np.array(times["a"], dtype="M8[us]")[:, None]):
+        np.testing.assert_array_equal(values_of(X, Date("2020-01-01", "2020-12-31")), [0, 1, 365])
+        np.testing.assert_array_equal(values_of(X, DateTime("2020-01-01", "2020-12-31", resolution="hour")), [0, 47, 365 * 24])
+        np.testing.assert_array_equal(values_of(X, DateTime("2020-01-01T00:30", "2020-12-31", resolution="hour")), [0, 47, 365 * 24])
 
 
 @pytest.mark.parametrize("unit", ["D", "h", "m", "s", "ms", "us", "ns"])
@@ -213,12 +126,13 @@ def test_the_farthest_times_of_every_unit_are_clipped_to_the_bounds(unit, resolu
         kind = DateTime("1969-12-30", "1970-01-03", resolution=resolution, nullable=True)
     per_day = {"D": 1, "h": 24, "m": 1440, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
     ours = dict(zip(RESOLUTIONS, per_day.values(), strict=False))[resolution]
+    assert DateTime("2020-01-01", "2020-01-02", resolution=resolution).coded == Continuous(0, ours)
     wanted = [min(max(int(v) * ours // per_day[unit] - kind.first, 0), kind.coded.high) for v in X.view(np.int64)[:, 0]]
     np.testing.assert_array_equal(values_of(X, kind), wanted)
 
 
 def test_a_missing_time_is_the_midpoint_where_none_may_be_missing():
-    for X in (pd.DataFrame({"a": [pd.NaT, TIMES[0]]}), pl.DataFrame({"a": [None, TIMES[0]]}), np.array([["NaT"], ["2020-01-01"]], "M8[s]")):
+    for X in (pd.DataFrame({"a": [pd.NaT, MOMENT]}), pl.DataFrame({"a": [None, MOMENT]}), np.array([["NaT"], ["2020-01-01"]], "M8[s]")):
         assert values_of(X, DATE)[0] == DATE.coded.midpoint
         assert np.isnan(values_of(X, Date(DATE.low, DATE.high, nullable=True))[0])
 
@@ -257,7 +171,7 @@ CELLS = {
     "datetime64": (np.datetime64("2020-01-02T10"), 1),
     "datetime64 NaT": (np.datetime64("NaT"), None),
     "datetime64 far": (np.datetime64("99999-01-01"), None),
-    "Timestamp": (pd.Timestamp("2020-01-02 10:00", tz=BERLIN), 1),
+    "Timestamp": (pd.Timestamp("2020-01-02 10:00", tz="Europe/Berlin"), 1),
     "date": (datetime.date(2020, 1, 2), 1),
     "subclass": (Day(2020, 1, 2), None),
     "timedelta": (datetime.timedelta(1), None),
@@ -291,36 +205,6 @@ def test_an_offset_in_a_text_is_turned_into_utc():
 # Refusals by dtype
 
 
-@pytest.mark.parametrize(
-    ("column", "kind", "words"),
-    [
-        (pd.Series(TIMES), ZONED, "no time zone, unlike its bounds"),
-        (pd.Series(zoned(TIMES)), TIME, "has a time zone, unlike its bounds"),
-        (pl.Series(zoned(TIMES)), TIME, "has a time zone, unlike its bounds"),
-        (pd.Series(zoned(TIMES)), DATE, "a day depends on the time zone"),
-        (pd.Series([1, 2]), DATE, "is Date in schema, but has dtype int64"),
-        (pl.Series([1.5]), TIME, "is DateTime in schema, but has dtype Float64"),
-        (pd.Series(TIMES), (0, 1), r"say Date\(low, high\)"),
-        (pd.Series(TIMES), ["a", "b"], r"say Date\(low, high\)"),
-        (pl.Series(DAYS), Nominal([1, 2]), r"say Date\(low, high\)"),
-        (pd.Series(pd.to_timedelta([1])), (0, 1), "total seconds"),
-        (pl.Series([DAY]), DATE, "total seconds"),
-        (pd.Series(pd.period_range("2020", periods=1)), DATE, "to_timestamp"),
-        (pd.Series(pd.interval_range(0, 1)), (0, 1), "two ends"),
-        (pd.Series(pd.arrays.SparseArray([1.0])), (0, 1), "dense"),
-        (pl.Series([[1]]), (0, 1), "parts"),
-        (pl.Series([datetime.time(1)]), (0, 1), "since midnight"),
-        (pl.Series([b"x"]), ["a", "b"], "decode"),
-        (pd.Series(np.array([1j])), (0, 1), "complex128"),
-        (pl.Series([{"secret": 1}]), ["a", "b"], "Struct"),
-    ],
-)
-def test_a_dtype_that_does_not_fit_its_kind_is_refused_with_the_way_out(column, kind, words):
-    frame = pl.DataFrame({"a": column}) if isinstance(column, pl.Series) else pd.DataFrame({"a": column})
-    with pytest.raises(TypeError, match=rf"^column 'a' [^\n]*{words}[^\n]*\.$"):
-        values_of(frame, kind)
-
-
 def test_a_dtype_that_can_hold_no_time_within_the_bounds_is_refused():
     X = np.array([["2020-01-01"]], dtype="M8[ns]")
     with pytest.raises(TypeError, match=r"^column 0 has dtype [^\n]*no time within its bounds"):
@@ -346,19 +230,17 @@ def visits(n=400):
 SCHEMA = {"day": Date("2020-01-01", "2021-12-31"), "late": ["no", "yes"]}
 
 
-@pytest.mark.parametrize("params", [{}, {"strategy": "scores"}], ids=["marginals", "scores"])
-def test_synthetic_dates_depend_on_other_columns_and_survive_saving(params, tmp_path):
+def test_synthetic_dates_depend_on_other_columns_and_survive_saving(tmp_path):
     X = visits(1000)
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=float("inf"), **params).fit(X)
+    model = LatentFactorSynthesizer(SCHEMA, epsilon=float("inf")).fit(X)
     out = model.sample(1000, random_state=0)
     assert out.dtypes.equals(X.dtypes)
     assert out["day"].between("2020-01-01", "2021-12-31").all()
     assert (out["day"] == out["day"].dt.normalize()).all()
     assert out["day"][out["late"] == "yes"].mean() > out["day"][out["late"] == "no"].mean()
-    assert model.schema_ == Schema(SCHEMA)
     model.save(tmp_path / "model.zip")
     again = skdpsynth.load(tmp_path / "model.zip")
-    assert again.schema_ == Schema(SCHEMA)
+    assert again.schema_ == model.schema_ == Schema(SCHEMA)
     pd.testing.assert_frame_equal(again.sample(20, random_state=1), model.sample(20, random_state=1))
 
 

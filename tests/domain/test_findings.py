@@ -7,8 +7,10 @@ import pytest
 
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, Text
 
-FRAMES = [pd.DataFrame, pl.DataFrame]
-frames = pytest.mark.parametrize("frame", FRAMES, ids=["pandas", "polars"])
+frames = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+
+
+MISSING = [("a", "missing"), ("b", "missing")]
 
 
 def found(frame, **kinds):
@@ -24,12 +26,9 @@ def test_numbers_outside_the_bounds_are_counted(frame):
 @frames
 def test_missing_cells_are_counted_only_where_none_may_be_missing(frame):
     X = frame({"a": [1.5, None], "b": ["x", None]})
-    assert {key: each.rows for key, each in found(X, a=(0.0, 9.0), b=["x", "y"]).items() if key[1] == "missing"} == {
-        ("a", "missing"): 1,
-        ("b", "missing"): 1,
-    }
-    nullable = {"a": Continuous(0.0, 9.0, nullable=True), "b": Nominal(["x", "y"], nullable=True)}
-    assert not [key for key in found(X, **nullable) if key[1] == "missing"]
+    for nullable in (False, True):
+        out = found(X, a=Continuous(0.0, 9.0, nullable=nullable), b=Nominal(["x", "y"], nullable=nullable))
+        assert {key: each.rows for key, each in out.items() if key[1] == "missing"} == ({} if nullable else dict.fromkeys(MISSING, 1))
 
 
 @frames
@@ -63,14 +62,8 @@ def test_times_outside_the_bounds_and_texts_that_are_none_are_counted(frame):
 def test_columns_that_do_not_match_the_schema_are_told_and_not_refused():
     X = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "d": ["x", "y"], "e": [1, 2], "f": ["x", "y"]})
     out = found(X, a=["x", "y"], c=(0, 9), d=Text(), e=Continuous(bounds="open"), f=Nominal("private"), g=Identifier())
-    assert {key: each.rows for key, each in out.items()} == {
-        ("a", "dtype"): 0,
-        ("c", "lacking"): 0,
-        ("d", "text"): 0,
-        ("e", "open"): 0,
-        ("f", "private"): 0,
-        ("b", "not in schema"): 0,
-    }
+    told = [("a", "dtype"), ("c", "lacking"), ("d", "text"), ("e", "open"), ("f", "private"), ("b", "not in schema")]
+    assert {key: each.rows for key, each in out.items()} == dict.fromkeys(told, 0)
     assert "not all numbers" in out["a", "dtype"].told
     assert "read the column as text" in out["a", "dtype"].told
 

@@ -50,6 +50,8 @@ def check_cells(bounds):
     assert grid.edges[-1] >= bounds[1]
     assert grid.edges[-2] <= bounds[1]
     assert grid.locate(np.array(bounds, dtype=float)).tolist() == [0, grid.n_cells - 1]
+    assert 2 ** (grid.depth - 1) < grid.n_cells <= 2**grid.depth
+    assert grid.depth <= (18 if grid.kind.integer else 10)
 
 
 @given(any_bounds)
@@ -59,18 +61,12 @@ def test_cells_cover_the_bounds_and_none_is_empty(bounds):
 
 
 @pytest.mark.parametrize("bounds", EDGES, ids=str)
-def test_cells_of_tiny_and_huge_ranges_cover_the_bounds(bounds):
+def test_cells_of_tiny_and_huge_ranges_cover_the_bounds_and_numbers_are_placed_in_them_without_a_warning(bounds):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_cells(bounds)
-
-
-@given(any_bounds)
-@settings(max_examples=30, deadline=None)
-def test_depth_is_the_least_that_holds_the_cells(bounds):
-    grid = grid_of(bounds)
-    assert 2 ** (grid.depth - 1) < grid.n_cells <= 2**grid.depth
-    assert grid.depth <= (18 if grid.kind.integer else 10)
+        for u in (0.0, 0.7, 1 - 2**-53):
+            check_places(bounds, Ends(u))
 
 
 @given(real)
@@ -136,23 +132,8 @@ def check_places(bounds, rng):
 @example((-MOST, MOST), 0)
 @example((0, MOST), 0)
 def test_numbers_are_placed_in_their_cells(bounds, seed):
-    check_places(bounds, np.random.default_rng(seed))
-
-
-@given(any_bounds, st.sampled_from([0.0, 0.5, 1 - 2**-53]))
-@settings(max_examples=30, deadline=None)
-@example((-MOST, MOST), 1 - 2**-53)
-@example((0, MOST), 1 - 2**-53)
-def test_ends_of_the_uniform_numbers_stay_in_the_cell(bounds, u):
-    check_places(bounds, Ends(u))
-
-
-@pytest.mark.parametrize("bounds", EDGES, ids=str)
-@pytest.mark.parametrize("u", [0.0, 0.7, 1 - 2**-53])
-def test_numbers_of_tiny_and_huge_ranges_are_placed_in_their_cells_without_a_warning(bounds, u):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_places(bounds, Ends(u))
+    for rng in (np.random.default_rng(seed), Ends(0.0), Ends(0.5), Ends(1 - 2**-53)):
+        check_places(bounds, rng)
 
 
 @pytest.mark.parametrize("n_columns", [1, 32, 33, 1000, 10**6])

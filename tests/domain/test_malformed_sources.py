@@ -16,7 +16,6 @@ from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasure
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("hasty")]
 SECRET = 0.73019
-
 OPEN = []
 
 
@@ -50,6 +49,10 @@ def damaged(folder, change):
     return path
 
 
+def zeroed(content):
+    return content[:4] + bytes(200) + content[204:]
+
+
 def then(first, *others):
     """A function that gives one thing at first and others later."""
     calls = iter([first, *others])
@@ -69,13 +72,6 @@ def raising(error, n_good=1):
     return chunks
 
 
-def gone(folder):
-    path = parquet(folder)
-    source_of = open_source(path)
-    path.unlink()
-    return source_of
-
-
 def lazy(query):
     return query(sources.lazy(frame().assign(a="secret")))
 
@@ -87,12 +83,12 @@ def duck(query):
     return query(connection)
 
 
-def dask(make):
-    pytest.importorskip("dask")
-    import dask.array
-    import dask.dataframe
-
-    return make(dask)
+def partitions(change, of="dataframe"):
+    """A collection of Dask after a change of each partition."""
+    made = pytest.importorskip(f"dask.{of}")
+    if of == "array":
+        return made.from_array(array(), chunks=(10, 2)).map_blocks(change, dtype=float, meta=np.empty((0, 2)))
+    return made.from_pandas(frame(), npartitions=2).map_partitions(change, meta=frame(0))
 
 
 def fails(block):
@@ -106,10 +102,7 @@ FILES = {
     "missing file": (lambda folder: folder / "nowhere.parquet", "there is no file [^\n]*nowhere.parquet"),
     "glob without match": (lambda folder: f"{folder}/*.parquet", "no file matches"),
     "folder without tables": (lambda folder: folder, "has none"),
-    "hive folder": (
-        lambda folder: ((folder / "y=1").mkdir(), parquet(folder / "y=1"), folder)[-1],
-        "partitioning='hive'",
-    ),
+    "hive folder": (lambda folder: ((folder / "y=1").mkdir(), parquet(folder / "y=1"), folder)[-1], "partitioning='hive'"),
     "unknown suffix": (lambda folder: csv(folder, "a,b\n1,2\n", "f.xlsx"), r"by its suffix one of .parquet, [^\n]*f.xlsx"),
     "two kinds": (lambda folder: (parquet(folder), csv(folder, "a,b\n1,2\n"), folder)[-1], "both Parquet and CSV"),
     "address": (lambda folder: "s3://bucket/people.parquet", "pyarrow.dataset.dataset"),
@@ -118,10 +111,7 @@ FILES = {
         lambda folder: damaged(folder, lambda content: content[: len(content) // 2]),
         "f.parquet' is none, or is damaged",
     ),
-    "Parquet with zeros inside": (
-        lambda folder: damaged(folder, lambda content: content[:4] + bytes(200) + content[204:]),
-        "is none, or is damaged",
-    ),
+    "Parquet with zeros inside": (lambda folder: damaged(folder, zeroed), "is none, or is damaged"),
     "CSV called Parquet": (lambda folder: csv(folder, "a,b\n1,2\n", "f.parquet"), "is none, or is damaged"),
     "Parquet with other columns": (
         lambda folder: [parquet(folder), parquet(folder, "g.parquet", frame().rename(columns={"b": "c"}))],
@@ -179,42 +169,27 @@ LIBRARIES = {
         lambda folder: pytest.importorskip("pyarrow").RecordBatchReader.from_batches(arrow().schema, failing_batches()),
         "reading it failed .[A-Za-z]+",
     ),
-    "dataset of damaged files": (
-        lambda folder: (lambda ds: (damaged(folder, lambda content: content[:4] + bytes(200) + content[204:]), ds)[1])(dataset(folder)),
-        "reading it failed",
-    ),
+    "dataset of damaged files": (lambda folder: (lambda ds: (damaged(folder, zeroed), ds)[1])(dataset(folder)), "reading it failed"),
     "dataset whose file is gone": (
         lambda folder: (lambda ds: (parquet(folder).unlink(), ds)[1])(dataset(folder)),
         "failed .FileNotFoundError",
     ),
-    "polars query of an unknown column": (
-        lambda folder: lazy(lambda q: q.select("nowhere")),
-        "could not be evaluated .ColumnNotFoundError",
-    ),
+    "polars query of an unknown column": (lambda folder: lazy(lambda q: q.select("nowhere")), "be evaluated .ColumnNotFoundError"),
     "polars query that fails": (lambda folder: lazy(lambda q: q.with_columns(pl.col("a").cast(pl.Int64))), "could not be evaluated"),
     "DuckDB query that fails": (
         lambda folder: duck(lambda c: c.sql("select cast(a as double) as a, b::double as b from people")),
         "could not be evaluated .ConversionException",
     ),
     "DuckDB connection": (lambda folder: duck(lambda c: c), "give a relation"),
-    "Dask partition that fails": (
-        lambda folder: dask(lambda d: d.array.from_array(array(), chunks=(10, 2)).map_blocks(fails, dtype=float, meta=np.empty((0, 2)))),
-        "could not (all )?be computed .KeyError",
-    ),
-    "Dask partition of other columns": (
-        lambda folder: dask(
-            lambda d: d.dataframe.from_pandas(frame(), npartitions=2).map_partitions(lambda x: x.assign(c=1), meta=frame(0))
-        ),
-        "could not (all )?be computed|has 3 of them",  # Dask may find out by itself
-    ),
+    "Dask partition that fails": (lambda folder: partitions(fails, "array"), "could not (all )?be computed .KeyError"),
+    # Dask may find out by itself
+    "Dask partition of other columns": (lambda folder: partitions(lambda x: x.assign(c=1)), "(all )?be computed|has 3 of them"),
     "Dask partition of other dtypes": (
-        lambda folder: dask(
-            lambda d: d.dataframe.from_pandas(frame(), npartitions=2).map_partitions(lambda x: x.astype({"b": "int8"}), meta=frame(0))
-        ),
+        lambda folder: partitions(lambda x: x.astype({"b": "int8"})),
         "column 'b' of (chunk|partition) [12] has int8|could not (all )?be computed",
     ),
-    "Dask series": (lambda folder: dask(lambda d: d.dataframe.from_pandas(frame(), npartitions=2)["a"]), "Expected 2D array"),
-    "Dask delayed": (lambda folder: dask(lambda d: d.delayed(array)()), "got a Delayed of Dask"),
+    "Dask series": (lambda folder: partitions(lambda x: x)["a"], "Expected 2D array"),
+    "Dask delayed": (lambda folder: pytest.importorskip("dask").delayed(array)(), "got a Delayed of Dask"),
 }
 CASES = FILES | CHUNKS | LIBRARIES
 

@@ -48,14 +48,9 @@ def test_one_table_is_read_ahead_and_no_more():
 def test_what_fails_ahead_is_raised_after_the_tables_before_it(fails_at):
     made, got = Tables(5, fails_at), []
     with pytest.raises(OSError, match="gone"):
-        put_into(got, ahead(made.tables))
+        got.extend(ahead(made.tables))
     assert got == list(range(fails_at))
     assert made.closed
-
-
-def put_into(got, tables):
-    for table in tables:
-        got.append(table)
 
 
 def test_what_the_caller_does_about_floating_point_errors_holds_in_the_thread():

@@ -78,21 +78,13 @@ OBJECTS = {
     "objects": [b"\xff", decimal.Decimal("sNaN"), datetime.date(2020, 5, 5), "odd", None, 2.5, 2**70],
 }
 # Dtypes that hold no other cells: these are as odd as they get.
-TYPED = {
-    "missing": dict.fromkeys(ROWS),
-    "beyond": {
-        "whole": 10**9,
-        "real": 1e300,
-        "word": "odd",
-        "code": 9,
-        "flag": None,
-        "grade": "",
-        "day": datetime.date(1800, 1, 1),
-        "id": 9,
-    },
-    "other": {"whole": 2, "real": math.nan, "word": "x" * 5000, "code": -1, "flag": True, "grade": "a\0", "day": None, "id": None},
-    "infinite": {"whole": 0, "real": -math.inf, "word": "1,5", "code": None, "flag": None, "grade": "\r\n", "day": None, "id": 0},
+ODD = {
+    "missing": [None] * 8,
+    "beyond": [10**9, 1e300, "odd", 9, None, "", datetime.date(1800, 1, 1), 9],
+    "other": [2, math.nan, "x" * 5000, -1, True, "a\0", None, None],
+    "infinite": [0, -math.inf, "1,5", None, None, "\r\n", None, 0],
 }
+TYPED = {name: dict(zip(ROWS, cells, strict=True)) for name, cells in ODD.items()}
 
 
 def typed(table):
@@ -135,7 +127,7 @@ OF_TYPES = {
 # Lines of a CSV file
 
 LINES = {
-    "word": b"odd,odd,odd,odd,odd,odd,odd,odd",
+    "word": b",".join([b"odd"] * 8),
     "number with a comma": b'"1,5","1,5","1,5","1,5","1,5","1,5","1,5","1,5"',
     "not whole": b"2.5,2.5,2.5,2.5,2.5,2.5,2.5,2.5",
     "empty": b",,,,,,,",
@@ -384,7 +376,6 @@ def test_what_stands_far_behind_the_first_rows_tells_nothing(tmp_path, monkeypat
     monkeypatch.undo()
     good = [line.replace(b",a,", b"," + b"a" * 2000 + b",") for line in GOOD]
     n = 3 * 2**24 // sum(map(len, good)) + 100  # more than 16 MiB
-    odd = {
-        "all": lambda: csv_of(lines([LINES["word"], LINES["open quote"], LINES["no UTF-8"]], n=n, place=n - 5, good=good), tmp_path, "csv")
-    }
+    some = [LINES[name] for name in ("word", "open quote", "no UTF-8")]
+    odd = {"all": lambda: csv_of(lines(some, n=n, place=n - 5, good=good), tmp_path, "csv")}
     check_equal(lambda path: synthesizer("public", "replace_one").fit(path), lambda: csv_of(lines(n=n, good=good), tmp_path, "csv"), odd)

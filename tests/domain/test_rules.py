@@ -142,19 +142,16 @@ FULL = Schema(
 )
 
 
-def test_files_hold_rules():
+def test_files_hold_rules_which_belong_to_a_schema():
     assert Schema.from_json(FULL.to_json()) == FULL
-    pytest.importorskip("yaml")
-    assert Schema.from_yaml(FULL.to_yaml()) == FULL
-
-
-def test_rules_belong_to_a_schema():
     assert Schema(dict(FULL)) != FULL
     assert Schema(FULL) == FULL == from_bytes(to_bytes(FULL))
     assert "rules=[Inequality" in repr(FULL)
     assert list(FULL.coded) == [("born", "on"), "seen", "part", "other", "smokes", "grade", "bed"]
     assert FULL.ordered(reversed(list(FULL))).rules == FULL.rules
     assert "rules" not in Schema({"a": (0, 1)}).to_json()
+    pytest.importorskip("yaml")
+    assert Schema.from_yaml(FULL.to_yaml()) == FULL
 
 
 def test_rules_in_files_may_be_written_short():
@@ -194,34 +191,38 @@ def test_files_with_strange_rules_are_refused():
             Schema.from_json({**told, "rules": rules})
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
+def test_expressions_are_arithmetic():
+    columns = {"a": np.array([1.0, 0, np.nan]), "b": np.array([4.0, 0, 1]), "odd name": np.full(3, 7.0)}
+    for expression, expected in [
         ("a + b * 2 - 1", [8, -1, math.nan]),
-        ("-(a - b) / b", [3.0, math.nan, math.nan]),
+        ("-(a - b) / b", [3 / 4, math.nan, math.nan]),
         ("a ** 2 // 2 % 3", [0, 0, math.nan]),
         ("max(a, b) - min(a, 2) + abs(-a)", [4 - 1 + 1, 0, math.nan]),
         ("round(sqrt(b), 1) + floor(a / 3) + ceil(a / 3)", [2 + 0 + 1, 0, math.nan]),
         ("log(exp(a)) + `odd name`", [8.0, 7.0, math.nan]),
-    ],
-)
-def test_expressions_are_arithmetic(expression, expected):
-    columns = {"a": np.array([1.0, 0, np.nan]), "b": np.array([4.0, 0, 1]), "odd name": np.full(3, 7.0)}
-    if "b" in expression and "/ b" in expression:
-        expected = [(4 - 1) / 4, math.nan, math.nan]
-    np.testing.assert_allclose(Derived(expression).parsed.value(columns), expected)
+    ]:
+        np.testing.assert_allclose(Derived(expression).parsed.value(columns), expected)
 
 
-@pytest.mark.parametrize(
-    "expression",
-    ["__import__('os')",
-     "a.real", "a[0]", "(lambda: 1)()", "a if b else c", "a and b", "'text' + a", "[a]", "eval(a)", "a := 1", "f'{a}'",
-     "sqrt(a, b)", "round(a, b)", "round(a, digits=1)", "a @ b", "a < b", "~a", "1 + 2", "", "a +", "a" * 2000,
-     "-" * 500 + "a", 5, None, "a; b", "1j * a"],
-)  # fmt: skip
-def test_what_is_no_arithmetic_is_refused_and_never_run(expression):
-    with pytest.raises(ValueError, match=r"expression must|expression may"):
-        Derived(expression)
+NO_ARITHMETIC = [
+    "__import__('os')",
+    "a.real",
+    "a[0]",
+    "(lambda: 1)()",
+    "a if b else c",
+    "a and b",
+    "'text' + a",
+    "[a]",
+    "eval(a)",
+    "a := 1",
+]
+NO_ARITHMETIC += ["f'{a}'", "sqrt(a, b)", "round(a, b)", "round(a, digits=1)", "a @ b", "a < b", "~a", "1 + 2", "", "a +", "a" * 2000]
+
+
+def test_what_is_no_arithmetic_is_refused_and_never_run():
+    for expression in [*NO_ARITHMETIC, "-" * 500 + "a", 5, None, "a; b", "1j * a"]:
+        with pytest.raises(ValueError, match=r"expression must|expression may"):
+            Derived(expression)
 
 
 def test_encoded_tables_are_without_computed_columns_and_come_back_with_them():
@@ -297,7 +298,7 @@ NONSENSE = [
 ]
 
 
-@pytest.mark.parametrize(("make", "message"), NONSENSE, ids=[message for _, message in NONSENSE])
-def test_what_can_be_no_rule_and_no_derived_column_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+def test_what_can_be_no_rule_and_no_derived_column_is_refused():
+    for make, message in NONSENSE:
+        with pytest.raises(ValueError, match=message):
+            make()

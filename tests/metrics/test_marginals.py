@@ -113,11 +113,10 @@ def test_marginals_of_more_cells_than_memory_holds_are_compared(order):
     assert marginal_total_variation(X, Y, schema, order=order) == 3 / 4
 
 
-@pytest.mark.parametrize("n", [24])
-def test_of_very_many_sets_of_columns_as_many_as_said_are_compared(n, monkeypatch):
+def test_of_very_many_sets_of_columns_as_many_as_said_are_compared(monkeypatch):
     """Half of the rows differ in the sets that hold one of the first three columns, and none in others."""
     monkeypatch.setattr(_marginals, "_MOST_SETS", 2000)
-    X = np.zeros((2, n), dtype=int)
+    n, X = 24, np.zeros((2, 24), dtype=int)
     Y = X.copy()
     Y[0, :3] = 1
     schema = {j: [0, 1] for j in range(n)}
@@ -138,27 +137,15 @@ def test_sets_of_columns_that_are_drawn_are_all_different_and_in_order():
     assert np.abs(np.bincount(np.ravel(sets), minlength=200) - 1500).max() < 6 * math.sqrt(1500)
 
 
-def test_pairs_are_the_default():
-    X, Y = table(2), table(3)
-    assert marginal_total_variation(X, Y, SCHEMA) == marginal_total_variation(X, Y, SCHEMA, order=2)
-
-
-@pytest.mark.parametrize("kind", [(0, 9), [*range(10)]])
-def test_missing_cells_are_a_level_more_even_where_the_schema_has_none(kind):
+def test_missing_cells_are_a_level_more_even_where_the_schema_has_none_and_so_are_unknown_ones():
     X, Y = np.full((8, 1), 4.0), np.full((8, 1), 4.0)
     Y[:3] = np.nan  # 4 is the midpoint too: that is where the estimators put them
-    assert marginal_total_variation(X, Y, {0: kind}, order=1) == 3 / 8
-
-
-def test_unknown_levels_count_as_missing():
-    X, Y = np.array([["a"], ["a"], ["b"]], dtype=object), np.array([["c"], ["a"], ["b"]], dtype=object)
-    assert marginal_total_variation(X, Y, {0: ["a", "b"]}, order=1) == pytest.approx(1 / 3)
-
-
-def test_column_that_is_always_missing_has_no_parts():
-    X, Y = np.full((5, 1), np.nan), np.array([[0.5], [np.nan]])
-    assert marginal_total_variation(X, X, {0: (0.0, 1.0)}, order=1) == 0
-    assert marginal_total_variation(X, Y, {0: (0.0, 1.0)}, order=1) == 0.5
+    for kind in ((0, 9), [*range(10)]):
+        assert marginal_total_variation(X, Y, {0: kind}, order=1) == 3 / 8
+    assert marginal_total_variation([["a"], ["a"], ["b"]], [["c"], ["a"], ["b"]], {0: ["a", "b"]}, order=1) == pytest.approx(1 / 3)
+    gone = np.full((5, 1), np.nan)
+    for Y, distance in [(gone, 0), (np.array([[0.5], [np.nan]]), 0.5)]:
+        assert marginal_total_variation(gone, Y, {0: (0.0, 1.0)}, order=1) == distance
 
 
 @pytest.mark.parametrize("atom", [0, 40, 99])
@@ -258,76 +245,43 @@ def test_containers_agree(measure):
 
 
 @each_measure
-def test_order_of_columns_does_not_matter(measure):
+def test_order_of_columns_does_not_matter_and_tables_are_not_changed(measure):
     X, Y = table(27), table(28)
+    before = X.copy(), Y.copy()
     turned = Schema({name: SCHEMA[name] for name in reversed(list(SCHEMA))})
     assert measure(X, Y[list(turned)], SCHEMA) == measure(X, Y, SCHEMA)
     assert measure(X, Y, turned) == pytest.approx(measure(X, Y, SCHEMA))
-
-
-@each_measure
-def test_tables_are_not_changed(measure):
-    X, Y = table(29), table(30)
-    before = X.copy(), Y.copy()
-    measure(X, Y, SCHEMA)
     pd.testing.assert_frame_equal(X, before[0])
     pd.testing.assert_frame_equal(Y, before[1])
 
 
 @each_measure
-@pytest.mark.parametrize(
-    ("X", "Y", "message"),
-    [
-        (table(0).drop(columns="age"), table(0), r"^schema must name the columns of X, .* names 'age', which X lacks"),
-        (table(0), table(0).drop(columns="age"), r"^with Y as X: schema must name the columns of X, .* names 'age', which X lacks"),
-        (table(0).head(0), table(0), r"^X must have at least one row"),
-        (table(0), table(0).head(0), r"^Y must have at least one row"),
-    ],
-)
-def test_table_that_does_not_fit_is_named(measure, X, Y, message):
-    with pytest.raises(ValueError, match=message):
-        measure(X, Y, SCHEMA)
+def test_tables_and_schemas_that_do_not_fit_are_named(measure):
+    X, words = table(0), table(0)["smokes"].astype("string")
+    for first, second, schema, message in [
+        (X.drop(columns="age"), X, SCHEMA, "schema must name the columns of X, .* names 'age', which X lacks"),
+        (X, X.drop(columns="age"), SCHEMA, "with Y as X: schema must name the columns of X, .* names 'age', which X lacks"),
+        (X.head(0), X, SCHEMA, "X must have at least one row"),
+        (X, X.head(0), SCHEMA, "Y must have at least one row"),
+        (X, X.assign(income=words), SCHEMA, "with Y as X: column 'income' is continuous in schema, but has dtype"),
+        (X, X, None, "schema must be a dict"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+            measure(first, second, schema)
+    rows, schema = [[0.5, 0.5]], {0: (0.0, 1.0), 1: (0.0, 1.0)}
+    for bad in (np.array([[1 + 2j, 0.5]]), np.ma.array([[31415.0, 0.5]], mask=[[1, 0]]), None, {"a": [31415]}):
+        with pytest.raises((TypeError, ValueError), match=r"^[^\n]+\.$") as first:
+            measure(bad, rows, schema)
+        with pytest.raises((TypeError, ValueError), match=r"^(with Y as X: |Y must )[^\n]+\.$") as second:
+            measure(rows, bad, schema)
+        assert "31415" not in f"{first.value} {second.value}"
 
 
-@each_measure
-def test_column_of_the_wrong_dtype_is_named(measure):
-    X = table(0)
-    with pytest.raises(TypeError, match=r"^with Y as X: column 'income' is continuous in schema, but has dtype"):
-        measure(X, X.assign(income=X["smokes"].astype("string")), SCHEMA)
-
-
-@each_measure
-def test_schema_is_required_to_be_one(measure):
-    with pytest.raises(ValueError, match=r"^schema must be a dict"):
-        measure(table(0), table(0), None)
-
-
-def test_order_above_the_number_of_columns_is_refused():
+def test_orders_are_refused_that_the_columns_have_not_and_others_shown_shortly():
     with pytest.raises(ValueError, match=r"^order must be at most the number of columns, 1, got 2"):
         marginal_total_variation([[0]], [[1]], {0: [0, 1]})
-
-
-def test_correlation_needs_two_columns():
     with pytest.raises(ValueError, match=r"^schema must have at least two columns"):
         correlation_error([[0]], [[1]], {0: [0, 1]})
-
-
-@each_measure
-@pytest.mark.parametrize(
-    "X",
-    [np.array([[1 + 2j, 0.5]]), np.ma.array([[31415.0, 0.5]], mask=[[1, 0]]), None, {"a": [31415]}],
-    ids=["complex", "masked", "none", "dict"],
-)
-def test_tables_that_are_none_are_refused_in_one_sentence_that_quotes_no_cell(measure, X):
-    rows, schema = [[0.5, 0.5]], {0: (0.0, 1.0), 1: (0.0, 1.0)}
-    with pytest.raises((TypeError, ValueError), match=r"^[^\n]+\.$") as first:
-        measure(X, rows, schema)
-    with pytest.raises((TypeError, ValueError), match=r"^(with Y as X: |Y must )[^\n]+\.$") as second:
-        measure(rows, X, schema)
-    assert "31415" not in f"{first.value} {second.value}"
-
-
-@pytest.mark.parametrize("order", [np.ones((3, 3)), "31415" * 99, None, 1.0, 0, 4, True, "2"])
-def test_other_orders_are_refused_and_shown_shortly(order):
-    with pytest.raises(ValueError, match=r"^order must be 1, 2 or 3, got [^\n]{1,100}\.$"):
-        marginal_total_variation([[0.5]], [[0.5]], {0: (0, 1.0)}, order)
+    for order in (np.ones((3, 3)), "31415" * 99, None, 1.0, 0, 4, True, "2"):
+        with pytest.raises(ValueError, match=r"^order must be 1, 2 or 3, got [^\n]{1,100}\.$"):
+            marginal_total_variation([[0.5]], [[0.5]], {0: (0, 1.0)}, order)

@@ -25,13 +25,7 @@ KINDS = {
     **{"id": Identifier(), "a": (0, 9), "b": (0, 9), "t": (0, 18), "n": Continuous(0.0, 9.0, nullable=True)},
     **{"m": Continuous(0.0, 9.0, nullable=True), "s": ["x", "y"], "k": (0, 9), "r": Derived("a / b")},
 }
-RULES = {
-    Inequality("a", "b"): 2,
-    Inequality("m", "n"): 0,
-    Sum(["a", "b"], "t"): 1,
-    MissingTogether(["n", "m"]): 2,
-    Unique("id"): 1,
-}
+RULES = {Inequality("a", "b"): 2, Inequality("m", "n"): 0, Sum(["a", "b"], "t"): 1, MissingTogether(["n", "m"]): 2, Unique("id"): 1}
 OTHERS = [(Impossible({"s": "y", "n": None}), 1), (Determines("s", "k", {"x": 1, "y": 2}), 1)]
 
 

@@ -35,39 +35,26 @@ def test_ratio_depends_on_the_span_only_and_lies_in_the_unit_interval(seed, k):
     assert captured_variance_ratio(X, change @ components) == pytest.approx(ratio)
 
 
-def test_whole_space_captures_everything_and_the_least_component_little():
+def test_the_whole_space_captures_everything_a_constant_has_nothing_left_and_scales_do_not_matter():
     assert captured_variance_ratio(X, np.eye(6)) == pytest.approx(1)
     assert captured_variance_ratio(X, PCA(6).fit(X).components_[-1]) < 0.01
+    assert captured_variance_ratio([[1.0, 2.0]], [[1.0, 0.0]]) == captured_variance_ratio([[1.0], [2.0]], [[-1.0]]) == 1
+    for value in (0.0, 0.1, 1e9 / 7):  # nothing is left to capture
+        assert captured_variance_ratio(np.full((10, 3), value), [[1.0, 0.0, 0.0]]) == 1
+    rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]])
+    for scale in (1.7e308, 1e200, 1e-200, 5e-324):
+        assert captured_variance_ratio(rows * scale, [[1.0, 0.0]]) == 1
+        assert captured_variance_ratio(rows * scale, [[0.0, scale]]) == 0
+        assert captured_variance_ratio(rows * scale, [[scale, scale]]) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1e9 / 7])
-def test_constant_data_have_nothing_left_to_capture(value):
-    assert captured_variance_ratio(np.full((10, 3), value), [[1.0, 0.0, 0.0]]) == 1
-
-
-def test_one_row_and_one_feature():
-    assert captured_variance_ratio([[1.0, 2.0]], [[1.0, 0.0]]) == 1
-    assert captured_variance_ratio([[1.0], [2.0]], [[-1.0]]) == 1
-
-
-@pytest.mark.parametrize(
-    ("rows", "components", "message"),
-    [
+def test_bad_tables_are_refused():
+    for rows, components, message in [
         (np.zeros((3, 2)), np.zeros((1, 3)), "columns of a non-empty X"),
         (np.zeros(3), np.zeros((1, 3)), "rows and columns"),
         (np.zeros((0, 2)), np.eye(2), "columns of a non-empty X"),
         (np.array([[np.nan, 1.0], [0.0, 1.0]]), np.eye(2), "must be finite"),
         (np.eye(2), np.array([[np.inf, 1.0]]), "must be finite"),
-    ],
-)
-def test_bad_tables_are_refused(rows, components, message):
-    with pytest.raises(ValueError, match=message):
-        captured_variance_ratio(rows, components)
-
-
-@pytest.mark.parametrize("scale", [1.7e308, 1e200, 1e-200, 5e-324])
-def test_ratio_is_the_same_at_every_scale_of_floating_point(scale):
-    rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]])
-    assert captured_variance_ratio(rows * scale, [[1.0, 0.0]]) == 1
-    assert captured_variance_ratio(rows * scale, [[0.0, scale]]) == 0
-    assert captured_variance_ratio(rows * scale, [[scale, scale]]) == pytest.approx(0.5)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            captured_variance_ratio(rows, components)

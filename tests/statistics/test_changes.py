@@ -147,12 +147,9 @@ def test_the_change_is_the_largest_of_all_neighbors(name, relation):
     assert change.relation == relation
 
 
-def test_the_root_of_levels_stays_where_a_row_is_replaced():
+def test_the_root_of_levels_and_no_columns_change_by_nothing():
     rows, values_of = of_levels("replace_one", 0)
     assert largest_change(values_of, rows, "replace_one") == Change("replace_one", 0, 0, 0)
-
-
-def test_no_columns_change_by_nothing():
     for relation in RELATIONS:
         assert Trees.change(relation, []) == Marginals.change(relation, 0) == Thresholds.change(relation, []) == Change(relation, 0, 0, 0)
 

@@ -123,13 +123,10 @@ def test_a_sum_does_not_depend_on_partitions_nor_on_the_threads_that_sum_them(na
         assert summed(RULES[name], spread(at_once=at_once)) == RULES[name].of(X).flat.tolist()
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_fit_does_not_depend_on_where_the_rows_are(name):
-    np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
-
-
-@pytest.mark.parametrize("name", ["table", "private facts"])
-def test_a_fit_on_a_cluster_gives_the_bits_of_one_in_memory(name, client):
+@pytest.mark.parametrize(("name", "on_cluster"), [*((name, False) for name in ESTIMATORS), ("table", True), ("private facts", True)])
+def test_a_fit_does_not_depend_on_where_the_rows_are(name, on_cluster, request):
+    if on_cluster:
+        request.getfixturevalue("client")
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
 
 
@@ -155,13 +152,9 @@ else:
         raise TypeError("rows must stay where they are")
 
 
-def staying(block, number):
-    return block.view(Stays)
-
-
 @pytest.mark.parametrize("name", ["PMM, private n", "LowDim"])
 def test_rows_stay_with_the_workers_of_a_cluster(name, client):
-    table = of_blocks(staying)
+    table = of_blocks(lambda block, number: block.view(Stays))
     with pytest.raises(TypeError, match="not serialize"):
         serialize(X.view(Stays), on_error="raise")  # they show it where they are moved
     np.testing.assert_array_equal(fitted(ESTIMATORS[name], table), fitted(ESTIMATORS[name], X))
@@ -220,18 +213,13 @@ def test_the_rows_of_a_worker_that_dies_count_once(name, client, tmp_path):
     assert marker.exists()
 
 
-def test_a_partition_that_kills_every_worker_is_said_in_one_sentence(client, tmp_path):
-    nowhere = tmp_path / "no folder" / "died"
+def test_a_partition_that_kills_every_worker_is_said_in_one_sentence(client):
     accountant = PrivacyAccountant(1.0)
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     with pytest.raises(OSError, match=r"^X is of Dask, whose partitions .* \(KilledWorker\); give workers more memory, or .*\.$"):
-        PrivateMeasureMechanism(accountant=accountant).fit(of_blocks(killing, nowhere))
+        PrivateMeasureMechanism(accountant=accountant).fit(of_blocks(lambda block, number: os.kill(os.getpid(), signal.SIGKILL)))
     assert not accountant.ledger
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
-
-
-def killing(block, number, nowhere):
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 # What goes wrong
@@ -245,38 +233,32 @@ def with_nan(block, number):
     return np.where(np.arange(len(block))[:, None] == number, np.nan, block)
 
 
+# Of blocks: what becomes of them, the error that a fit raises, and its words.
 BROKEN = {
-    "a cell that is no number": (lambda: of_blocks(with_nan), ValueError, "^Input X contains NaN"),
-    "an error of the caller's own": (lambda: of_blocks(failing, KeyError("cell 0.25")), ValueError, r"\(KeyError\); compute X alone"),
-    "a value that is wrong": (lambda: of_blocks(failing, ValueError("cell 0.25")), ValueError, r"\(ValueError\); compute X alone"),
-    "too little memory": (lambda: of_blocks(failing, MemoryError("0.25")), MemoryError, r"\(MemoryError\); give workers more memory"),
-    "a package that is missing": (lambda: of_blocks(failing, ImportError("0.25")), ImportError, "install skdpsynth"),
-    "another width": (lambda: of_blocks(lambda block, number: block[:, :2]), ValueError, "partition [0-9]+ has 2 of them"),
-    "no table": (lambda: of_blocks(lambda block, number: block[0]), TypeError, "partition [0-9]+"),
+    "a cell that is no number": ((with_nan,), ValueError, "^Input X contains NaN"),
+    "an error of the caller's own": ((failing, KeyError("cell 0.25")), ValueError, r"\(KeyError\); compute X alone"),
+    "a value that is wrong": ((failing, ValueError("cell 0.25")), ValueError, r"\(ValueError\); compute X alone"),
+    "too little memory": ((failing, MemoryError("0.25")), MemoryError, r"\(MemoryError\); give workers more memory"),
+    "a package that is missing": ((failing, ImportError("0.25")), ImportError, "install skdpsynth"),
+    "another width": ((lambda block, number: block[:, :2],), ValueError, "partition [0-9]+ has 2 of them"),
+    "no table": ((lambda block, number: block[0],), TypeError, "partition [0-9]+"),
 }
 
 
-def check_refused(name):
-    table, kind, sentence = BROKEN[name]
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("scheduler", ["single-threaded", "threads", "cluster"])
+def test_what_goes_wrong_is_one_sentence_without_data_and_costs_nothing(name, scheduler, request):
+    blocks, kind, sentence = BROKEN[name]
     accountant = PrivacyAccountant(1.0)
-    with pytest.raises(kind, match=sentence) as caught:
-        PrivateMeasureMechanism(accountant=accountant).fit(table())
+    with dask.config.set({} if scheduler == "cluster" else {"scheduler": scheduler}):
+        if scheduler == "cluster":
+            request.getfixturevalue("client")
+        with pytest.raises(kind, match=sentence) as caught:
+            PrivateMeasureMechanism(accountant=accountant).fit(of_blocks(*blocks))
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert "0.25" not in str(caught.value)
     assert not accountant.ledger
-
-
-@pytest.mark.parametrize("name", BROKEN)
-@pytest.mark.parametrize("scheduler", ["single-threaded", "threads"])
-def test_what_goes_wrong_is_one_sentence_without_data_and_costs_nothing(name, scheduler):
-    with dask.config.set(scheduler=scheduler):
-        check_refused(name)
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_goes_wrong_with_a_worker_is_one_sentence_without_data_and_costs_nothing(name, client):
-    check_refused(name)
 
 
 def test_rows_that_come_between_two_readings_are_refused():

@@ -57,17 +57,6 @@ def test_refined_histogram_counts_each_part_in_the_stated_order(refinement, extr
     assert Histogram.over_refined(coarse_shift, np.array(refinement)).of(cells).counts.tolist() == expected
 
 
-def test_refined_histogram_of_several_blocks_is_that_of_one(monkeypatch):
-    refinement = np.array([3, 0, 1, 1])
-    cells = np.random.default_rng(0).integers(0, 4 << 10, 1000)
-    whole = Histogram.over_refined(10, refinement).of(cells.copy()).counts
-    monkeypatch.setattr(_histogram, "_ROWS", 64)
-    np.testing.assert_array_equal(Histogram.over_refined(10, refinement).of(cells.copy()).counts, whole)
-
-
-# Sensitivity: all tables of three rows and all their neighbours
-
-
 def test_the_first_of_two_cells_tells_both_where_the_number_of_rows_is_public():
     histogram = Histogram.over_cells(2).of(np.array([0, 1, 1, 0, 1]))
     query = histogram.query_of_first("replace_one")
@@ -75,8 +64,10 @@ def test_the_first_of_two_cells_tells_both_where_the_number_of_rows_is_public():
     assert query.change.l1 < histogram.query("replace_one").change.l1  # half the noise
 
 
-def test_counts_of_ancestors_are_the_sums_of_their_leaves(monkeypatch):
-    cells = np.random.default_rng(0).integers(0, 64, 5000)
-    monkeypatch.setattr(_histogram, "_ROWS", 100)
-    expected = np.bincount(cells, minlength=64).reshape(8, 8).sum(axis=1)
-    np.testing.assert_array_equal(Histogram.over_cells(8, shift=3).of(cells).counts, expected)
+def test_histograms_of_several_blocks_are_those_of_one_and_ancestors_sum_their_leaves(monkeypatch):
+    cells, refinement = np.random.default_rng(0).integers(0, 4 << 10, 1000), np.array([3, 0, 1, 1])
+    whole = Histogram.over_refined(10, refinement).of(cells.copy()).counts
+    monkeypatch.setattr(_histogram, "_ROWS", 64)
+    np.testing.assert_array_equal(Histogram.over_refined(10, refinement).of(cells.copy()).counts, whole)
+    expected = np.bincount(cells, minlength=4 << 10).reshape(8, 512).sum(axis=1)
+    np.testing.assert_array_equal(Histogram.over_cells(8, shift=9).of(cells).counts, expected)

@@ -38,13 +38,11 @@ def test_every_float_is_counted_in_the_cell_whose_edges_hold_it(x):
     assert described(cell_of(x))(Fraction(x))
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("exponent", [-1074, -1023, -1022, -127, -126, -125, -1, 0, 1, 52, 127, 128, 1023])
-def test_numbers_about_an_edge_are_counted_on_their_side(exponent, sign):
-    power = math.ldexp(1.0, exponent)
-    for x in (power, math.nextafter(power, 0), math.nextafter(power, math.inf)):
-        if x < math.inf:
-            assert described(cell_of(sign * x))(Fraction(sign * x))
+def test_numbers_about_an_edge_are_counted_on_their_side():
+    for exponent in (-1074, -1023, -1022, -127, -126, -125, -1, 0, 1, 52, 127, 128, 1023):
+        power = math.ldexp(1.0, exponent)
+        for x in (power, math.nextafter(power, 0), math.nextafter(power, math.inf)):
+            assert all(described(cell_of(y))(Fraction(y)) for y in (x, -x))
 
 
 def test_zeros_infinities_and_missing_numbers_have_their_places():

@@ -1,5 +1,6 @@
-"""The vector of second moments in a box: how far one row moves it, by brute force over all pairs of rows of small grids."""
+"""Second moments as a vector or as a symmetric matrix: how far one row moves them, by brute force over rows of small grids and balls."""
 
+import math
 from fractions import Fraction
 from itertools import product
 
@@ -7,89 +8,156 @@ import numpy as np
 import pytest
 
 from skdpsynth.domain import Ball, Box
-from skdpsynth.privacy import PrivacyLoss, mechanism
-from skdpsynth.statistics import Moments, Packing
+from skdpsynth.privacy import DiscreteGaussian, DiscreteMatrixLaplace, PrivacyLoss, check_rng, mechanism
+from skdpsynth.statistics import Gram, Moments, Packing
+
+ADD, REPLACE = "add_or_remove_one", "replace_one"
+# d, r**2, c
+BALLS = [(1, 1, 0), (1, 16, 0), (1, 16, 1), (1, 16, 4), (1, 9, 7), (2, 2, 0), (2, 25, 0), (2, 25, 3), (2, 25, 5), (2, 10, 1), (2, 9, 8)]
+BALLS += [(3, 1, 0), (3, 9, 0), (3, 9, 1), (3, 9, 3), (3, 6, 2), (3, 5, 5)]
+GRAMS = [Gram(*size) for size in BALLS]
+PACKINGS = [
+    Packing.of(d, 2**bits - 1, mean)
+    for d, bits in [(1, 1), (1, 2), (1, 5), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)]
+    for mean in (True, False)
+]
+each_gram = pytest.mark.parametrize("gram", GRAMS, ids=str)
+each_packing = pytest.mark.parametrize("packing", PACKINGS, ids=str)
+means = pytest.mark.parametrize("private_mean", [True, False])
 
 
-def packing_of(d, bits, private_mean):
-    return Packing.of(d, 2**bits - 1, private_mean)
+def rows_of(form):
+    """All rows of whole numbers in a ball, more than a grid has; or all of the grid, whose coordinates about the midpoint are odd."""
+    if isinstance(form, Packing):
+        return list(product(range(-form.largest, form.largest + 1, 2), repeat=form.n_features))
+    reach = range(-math.isqrt(form.squared_radius), math.isqrt(form.squared_radius) + 1)
+    return [w for w in product(reach, repeat=form.n_features) if sum(x * x for x in w) <= form.squared_radius]
 
 
-def odd_grid(packing):
-    """The coordinates that rows have about the midpoint: never 0."""
-    return range(-packing.largest, packing.largest + 1, 2)
-
-
-def largest_moves(packing, values, relation):
-    """Largest l1, squared l2 and sup norm that one row moves the packed moments by, over all rows of a grid."""
-    rows = np.array(list(product(values, repeat=packing.n_features)), dtype=np.int64)
-    packed = np.array([packing.packed(Moments(1, y, np.outer(y, y))) for y in rows])
-    if relation == "add_or_remove_one":
-        moves = packed
-    else:
-        moves = (packed[:, None] - packed).reshape(len(rows) ** 2, packing.n_values)
-    return np.abs(moves).sum(axis=1).max(), (moves**2).sum(axis=1).max(), np.abs(moves).max()
-
-
-GRIDS = pytest.mark.parametrize(("d", "bits"), [(1, 1), (1, 2), (1, 5), (2, 1), (2, 3), (3, 1), (3, 2), (4, 1)])
-MEANS = pytest.mark.parametrize("private_mean", [True, False])
-
-
-@GRIDS
-@MEANS
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_the_change_tells_the_public_numbers_that_it_follows_from(d, bits, private_mean, relation):
-    packing = packing_of(d, bits, private_mean)
-    told = dict(packing.change(relation).statistic)
-    assert told == {"kind": "packed_moments", "features": d, "largest": packing.largest, "mean_weight": packing.mean_weight}
+def worst(form, relation, rows=None):
+    """The largest l1, squared l2, sup and, of a matrix, nuclear norm that one row moves the moments by."""
+    rows = np.array(rows_of(form) if rows is None else list(rows), dtype=np.int64)
+    each = np.array([form.packed(Moments(1, y, np.outer(y, y))) for y in rows])
+    moves = (each if relation == ADD else each[:, None] - each).reshape(-1, *each.shape[1:])
+    norms = [np.linalg.norm(np.linalg.eigvalsh(moves.astype(float)), 1, axis=1).max()] if moves.ndim == 3 else []
+    moves = np.abs(moves.reshape(len(moves), -1))
+    return moves.sum(axis=1).max(), (moves**2).sum(axis=1).max(), moves.max(), *norms
 
 
 @pytest.mark.must
-@GRIDS
-@MEANS
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_no_row_of_the_grid_moves_the_packed_moments_by_more_than_the_change(d, bits, private_mean, relation):
-    packing = packing_of(d, bits, private_mean)
-    change = packing.change(relation)
-    l1, l2_squared, sup = largest_moves(packing, odd_grid(packing), relation)
+@pytest.mark.parametrize("form", GRAMS + PACKINGS, ids=str)
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+def test_no_row_moves_the_moments_by_more_than_the_change_whose_public_numbers_are_told(form, relation):
+    change = form.change(relation)
+    l1, l2_squared, sup, *nuclear = worst(form, relation)
     assert l1 <= change.l1
     assert l2_squared <= change.l2_squared
     assert sup <= change.sup
+    assert all(norm <= change.nuclear * (1 + 1e-12) for norm in nuclear)
+    told = {"squared_radius", "coordinate"} if nuclear else {"largest", "mean_weight"}
+    kind = {"kind": "gram" if nuclear else "packed_moments", "features": form.n_features}
+    assert dict(change.statistic) == kind | {name: getattr(form, name) for name in told}
 
 
-@GRIDS
-@MEANS
-def test_the_change_of_an_added_row_is_attained_in_all_norms_at_once(d, bits, private_mean):
-    packing = packing_of(d, bits, private_mean)
-    change = packing.change("add_or_remove_one")
-    assert largest_moves(packing, odd_grid(packing), "add_or_remove_one") == (change.l1, change.l2_squared, change.sup)
+# The matrix
+
+
+@each_gram
+def test_an_added_row_of_full_length_attains_both_norms(gram):
+    """Where a row of whole numbers has that length: r = 4, (3, 4), (1, 1), (1, 2, 2), (2, 1, 1), ..."""
+    change, (_, l2_squared, _, nuclear) = gram.change(ADD), worst(gram, ADD)
+    assert l2_squared == change.l2_squared == gram.largest_term**2
+    assert nuclear == pytest.approx(float(change.nuclear), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [(2, 25, 0), (3, 9, 0), (1, 16, 4), (2, 25, 5), (3, 9, 3)])
+def test_replacing_by_an_orthogonal_row_of_full_length_attains_both_norms(size):
+    """(3, 4) by (4, -3), and with a border (4, 4) by (-4, 4)."""
+    gram = Gram(*size)
+    change, (_, l2_squared, _, nuclear) = gram.change(REPLACE), worst(gram, REPLACE)
+    assert l2_squared == change.l2_squared == 2 * gram.largest_term**2
+    assert nuclear == pytest.approx(float(change.nuclear), rel=1e-12)
+
+
+def test_one_feature_without_a_border_moves_within_an_interval():
+    change = Gram(1, 16).change(REPLACE)
+    assert (change.l1, change.l2_squared, change.sup, change.nuclear) == (16, 256, 16, 16)
+
+
+@each_gram
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+def test_the_l1_norm_is_that_of_as_many_entries_with_the_same_squares(gram, relation):
+    """Of m^2 numbers it is at most m times their l2 norm, here the next whole number; and at most the squares of whole numbers."""
+    change = gram.change(relation)
+    rounded = next(n for n in range(int(change.l2_squared) + 2) if n * n > change.l2_squared)
+    assert change.l1 == (gram.largest_term if gram.n_rows == 1 else min(change.l2_squared, gram.n_rows * rounded))
+
+
+def test_the_matrix_is_the_sum_of_rows_times_themselves():
+    ball = Ball.of(Box(np.zeros(2), np.ones(2)), 4, True).within(60)
+    X = np.random.default_rng(0).random((20, 2))
+    whole = np.vstack([rows.copy() for _, rows in ball.chunks(X)]).astype(np.int64)
+    z = np.column_stack([whole, np.full(20, 3)])
+    np.testing.assert_array_equal(Gram(2, 60, 3).packed(Moments.of(X, ball)), z.T @ z)
+
+
+def test_noise_that_is_not_symmetric_is_averaged_with_its_mirror():
+    total, second = Gram(2, 10, 2).unpacked(np.array([[1, 2, 4], [6, 3, 8], [10, 20, 99]]))
+    assert (second.tolist(), total.tolist()) == ([[1, 4], [4, 3]], [3.5, 7])
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "matrix_laplace"])
+def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
+    """Off the diagonal half of that on it. 1000 draws of 8 rows: standard errors of 5 % and 2.5 % at most; seven of them."""
+    gram = Gram(8, 10**6)
+    share = PrivacyLoss(1, 1e-6) if kind == "gaussian" else PrivacyLoss(1)
+    made = mechanism(gram.change(REPLACE), share, (kind,), gram.n_values)
+    assert isinstance(made.noise, DiscreteGaussian if kind == "gaussian" else DiscreteMatrixLaplace)
+    rng = check_rng(1)
+    draws = np.array([gram.unpacked(made.noise.sample((8, 8), rng))[1] for _ in range(1000)])
+    assert np.array_equal(draws, draws.transpose(0, 2, 1))
+    off, on = draws[:, *np.triu_indices(8, 1)], draws[:, *np.diag_indices(8)]
+    variance = made.variance if kind == "gaussian" else 2 * made.variance  # on the diagonal
+    assert np.mean(on**2) / variance == pytest.approx(1, abs=0.35)
+    assert np.mean(off**2) / (variance / 2) == pytest.approx(1, abs=0.175)
+
+
+# The vector
+
+
+@each_packing
+def test_the_change_of_an_added_row_is_attained_in_all_norms_at_once(packing):
+    change = packing.change(ADD)
+    assert worst(packing, ADD) == (change.l1, change.l2_squared, change.sup)
     assert change.sup == packing.largest_term
 
 
-@GRIDS
-@MEANS
-def test_the_l1_change_of_a_replaced_row_is_attained_but_for_what_the_odd_grid_lacks(d, bits, private_mean):
-    """The best Q / d need not be even, so Q is off by at most d, and c d^2 = d (d + 1) / 2 is what that costs."""
-    packing = packing_of(d, bits, private_mean)
-    assert largest_moves(packing, odd_grid(packing), "replace_one")[0] >= packing.change("replace_one").l1 - Fraction(d * (d + 1), 2)
+@each_packing
+def test_the_change_of_a_replaced_row_is_attained_but_for_what_the_odd_grid_lacks(packing):
+    """In the l1 norm the best Q / d need not be even, so Q is off by at most d, and c d^2 = d (d + 1) / 2 is what that costs.
+
+    The squared l2 norm of second moments alone is largest at balanced vertices; an odd number of signs has no balance, and one column moves
+    from a corner to +-1, the grid's nearest to 0. With the sum, it is that of the corners plus what second moments can add. The sup norm is
+    twice K times the weight of the sum; 2 K^2 off the diagonal; K^2 on it, but for the square of 1, as 0 is not on the grid.
+    """
+    change, (l1, l2_squared, sup) = packing.change(REPLACE), worst(packing, REPLACE)
+    d, K, w = packing.n_features, packing.largest, packing.mean_weight
+    assert l1 >= change.l1 - Fraction(d * (d + 1), 2)
+    assert change.sup >= sup >= change.sup - (d == 1)
+    if w:
+        corners = worst(packing, REPLACE, [np.full(d, K), np.full(d, -K)])
+        assert corners[1] == 4 * K**2 * d * w**2 == change.l2_squared - (K**2 * d) ** 2
+    else:
+        assert change.l2_squared == K**4 * d**2
+        assert l2_squared == (change.l2_squared if d % 2 == 0 else K**4 * (d**2 - 1) if d > 1 else (K**2 - 1) ** 2)
 
 
-@MEANS
+@means
 @pytest.mark.parametrize(("d", "K"), [(1, 4), (1, 20), (2, 4), (2, 8), (3, 4)])
 def test_the_l1_change_of_a_replaced_row_is_exact_on_all_whole_numbers(d, K, private_mean):
     """At y = (K, ..., K) and y' = (-K/4, ..., -K/4), or 0 without the mean: whole numbers here."""
     packing = Packing(d, K, K * (d + 1) // 4 * private_mean)
-    assert largest_moves(packing, range(-K, K + 1), "replace_one")[0] == packing.change("replace_one").l1
-
-
-@pytest.mark.parametrize(("weight", "most"), [(399, Fraction(3 * 799**2, 8)), (400, 240_000), (401, 240_600)])
-def test_the_l1_change_is_that_of_the_sum_from_where_the_mean_weighs_enough(weight, most):
-    """Of 3 features in [-100, 100] the best Q is 600, all there is, from a weight of K (d + 1) = 400 on."""
-    assert Packing(3, 100, weight).change("replace_one").l1 == most
-
-
-def test_an_added_row_moves_one_product_for_each_pair_of_many_columns():
-    assert Packing(250, 1).change("add_or_remove_one").l1 == 250 * 251 // 2
+    assert worst(packing, REPLACE, product(range(-K, K + 1), repeat=d))[0] == packing.change(REPLACE).l1
 
 
 @pytest.mark.parametrize("weight", [1, 3, 7, 12, 13, 40, 80])
@@ -97,79 +165,50 @@ def test_the_l1_change_holds_for_every_weight_of_the_mean(weight):
     """With heavy means the largest move is from corner to corner, beyond the top of the parabola."""
     d, K = 2, 4
     packing = Packing(d, K, weight)
-    worst, change = largest_moves(packing, range(-K, K + 1), "replace_one")[0], packing.change("replace_one").l1
-    assert change - Fraction(d * (d + 1), 2) <= worst <= change
+    most, change = worst(packing, REPLACE, product(range(-K, K + 1), repeat=d))[0], packing.change(REPLACE).l1
+    assert change - Fraction(d * (d + 1), 2) <= most <= change
     if weight >= K * (d + 1):  # a >= 2 K d c
-        assert worst == change == 2 * K * d * weight
+        assert most == change == 2 * K * d * weight
 
 
-@pytest.mark.parametrize("d", [5, 10, 50])
-def test_the_l1_change_is_attained_in_many_dimensions(d):
-    K = 4
-    packing = Packing(d, K, d + 1)
-    y, other = np.full(d, K), np.full(d, -1)
-    move = packing.packed(Moments(1, y, np.outer(y, y))) - packing.packed(Moments(1, other, np.outer(other, other)))
-    assert np.abs(move).sum() == packing.change("replace_one").l1
-
-
-@GRIDS
-def test_the_squared_l2_change_of_second_moments_is_attained_at_balanced_vertices(d, bits):
-    packing = packing_of(d, bits, False)
-    K = packing.largest
-    worst, change = largest_moves(packing, odd_grid(packing), "replace_one")[1], packing.change("replace_one").l2_squared
-    assert change == K**4 * d**2
-    # An odd number of signs has no balance; one column moves from a corner to +-1, the grid's nearest to 0.
-    assert worst == (change if d % 2 == 0 else K**4 * (d**2 - 1) if d > 1 else (K**2 - 1) ** 2)
-
-
-@GRIDS
-def test_the_squared_l2_change_of_the_sum_alone_is_attained(d, bits):
-    packing = packing_of(d, bits, True)
-    K, w = packing.largest, packing.mean_weight
-    corner = np.full(d, K)
-    move = packing.packed(Moments(1, corner, np.outer(corner, corner))) - packing.packed(Moments(1, -corner, np.outer(corner, corner)))
-    assert (move**2).sum() == 4 * K**2 * d * w**2 == packing.change("replace_one").l2_squared - (K**2 * d) ** 2
-
-
-@GRIDS
-@MEANS
-def test_the_sup_change_of_packed_moments_is_attained_but_in_one_column(d, bits, private_mean):
-    """Twice K times the weight of the sum; 2 K^2 off the diagonal; K^2 on it, but for the square of 1, as 0 is not on the grid."""
-    packing = packing_of(d, bits, private_mean)
-    worst, change = largest_moves(packing, odd_grid(packing), "replace_one")[2], packing.change("replace_one").sup
-    assert change >= worst >= change - (d == 1)
-
-
-# Noise: the formulas of the specification, as ratios
+def test_the_l1_change_is_attained_in_many_dimensions():
+    for d in (5, 10, 50):
+        packing = Packing(d, 4, d + 1)
+        assert worst(packing, REPLACE, [np.full(d, 4), np.full(d, -1)])[0] == packing.change(REPLACE).l1
+    assert Packing(250, 1).change(ADD).l1 == 250 * 251 // 2
+    # Of 3 features in [-100, 100] the best Q is 600, all there is, from a weight of K (d + 1) = 400 on.
+    for weight, most in [(399, Fraction(3 * 799**2, 8)), (400, 240_000), (401, 240_600)]:
+        assert Packing(3, 100, weight).change(REPLACE).l1 == most
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 30, 200])
 def test_laplace_noise_of_moments_is_that_of_the_specification(d):
     """s = 25 K^2 d (d + 1) / (32 epsilon) and s_mu = 25 K d / (8 epsilon) with a mean, s = K^2 d (d + 1) / (2 epsilon) without."""
     K, epsilon = 2**16 - 1, Fraction(7, 10)
-    joint, alone = (packing_of(d, 16, mean) for mean in (True, False))
-    scale, scale_alone = (mechanism(p.change("replace_one"), PrivacyLoss(epsilon), ("laplace",)).noise.scale for p in (joint, alone))
+    joint, alone = (Packing.of(d, K, mean) for mean in (True, False))
+    scale, scale_alone = (mechanism(p.change(REPLACE), PrivacyLoss(epsilon), ("laplace",)).noise.scale for p in (joint, alone))
     assert scale_alone == K**2 * d * (d + 1) / (2 * epsilon)
     assert scale / (25 * K**2 * d * (d + 1) / (32 * epsilon)) == pytest.approx(1, abs=1e-4)  # the weight of the mean is rounded
     assert scale / joint.mean_weight / (25 * K * d / (8 * epsilon)) == pytest.approx(1, abs=1e-4)
 
 
-# The vector
+# Both
 
 
-@MEANS
+@pytest.mark.parametrize("kind", [0, 1, 12_345, True, False], ids=repr)
 @pytest.mark.parametrize("d", [1, 3, 9])
-def test_what_is_packed_is_unpacked(d, private_mean):
-    ball = Ball.of(Box(np.zeros(d), np.ones(d)), 16, equal_units=False)
-    moments, packing = Moments.of(np.random.default_rng(d).random((50, d)), ball), packing_of(d, 16, private_mean)
-    query = moments.query("replace_one", packing)
-    total, second = packing.unpacked(query.values)
-    assert query.values.shape == (packing.n_values,)
+def test_what_is_packed_is_unpacked(d, kind):
+    is_vector, box = isinstance(kind, bool), Box(np.zeros(d), np.ones(d))
+    ball = Ball.of(box, 16, equal_units=False) if is_vector else Ball.of(box, 16, True).within(2**31)
+    form = Packing.of(d, 2**16 - 1, kind) if is_vector else Gram(d, ball.reach, kind)
+    moments = Moments.of(np.random.default_rng(d).random((50, d)), ball)
+    query = moments.query(REPLACE, form)
+    total, second = form.unpacked(query.values)
+    assert query.values.shape == ((form.n_values,) if is_vector else (form.n_rows, form.n_rows))
+    assert query.values.size == form.n_values
     assert query.values.dtype == np.int64
-    assert query.change == packing.change("replace_one")
+    assert query.change == form.change(REPLACE)
+    np.testing.assert_array_equal(query.values, query.values.T)
     np.testing.assert_array_equal(second, second.T)
     np.testing.assert_allclose(second, moments.second, rtol=1e-12)
-    if private_mean:
-        np.testing.assert_allclose(total, moments.total, rtol=1e-12)
-    else:
-        assert total is None
+    assert total is None if not kind else np.allclose(total, moments.total, rtol=1e-12)

@@ -136,17 +136,13 @@ def test_classes_are_counted_inside_a_database(never_read, stratify):
     assert same(model(stratify=stratify).fit(relation(connection)), model(stratify=stratify).fit(table_of(connection)))
 
 
-def test_blocks_of_many_columns_are_found_inside_a_database(never_read):
+def test_blocks_of_many_columns_and_tables_of_hardly_any_rows_are_counted_inside_a_database(never_read):
     columns = {f"n{i}": (f"(random() * random() * {2 + i % 4})::int", Nominal(list(range(2 + i % 4)), nullable=True)) for i in range(41)}
     columns["x"] = ("random()", Continuous(0.0, 1.0))
-    connection = database(500, columns)
-    assert same(model(columns).fit(relation(connection)), model(columns).fit(table_of(connection)))
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 2])
-def test_tables_of_hardly_any_rows_are_counted_inside_a_database(never_read, n_rows):
-    connection = database(n_rows)
-    assert same(model(neighboring=BOTH[1]).fit(relation(connection)), model(neighboring=BOTH[1]).fit(table_of(connection)))
+    for n_rows, some, neighboring in [(500, columns, BOTH[0]), *((n, FEW, BOTH[1]) for n in (0, 1, 2))]:
+        connection = database(n_rows, some)
+        first, second = (model(some, neighboring=neighboring).fit(make(connection)) for make in (relation, table_of))
+        assert same(first, second)
 
 
 def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells(never_read, monkeypatch):
@@ -204,14 +200,11 @@ def test_the_database_finds_the_cell_of_every_whole_number_of_a_whole_column(bou
     assert np.array_equal(located(x, bounds, is_whole=True), grid.locate(np.clip(x.astype(float), *bounds)))
 
 
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-3.3, 7.77), (-1e300, 1e299), (17.0, 90.5)])
-def test_cuts_of_real_numbers_have_a_rule(bounds):
-    assert EvenCuts.of(Cuts(Grid.of(Continuous(*bounds)).cuts, *bounds)) is not None
-
-
-@pytest.mark.parametrize("bounds", [(0, 90), (-5, 2000), (0, 10**6), (-(2**52), 2**52), (1970, 10**12)])
-def test_cuts_of_whole_numbers_have_a_rule(bounds):
-    assert WholeCuts.of(Cuts(Grid.of(Continuous(*bounds)).cuts, *map(float, bounds))) is not None
+def test_cuts_of_real_and_of_whole_numbers_have_a_rule():
+    for bounds in [(0.0, 1.0), (-3.3, 7.77), (-1e300, 1e299), (17.0, 90.5)]:
+        assert EvenCuts.of(Cuts(Grid.of(Continuous(*bounds)).cuts, *bounds)) is not None
+    for bounds in [(0, 90), (-5, 2000), (0, 10**6), (-(2**52), 2**52), (1970, 10**12)]:
+        assert WholeCuts.of(Cuts(Grid.of(Continuous(*bounds)).cuts, *map(float, bounds))) is not None
 
 
 def held(connection):
@@ -222,20 +215,15 @@ def held(connection):
 
 
 @pytest.mark.parametrize("relation_of", [relation, of_ibis], ids=["duckdb", "ibis"])
-def test_a_fit_leaves_the_connection_as_it_was(relation_of):
+def test_a_fit_leaves_the_connection_as_it_was_also_where_it_fails(relation_of, monkeypatch):
     connection = database()
     frame = relation_of(connection)
     before = held(connection)
     model().fit(frame)
     assert held(connection) == before
-
-
-def test_a_fit_that_fails_leaves_no_table_behind(monkeypatch):
-    connection = database()
-    before = held(connection)
     monkeypatch.setattr("skdpsynth.models.Counted.model", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        model().fit(relation(connection))
+        model().fit(frame)
     assert held(connection) == before
 
 
@@ -263,30 +251,20 @@ def test_a_database_that_fails_is_said_in_one_sentence_before_anything_is_spent(
     assert accountant.spent == 0
 
 
-def test_a_connection_that_is_closed_meanwhile_is_said_in_one_sentence(monkeypatch):
-    connection = database()
-    make = _duckdb.Database.make
-
-    def closing(self, query):
-        name = make(self, query)
-        connection.close()
-        return name
-
-    monkeypatch.setattr(_duckdb.Database, "make", closing)
-    with pytest.raises(OSError, match="keep its connection open"):
-        model().fit(relation(connection))
+MORE = "insert into people select * from people limit 1"
 
 
-def test_rows_that_come_between_two_sums_are_refused(monkeypatch):
-    connection = database()
-    make = _duckdb.Database.make
-
-    def writing(self, query):
-        connection.execute("insert into people select * from people limit 1")
-        return make(self, query)
-
-    monkeypatch.setattr(_duckdb.Database, "make", writing)
-    with pytest.raises(ValueError, match="X must give the same rows until fit is done"):
+@pytest.mark.parametrize(
+    ("before", "after", "error", "words"),
+    [
+        (lambda c: None, lambda c: c.close(), OSError, "keep its connection open"),
+        (lambda c: c.execute(MORE), lambda c: None, ValueError, "X must give the same rows until fit is done"),
+    ],
+)
+def test_a_connection_that_is_closed_or_written_to_meanwhile_is_said_in_one_sentence(before, after, error, words, monkeypatch):
+    connection, make = database(), _duckdb.Database.make
+    monkeypatch.setattr(_duckdb.Database, "make", lambda *args: (before(connection), make(*args), after(connection))[1])
+    with pytest.raises(error, match=words):
         model().fit(relation(connection))
 
 

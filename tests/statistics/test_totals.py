@@ -58,14 +58,6 @@ def test_a_sum_does_not_depend_on_the_number_of_threads(name, n_jobs, monkeypatc
         assert summed(name, Rows.held(X)) == one
 
 
-@pytest.mark.parametrize("name", SUMS)
-def test_rules_travel(name):
-    change, rule, numbers = SUMS[name]
-    again = pickle.loads(pickle.dumps(rule))  # our own bytes
-    there = total(Rows.held(X).map(change or np.asarray), again)
-    assert [np.asarray(number).tolist() for number in numbers(there)] == summed(name, Rows.held(X))
-
-
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_what_goes_wrong_in_a_chunk_comes_out(n_jobs):
     def fail(chunk):
@@ -91,32 +83,21 @@ def test_a_vector_becomes_the_statistic_that_it_was(name):
     rule, one, _ = halves(name)
     again = rule.from_flat(one.flat)
     assert type(again) is type(one)
-    assert one.flat.dtype == np.int64
-    assert len(one.flat) == rule.n_values
+    assert (one.flat.dtype, len(one.flat)) == (np.int64, rule.n_values)
     assert np.array_equal(again.flat, one.flat)
     assert [np.asarray(n).tolist() for n in SUMS[name][2](again)] == [np.asarray(n).tolist() for n in SUMS[name][2](one)]
+    for wrong in (one.flat[1:], one.flat.astype(float), one.flat.view(np.uint64), one.flat[None]):
+        with pytest.raises(ValueError, match="values must be a vector of"):
+            rule.from_flat(wrong)
 
 
 @EACH
-def test_vectors_add_up_as_statistics_do(name):
+def test_vectors_add_up_as_statistics_do_also_in_shares_modulo_two_to_the_64(name):
     rule, one, other = halves(name)
     change = SUMS[name][0]
-    whole = rule.of(X if change is None else change(X))
+    whole = pickle.loads(pickle.dumps(rule)).of(X if change is None else change(X))  # our own bytes: rules travel
     assert np.array_equal((one + other).flat, whole.flat)
     assert np.array_equal(one.flat + other.flat, whole.flat)
-
-
-@EACH
-def test_shares_that_are_noise_add_up_modulo_two_to_the_64(name):
-    rule, one, other = halves(name)
     mask = np.random.default_rng(0).integers(0, 2**64, rule.n_values, dtype=np.uint64)
     shares = one.flat.view(np.uint64) + mask, other.flat.view(np.uint64) - mask
-    assert np.array_equal(rule.from_flat(sum(shares).view(np.int64)).flat, (one + other).flat)
-
-
-@EACH
-@pytest.mark.parametrize("wrong", [lambda v: v[1:], lambda v: v.astype(float), lambda v: v.view(np.uint64), lambda v: v[None]])
-def test_what_is_no_vector_of_the_rule_is_refused(name, wrong):
-    rule, one, _ = halves(name)
-    with pytest.raises(ValueError, match="values must be a vector of"):
-        rule.from_flat(wrong(one.flat))
+    assert np.array_equal(rule.from_flat(sum(shares).view(np.int64)).flat, whole.flat)
