@@ -124,9 +124,9 @@ def test_the_json_of_a_run_tells_what_was_spent_and_written(folder):
     assert (told["epsilon"], told["delta"], told["rows"], told["output"]) == (1.0, 0.0, 500, "out.csv")
     assert (told["method"], told["neighboring"]) == ("latent-factor", "replace_one")
     assert json.loads(fine(*two, "--neighboring", "add_or_remove_one").stdout)["rows"] is None
-    assert "NOT PRIVATE" in fine(*SYNTHESIZE, "--epsilon", "inf", "-o", "free.csv").stderr
     (line,) = fine(*SYNTHESIZE, "--epsilon", 25, "-o", "much.csv", "--quiet").stderr.splitlines()  # without a place in the code
     assert line.startswith("Warning: epsilon=25 is above 20")
+    assert "NOT PRIVATE" in fine(*SYNTHESIZE, "--epsilon", "inf", "-o", "free.csv").stderr
 
 
 def test_a_dash_is_standard_input_and_output_and_only_rows_are_in_the_pipe(folder):
