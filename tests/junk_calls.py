@@ -95,7 +95,6 @@ MADE = {
     *("AuditResult", "Gap", "PrivacyEvidence", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card", "EvidenceCheck"),
     *("Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
     *("StreamDisplay", "SynthesisDisplay", "Marginals", "Link"),
-    "isolated_canaries",  # numpy's unsigned numbers of canaries are still refused by Python, not in a sentence
 }
 OF_MECHANISMS = {
     *("Question.of", "Sites.ask", "Sites.chunks", "RemoteRows.ask", "RemoteRows.chunks", "PartialSums.ask", "PartialSums.chunks"),
@@ -160,7 +159,7 @@ def counting(kind):
         counter.start_level(10, 1.0, PrivacyAccountant(5), 0)
         return counter
     paid = {**PAID.get(kind, {}), "accountant": PrivacyAccountant(2, 1e-3)}
-    return cls(*(() if kind == "UnboundedCounter" else (20,)), n_counters=2 - (kind == "KaryCounter"), **paid)
+    return cls(*(() if kind == "UnboundedCounter" else (20,)), n_counters=2, **paid)
 
 
 BOX, CHANGE = domain.Box([0.0, 0.0], [1.0, 1.0]), statistics.Histogram.change("replace_one")
@@ -239,7 +238,6 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "LedgerEntry": {"noise": None, "scale": (Fraction(1),)},
     "DiscreteMatrixLaplace": {"size": (2, 2), "change": statistics.Change("replace_one", 2, 2, 1, 2), "n_rows": 3},
     **{kind: {"epsilon": 1.0, "x": [1, 0], "cells": [1, 0], "count": 20, **PAID.get(kind, {})} for kind in continual.__all__},
-    "KaryCounter": {"epsilon": 1.0, "x": 1, "cells": [0], "count": 20},
     "InhomogeneousCounter": {"x": 1, "cells": [0]},
     "InhomogeneousCounter.start_level": {"horizon": 10, "epsilon": 1.0, "accountant": PrivacyAccountant(5)},
     "InhomogeneousCounter.resume": {"accountant": PrivacyAccountant(5)},

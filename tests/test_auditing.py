@@ -5,11 +5,14 @@ many seeds, mean and deviation: one of three must show the mean less four deviat
 10**7 if the deviation is half as large again. Levels are exact, computed and not simulated, in the first tests.
 """
 
+import itertools
 import math
 import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from estimators import all_estimators
 from internals import (
@@ -224,41 +227,6 @@ def test_half_of_the_noise_is_found_without_a_fit():
     assert 1.38 < result.epsilon_lower <= 2  # over 30 seeds 1.73, with a deviation of .057
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        PrivateMeasureMechanism("adaptive", depth=4),
-        BinaryCounter(4),
-        SparseCounter(4),
-        PrivatePCA(center="public", bounds=([0, 0], [1, 1]), epsilon=2.0, neighboring="add_or_remove_one"),
-    ],
-    ids=["the second stage follows from the first", "noise is shared", "some noise is kept secret", "a radius is not always bought"],
-)
-def test_noise_alone_is_refused_where_it_does_not_tell_all(mechanism):
-    with pytest.raises(ValueError, match="event must be None, 'released' or a function where what is released hangs on"):
-        audit_epsilon(mechanism, *worst_case_neighbors(mechanism, 20), "noise")
-
-
-def test_noise_alone_is_refused_where_few_runs_do_not_show_that_values_follow_from_answers():
-    """The second value hangs on whether the first is above 1/2, which it nearly always is on one table and never on the other."""
-
-    def follows(X):
-        accountant, rng = PrivacyAccountant(5), check_rng(None)
-        count = int(X.sum())
-        first = accountant.release(np.array([count]), DiscreteLaplace(Fraction(1, 20)), rng, name="first", loss=4)
-        return accountant.release(np.array([1000 * int(first[0] >= 1) + count]), DiscreteLaplace(1), rng, name="second", loss=1)
-
-    with pytest.raises(ValueError, match="hangs on what was released before"):
-        audit_epsilon(follows, X, X_NEIGHBOR, "noise", epsilon=5)
-
-
-def test_of_nothing_but_no_values_noise_alone_shows_nothing():
-    def empty(X):
-        return PrivacyAccountant(1).release(np.zeros(0, dtype=np.int64), DiscreteLaplace(1), check_rng(None), name="none", loss=1)
-
-    assert audit_epsilon(empty, X, X_NEIGHBOR, "noise", epsilon=1, n_trials=100).epsilon_lower == 0
-
-
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_the_density_of_matrix_noise_is_that_of_its_draws(n_columns):
     """A change of sign and of scale: E exp(log f(Z + A) - log f(Z)) is 1 for every A, over 200,000 draws within seven standard errors.
@@ -326,19 +294,6 @@ def test_a_worst_stream_loses_all_that_is_promised_by_nodes_that_are_solved_for(
         assert float(lost.gaussian) == pytest.approx(0.01, rel=1e-3)
     else:
         assert float(lost.epsilon) == pytest.approx(1, rel=1e-9)
-
-
-def test_sums_of_nodes_are_solved_exactly():
-    counter = KaryCounter(13, epsilon=0.01, n_counters=2)
-    events = np.random.default_rng(0).integers(0, 5, (13, 2))
-    _, draws = run(Counting.of(counter), events)
-    nodes = untangled(draws)
-    names = dict.fromkeys(name for draw in draws for name, _ in draw.nodes)
-    assert len(nodes) == len(names) == len(draws)
-    known = dict(zip(names, nodes, strict=True))
-    for draw in draws:
-        assert (sum(sign * known[name].answer for name, sign in draw.nodes) == draw.answer).all()
-        assert (sum(sign * known[name].values for name, sign in draw.nodes) == draw.values).all()
 
 
 # Faults
@@ -474,7 +429,6 @@ def test_a_worst_pair_loses_all_that_is_promised(estimator, hasty):
 
 
 def test_a_worst_pair_has_the_columns_of_the_schema_or_of_the_fit(hasty):
-    pytest.importorskip("pandas")
     schema = {"age": (18, 99), "smokes": ["no", "yes"]}
     X, X_neighbor = worst_case_neighbors(LatentFactorSynthesizer(schema), 4)
     assert list(X.columns) == list(X_neighbor.columns) == ["age", "smokes"]
@@ -486,101 +440,104 @@ def test_a_worst_pair_has_the_columns_of_the_schema_or_of_the_fit(hasty):
 # Refusals and manners
 
 
-@pytest.mark.parametrize(
-    ("estimator", "parameters", "message"),
-    [
-        (Count(random_state=0), {}, "random_state must be None"),
-        (LowDimSynthesizer(synthesizer=PrivateMeasureMechanism(random_state=1)), {}, "synthesizer__random_state must be None"),
-        (PrivatePCA(epsilon=math.inf), {}, "epsilon must be positive and finite"),
-        (PrivatePCA, {}, "give an instance"),
-        (3, {}, "estimator must have fit"),
-        (type("Unclonable", (), {"fit": lambda self, X: self, "epsilon": 1})(), {}, "estimator must have get_params"),
-        (lambda X: None, {"epsilon": 1}, "estimator must fit or return numbers"),
-        (lambda X: 0.0, {}, "epsilon must be given"),
-        (Count(), {"n_trials": 10}, "n_trials must be"),
-        (Count(), {"n_trials": 10.5}, "n_trials must be"),
-        (Count(), {"confidence": 1}, "confidence must be"),
-        (Count(), {"delta": 1}, "delta must be"),
-        (Count(), {"event": lambda model: "high"}, "event must return"),
-        (Count(), {"event": "high"}, "event must be None, 'released', 'noise' or a function"),
-        (Count(), {"event": 3}, "event must be None, 'released', 'noise' or a function"),
-        (Count(), {"event": "released"}, "nothing passes the door"),
-        (Count(), {"event": "noise"}, "does not pass the door"),
-    ],
-)
-def test_what_cannot_be_audited_is_refused(estimator, parameters, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        audit_epsilon(estimator, X, X_NEIGHBOR, **parameters)
-
-
 EVENTS = np.zeros((4, 2), dtype=int)
 COUNTED = BinaryCounter(4)
 COUNTED.update(1)
+TWO, FRAME = KaryCounter(4, n_counters=2), pd.DataFrame(X, columns=["a"])
+OTHERS = pd.DataFrame(X_NEIGHBOR, columns=["a"])
+UNCLONABLE = type("Unclonable", (), {"fit": lambda self, X: self, "epsilon": 1})()
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "first", "other", "message"),
-    [
-        (Count(), X, X[:3], "as many rows"),
-        (Count(), X, X + np.array([[1], [1], [0], [0]]), "all but one"),
-        (Count(neighboring="add_or_remove_one"), X, X_NEIGHBOR, "one more or less"),
-        (Count(neighboring="add_or_remove_one"), X, X[:2], "one more or less"),
-        (Count(), X, np.zeros(4), "table in memory"),
-        (Count(), X, X, "but is X itself"),
-        (Count(), X, X.copy(), "both have the same rows"),
-        (KaryCounter(4, n_counters=2), EVENTS, np.eye(4, 2, dtype=int), "2 times differ"),
-        (KaryCounter(4, n_counters=2), EVENTS, EVENTS + np.array([[2, 0]] + [[0, 0]] * 3), "by 2"),
-        (KaryCounter(4, n_counters=2), EVENTS, EVENTS[:3], "shape"),
-        (COUNTED, EVENTS[:, :1], np.eye(4, 1, dtype=int), "has counted nothing"),
-    ],
-)
-def test_tables_and_streams_that_are_no_neighbours_are_refused(mechanism, first, other, message):
-    with pytest.raises(ValueError, match=message):
-        audit_epsilon(mechanism, first, other)
+def follows(X):
+    """The second value hangs on whether the first is above 1/2, which it nearly always is on one table and never on the other."""
+    accountant, rng = PrivacyAccountant(5), check_rng(None)
+    count = int(X.sum())
+    first = accountant.release(np.array([count]), DiscreteLaplace(Fraction(1, 20)), rng, name="first", loss=4)
+    return accountant.release(np.array([1000 * int(first[0] >= 1) + count]), DiscreteLaplace(1), rng, name="second", loss=1)
 
 
-@pytest.mark.parametrize("make", [worst_case_neighbors, isolated_canaries])
-def test_pairs_and_canaries_are_refused_where_there_are_none(make):
-    for estimator, n, message in [
-        (PrivatePCA(bounds="private"), 10, "bounds must be public"),
-        (PrivatePCA, 10, "estimator must be a private estimator"),
-        (PrivatePCA(), 1, "n must be an integer of at least 2"),
-    ]:
+REFUSED = [  # estimator, what it is audited with, words
+    (Count(random_state=0), {}, "random_state must be None"),
+    (LowDimSynthesizer(synthesizer=PrivateMeasureMechanism(random_state=1)), {}, "synthesizer__random_state must be None"),
+    (PrivatePCA(epsilon=math.inf), {}, "epsilon must be positive and finite"),
+    (PrivatePCA, {}, "give an instance"),
+    (3, {}, "estimator must have fit"),
+    (UNCLONABLE, {}, "estimator must have get_params"),
+    (lambda X: None, {"epsilon": 1}, "estimator must fit or return numbers"),
+    (lambda X: 0.0, {}, "epsilon must be given"),
+    *((Count(), {"n_trials": n_trials}, "n_trials must be") for n_trials in (10, 10.5)),
+    (Count(), {"confidence": 1}, "confidence must be"),
+    (Count(), {"delta": 1}, "delta must be"),
+    (Count(), {"event": lambda model: "high"}, "event must return"),
+    *((Count(), {"event": event}, "event must be None, 'released', 'noise' or a function") for event in ("high", 3)),
+    (Count(), {"event": "released"}, "nothing passes the door"),
+    (Count(), {"event": "noise"}, "does not pass the door"),
+    (follows, {"event": "noise", "epsilon": 5}, "hangs on what was released before"),
+    (Count(), {"X_neighbor": X[:3]}, "as many rows"),
+    (Count(), {"X_neighbor": X + np.array([[1], [1], [0], [0]])}, "all but one"),
+    *((Count(neighboring="add_or_remove_one"), {"X_neighbor": other}, "one more or less") for other in (X_NEIGHBOR, X[:2])),
+    (Count(), {"X_neighbor": np.zeros(4)}, "table in memory"),
+    (Count(), {"X_neighbor": X}, "but is X itself"),
+    (Count(), {"X_neighbor": X.copy()}, "both have the same rows"),
+    (TWO, {"X": EVENTS, "X_neighbor": np.eye(4, 2, dtype=int)}, "2 times differ"),
+    (TWO, {"X": EVENTS, "X_neighbor": EVENTS + np.array([[2, 0]] + [[0, 0]] * 3)}, "by 2"),
+    (TWO, {"X": EVENTS, "X_neighbor": EVENTS[:3]}, "shape"),
+    (COUNTED, {"X": EVENTS[:, :1], "X_neighbor": np.eye(4, 1, dtype=int)}, "has counted nothing"),
+    # Names and dtypes pass into what is fitted, so an honest mechanism would seem broken.
+    *(
+        (PrivateMeasureMechanism(depth=2), {"X": FRAME, "X_neighbor": other}, "columns and dtypes")
+        for other in (X_NEIGHBOR, OTHERS.set_axis(["b"], axis=1), OTHERS.astype("float32"), pl.DataFrame(X_NEIGHBOR, schema=["a"]))
+    ),
+]
+
+
+def test_what_cannot_be_audited_and_tables_and_streams_that_are_no_neighbors_are_refused():
+    for estimator, given, words in REFUSED:
+        with pytest.raises((TypeError, ValueError), match=words):
+            audit_epsilon(estimator, **{"X": X, "X_neighbor": X_NEIGHBOR} | given)
+
+
+NOT_ALONE = {
+    "the second stage follows from the first": PrivateMeasureMechanism("adaptive", depth=4),
+    "noise is shared": BinaryCounter(4),
+    "some noise is kept secret": SparseCounter(4),
+    "a radius is not always bought": PrivatePCA(center="public", bounds=UNIT, epsilon=2.0, neighboring="add_or_remove_one"),
+}
+
+
+def test_pairs_canaries_and_noise_alone_are_refused_where_there_are_none():
+    for mechanism in NOT_ALONE.values():
+        with pytest.raises(ValueError, match="event must be None, 'released' or a function where what is released hangs on"):
+            audit_epsilon(mechanism, *worst_case_neighbors(mechanism, 20), "noise")
+    for make, (estimator, n, message) in itertools.product(
+        (worst_case_neighbors, isolated_canaries),
+        [
+            (PrivatePCA(bounds="private"), 10, "bounds must be public"),
+            (PrivatePCA, 10, "estimator must be a private estimator"),
+            (PrivatePCA(), 1, "n must be an integer of at least 2"),
+        ],
+    ):
         with pytest.raises((TypeError, ValueError), match=message):
             make(estimator, n)
     with pytest.raises(ValueError, match="n_features must be 2"):
-        worst_case_neighbors(PrivatePCA(bounds=([0, 0], [1, 1])), 4, n_features=3)
+        worst_case_neighbors(PrivatePCA(bounds=UNIT), 4, n_features=3)
     with pytest.raises(ValueError, match="n must be at most"):
         isolated_canaries(LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}), 10)
-
-
-def test_tables_that_differ_by_more_than_rows_are_refused():
-    """Names and dtypes pass into what is fitted, so an honest mechanism would seem broken."""
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    frame = pd.DataFrame(X_NEIGHBOR, columns=["a"])
-    others = [X_NEIGHBOR, frame.set_axis(["b"], axis=1), frame.astype("float32"), pl.DataFrame(X_NEIGHBOR, schema=["a"])]
-    for other in others:
-        with pytest.raises(ValueError, match="columns and dtypes"):
-            audit_epsilon(PrivateMeasureMechanism(depth=2), pd.DataFrame(X, columns=["a"]), other)
-
-
-def test_rows_of_a_stream_are_compared_in_their_order():
     rows = np.array([[0.1], [0.2], [0.3]])
     check_neighbors(PrivateMeasureMechanism(), rows, rows[::-1])
-    with pytest.raises(ValueError, match="2 rows differ"):
+    with pytest.raises(ValueError, match="2 rows differ"):  # of a stream they are compared in their order
         check_neighbors(OnlineSynthesizer(), rows, rows[::-1])
 
 
-def test_an_audit_is_charged_to_nobody():
-    accountant = PrivacyAccountant(1.0)
-    audit_epsilon(PrivateMeasureMechanism(depth=1, accountant=accountant), X, X_NEIGHBOR, n_trials=20)
-    assert accountant.spent == 0
-
-
-def test_more_runs_in_processes_say_the_same():
-    result = audit_epsilon(PrivateMeasureMechanism("optimal", depth=1, epsilon=4), X, X_NEIGHBOR, n_trials=400, n_jobs=2, confidence=SURE)
-    assert result.n_runs == 200
+def test_an_audit_is_charged_to_nobody_and_runs_in_processes_too():
+    accountant = PrivacyAccountant(4.0)
+    estimator = PrivateMeasureMechanism("optimal", depth=1, epsilon=4, accountant=accountant)
+    result = audit_epsilon(estimator, X, X_NEIGHBOR, n_trials=400, n_jobs=2, confidence=SURE)
+    assert (accountant.spent, result.n_runs) == (0, 200)
     assert result.epsilon_lower <= 4
+    empty = {"values": np.zeros(0, dtype=np.int64), "noise": DiscreteLaplace(1), "rng": check_rng(None), "name": "none", "loss": 1}
+    nothing = audit_epsilon(lambda X: PrivacyAccountant(1).release(**empty), X, X_NEIGHBOR, "noise", epsilon=1, n_trials=100)
+    assert nothing.epsilon_lower == 0
 
 
 def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():

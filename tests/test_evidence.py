@@ -309,7 +309,7 @@ def test_optimal_composition_is_checked_by_every_sum_of_losses():
     assert any(line.startswith("release 1 ('questions')") and "its parts need more" in line for line in check_evidence(told).wrong)
 
 
-def test_charges_that_say_nothing_are_listed_as_not_checked():
+def test_charges_that_say_nothing_are_listed_as_not_checked_and_noise_of_a_seed_is_wrong():
     accountant = PrivacyAccountant(1)
     accountant.spend(0.25, name="a plain charge")
     accountant.release(np.array([3]), DiscreteLaplace(4), SecureBits(), name="no change", loss=0.25)
@@ -317,26 +317,19 @@ def test_charges_that_say_nothing_are_listed_as_not_checked():
     assert check.ok
     assert [line.split(" (")[0] for line in check.unchecked] == ["release 2", "release 1"]
     assert not check.is_exact
+    seeded = check_evidence(evidence_of(PrivatePCA(random_state=0)))
+    assert not seeded.ok
+    assert all("noise of a seed" in line for line in seeded.wrong)
     assert str(check).startswith("ok: 2 releases, epsilon 0.5 in all, under 'replace_one', for a row, but 2 of them cannot be checked\n")
-
-
-def test_noise_of_a_seed_is_wrong():
-    check = check_evidence(evidence_of(PrivatePCA(random_state=0)))
-    assert not check.ok
-    assert all("noise of a seed" in line for line in check.wrong)
 
 
 # The checker itself
 
 
 @pytest.mark.parametrize("name", list(kinds.KINDS))
-def test_brute_force_agrees_with_the_formula_of_every_kind(name):
-    kinds._prove.__wrapped__(name)
-
-
-@pytest.mark.parametrize("name", list(kinds.KINDS))
-def test_brute_force_refutes_a_formula_that_is_too_small(name, monkeypatch):
+def test_brute_force_agrees_with_the_formula_of_every_kind_and_refutes_one_that_is_too_small(name, monkeypatch):
     right = kinds.KINDS[name]
+    kinds._prove.__wrapped__(name)
 
     def halved(facts, relation):
         return {norm: Fraction(most) / 2 for norm, most in right.formula(facts, relation).items()}
@@ -344,6 +337,27 @@ def test_brute_force_refutes_a_formula_that_is_too_small(name, monkeypatch):
     monkeypatch.setitem(kinds.KINDS, name, kinds.Kind(halved, right.small, right.rows, right.values, right.exact))
     with pytest.raises(AssertionError, match="the formula says"):
         kinds._prove.__wrapped__(name)
+
+
+def test_a_damaged_document_or_file_is_refused_or_found_wrong(evidence, tmp_path):
+    for junk in (None, 3, *({"format": "skdpsynth evidence", "version": version} for version in (1, 2)), {}):
+        with pytest.raises(ValueError, match="evidence must be"):
+            check_evidence(junk)
+    path, right = tmp_path / "evidence.json", evidence["PrivatePCA"]
+    path.write_text(json.dumps(right), encoding="utf-8")
+    assert check_evidence(path).ok
+    path.write_text("[" * 10**5, encoding="utf-8")
+    with pytest.raises(ValueError, match="JSON"):
+        check_evidence(path)
+    for key in ("releases", "promise", "spent", "numbers", "charged"):
+        for value in (None, [None], {"a": 1}, "text", 7):
+            if key == "charged" and value in (None, {"a": 1}):  # the former is right, the latter says nothing
+                continue
+            try:
+                found = str(check_evidence(copy.deepcopy(right) | {key: value}))
+            except ValueError as error:
+                found = str(error)
+            assert found.startswith(("evidence must be", "NOT OK")), (key, value)
 
 
 def test_checker_shares_no_code_with_the_mechanisms():
@@ -354,35 +368,6 @@ def test_checker_shares_no_code_with_the_mechanisms():
         names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
         names |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         assert {name for name in names if name.split(".")[0] not in allowed} <= {f"skdpsynth.testing.{each.stem}" for each in files}
-
-
-@pytest.mark.parametrize(
-    "junk", [None, 3, {}, {"format": "skdpsynth evidence", "version": 1}, {"format": "skdpsynth evidence", "version": 2}]
-)
-def test_what_is_no_evidence_is_refused_in_a_sentence(junk):
-    with pytest.raises(ValueError, match="evidence must be"):
-        check_evidence(junk)
-
-
-@pytest.mark.parametrize("key", ["releases", "promise", "spent", "numbers", "charged"])
-def test_a_damaged_document_is_refused_or_found_wrong(evidence, key):
-    for value in (None, [None], {"a": 1}, "text", 7):
-        if key == "charged" and value in (None, {"a": 1}):  # the former is right, the latter says nothing
-            continue
-        try:
-            found = str(check_evidence(copy.deepcopy(evidence["PrivatePCA"]) | {key: value}))
-        except ValueError as error:
-            found = str(error)
-        assert found.startswith(("evidence must be", "NOT OK")), value
-
-
-def test_evidence_is_read_from_a_file(tmp_path, evidence):
-    path = tmp_path / "evidence.json"
-    path.write_text(json.dumps(evidence["PrivatePCA"]), encoding="utf-8")
-    assert check_evidence(path).ok
-    path.write_text("[" * 10**5, encoding="utf-8")
-    with pytest.raises(ValueError, match="JSON"):
-        check_evidence(path)
 
 
 # Laws of noise, on windows of whole numbers

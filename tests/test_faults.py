@@ -50,7 +50,7 @@ def test_object_ledger_and_files_are_as_documented_after_faults(script, what, tm
         if name == what:
             folder = tmp_path / f"{number}"
             folder.mkdir()
-            n_out += attack(3, np.random.default_rng(7), folder)
+            n_out += attack(20 if what == "fault in save" else 3, np.random.default_rng(7), folder)
     assert n_out > 0
 
 

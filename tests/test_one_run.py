@@ -47,12 +47,11 @@ def test_the_bound_on_epsilon_errs_as_seldom_as_said_where_coins_are_told_at_onc
     assert max(at_once, by_itself) <= alpha
 
 
-@pytest.mark.parametrize("n", [20, 100])
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
-def test_the_bound_on_mu_errs_as_seldom_as_said_for_coins_by_themselves(n, mu):
-    alpha, right = 0.05, np.arange(n + 1)
-    is_wrong = np.array([lower_mu_of_coins(k, n, n, alpha) > mu for k in right])
-    assert binom.pmf(right, n, ndtr(mu / 2))[is_wrong].sum() <= alpha
+def test_the_bound_on_mu_errs_as_seldom_as_said_for_coins_by_themselves(mu):
+    for n in (20, 100):
+        is_wrong = np.array([lower_mu_of_coins(k, n, n, 0.05) > mu for k in range(n + 1)])
+        assert binom.pmf(np.arange(n + 1), n, ndtr(mu / 2))[is_wrong].sum() <= 0.05
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
@@ -189,35 +188,28 @@ def test_canaries_of_a_schema_share_no_cell_in_any_pair_of_columns():
 
 # Refusals
 
-
-@pytest.mark.parametrize(
-    ("arguments", "parameters", "message"),
-    [
-        ((Cells(neighboring="replace_one"), None, ROWS), {}, "others must be given"),
-        ((Cells(), None, ROWS, ROWS), {}, "others must be None"),
-        ((Cells(), None, ROWS[:1]), {}, "canaries must be at least 2 rows"),
-        ((Cells(), np.zeros((3, 2)), ROWS), {}, "the same columns"),
-        ((Cells(), None, np.zeros(3)), {}, "canaries must be a table in memory"),
-        ((Cells(), None, ROWS), {}, "score must be given"),
-        ((Cells(), None, ROWS), {"score": 3}, "score must be None or a function"),
-        ((Cells(), None, ROWS), {"score": lambda model: [1.0]}, "score must return a number for each of 400"),
-        ((Cells(), None, ROWS), {"n_fits": 0}, "n_fits must be"),
-        ((Cells(), None, ROWS), {"confidence": 1}, "confidence must be"),
-        ((Cells(random_state=0), None, ROWS), {}, "random_state must be None"),
-        ((PrivatePCA(epsilon=math.inf), None, ROWS), {}, "epsilon must be positive and finite"),
-    ],
-)
-def test_what_cannot_be_audited_is_refused(arguments, parameters, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        audit_one_run(*arguments, **parameters)
+OTHER = Cells(neighboring="replace_one")
+REFUSED = [
+    ((OTHER, None, ROWS), {}, "others must be given"),
+    ((Cells(), None, ROWS, ROWS), {}, "others must be None"),
+    ((Cells(), None, ROWS[:1]), {}, "canaries must be at least 2 rows"),
+    ((Cells(), np.zeros((3, 2)), ROWS), {}, "the same columns"),
+    ((Cells(), None, np.zeros(3)), {}, "canaries must be a table in memory"),
+    ((Cells(), None, ROWS), {}, "score must be given"),
+    ((Cells(), None, ROWS), {"score": 3}, "score must be None or a function"),
+    ((Cells(), None, ROWS), {"score": lambda model: [1.0]}, "score must return a number for each of 400"),
+    ((Cells(), None, ROWS), {"n_fits": 0}, "n_fits must be"),
+    ((Cells(), None, ROWS), {"confidence": 1}, "confidence must be"),
+    ((Cells(random_state=0), None, ROWS), {}, "random_state must be None"),
+    ((PrivatePCA(epsilon=math.inf), None, ROWS), {}, "epsilon must be positive and finite"),
+]
 
 
-def test_a_result_says_where_no_canary_could_be_guessed():
+def test_what_cannot_be_audited_is_refused_or_says_so():
+    for arguments, parameters, message in REFUSED:
+        with pytest.raises((TypeError, ValueError), match=message):
+            audit_one_run(*arguments, **parameters)
     result = audited(PrivateMeasureMechanism(depth=1), 32)
     assert result.n_guesses == 0
     assert "No released number was moved by one canary alone" in str(result)
-
-
-def test_a_stream_is_audited_too():
-    result = audited(OnlineSynthesizer(epsilon=1.0), 16)
-    assert not result.is_broken
+    assert not audited(OnlineSynthesizer(epsilon=1.0), 16).is_broken

@@ -57,21 +57,14 @@ def words(bars):
 def test_nothing_is_written_unless_somebody_asks(capfd, X):
     PrivateMeasureMechanism().fit(X)
     assert capfd.readouterr() == ("", "")
-
-
-def test_silent_work_goes_through_its_parts_themselves():
     parts = range(5)
     assert progress.steps("work", parts) is parts
     assert progress.task("work") is progress.task("other work") is progress.reading("X") is progress.bar("fit")
 
 
-def test_a_fit_and_its_releases_have_bars(bars, X):
+def test_a_fit_and_its_releases_have_bars_and_one_that_fails_leaves_none(bars, X):
     PrivateMeasureMechanism("optimal", depth=2).fit(X)
     assert words(bars) == ["fit PrivateMeasureMechanism", "counts of level 2"]
-    assert not bars.open
-
-
-def test_a_fit_that_fails_leaves_no_bar(bars, X):
     with pytest.raises(ValueError, match="n_cells"):
         SignedMeasureMechanism(0).fit(X)
     assert not bars.open
@@ -220,27 +213,18 @@ def test_callbacks_are_told_of_releases_without_rows_and_are_not_saved(noted, X,
     assert noted.ended == ["teardown"]
 
 
-def test_callbacks_are_told_of_parts(noted, X):
-    LowDimSynthesizer(1).set_callbacks(noted).fit(X)
+def test_callbacks_are_told_of_parts_and_candidates_and_not_of_chunks(noted, X, capsys):
+    low_dim = LowDimSynthesizer(1).set_callbacks(noted).fit(X)
     assert {"fit PrivatePCA", "moments"} <= set(noted.begun)
     assert noted.begun.count("setup") == noted.ended.count("teardown") == 1
     assert noted.begun.count("fit") == noted.ended.count("fit") == 3  # the whole and its two parts
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_callbacks_are_told_of_candidates(noted, X, n_jobs):
-    search = PrivateSearchCV(PrivateMeasureMechanism("optimal"), {"depth": [1, 2, 3]}, epsilon=8, n_jobs=n_jobs)
-    search.set_callbacks(noted).fit(X)
-    assert {"candidates", "counts of level 1", "counts of level 2", "counts of level 3"} <= set(noted.begun)
-
-
-def test_chunks_are_no_tasks_of_callbacks(noted, X):
     PrivateMeasureMechanism("optimal", depth=2, neighboring="add_or_remove_one").set_callbacks(noted).fit(chunks_of(X, 100))
     assert not [name for name in noted.begun if "reading" in name]
-
-
-def test_the_progress_bar_of_scikit_learn_works(X, capsys):
+    for n_jobs in (1, 2):
+        noted.begun.clear()
+        search = PrivateSearchCV(PrivateMeasureMechanism("optimal"), {"depth": [1, 2, 3]}, epsilon=8, n_jobs=n_jobs)
+        search.set_callbacks(noted).fit(X)
+        assert {"candidates", "counts of level 1", "counts of level 2", "counts of level 3"} <= set(noted.begun)
     pytest.importorskip("rich")
-    callback = pytest.importorskip("sklearn.callback")
-    LowDimSynthesizer(1).set_callbacks(callback.ProgressBar()).fit(X)
+    low_dim.set_callbacks(pytest.importorskip("sklearn.callback").ProgressBar()).fit(X)
     assert "LowDimSynthesizer" in capsys.readouterr().out

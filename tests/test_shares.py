@@ -27,7 +27,6 @@ RNG = np.random.default_rng(0)
 X = RNG.beta(2, 4, (60, 3))
 CODES = np.column_stack([RNG.integers(0, 3, (200, 4)), RNG.random(200)])
 NEAR = np.column_stack([pulse := RNG.random(4000), np.clip(pulse + RNG.normal(0, 0.01, 4000), 0, 1)])
-CELLS = {"counts of cells": 10, "counts of columns": 20}
 SCHEMA = {**{i: list(range(3)) for i in range(4)}, 4: (0.0, 1.0)}
 ADD = {"neighboring": "add_or_remove_one"}
 
@@ -45,128 +44,105 @@ def shares_of(model):
         else:
             whole = document["promise"] if account is None else lines[account]["loss"]
             share = Fraction(loss["epsilon"]) / Fraction(whole["epsilon"])
-        name = line["name"].rstrip("0123456789")
+        name = line["name"].rstrip("0123456789 ")
         shares[f"{lines[account]['name']}: {name}" if account is not None else name] = share
     return shares
 
 
+def parts(text, whole=100):
+    """Read ``name part; name part`` as shares in hundredths of a whole."""
+    return {name: Fraction(part) * 100 / whole for name, _, part in (each.strip().rpartition(" ") for each in text.split(";"))}
+
+
+BITS = {i: [0, 1] for i in range(42)}
+MANY, NUMBERS = {**SCHEMA, 0: Nominal(range(70))}, np.repeat(X, 20, axis=0)
+GRID = {"strategy": ["optimal", "paper"]}
 # Whose account comes first, then the release; shares in hundredths, as people say them.
 FITS = {
     "number of rows and bounds": (
         PrivateMeasureMechanism("optimal", bounds="private", **ADD),
         X,
-        {"number of rows": 5, "bounds: magnitudes": 9.5, "counts of level ": 85.5},
+        parts("number of rows 5; bounds: magnitudes 9.5; counts of level 85.5"),
     ),
     "bounds of many rows": (
         SignedMeasureMechanism(2, epsilon=10, bounds="private"),
         np.repeat(X, 50, axis=0),
-        {"bounds: magnitudes": 5, "bounds: even cells": 5, "count of the first of two cells": 90},
+        parts("bounds: magnitudes 5; bounds: even cells 5; count of the first of two cells 90"),
     ),
-    "bounds in rho": (PrivatePCA(bounds="private", noise="gaussian", delta=1e-6), X, {"bounds: magnitudes": 10, "moments": 90}),
-    "scout of a line": (PrivateMeasureMechanism(), X[:, :1], {"counts of level ": 10, "counts of the refined cells": 90}),
-    "scout of a plane": (PrivateMeasureMechanism(), X[:, :2], {"counts of level ": 20, "counts of the refined cells": 80}),
-    "two cells": (SignedMeasureMechanism(2, **ADD), X, {"number of rows": 5, "counts of the cells": 95}),
+    "bounds in rho": (PrivatePCA(bounds="private", noise="gaussian", delta=1e-6), X, parts("bounds: magnitudes 10; moments 90")),
+    "scout of a line": (PrivateMeasureMechanism(), X[:, :1], parts("counts of level 10; counts of the refined cells 90")),
+    "scout of a plane": (PrivateMeasureMechanism(), X[:, :2], parts("counts of level 20; counts of the refined cells 80")),
+    "two cells": (SignedMeasureMechanism(2, **ADD), X, parts("number of rows 5; counts of the cells 95")),
     "projection": (
         LowDimSynthesizer(1, epsilon=500, synthesizer=PrivateMeasureMechanism("adaptive"), **ADD),
         X,
-        {
-            **{"number of rows": 5, "PrivatePCA": 47.5, "ranges": 4.75, "PrivateMeasureMechanism": 42.75},
-            **{"PrivatePCA: radius": 2, "PrivatePCA: moments": 98},
-            **{"PrivateMeasureMechanism: counts of level ": 25, "PrivateMeasureMechanism: counts of the refined cells": 75},
-        },
+        parts("number of rows 5; PrivatePCA 47.5; ranges 4.75; PrivateMeasureMechanism 42.75; PrivatePCA: radius 2; PrivatePCA: moments 98")
+        | parts("PrivateMeasureMechanism: counts of level 25; PrivateMeasureMechanism: counts of the refined cells 75"),
     ),
     # The radius has a tenth of the budget at 1000 for rows times epsilon, as many rows to the power -0.6, and 2 to 20 hundredths.
-    "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0), {"centre": 10, "radius": 5.2, "moments": 84.8}),
-    "few rows": (PrivatePCA(1), np.repeat(X, 5, axis=0), {"centre": 10, "radius": 20, "moments": 70}),
-    "many rows": (PrivatePCA(1, epsilon=10_000), X, {"centre": 10, "radius": 2, "moments": 88}),
+    "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0), parts("centre 10; radius 5.2; moments 84.8")),
+    "few rows": (PrivatePCA(1), np.repeat(X, 5, axis=0), parts("centre 10; radius 20; moments 70")),
+    "many rows": (PrivatePCA(1, epsilon=10_000), X, parts("centre 10; radius 2; moments 88")),
     # Numbers alone: cells get a fifth of the budget more, which pairs give.
-    "numbers": (LatentFactorSynthesizer(), X, {"counts of cells": 30, "counts of columns": 20, "counts of pairs": 50}),
-    "table": (LatentFactorSynthesizer(SCHEMA), CODES, {"counts of cells": 10, "counts of columns": 20, "counts of pairs": 70}),
-    "classes": (
-        LatentFactorSynthesizer(SCHEMA, stratify=0),
-        CODES,
-        {"counts of cells": 3, "counts of columns": 42, "counts of pairs": 55},
-    ),
+    "numbers": (LatentFactorSynthesizer(), X, parts("counts of cells 30; counts of columns 20; counts of pairs 50")),
+    "table": (LatentFactorSynthesizer(SCHEMA), CODES, parts("counts of cells 10; counts of columns 20; counts of pairs 70")),
+    "classes": (LatentFactorSynthesizer(SCHEMA, stratify=0), CODES, parts("counts of cells 3; counts of columns 42; counts of pairs 55")),
     # What pairs have pays for differences of columns near each other: a hundredth, then a twentieth of what is left.
     "near columns": (
         LatentFactorSynthesizer(epsilon=50),
         NEAR,
-        {
-            **{"counts of cells": 30, "counts of columns": 20, "counts of pairs": 50 * 0.99 * 0.95},
-            **{"counts of differences, coarse": 50 * 0.01, "counts of differences": 50 * 0.99 * 0.05},
-        },
+        parts("counts of cells 30; counts of columns 20; counts of pairs 47.025")
+        | parts("counts of differences, coarse 0.5; counts of differences 2.475"),
     ),
     "triples": (
         LatentFactorSynthesizer({i: [0, 1] for i in range(7)}, epsilon=10, delta=1e-6),
         RNG.integers(0, 2, (40_000, 7)),
-        {"counts of columns": 50, "interactions of pairs": 37.5, "distances of triples": 1, "counts of triples": 11.5},
+        parts("counts of columns 50; interactions of pairs 37.5; distances of triples 1; counts of triples 11.5"),
     ),
     "levels": (
-        LatentFactorSynthesizer({**SCHEMA, 0: Nominal(range(70))}),
+        LatentFactorSynthesizer(MANY),
         CODES,
-        {name: Fraction(part, 110) * 100 for name, part in {**CELLS, "counts of levels": 10, "counts of pairs": 70}.items()},
+        parts("counts of cells 10; counts of columns 20; counts of levels 10; counts of pairs 70", 110),
     ),
     "private levels": (
         LatentFactorSynthesizer({**SCHEMA, 0: Nominal("private")}, delta=1e-6),
         CODES,
-        {"levels": 10, "counts of cells": 10, "counts of columns": 36, "interactions of pairs": 54},
+        parts("levels 10; counts of cells 10; counts of columns 36; interactions of pairs 54"),
     ),
     "blocks": (
-        LatentFactorSynthesizer({i: [0, 1] for i in range(42)}),
+        LatentFactorSynthesizer(BITS),
         RNG.integers(0, 2, (300, 42)),
-        {"counts of columns": 37.5, "counts of pairs, merged": 25, "counts of pairs": 37.5},
+        parts("counts of columns 37.5; counts of pairs, merged 25; counts of pairs 37.5"),
     ),
     "blocks of numbers and of many levels": (
-        LatentFactorSynthesizer({**{i: [0, 1] for i in range(42)}, 42: (0.0, 1.0), 43: Nominal(range(70))}),
+        LatentFactorSynthesizer({**BITS, 42: (0.0, 1.0), 43: Nominal(range(70))}),
         np.column_stack([RNG.integers(0, 2, (300, 42)), RNG.random(300), RNG.integers(0, 70, 300)]),
-        {
-            name: Fraction(part, 120) * 100
-            for name, part in {
-                **{"counts of cells": 20, "counts of levels": 20, "counts of columns": 30},
-                **{"counts of pairs, merged": 20, "counts of pairs": 30},
-            }.items()
-        },
+        parts("counts of cells 20; counts of levels 20; counts of columns 30; counts of pairs, merged 20; counts of pairs 30", 120),
     ),
     "scores": (
         LatentFactorSynthesizer({**SCHEMA, 0: Ordinal(range(3)), 1: Ordinal(range(3))}, strategy="scores"),
         CODES,
-        {"counts of ordinal levels": 20, "PrivatePCA": 80, "PrivatePCA: radius": 20, "PrivatePCA: moments": 80},
+        parts("counts of ordinal levels 20; PrivatePCA 80; PrivatePCA: radius 20; PrivatePCA: moments 80"),
     ),
     # A stream chooses codes in its first blocks, with twice the share, for later rows are counted in them too.
     "stream": (
         OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(SCHEMA)),
         np.repeat(CODES, 5, axis=0),
-        {
-            **{
-                "rows 0 to ": 100,
-                "rows 0 to 296: counts of cells": Fraction(200, 11),
-                "rows 0 to 296: counts of columns": Fraction(200, 11),
-            },
-            **{"rows 0 to 296: counts of pairs": Fraction(700, 11), "rows 297 to ": 100},
-            **{"rows 297 to 667: counts of columns": Fraction(200, 9), "rows 297 to 667: counts of pairs": Fraction(700, 9)},
-        },
+        parts("rows 0 to 100; rows 297 to 100")
+        | parts("rows 0 to 296: counts of cells 2; rows 0 to 296: counts of columns 2; rows 0 to 296: counts of pairs 7", 11)
+        | parts("rows 297 to 667: counts of columns 2; rows 297 to 667: counts of pairs 7", 9),
     ),
     "search": (
-        PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["optimal", "paper"]}),
-        np.repeat(X, 20, axis=0),
-        {
-            **{
-                "training rows": 20,
-                "held-out rows": 20,
-                "refit": 80,
-                "held-out rows: choice of a candidate": 50,
-                "held-out rows: scores": 50,
-            },
-            **{f"training rows: candidate {i}: strategy='{name}'": 50 for i, name in enumerate(["optimal", "paper"])},
-        },
+        PrivateSearchCV(PrivateMeasureMechanism(), GRID),
+        NUMBERS,
+        parts("training rows 20; held-out rows 20; refit 80; held-out rows: choice of a candidate 50; held-out rows: scores 50")
+        | parts("training rows: candidate 0: strategy='optimal' 50; training rows: candidate 1: strategy='paper' 50"),
     ),
     "search among private numbers of rows": (
-        PrivateSearchCV(PrivateMeasureMechanism(**ADD), {"strategy": ["optimal", "paper"]}),
-        np.repeat(X, 20, axis=0),
-        {
-            **{"held-out rows: number of held-out rows": 5, "refit: number of rows": 5},
-            **{"held-out rows: choice of a candidate": 47.5, "held-out rows: scores": 47.5},
-        },
+        PrivateSearchCV(PrivateMeasureMechanism(**ADD), GRID),
+        NUMBERS,
+        parts("held-out rows: number of held-out rows 5; refit: number of rows 5; held-out rows: choice of a candidate 47.5")
+        | parts("held-out rows: scores 47.5"),
     ),
 }
 
@@ -181,30 +157,22 @@ def test_every_release_costs_the_share_that_is_stated_for_it(name):
     assert shares.keys() == stated.keys()
     # What bounds leave of a rho is converted to an epsilon and back, and both are rounded towards more loss.
     rounded = Fraction(1, 10**12) if name == "bounds in rho" else 0
-    assert [each for each, share in stated.items() if abs(shares[each] - Fraction(str(share)) / 100) > rounded] == []
+    assert [each for each, share in stated.items() if abs(shares[each] - share / 100) > rounded] == []
 
 
 def losses_of(accountant):
     return {line["name"]: line["loss"] for line in accountant.evidence()["releases"]}
 
 
-def test_an_account_of_a_fit_is_of_the_epsilon_and_the_delta_of_its_parameters():
-    model = PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian").fit(X)
-    assert (model.accountant_.epsilon, model.accountant_.delta) == (Fraction(1, 2), Fraction(1, 10**6))
-
-
-def test_a_fit_charges_a_shared_account_the_epsilon_and_the_delta_of_its_parameters():
-    estimator, rows, _ = FITS["private levels"]
-    shared = PrivacyAccountant(2, 1e-5)
-    clone(estimator).set_params(epsilon=0.5, accountant=shared).fit(rows)
-    assert losses_of(shared)["LatentFactorSynthesizer"] == {"epsilon": "1/2", "delta": "1/1000000"}
-
-
-def test_a_fit_charges_a_shared_account_in_rho_what_its_epsilon_and_delta_are_worth():
-    shared = PrivacyAccountant(2, 1e-5)
-    PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian", accountant=shared).fit(X)
-    rho = rho_of_epsilon(0.5, 1e-6, gaussian=True)
-    assert losses_of(shared)["PrivatePCA"] in ({"rho": str(rho), "gaussian": True}, {"epsilon": "1/2", "delta": "1/1000000"})
+def test_an_account_of_a_fit_and_a_shared_one_are_of_the_epsilon_and_the_delta_of_its_parameters():
+    model, shared, estimator = PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian"), PrivacyAccountant(2, 1e-5), FITS["private levels"][0]
+    own = clone(model).fit(X).accountant_
+    assert (own.epsilon, own.delta) == (Fraction(1, 2), Fraction(1, 10**6))
+    clone(estimator).set_params(epsilon=0.5, accountant=shared).fit(CODES)
+    model.set_params(accountant=shared).fit(X)
+    losses, pure = losses_of(shared), {"epsilon": "1/2", "delta": "1/1000000"}
+    assert losses["LatentFactorSynthesizer"] == pure
+    assert losses["PrivatePCA"] in ({"rho": str(rho_of_epsilon(0.5, 1e-6, gaussian=True)), "gaussian": True}, pure)
 
 
 def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
@@ -217,10 +185,9 @@ def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
     assert losses["refit"] == {"rho": str(rho_of_epsilon(0.8, 8e-7, gaussian=True)), "gaussian": True}
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_depths_of_a_line_share_as_one_over_their_squares(first):
-    whole = Fraction(155, 100) if first else Fraction(607, 1000)
-    assert shares_of_depths(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
+def test_depths_of_a_line_share_as_one_over_their_squares():
+    for first, whole in ((0, Fraction(607, 1000)), (1, Fraction(155, 100))):
+        assert shares_of_depths(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
 
 
 @pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])

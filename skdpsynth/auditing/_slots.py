@@ -10,6 +10,7 @@ from skdpsynth._input import column_names, frame_of
 from skdpsynth.auditing._corners import NEEDS, Corners
 from skdpsynth.fitting import PrivateEstimator
 
+_MOST = 10**6
 _GRID = 16  # places of a column of numbers beside columns of levels
 _PATIENCE = 50  # rows that are tried for each that is wanted
 
@@ -82,8 +83,8 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
     estimator : private estimator
         Of this package, or derived from its bases; with public bounds and levels.
     n : int
-        How many; at least 2. What can be shown grows with them. Counts on cells that are wider than those of the grid are moved by several
-        canaries, and show nothing: take as many as half of the cells that the estimator counts, or fewer.
+        How many, from 2 to 1,000,000. What can be shown grows with them. Counts on cells that are wider than those of the grid are moved
+        by several canaries, and show nothing: take as many as half of the cells that the estimator counts, or fewer.
     n_features : int, default=None
         As in `worst_case_neighbors`.
 
@@ -112,10 +113,10 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
     """
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         raise TypeError(f"estimator must be a private estimator of this package, got {shown(estimator)}; make such rows by hand.")
-    if not is_whole(n, 2):
-        raise ValueError(f"n must be an integer of at least 2, got {shown(n)}; some hundreds show something.")
+    if not is_whole(n, 2, _MOST):
+        raise ValueError(f"n must be an integer of at least 2 and at most {_MOST}, got {shown(n)}; some hundreds show something.")
     domain, drops = Corners(estimator, n_features), estimator.neighboring == "add_or_remove_one"
-    n_rows = n if drops else 2 * n
+    n_rows = int(n) if drops else 2 * int(n)  # numpy's small integers overflow
     if domain.is_mixed:
         rows = domain.spread(_apart(domain.sizes(_GRID), n_rows), _GRID)
     else:

@@ -262,11 +262,11 @@ class KaryCounter(TreeCounter):
                 yield level, index, sign
             start += digit * side
 
-    def followed_by(self, count: int) -> Self:
+    def followed_by(self, count: Any) -> Self:
         """Return a copy, with the same door and nodes, that has counted one step more; this counter stays as it is."""
-        count = as_counts(count, 1, LARGEST)[0]
+        counts = as_counts(count, self.n_counters, LARGEST)
         twin = self._twin()
-        twin._state = self._state + np.array([count, 1])
+        twin._state = self._state + np.append(counts, 1)
         return twin
 
     def _ahead(self) -> Self:

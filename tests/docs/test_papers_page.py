@@ -53,15 +53,8 @@ def spans(listed):
     return {f"{chapter}.{n}" if chapter else str(n) for chapter, low, high in pairs for n in range(int(low), int(high) + 1)}
 
 
-@pytest.mark.parametrize(("part", "kind", "number"), NUMBERED, ids=[f"{part[:5]}-{kind}-{number}" for part, kind, number in NUMBERED])
-def test_what_the_papers_number_has_a_line(part, kind, number):
-    assert number in numbers(part, kind)
-
-
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"\{py:obj\}`~?([\w.]+)`", PAGE))))
-def test_a_named_object_exists(name):
-    module, _, attribute = name.rpartition(".")
-    assert hasattr(importlib.import_module(module), attribute)
+def test_what_the_papers_number_has_a_line():
+    assert [(part[:5], kind, number) for part, kind, number in NUMBERED if number not in numbers(part, kind)] == []
 
 
 @cache
@@ -70,15 +63,12 @@ def functions(path):
     return {node.name for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(tests/[\w/.:]+)`", PAGE))))
-def test_a_named_test_exists(name):
-    path, _, test = name.partition("::")
-    assert test in functions(path)
-
-
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(benchmarks/\w+\.py)`", PAGE))))
-def test_a_named_script_exists(path):
-    assert (ROOT / path).exists()
+def test_named_objects_tests_and_scripts_exist():
+    objects = [name.rpartition(".") for name in re.findall(r"\{py:obj\}`~?([\w.]+)`", PAGE)]
+    assert [name for name in objects if not hasattr(importlib.import_module(name[0]), name[2])] == []
+    tests = [name.partition("::") for name in re.findall(r"`(tests/[\w/.:]+)`", PAGE)]
+    assert [name for name in tests if name[2] not in functions(name[0])] == []
+    assert [path for path in re.findall(r"`(benchmarks/\w+\.py)`", PAGE) if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize(

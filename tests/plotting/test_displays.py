@@ -6,7 +6,6 @@ import warnings
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,8 +139,9 @@ def test_a_plot_names_what_it_shows_has_no_bar_on_a_logarithmic_scale_and_says_w
     for ax in display.axes_.flat:
         bars = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle | plt.matplotlib.patches.StepPatch)]
         assert not bars or (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
-    told = any("ot private" in text for text in texts(display.figure_))
-    assert told == (name.startswith("beside") or name in ("evidence", "captured"))
+    told = [text for text in texts(display.figure_) if "ot private" in text]
+    assert bool(told) == (name.startswith("beside") or name in ("evidence", "captured"))
+    assert not name.startswith("beside") or told[0].startswith("Not private")  # where a title may follow
 
 
 @every
@@ -174,13 +174,6 @@ def test_the_same_numbers_give_the_same_svg(name):
     assert display.to_svg(**options) == copy.deepcopy(display).to_svg(**options)
 
 
-@pytest.mark.parametrize("kind", ["marginals", "pairs", "correlations"])
-def test_a_picture_of_real_rows_says_first_that_it_is_not_private(kind):
-    assert any(text.startswith("Not private") for text in texts(made("beside").plot(kind=kind, title="Registry").figure_))
-    _, ax = plt.subplots()
-    assert made("beside").plot(ax, kind=kind).ax_.get_title().startswith("Not private") or kind == "correlations"
-
-
 MODELS = {
     "measure": (MeasureDisplay, lambda: made("one")),
     "signed": (MeasureDisplay, lambda: made("signed")),
@@ -208,18 +201,6 @@ def test_a_public_picture_of_a_table_never_reads_the_real_one():
     assert "canary" not in "".join(display.to_svg(kind=kind) for kind in ("marginals", "pairs", "correlations"))
 
 
-def test_a_stream_and_a_budget_are_drawn_from_copies_too():
-    assert BudgetDisplay.from_accountant(spent().record()).to_svg() == BudgetDisplay.from_accountant(spent()).to_svg()
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "plots.md"
-
-
-@pytest.mark.skipif(not PAGE.exists(), reason="needs the source tree")
-def test_the_code_of_the_page_on_pictures_runs():
-    exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)), {})
-
-
 @pytest.mark.parametrize("days", [1.7, 45, 600, 720])
 def test_no_span_of_time_is_warned_about(days):
     pa = pytest.importorskip("pyarrow")
@@ -233,11 +214,3 @@ def test_no_span_of_time_is_warned_about(days):
         warnings.simplefilter("error")
         display.to_svg(kind="marginals")
         display.to_svg(kind="pairs")
-
-
-def test_principal_components_are_drawn_of_those_who_have_some():
-    model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 1)))
-    with pytest.raises(TypeError, match=r"^estimator must be fitted PrivatePCA, or LowDimSynthesizer, which holds one, got PrivateMeasure"):
-        PrivatePCADisplay.from_estimator(model)
-    with pytest.raises(TypeError, match=r"^estimators must be"):
-        PrivatePCADisplay.from_estimators([model])

@@ -29,39 +29,25 @@ ROWS = np.array([["a", 1.0], ["a", 2.0], ["b", 2.0], [None, 3.0]], dtype=object)
 SCHEMA = {0: ["a", "b", "c"], 1: Continuous(0, 9, nullable=True)}
 
 
-def test_shares_of_levels_are_those_of_the_rows_with_missing_cells_apart():
-    levels = SynthesisDisplay.from_samples(ROWS, SCHEMA).columns[0]
-    assert levels.levels == ("a", "b", "c")
-    np.testing.assert_allclose(levels.shares, [[0.5, 0.25, 0.0]])
-    np.testing.assert_allclose(levels.missing, [0.25])
+def test_bars_and_steps_are_as_long_as_the_shares_of_each_table_with_missing_cells_apart():
+    real = np.array([["a", 1.0], ["b", 1.0]], dtype=object)
+    display = SynthesisDisplay.from_samples(ROWS, SCHEMA, real).plot()
+    assert display.columns[0].levels == ("a", "b", "c")
+    np.testing.assert_allclose(display.columns[0].missing, [0.25, 0.0])
+    steps = [patch.get_data() for patch in display.axes_.flat[1].patches]
+    np.testing.assert_allclose(steps[0].edges, [0.5, 1.5, 2.5, 3.5])
+    np.testing.assert_allclose([step.values for step in steps], [[0.25, 0.5, 0.25], [1.0, 0.0, 0.0]])
+    display = SynthesisDisplay.from_samples(ROWS, SCHEMA)
+    np.testing.assert_allclose([bar.get_width() for bar in display.plot().axes_.flat[0].patches], [0.5, 0.25, 0.0, 0.25])
+    assert [ax.get_title("left") for ax in display.plot(columns=[1, 0]).axes_.flat] == ["1", "0"]
 
 
-def test_whole_numbers_that_are_few_have_a_bin_each():
-    numbers = SynthesisDisplay.from_samples(ROWS, SCHEMA).columns[1]
-    np.testing.assert_allclose(numbers.edges, [0.5, 1.5, 2.5, 3.5])
-    np.testing.assert_allclose(numbers.shares, [[0.25, 0.5, 0.25]])
-
-
-@pytest.mark.parametrize("high", [1, 31, 32, 33, 100, 1000, 12345])
+@pytest.mark.parametrize("high", [1, 31, 32, 33, 12345])
 def test_every_row_is_in_a_bin_whatever_the_range(high):
     values = np.array([[0], [high // 3], [high]])
     column = SynthesisDisplay.from_samples(values, {0: (0, 20_000)}).columns[0]
     assert column.edges[0] <= 0 <= high <= column.edges[-1]
     assert column.shares.sum() == pytest.approx(1)
-
-
-def test_bars_are_as_long_as_the_shares():
-    display = SynthesisDisplay.from_samples(ROWS, SCHEMA).plot()
-    widths = [bar.get_width() for bar in display.axes_.flat[0].patches]
-    np.testing.assert_allclose(widths, [0.5, 0.25, 0.0, 0.25])
-
-
-def test_steps_are_as_high_as_the_shares_of_each_table():
-    real = np.array([["a", 1.0], ["b", 1.0]], dtype=object)
-    display = SynthesisDisplay.from_samples(ROWS, SCHEMA, real).plot()
-    steps = [patch.get_data() for patch in display.axes_.flat[1].patches]
-    np.testing.assert_allclose(steps[0].values, [0.25, 0.5, 0.25])
-    np.testing.assert_allclose(steps[1].values, [1.0, 0.0, 0.0])
 
 
 def test_dates_are_drawn_as_dates():
@@ -112,13 +98,6 @@ def test_a_sample_without_a_schema_is_described_by_itself():
     assert columns["s"].levels == ("u", "v")
     assert columns["only"].shares[0][0] == 1.0
     assert columns["x"].missing[0] == columns["s"].missing[0] == pytest.approx(1 / 3)
-
-
-def test_columns_that_are_named_are_drawn_in_that_order():
-    display = SynthesisDisplay.from_samples(ROWS, SCHEMA)
-    assert [ax.get_title("left") for ax in display.plot(columns=[1, 0]).axes_.flat] == ["1", "0"]
-    with pytest.raises(ValueError, match="columns must be names"):
-        display.plot(columns=["z"])
 
 
 # Measures
@@ -182,7 +161,7 @@ def test_a_signed_measure_stands_beside_the_nearest_at_one_scale(cells):
     assert left.get_clim()[0] == -left.get_clim()[1] < 0 > left.get_array().min()
 
 
-def test_signed_measure_is_what_was_released_and_is_saved():
+def test_signed_measure_is_what_was_released_is_saved_and_is_the_measure_without_noise():
     model = SignedMeasureMechanism(49, random_state=0).fit(X[:300, :2])
     signed = model.signed_measure_
     assert signed.shape == (model.measure_.partition.n_cells,)
@@ -190,9 +169,6 @@ def test_signed_measure_is_what_was_released_and_is_saved():
     np.testing.assert_allclose(signed * 300, np.rint(signed * 300))
     assert signed.min() < 0 < model.solution_.value
     np.testing.assert_array_equal(from_bytes(to_bytes(model)).signed_measure_, signed)
-
-
-def test_signed_measure_without_noise_is_the_measure():
     model = SignedMeasureMechanism(49, epsilon=float("inf")).fit(X[:300, :2])
     np.testing.assert_allclose(model.signed_measure_[model.measure_.cells], model.measure_.weights)
 
@@ -230,12 +206,18 @@ def test_signs_of_components_follow_the_fit_that_noise_moved_least():
 PMM, PCA = PrivateMeasureMechanism(), PrivatePCA(1)
 REFUSED = {
     "no row": (lambda: SynthesisDisplay.from_samples(ROWS[:0], SCHEMA), "at least one row"),
+    "no such column": (lambda: SynthesisDisplay.from_samples(ROWS, SCHEMA).plot(columns=["z"]), "columns must be names"),
     "text": (lambda: SynthesisDisplay.from_samples(ROWS[:, :1], {0: Text()}), "left out"),
     "no measure": (lambda: MeasureDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X)), "SynthesisDisplay"),
+    "no blocks": (lambda: StreamDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X)), "from_curves"),
+    "open block": (lambda: StreamDisplay.from_estimator(OnlineSynthesizer(epsilon=0.001).partial_fit(X[:5])), "still open"),
+    "too few times": (lambda: StreamDisplay.from_curves([1, 2], {"error": [1.0]}), "a value for each of 2 times"),
     "not signed": (lambda: MeasureDisplay.from_estimator(PMM.fit(X)).plot(kind="both"), "signed"),
     "three features": (lambda: MeasureDisplay.from_estimator(PMM.fit(X), features=[0, 1, 2]), "features must be"),
     "captured by one": (lambda: PrivatePCADisplay.from_estimator(PCA.fit(X)).plot(kind="captured"), "from_estimators"),
     "scree of several": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X)]).plot(kind="scree"), "from_estimator"),
+    "no components": (lambda: PrivatePCADisplay.from_estimator(PMM.fit(X)), r"^estimator must be fitted PrivatePCA, .* got PrivateMeasure"),
+    "some without components": (lambda: PrivatePCADisplay.from_estimators([PMM.fit(X)]), r"^estimators must be"),
     "no estimator": (lambda: PrivatePCADisplay.from_estimators([]), "at least one"),
     "unlike estimators": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X), PrivatePCA(2).fit(X)]), "equally many"),
 }
@@ -243,7 +225,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_drawn_is_refused_in_a_sentence(call, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises((TypeError, ValueError), match=words):
         call()
 
 
@@ -260,6 +242,19 @@ def test_bars_of_a_budget_join_up_to_what_was_spent_and_what_remains():
     assert [(bar.get_x(), bar.get_width()) for bar in bars] == [(0.0, 1.0), (1.0, 0.25), (1.25, 0.75)]
 
 
+def test_parts_of_a_group_are_one_line_where_they_are_many_and_their_charges_add_up():
+    few, many = PrivacyAccountant(2.0, 1e-6), PrivacyAccountant(2.0)
+    few.child(0.5, name="a", group="halves")
+    few.child(0.75, name="b", group="halves")
+    for part in range(20):
+        many.child(0.5, name=f"block {part}", group="blocks")
+    assert sum(epsilon for _, epsilon, _ in few.charges()) == few.spent
+    displays = [BudgetDisplay.from_accountant(budget) for budget in (few, many)]
+    assert (displays[0].epsilons, displays[1].names, displays[1].epsilons) == ((0.5, 0.25), ("blocks (20 parts)",), (0.5,))
+    free = PrivateMeasureMechanism(epsilon=float("inf")).fit(X)
+    assert "not private" in BudgetDisplay.from_accountant(free.accountant_).plot().ax_.texts[0].get_text()
+
+
 def test_many_charges_are_joined_but_none_is_lost():
     budget = PrivacyAccountant(10.0)
     for i in range(40):
@@ -268,29 +263,6 @@ def test_many_charges_are_joined_but_none_is_lost():
     bars = display.plot().ax_.patches
     assert len(bars) == 13
     assert sum(bar.get_width() for bar in bars[:-1]) == pytest.approx(float(budget.spent))
-
-
-def test_charges_add_up_to_what_was_spent_also_in_groups():
-    budget = PrivacyAccountant(2.0, 1e-6)
-    budget.child(0.5, name="a", group="halves")
-    budget.child(0.75, name="b", group="halves")
-    charges = list(budget.charges())
-    assert [float(epsilon) for _, epsilon, _ in charges] == [0.5, 0.25]
-    assert sum(epsilon for _, epsilon, _ in charges) == budget.spent
-    assert BudgetDisplay.from_accountant(budget).epsilons == (0.5, 0.25)
-
-
-def test_many_parts_of_a_group_are_one_line():
-    budget = PrivacyAccountant(2.0)
-    for part in range(20):
-        budget.child(0.5, name=f"block {part}", group="blocks")
-    display = BudgetDisplay.from_accountant(budget)
-    assert (display.names, display.epsilons) == (("blocks (20 parts)",), (0.5,))
-
-
-def test_a_fit_without_noise_is_called_not_private():
-    model = PrivateMeasureMechanism(epsilon=float("inf")).fit(X)
-    assert "not private" in BudgetDisplay.from_accountant(model.accountant_).plot().ax_.texts[0].get_text()
 
 
 # Streams and plans
@@ -309,20 +281,10 @@ def test_blocks_of_a_stream_follow_each_other_and_what_waits_is_marked():
     assert waits[0].get_x() == display.times[-1]
 
 
-def test_a_stream_without_blocks_is_refused():
-    with pytest.raises(ValueError, match="from_curves"):
-        StreamDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X))
-    with pytest.raises(ValueError, match="still open"):
-        StreamDisplay.from_estimator(OnlineSynthesizer(epsilon=0.001).partial_fit(X[:5]))
-    assert not hasattr(OnlineSynthesizer(), "blocks_")
-
-
 def test_curves_of_several_runs_are_drawn_by_their_mean_and_range():
     display = StreamDisplay.from_curves([1, 2], {"error": [[1.0, 3.0], [2.0, 1.0]]}).plot(ylabel="W1")
     np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), [1.5, 2.0])
     assert display.ax_.get_ylabel() == "W1"
-    with pytest.raises(ValueError, match="a value for each of 2 times"):
-        StreamDisplay.from_curves([1, 2], {"error": [1.0]})
 
 
 def test_a_plan_is_drawn_by_the_means_of_its_points():
