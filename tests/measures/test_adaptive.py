@@ -44,15 +44,6 @@ def two_stages(seed, coarse_depth, n=500, deviations=(3.0, 2.0), d=2, above=None
     return X, TwoStages(partition, n, first[-1], refinement, fine, *variances, not any(deviations), first[:-1], first_variances[:-1])
 
 
-@given(seed=st.integers(0, 2**32), depth=st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
-def test_level_sums_add_up_to_the_root(seed, depth):
-    leaves = np.random.default_rng(seed).integers(-50, 50, 2**depth)
-    levels = level_sums(leaves, depth)
-    assert [len(level) for level in levels] == [2**j for j in range(depth + 1)]
-    assert all(level.sum() == leaves.sum() for level in levels)
-
-
 @given(seed=st.integers(0, 2**32), coarse_depth=st.integers(0, 5), above=st.integers(1, 4))
 @settings(max_examples=40, deadline=None)
 def test_joined_stages_keep_the_mass_of_the_root_and_of_every_coarse_cell(seed, coarse_depth, above):

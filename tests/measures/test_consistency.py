@@ -59,10 +59,6 @@ def test_least_squares_is_the_dense_solution_with_its_exact_variances(tree):
     np.testing.assert_allclose(errors, expected_errors, rtol=1e-7)
 
 
-def test_pair_sums_are_the_sums_of_siblings_along_the_last_axis():
-    np.testing.assert_array_equal(pair_sums(np.arange(8).reshape(2, 4)), [[1, 5], [9, 13]])
-
-
 # Mass from the root
 
 
@@ -98,17 +94,6 @@ def test_many_trees_at_once_are_each_tree_alone():
     together = mass_from_root(estimates, roots)
     for i, root in enumerate(roots):
         np.testing.assert_array_equal(together[i], mass_from_root([level[i] for level in estimates], root))
-
-
-def test_deficit_goes_to_the_children_by_their_shares_and_no_child_below_zero():
-    def children(left, right, root, share):
-        return mass_from_root([np.array([left, right])], np.array(root), [np.array([share])]).tolist()
-
-    assert children(10.0, 6.0, 20.0, 0.5) == [12.0, 8.0]
-    assert children(10.0, 6.0, 20.0, 0.25) == [11.0, 9.0]
-    assert children(10.0, -6.0, 2.0, 0.5) == [2.0, 0.0]
-    assert children(-10.0, 6.0, 2.0, 0.5) == [0.0, 2.0]
-    assert children(3.0, 4.0, 0.0, 0.5) == [0.0, 0.0]
 
 
 real = st.floats(-1e4, 1e4)
