@@ -33,14 +33,6 @@ def test_a_size_beyond_memory_is_refused_before_the_charge(estimator, shape, mes
     assert str(caught.value).count(". ") == 0
 
 
-def test_many_cells_of_the_other_solver_are_refused_by_cells_times_columns():
-    pytest.importorskip("ortools")
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="from 1 to 111848 for solver='ortools'"):
-        SignedMeasureMechanism(10**6, solver="ortools", accountant=shared).fit(np.zeros((50, 300)))
-    assert shared.spent == 0
-
-
 GROWTH = """
 import resource, warnings
 import numpy as np
