@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from internals import _unit_rows, fixed_bits, siphash, watched
 from laws import ALARM, CERTAIN, chi_squared
 from sklearn.base import clone
+from sources import SOURCES
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -82,35 +82,13 @@ def test_one_more_person_who_reorders_a_query_moves_counts_by_one_row():
         assert np.abs(after - before).sum() <= 1
 
 
-def duck(frame):
-    duckdb = pytest.importorskip("duckdb")
-    return duckdb.connect().from_df(frame)
+QUERIES = pytest.mark.parametrize("library", ["duckdb", "polars lazy", "ibis", "dask of 4 partitions"])
 
 
-def lazy_polars(frame):
-    lazy = pl.from_pandas(frame).lazy()
-    return lazy if hasattr(lazy, "collect_batches") else pytest.skip("this polars gives no chunks")
-
-
-def ibis(frame):
-    duckdb, pyarrow = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
-    connection, rows = duckdb.connect(), pyarrow.Table.from_pandas(frame)
-    connection.register("rows_of_arrow", rows)
-    connection.execute("create table t as from rows_of_arrow")
-    return pytest.importorskip("ibis").duckdb.from_connection(connection).table("t")
-
-
-def dask(frame):
-    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3, sort=False)
-
-
-QUERIES = {"duckdb": duck, "polars": lazy_polars, "ibis": ibis, "dask": dask}
-
-
-@pytest.mark.parametrize("library", QUERIES)
-def test_streams_of_rows_and_labels_by_row_refuse_queries_and_a_tick_may_be_one_because_its_rows_have_no_order(library):
+@QUERIES
+def test_streams_of_rows_and_labels_by_row_refuse_queries_and_a_tick_may_be_one_because_its_rows_have_no_order(library, tmp_path):
     """One more key would reorder a query. What refused it is then as it was."""
-    query = QUERIES[library](FRAME[["a", "b"]])
+    query = SOURCES[library](FRAME[["a", "b"]], tmp_path)
     for strategy in ("blocks", "paper"):
         stream = OnlineSynthesizer(strategy, random_state=0).partial_fit(FRAME[["a", "b"]])
         for call in (stream.partial_fit, OnlineSynthesizer(strategy).partial_fit, OnlineSynthesizer(strategy).fit):
@@ -172,10 +150,10 @@ def test_the_same_rows_in_another_order_give_the_same_fit(name, relation):
     assert released(ESTIMATORS[name], [frame.iloc[part] for part in chunks], relation) == whole
 
 
-@pytest.mark.parametrize("library", QUERIES)
-def test_a_query_chooses_as_a_table_in_memory(library):
+@QUERIES
+def test_a_query_chooses_as_a_table_in_memory(library, tmp_path):
     """Other sources are in test_units."""
-    query = QUERIES[library](FRAME.sample(frac=1, random_state=3, ignore_index=True))
+    query = SOURCES[library](FRAME.sample(frac=1, random_state=3, ignore_index=True), tmp_path)
     assert released(ESTIMATORS["private levels"], query, "replace_one") == released(ESTIMATORS["private levels"], FRAME, "replace_one")
 
 

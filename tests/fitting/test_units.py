@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+import sources
 from internals import _Choice, _source, watched
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -65,48 +66,13 @@ def expected(unit):
 EXPECTED, OF_WORDS = expected(LABELS.tolist()), expected(FRAME["who"])
 
 
-def parquet(folder):
-    pytest.importorskip("pyarrow")
-    FRAME.to_parquet(folder / "rows.parquet", row_group_size=97)
-    return folder / "rows.parquet"
-
-
-def csv(folder):
-    pytest.importorskip("pyarrow")
-    FRAME.to_csv(folder / "rows.csv", index=False)
-    return folder / "rows.csv"
-
-
-def duck(folder):
-    duckdb = pytest.importorskip("duckdb")
-    return duckdb.connect().from_parquet(str(parquet(folder))) if hasattr(duckdb.connect(), "from_parquet") else parquet(folder)
-
-
-def dask(folder):
-    return pytest.importorskip("dask.dataframe").from_pandas(FRAME, npartitions=4, sort=False)
-
-
-def arrow(folder):
-    return pytest.importorskip("pyarrow").Table.from_pandas(FRAME)
-
-
-def lazy_polars(folder):
-    lazy = pl.from_pandas(FRAME).lazy()
-    return lazy if hasattr(lazy, "collect_batches") else pytest.skip("this polars gives no chunks")
-
-
+QUERIED = ("polars lazy", "list", "generator", "parquet of row groups", "csv", "duckdb", "dask of 4 partitions")
 WITH_COLUMN = {
-    "pandas": lambda folder: FRAME,
-    "pandas with an odd index": lambda folder: FRAME.set_index(np.arange(N)[::-1] // 2),
-    "polars": lambda folder: pl.from_pandas(FRAME),
-    "arrow": arrow,
-    "lazy polars": lazy_polars,
-    "chunks of pandas": lambda folder: [FRAME[:1], FRAME[1:300], FRAME[300:]],
-    "an iterator": lambda folder: (pl.from_pandas(FRAME)[i : i + 11] for i in range(0, N, 11)),
-    "parquet": parquet,
-    "csv": csv,
-    "duckdb": duck,
-    "dask": dask,
+    "pandas": lambda table, folder: table,
+    "pandas with an odd index": lambda table, folder: table.set_index(np.arange(N)[::-1] // 2),
+    "polars": lambda table, folder: pl.from_pandas(table),
+    "arrow": lambda table, folder: sources.arrow(table),
+    **{name: sources.SOURCES[name] for name in QUERIED},
 }
 
 
@@ -114,7 +80,7 @@ WITH_COLUMN = {
 @pytest.mark.parametrize("name", WITH_COLUMN)
 def test_the_same_rows_of_each_unit_count_whatever_holds_the_column(name, n_rows, n_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: n_rows)
-    table = WITH_COLUMN[name](tmp_path)
+    table = WITH_COLUMN[name](FRAME, tmp_path)
     fitted = model(n_jobs=n_jobs).fit(table, unit="who")
     assert np.array_equal(sampled(fitted), OF_WORDS)
     assert fitted.n_samples_ == FIRST.sum()
@@ -375,7 +341,7 @@ def test_a_fitted_model_is_saved_with_its_unit(tmp_path):
 
 def test_fit_transform_projects_all_rows_without_the_column_of_labels(tmp_path):
     tables = [FRAME, pl.from_pandas(FRAME), [FRAME[:9], FRAME[9:]]]
-    for table in (*tables, *([parquet(tmp_path)] if find_spec("pyarrow") else [])):
+    for table in (*tables, *([sources.files(FRAME, tmp_path)] if find_spec("pyarrow") else [])):
         pca = PrivatePCA(1, random_state=0, max_rows_per_unit=K)
         assert np.allclose(pca.fit_transform(table, unit="who"), pca.transform(FRAME[["a", "b"]]))
     assert PrivatePCA(1, random_state=0).fit_transform(X).shape == (N, 1)
