@@ -221,20 +221,15 @@ def seen():
     return Toy.seen
 
 
-def test_a_plan_is_made_before_the_charge_for_one_row_where_the_number_is_private(seen):
+def test_a_plan_for_a_private_number_of_rows_is_made_before_the_charge_for_one_and_then_for_the_noisy_one_and_what_is_left(seen):
     shared = PrivacyAccountant(2, neighboring="add_or_remove_one")
     with pytest.raises(ValueError, match="must not be 3"):
         Toy(depth=3, accountant=shared, neighboring="add_or_remove_one").fit(rows())
     assert shared.spent == 0
-    assert [facts.n_samples for facts in seen] == [1]
-
-
-def test_a_plan_for_a_private_number_of_rows_sees_the_noisy_one_and_what_is_left(seen):
-    model = Toy(accountant=PrivacyAccountant(2, neighboring="add_or_remove_one"), neighboring="add_or_remove_one").fit(rows())
-    first, second = seen
-    assert (first.n_samples, first.epsilon) == (1, Fraction(95, 100))
-    assert (second.n_samples, second.epsilon) == (model.n_samples_, Fraction(95, 100))
-    assert second.count_error > 0
+    model = Toy(accountant=shared, neighboring="add_or_remove_one").fit(rows())
+    assert [facts.n_samples for facts in seen] == [1, 1, model.n_samples_]
+    assert [facts.epsilon for facts in seen[1:]] == [Fraction(95, 100)] * 2
+    assert seen[2].count_error > 0
 
 
 def test_a_plan_sees_public_numbers_only(seen):

@@ -143,33 +143,21 @@ WHOLE = [
     (0.1, 20, 19),
     (-3, 4, 40),  # more cells than numbers
     (0, 15, 11),
+    (1, 101, 25),
+    (0, 36, 28),
 ]
-
-
-def whole_axis(low, high, parts):
-    """Beside a feature of any numbers."""
-    return Lattice(Box([low, 0.0], [high, 1.0], whole=[True, False]), (parts, 2))
 
 
 @pytest.mark.parametrize(("low", "high", "parts"), WHOLE)
 def test_every_whole_number_within_the_bounds_is_reached_and_nothing_else(low, high, parts):
-    lattice = whole_axis(low, high, parts)
+    lattice = Lattice(Box([low, 0.0], [high, 1.0], whole=[True, False]), (parts, 2))  # beside a feature of any numbers
     X = lattice.sample(np.repeat(np.arange(lattice.n_cells), 100), 0, np.random.default_rng(5))
     assert set(X[:, 0].tolist()) == set(range(int(np.ceil(low)), int(np.floor(high)) + 1))
     assert not np.array_equal(X[:, 1], np.rint(X[:, 1]))
-
-
-@pytest.mark.parametrize(("low", "high", "parts"), [(0, 9, 3), (-4.5, 7.2, 5), (1, 101, 25), (0, 36, 28)])
-def test_whole_numbers_of_a_cell_are_located_in_it(low, high, parts):
-    lattice = whole_axis(low, high, parts)  # each part holds a whole number
-    cells = np.repeat(np.arange(lattice.n_cells), 20)
-    np.testing.assert_array_equal(lattice.locate(lattice.sample(cells, 0, np.random.default_rng(6))), cells)
-
-
-def test_cell_without_a_whole_number_gives_the_nearest_to_its_middle():
-    lattice = Lattice(Box([0], [3], whole=[True]), (12,))  # quarters: 0, 1 and 2 start one, 3 ends the last
-    X = lattice.sample(np.arange(12), 0, np.random.default_rng(7))
-    assert X[:, 0].tolist() == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+    if parts <= (high - low) / 1.2:  # each part holds a whole number, which is located in it
+        np.testing.assert_array_equal(lattice.locate(X), np.repeat(np.arange(lattice.n_cells), 100))
+    quarters = Lattice(Box([0], [3], whole=[True]), (12,))  # 0, 1 and 2 start one, 3 ends the last; others give the nearest to their middle
+    assert quarters.sample(np.arange(12), 0, np.random.default_rng(7))[:, 0].tolist() == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
 
 
 # Refusals

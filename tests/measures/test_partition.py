@@ -76,6 +76,9 @@ def test_cell_is_found_as_by_halving_bit_by_bit(d, depth, bits):
     partition = partition_of(d, depth, bits)
     X = rows_around(partition.box, 150)
     assert partition.locate(X).tolist() == located_bit_by_bit(partition, X)
+    for level in {0, depth // 2, depth}:  # corners are the grid coordinates of located rows
+        corners = np.stack(partition.corners(partition.locate(X) >> (depth - level), level), axis=1)
+        np.testing.assert_array_equal(corners, partition.box.quantize(X) >> (bits - partition.cuts(level)))
 
 
 @each_shape
@@ -98,25 +101,7 @@ def test_leading_bits_name_the_ancestors(d, depth, bits, level, seed):
     np.testing.assert_array_equal(partition.locate(X) >> (depth - level), partition_of(d, level, bits).locate(X))
 
 
-@each_shape
-def test_corners_are_the_grid_coordinates_of_located_rows(d, depth, bits):
-    partition = partition_of(d, depth, bits)
-    X = rows_around(partition.box, 100)
-    for level in {0, depth // 2, depth}:
-        cuts = partition.cuts(level)
-        corners = np.stack(partition.corners(partition.locate(X) >> (depth - level), level), axis=1)
-        np.testing.assert_array_equal(corners, partition.box.quantize(X) >> (bits - cuts))
-
-
 # What a cell is
-
-
-@each_shape
-def test_diameters_are_the_chebyshev_distance_between_opposite_corners(d, depth, bits):
-    partition = partition_of(d, depth, bits)
-    for level in range(0, depth + 1, 4):
-        low, high = boxes_of(partition, some_cells(level, 20), level)
-        np.testing.assert_allclose(np.max(high - low, axis=1), partition.diameters(level), rtol=1e-12, atol=1e-14)
 
 
 # Points in cells
@@ -126,7 +111,7 @@ def test_diameters_are_the_chebyshev_distance_between_opposite_corners(d, depth,
 @each_shape
 def test_points_lie_in_their_cells_and_in_the_box(d, depth, bits, spread):
     partition = partition_of(d, depth, bits, spread=spread)
-    for level in {0, depth // 2, depth}:
+    for level in sorted({0, depth // 2, depth}):
         cells = some_cells(level, 100)
         X = partition.sample(cells, level, np.random.default_rng(1))
         low, high = boxes_of(partition, cells, level)
@@ -134,13 +119,9 @@ def test_points_lie_in_their_cells_and_in_the_box(d, depth, bits, spread):
         assert X.shape == (100, d)
         assert np.all(np.abs(X - (low + high) / 2) <= (high - low) / 2 + rounding)
         np.testing.assert_array_equal(X, partition.box.clip(X))
-
-
-@pytest.mark.parametrize(("d", "depth"), [(1, 12), (2, 15), (3, 17), (6, 20)])
-def test_points_of_a_cell_are_located_in_it(d, depth):
-    partition = partition_of(d, depth)
-    cells = some_cells(depth, 2000)
-    np.testing.assert_array_equal(partition.locate(partition.sample(cells, depth, np.random.default_rng(2))), cells)
+        np.testing.assert_allclose(np.max(high - low, axis=1), partition.diameters(level), rtol=1e-12, atol=1e-14)
+    if bits == 16 and depth <= 20:
+        np.testing.assert_array_equal(partition.locate(X), cells)
 
 
 @pytest.mark.parametrize(("spread", "n_points"), [(False, 1), (True, 2), (True, 5)])

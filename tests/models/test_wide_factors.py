@@ -87,13 +87,10 @@ def test_conditions_are_exact_and_may_be_joined(allowed):
     np.testing.assert_allclose(table_of(made), table / table.sum(), atol=1e-12)
 
 
-def test_shuffles_stay_within_their_groups():
+def test_shuffles_stay_within_their_groups_and_nodes_without_weight_get_no_row():
     counts = np.array([3, 0, 5, 1])
     places = _shuffle_within(counts, np.random.default_rng(0))
     assert [sorted(part.tolist()) for part in np.split(places, np.cumsum(counts)[:-1])] == [[0, 1, 2], [], [3, 4, 5, 6, 7], [8]]
-
-
-def test_nodes_without_weight_get_no_row():
     counts = CommonDraw(np.array([0.0, 0.4, 0.0, 0.6, 0.0]), np.random.default_rng(0)).counts(1001, 0)
     assert counts.sum() == 1001
     assert not counts[[0, 2, 4]].any()
