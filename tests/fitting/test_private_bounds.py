@@ -119,14 +119,13 @@ def test_long_windows_see_what_short_ones_do_not():
     assert seen(counts, [(1, 10), (4, 20)]).tolist() == [2, 3, 4, 5, 8]
 
 
-FACTS = Facts(Fraction(1), Fraction(1, 10**6), "replace_one", 100, 3)
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1, 1000), Fraction(1), Fraction(20)])
 @pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 100)])
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
 def test_what_is_set_aside_in_rho_and_the_rest_fit_the_budget(kind, epsilon, delta):
     facts = Facts(epsilon, delta, "replace_one", 100, 3)
+    pure = set_aside(facts, Fraction(1, 10), None)  # a part of epsilon
+    assert (pure.loss, pure.epsilon, pure.rho) == (PrivacyLoss(epsilon=epsilon / 10), epsilon * Fraction(9, 10), None)
     aside = set_aside(facts, Fraction(1, 10), kind)
     if aside.loss.rho is None:  # a large delta beside a small epsilon
         assert epsilon < 10 * delta
@@ -139,11 +138,6 @@ def test_what_is_set_aside_in_rho_and_the_rest_fit_the_budget(kind, epsilon, del
     assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon  # as near as the conversion of the whole
     assert aside.loss.rho == pytest.approx(rho_of_epsilon(epsilon, delta, gaussian=is_gaussian) / 10)
     assert aside.left_of(facts).rho == kind
-
-
-def test_what_is_set_aside_of_a_pure_budget_is_a_part_of_epsilon():
-    aside = set_aside(FACTS, Fraction(1, 10), None)
-    assert (aside.loss, aside.epsilon, aside.rho) == (PrivacyLoss(epsilon=0.1), Fraction(9, 10), None)
 
 
 @pytest.mark.parametrize("width", [1, 30, 1000])
@@ -174,18 +168,14 @@ def test_fit_buys_bounds_and_spends_all_of_its_budget_and_no_more(estimator):
     assert [entry.name for entry in estimator.accountant_.ledger if "bounds" in entry.name] == ["bounds: magnitudes", "bounds: even cells"]
 
 
-def test_some_columns_may_be_private_and_others_public():
+def test_some_columns_may_be_private_and_others_public_and_one_in_which_nothing_is_seen_is_named():
     frame = pd.DataFrame({"a": COLUMNS["far from 0"], "b": COLUMNS["uniform"]})
     model = PrivateMeasureMechanism(bounds={"a": "private", "b": (0, 1)}, random_state=0).fit(frame)
     assert (model.bounds_[0][1], model.bounds_[1][1]) == (0.0, 1.0)
     assert 500 < model.bounds_[0][0] < 1000 < model.bounds_[1][0] < 2100
     assert model.accountant_.ledger[0].change.l1 == 2
-
-
-def test_a_column_in_which_nothing_is_seen_is_named_after_the_release():
-    frame = pd.DataFrame({"a": COLUMNS["large"][:30]})
     with pytest.warns(SmallSampleWarning, match="show no rows of 'a'"):
-        PrivateMeasureMechanism(bounds="private").fit(frame)
+        PrivateMeasureMechanism(bounds="private").fit(pd.DataFrame({"a": COLUMNS["large"][:30]}))
 
 
 @pytest.mark.parametrize(

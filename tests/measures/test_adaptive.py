@@ -1,6 +1,7 @@
 """Measures and bounds from one or two stages of noisy counts."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -137,20 +138,12 @@ def test_bound_of_one_stage_exceeds_the_mean_distance_of_a_simulation(kind):
     assert distance < bound < 20 * distance
 
 
-def test_bounds_never_exceed_the_diameter_of_the_space():
+def test_bounds_never_exceed_the_diameter_of_the_space_nor_need_cells_equal_ones():
     partition = BinaryPartition(Box([0.0, 0.0], [3.0, 1.0]), 4)
     assert bound_of_least_squares(partition, 4, 10, [1e9] * 5) == 3.0
     assert bound_of_clamped_counts(partition, 4, 10, 1, [1e9] * 5) == 3.0
     _, stages = two_stages(0, 3, n=5, deviations=(100.0, 100.0))
     assert stages.measure()[1] == 1.0
-
-
-def test_total_diameters_sum_those_of_the_cells_whether_equal_or_not():
-    class Uneven:
-        depth = 3
-
-        def diameters(self, level):
-            return np.arange(1.0, 2**level + 1)
-
-    assert total_diameters(Uneven(), 3) == (1.0, 3.0, 10.0)
+    uneven = SimpleNamespace(depth=3, diameters=lambda level: np.arange(1.0, 2**level + 1))
+    assert total_diameters(uneven, 3) == (1.0, 3.0, 10.0)
     assert total_diameters(BinaryPartition(Box([0.0], [1.0]), 3), 3) == (1.0, 1.0, 1.0)

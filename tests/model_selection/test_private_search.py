@@ -137,22 +137,6 @@ def held(X, n_samples, seed=None):
     return _split.held_out(Rows.held(X), n_samples, 0.3, hand)
 
 
-def test_positions_do_not_depend_on_rows():
-    assert (held(rows(50), 50, seed=1) == held(np.zeros((50, 3)), 50, seed=1)).all()
-    assert held(rows(50), 50).sum() == 15
-    assert held(rows(2), 2).sum() == 1
-
-
-def test_a_row_goes_where_its_own_cells_send_it_whatever_others_there_are():
-    X = np.vstack([rows(50), rows(50)])
-    every = held(X, None, seed=1)
-    assert (every[:50] == every[50:]).all(), "equal rows go together"
-    for i in range(50):
-        without = np.delete(np.arange(100), i)
-        assert (held(X[without], None, seed=1) == every[without]).all()
-    assert 0 < every.sum() < 100
-
-
 # The interface
 
 
@@ -167,6 +151,18 @@ def test_mixed_tables_are_compared_as_encoded_rows(relation):
         estimator = LatentFactorSynthesizer(schema, neighboring=relation)
         model = PrivateSearchCV(estimator, {"n_factors": [1, 2]}, scoring=scoring).fit(frame)
         assert list(model.sample(5).columns) == ["age", "job", "x"]
+
+
+def test_positions_do_not_depend_on_rows_and_a_row_goes_where_its_own_cells_send_it_whatever_others_there_are():
+    assert (held(rows(50), 50, seed=1) == held(np.zeros((50, 3)), 50, seed=1)).all()
+    assert [held(rows(n), n).sum() for n in (50, 2)] == [15, 1]
+    X = np.vstack([rows(50), rows(50)])
+    every = held(X, None, seed=1)
+    assert (every[:50] == every[50:]).all(), "equal rows go together"
+    for i in range(50):
+        without = np.delete(np.arange(100), i)
+        assert (held(X[without], None, seed=1) == every[without]).all()
+    assert 0 < every.sum() < 100
 
 
 def test_candidates_see_the_training_rows_only_and_the_refit_all_which_gives_the_methods_and_the_kind_of_table():
