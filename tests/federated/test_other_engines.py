@@ -52,13 +52,6 @@ def spark():
     session.stop()
 
 
-@pytest.mark.parametrize("name", FITS)
-def test_spark_gives_the_bits_of_one_table(name, spark):
-    estimator, table = FITS[name]
-    there = recipe("spark_rows")(spark.createDataFrame(table).repartition(5))
-    np.testing.assert_array_equal(shown(estimator, there), shown(estimator, table))
-
-
 @pytest.fixture(scope="module")
 def ray():
     ray = pytest.importorskip("ray")
@@ -68,8 +61,12 @@ def ray():
     ray.shutdown()
 
 
+@pytest.mark.parametrize("engine", ["spark", "ray"])
 @pytest.mark.parametrize("name", FITS)
-def test_ray_gives_the_bits_of_one_table(name, ray):
-    estimator, table = FITS[name]
-    there = recipe("ray_rows")(ray.data.from_pandas([table[start : start + 200] for start in range(0, 900, 200)]))
-    np.testing.assert_array_equal(shown(estimator, there), shown(estimator, table))
+def test_other_engines_give_the_bits_of_one_table(name, engine, request):
+    (estimator, table), its = FITS[name], request.getfixturevalue(engine)
+    if engine == "spark":
+        there = its.createDataFrame(table).repartition(5)
+    else:
+        there = its.data.from_pandas([table[start : start + 200] for start in range(0, 900, 200)])
+    np.testing.assert_array_equal(shown(estimator, recipe(f"{engine}_rows")(there)), shown(estimator, table))

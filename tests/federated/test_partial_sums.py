@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -49,131 +50,98 @@ def test_chunks_that_passed_by_give_the_model_of_all_rows(name, neighboring):
     pd.testing.assert_frame_equal(learned(clone(model).fit(sums)), whole, check_exact=True)
 
 
-def test_sums_that_were_saved_apart_add_up(tmp_path):
+def test_sums_that_were_saved_apart_or_made_by_several_processes_add_up(tmp_path):
     model = clone(ONCE["psmm"]).set_params(random_state=7)
+    saved, empty = PartialSums(model, head=HEAD), pickle.dumps(PartialSums(model, head=HEAD))
     for i, chunk in enumerate(chunks()):
         PartialSums(model, head=HEAD).add(chunk).save(tmp_path / f"{i}.zip")
-    sums = PartialSums(model, head=HEAD)
-    for i in range(7):
-        sums.add_saved(tmp_path / f"{i}.zip")
-    assert sums.n_rows == 800
-    pd.testing.assert_frame_equal(learned(clone(model).fit(sums)), learned(model.fit(numbers())), check_exact=True)
-
-
-def test_sums_of_several_processes_add_up():
-    model = clone(ONCE["psmm"]).set_params(random_state=7)
-    parts = [pickle.loads(pickle.dumps(PartialSums(model, head=HEAD).add(chunk))) for chunk in chunks(3)]
-    sums = parts[0] + parts[1] + parts[2]
+        saved.add_saved(tmp_path / f"{i}.zip")
+    parts = [pickle.loads(pickle.dumps(pickle.loads(empty).add(chunk))) for chunk in chunks(3)]
     assert [part.n_rows for part in parts] == [267, 267, 266]
-    pd.testing.assert_frame_equal(learned(clone(model).fit(sums)), learned(model.fit(numbers())), check_exact=True)
+    whole = learned(clone(model).fit(numbers()))
+    for sums in (saved, parts[0] + parts[1] + parts[2]):
+        assert sums.n_rows == 800
+        pd.testing.assert_frame_equal(learned(clone(model).fit(sums)), whole, check_exact=True)
 
 
-def summed(chunk=None, n_copies=1):
-    """Return sums of copies of a chunk, each by itself."""
-    chunk = numbers() if chunk is None else chunk
-    return [PartialSums(ONCE["psmm"], head=HEAD).add(chunk) for _ in range(n_copies)]
-
-
-def test_a_file_of_sums_counts_once_whatever_its_name(tmp_path):
-    (part,) = summed()
-    part.save(tmp_path / "north.zip")
+def test_rows_count_once_whatever_holds_them_and_equal_ones_of_two_sites_twice(tmp_path):
+    parts = [PartialSums(ONCE["psmm"], head=HEAD).add(numbers()) for _ in range(3)]
+    parts[0].save(tmp_path / "north.zip")
     shutil.copy(tmp_path / "north.zip", tmp_path / "south.zip")
+    grown = pickle.loads(pickle.dumps(parts[0])).add(numbers())
+    grown.save(tmp_path / "tuesday.zip")
     sums = PartialSums(ONCE["psmm"], head=HEAD).add_saved(tmp_path / "north.zip")
-    for name in ("north.zip", "south.zip"):
+    for name in ("north.zip", "south.zip", "tuesday.zip"):
         with pytest.raises(ValueError, match=rf"^'{name}' must be sums of other rows, [^\n]*; add each once\.$"):
             sums.add_saved(tmp_path / name)
+    for first, second in ((sums, parts[0]), (grown, parts[0]), (parts[0] + parts[1], parts[1])):
+        with pytest.raises(ValueError, match="some of them are in these sums already"):
+            first + second
     assert sums.n_rows == 800
-    with pytest.raises(ValueError, match="PartialSums that add up must be sums of other rows"):
-        sums + part
+    assert (parts[0] + parts[1] + parts[2]).n_rows == 2400
 
 
-def test_sums_that_grew_do_not_add_to_what_they_were(tmp_path):
-    (part,) = summed()
-    part.save(tmp_path / "monday.zip")
-    part.add(numbers())
-    part.save(tmp_path / "tuesday.zip")
-    sums = PartialSums(ONCE["psmm"], head=HEAD).add_saved(tmp_path / "monday.zip")
-    with pytest.raises(ValueError, match="some of them are in these sums already"):
-        sums.add_saved(tmp_path / "tuesday.zip")
-    with pytest.raises(ValueError, match="some of them are in these sums already"):
-        pickle.loads(pickle.dumps(part)).add(numbers()) + part
+AGAIN, PAIR = r"asks for sums more than once, for .* after .*, and chunks pass by once", [0, 1]
+UNKNOWN = "depends on how many there are; "
 
 
-def test_what_was_added_up_does_not_add_to_its_parts(tmp_path):
-    parts = summed(n_copies=3)
-    (parts[0] + parts[1]).save(tmp_path / "both.zip")
-    sums = PartialSums(ONCE["psmm"], head=HEAD).add_saved(tmp_path / "both.zip")
-    with pytest.raises(ValueError, match="some of them are in these sums already"):
-        sums + parts[1]
-    assert (sums + parts[2]).n_rows == 2400
+def sums_of(model, n_samples=None):
+    return PartialSums(model, head=HEAD, n_samples=n_samples)
 
 
-def test_equal_sums_of_two_sites_add_up(tmp_path):
-    for i, part in enumerate(summed(n_copies=2)):
-        part.save(tmp_path / f"{i}.zip")
-    sums = PartialSums(ONCE["psmm"], head=HEAD)
-    assert sums.add_saved(tmp_path / "0.zip").add_saved(tmp_path / "1.zip").n_rows == 1600
+def psmm(n_cells, **parameters):
+    return SignedMeasureMechanism(n_cells, **parameters)
 
 
-def test_copies_made_before_the_first_chunk_add_up():
-    empty = pickle.dumps(PartialSums(ONCE["psmm"], head=HEAD))
-    parts = [pickle.loads(empty).add(chunk) for chunk in chunks(3)]
-    assert (parts[0] + parts[1] + parts[2]).n_rows == 800
+def optimal(account=None, **parameters):
+    return PrivateMeasureMechanism("optimal", accountant=account, **parameters)
 
 
-def test_sums_of_another_question_do_not_add_up(tmp_path):
+def private(model):
+    return clone(model).set_params(neighboring="add_or_remove_one")
+
+
+REFUSED = [  # (call with an account, words)
+    *(
+        (lambda _, model=model, n=n: sums_of(model, n), AGAIN)
+        for n in (None, 800)
+        for model in (PrivateMeasureMechanism("adaptive"), PrivatePCA(2), LowDimSynthesizer(2), LatentFactorSynthesizer())
+    ),
+    (lambda _: sums_of(LatentFactorSynthesizer(dict.fromkeys(range(4), PAIR))), AGAIN),
+    *((lambda _, model=model: sums_of(model), UNKNOWN + "give n_samples") for model in (optimal(), SignedMeasureMechanism())),
+    *((lambda _, m=m: sums_of(private(m), 800), UNKNOWN + "state its sizes") for m in (optimal(), SignedMeasureMechanism())),
+    (
+        lambda shared: optimal(shared).fit(sums_of(optimal(), 801).add(numbers())),
+        "must hold n_samples=801 rows in the end, but",
+    ),
+    (lambda shared: psmm(60, accountant=shared).fit(sums_of(psmm(50)).add(numbers())), "but other sums were added up"),
+    (lambda _: sums_of(psmm(60)) + sums_of(psmm(50)), "add up where they answer the same question"),
+    (lambda _: sums_of(PrivateMeasureMechanism(depth=0)), "depth must be"),
+    *(
+        (lambda _, chunk=chunk: sums_of(psmm(60)).add(chunk), "^X must")
+        for chunk in (numbers()[:, :3], numbers()[0], "rows", pd.DataFrame(numbers(), columns=list("abcd")))
+    ),
+    *(
+        (
+            lambda shared, answer=answer: optimal(shared).fit(RemoteRows(lambda _: answer, head=HEAD, n_samples=100)),
+            r"^an answer must be a sum of `question.of.chunk.`, [^\n]*; add them up by \+\.$",
+        )
+        for answer in (None, [], (1, 2))
+    ),
+]
+
+
+def test_what_does_not_add_up_is_refused_before_anything_is_spent(tmp_path):
+    for call, words in REFUSED:
+        shared = PrivacyAccountant(1.0)
+        with pytest.raises((TypeError, ValueError), match=words):
+            call(shared)
+        assert shared.spent == 0
     path = tmp_path / "other.zip"
-    PartialSums(SignedMeasureMechanism(50), head=HEAD).save(path)
-    sums = PartialSums(ONCE["psmm"], head=HEAD)
-    for thing in (None, PrivatePCA()):
-        if thing is not None:
-            save(thing, path)
-        with pytest.raises(ValueError, match="add up where they answer the same question"):
-            sums + PartialSums(SignedMeasureMechanism(50), head=HEAD)
+    for save_other in (sums_of(psmm(50)).save, partial(save, PrivatePCA())):
+        save_other(path)
         with pytest.raises(ValueError, match=r"'other\.zip' must hold the sums that are added up here, counts of"):
-            sums.add_saved(path)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        PrivateMeasureMechanism("adaptive"),
-        PrivatePCA(2),
-        LowDimSynthesizer(2),
-        LatentFactorSynthesizer(),
-        LatentFactorSynthesizer({column: [0, 1] for column in range(4)}),
-    ],
-)
-@pytest.mark.parametrize("n_samples", [None, 800])
-def test_models_that_ask_again_are_refused(model, n_samples):
-    with pytest.raises(ValueError, match=r"asks for sums more than once, for .* after .*, and chunks pass by once"):
-        PartialSums(model, head=HEAD, n_samples=n_samples)
-
-
-@pytest.mark.parametrize("model", [ONCE["pmm-optimal"], SignedMeasureMechanism()])
-def test_a_question_that_depends_on_an_unknown_number_of_rows_is_refused(model):
-    with pytest.raises(ValueError, match="depends on how many there are; give n_samples"):
-        PartialSums(model, head=HEAD)
-    private = clone(model).set_params(neighboring="add_or_remove_one")
-    with pytest.raises(ValueError, match="depends on how many there are; state its sizes"):
-        PartialSums(private, head=HEAD, n_samples=800)
-
-
-def test_another_number_of_rows_than_was_said_is_refused_before_anything_is_spent():
-    accountant = PrivacyAccountant(1.0)
-    model = clone(ONCE["pmm-optimal"])
-    sums = PartialSums(model, head=HEAD, n_samples=801).add(numbers())
-    with pytest.raises(ValueError, match="must hold n_samples=801 rows in the end, but hold another number"):
-        model.set_params(accountant=accountant).fit(sums)
-    assert accountant.spent == 0
-
-
-def test_sums_for_another_model_are_refused_before_anything_is_spent():
-    accountant = PrivacyAccountant(1.0)
-    sums = PartialSums(SignedMeasureMechanism(50), head=HEAD).add(numbers())
-    with pytest.raises(ValueError, match="but other sums were added up"):
-        SignedMeasureMechanism(60, accountant=accountant).fit(sums)
-    assert accountant.spent == 0
+            sums_of(psmm(60)).add_saved(path)
 
 
 def test_finding_out_what_is_asked_spends_nothing_and_leaves_the_model_alone():
@@ -184,19 +152,6 @@ def test_finding_out_what_is_asked_spends_nothing_and_leaves_the_model_alone():
     assert accountant.spent == 0
     assert not hasattr(model, "measure_")
     assert np.array_equal(model.random_state.get_state()[1], before)
-
-
-def test_what_a_parameter_forbids_is_said_at_once():
-    with pytest.raises(ValueError, match="depth must be"):
-        PartialSums(PrivateMeasureMechanism(depth=0), head=HEAD)
-
-
-@pytest.mark.parametrize("chunk", [numbers()[:, :3], numbers()[0], "rows", pd.DataFrame(numbers(), columns=list("abcd"))])
-def test_a_chunk_of_another_form_is_refused(chunk):
-    sums = PartialSums(ONCE["psmm"], head=HEAD)
-    with pytest.raises((TypeError, ValueError), match=r"^X must"):
-        sums.add(chunk)
-    assert sums.n_rows == 0
 
 
 def test_nothing_shows_how_many_rows_there_are():
@@ -226,10 +181,3 @@ def test_sums_whose_adding_was_interrupted_are_of_no_use_since_rows_could_count_
     for use in (lambda: sums.add(np.ones((500, 2))), lambda: sums.save(tmp_path / "sums"), lambda: whole + sums, lambda: model.fit(sums)):
         with pytest.raises(ValueError, match="was interrupted"):
             use()
-
-
-@pytest.mark.parametrize("answer", [None, [], (1, 2)], ids=str)
-def test_an_answer_that_is_no_sum_is_refused_in_one_sentence(answer):
-    rows = RemoteRows(lambda question: answer, head=np.empty((0, 2)), n_samples=100)
-    with pytest.raises(TypeError, match=r"^an answer must be a sum of `question.of.chunk.`, [^\n]*; add them up by \+\.$"):
-        PrivateMeasureMechanism(epsilon=1.0).fit(rows)

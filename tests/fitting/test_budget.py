@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from internals import COUNT_SHARE
 
-from skdpsynth.exceptions import BudgetExceededError, SmallSampleWarning
+from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.fitting import Budget, Facts, set_aside
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Change, Histogram, Query, RowCount
@@ -89,10 +89,3 @@ def test_of_a_budget_in_rho_the_number_of_rows_has_gaussian_noise_and_less_of_it
     assert aside.epsilon > Fraction(95, 100)
     accountant.spend(PrivacyLoss(rho=rho_of_epsilon(aside.epsilon, 1e-6, gaussian=True), gaussian=True), name="the rest")
     assert 1 - 1e-6 <= accountant.spent <= 1
-
-
-def test_warnings_are_noted_and_not_issued(recwarn):
-    budget = budget_of(1)
-    budget.warn("too few rows")
-    assert budget.told == [("too few rows", SmallSampleWarning)]
-    assert not recwarn

@@ -47,28 +47,22 @@ def told(run):
 
 
 @EACH
-def test_bounds_that_nobody_gave_are_said_once_whatever_the_rows_are(model):
+def test_bounds_that_nobody_gave_are_said_once_whatever_the_rows_are_and_others_never(model):
     for X in (AGES, AGES / 90.0):
         (message,) = told(lambda X=X: model.fit(X))
         assert message.startswith("bounds are not given, so values are clipped to (0, 1); give bounds in the units of your columns")
         assert "bounds=(0, 1) if these" in message
-
-
-@EACH
-def test_bounds_of_0_and_1_that_somebody_gave_are_silent(model):
     name = "estimator__bounds" if isinstance(model, PrivateSearchCV) else "bounds"
     assert told(lambda: clone(model).set_params(**{name: ([0, 0, 0], [1, 1, 1])}).fit(AGES)) == []
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda table: [pd.DataFrame(table)]], ids=["pandas", "polars", "chunks"])
-def test_every_kind_of_table_is_told(make):
-    table = make({"share": np.linspace(0, 1, 300), "smokes": AGES[:, 0] > 30})
-    assert len(told(lambda: PrivateMeasureMechanism().fit(table))) == 1
-
-
-def test_a_stream_is_told_with_its_first_rows_alone():
+def test_every_kind_of_table_is_told_a_stream_by_its_first_rows_alone_and_a_plan_not():
+    for make in (pd.DataFrame, pl.DataFrame, lambda table: [pd.DataFrame(table)]):
+        table = make({"share": np.linspace(0, 1, 300), "smokes": AGES[:, 0] > 30})
+        assert len(told(lambda table=table: PrivateMeasureMechanism().fit(table))) == 1
     stream = OnlineSynthesizer()
     assert len(told(lambda: [stream.partial_fit(AGES[start : start + 100]) for start in (0, 100, 200)])) == 1
+    assert told(lambda: plan(PrivateMeasureMechanism(), 200, n_features=2, epsilons=[1], n_repeats=2)) == []
 
 
 SILENT = {
@@ -97,7 +91,3 @@ def test_no_bounds_are_the_bounds_0_and_1(model):
         np.testing.assert_array_equal(*(each.sample(20, random_state=0) for each in fits))
     else:
         np.testing.assert_array_equal(*(each.components_ for each in fits))
-
-
-def test_a_plan_of_made_up_rows_has_nothing_to_clip_and_is_silent():
-    assert told(lambda: plan(PrivateMeasureMechanism(), 200, n_features=2, epsilons=[1], n_repeats=2)) == []

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from parts import Foreign, ForeignStream, greedy
-from sklearn.base import clone
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, SignedMeasureMechanism
 from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
@@ -47,14 +46,6 @@ def test_a_part_that_cannot_plan_is_handed_the_whole_delta_of_its_share():
     assert {(loss.epsilon, loss.delta) for loss in blocks} == {(1, Fraction(1, 10**6))}
 
 
-def test_a_synthesizer_that_cannot_plan_is_tried_on_made_up_rows_before_the_charge():
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match=r"scale|number|factor|loss|epsilon"):
-        LowDimSynthesizer(2, synthesizer=Foreign(factor=-1), accountant=shared).fit(rows())
-    assert shared.spent == 0
-    assert [n for n, _, _ in Foreign.seen] == [100]
-
-
 @pytest.mark.parametrize("part", [Foreign(factor=2), Greedy()], ids=["foreign", "ours"])
 def test_a_part_cannot_spend_more_than_its_share(part):
     shared = PrivacyAccountant(10)
@@ -83,58 +74,36 @@ def test_parts_are_never_seeded_when_the_whole_is_not(part):
     assert not np.array_equal(models[0].sample(400, random_state=0), models[1].sample(400, random_state=0))
 
 
-@pytest.mark.parametrize("part", [Foreign(), PrivateMeasureMechanism()], ids=["foreign", "ours"])
-def test_parts_of_a_seeded_whole_are_seeded_and_say_so(part):
-    models = [LowDimSynthesizer(2, synthesizer=part, random_state=5).fit(rows()) for _ in range(2)]
+@pytest.mark.parametrize("part", [Foreign(), PrivateMeasureMechanism(epsilon=7, random_state=8)], ids=["foreign", "ours"])
+def test_parts_of_a_seeded_whole_are_seeded_and_say_so_and_neither_seed_nor_open_budget_stays_in_them(part):
+    before = dict(vars(part))
+    models = [LowDimSynthesizer(2, synthesizer=part, random_state=5, accountant=PrivacyAccountant(2)).fit(rows()) for _ in range(2)]
     for model in models:
-        parts = [part for entry in model.accountant_.ledger for part in model.accountant_.parts_of(entry)]
-        assert {entry.randomness for entry in parts} == {"seeded"}
+        entries = [entry for whole in model.accountant_.ledger for entry in model.accountant_.parts_of(whole)]
+        assert {entry.randomness for entry in entries} == {"seeded"}
+        assert model.synthesizer_.random_state is model.synthesizer_.accountant is None
+        with pytest.raises(BudgetExceededError):
+            model.accountant_.spend(0.1, name="more")
     np.testing.assert_array_equal(models[0].sample(50, random_state=0), models[1].sample(50, random_state=0))
+    assert vars(part) == before  # what was given is as it was
 
 
-@pytest.mark.parametrize("part", [Foreign(), PrivateMeasureMechanism(random_state=8)], ids=["foreign", "ours"])
-def test_neither_seed_nor_open_budget_stays_in_a_part(part):
-    model = LowDimSynthesizer(2, synthesizer=part, random_state=5, accountant=PrivacyAccountant(2)).fit(rows())
-    assert model.synthesizer_.random_state is None
-    assert model.synthesizer_.accountant is None
-    with pytest.raises(BudgetExceededError):
-        model.accountant_.spend(0.1, name="more")
+REFUSED = [  # (part, words, tables that it was tried on); of a stream the open block holds rows, which would be published with the whole
+    (Foreign(factor=-1), r"scale|number|factor|loss|epsilon", [100]),  # made up rows, for it cannot plan
+    *((stream, "must be no stream", []) for stream in (ForeignStream(), OnlineSynthesizer())),
+    *((PrivateMeasureMechanism(*given, depth=depth), "must be", []) for given, depth in (((), -1), (("optimal",), 25))),
+    *((part, "must be", []) for part in (SignedMeasureMechanism(0), SignedMeasureMechanism(metric="x"))),
+]
 
 
-@pytest.mark.parametrize("stream", [ForeignStream(), OnlineSynthesizer()], ids=["foreign", "ours"])
-def test_a_stream_inside_another_estimator_is_refused_before_the_charge(stream):
-    """Its open block holds rows, which would be published with the whole."""
+@pytest.mark.parametrize(("part", "words", "seen"), REFUSED)
+def test_what_a_part_refuses_is_refused_before_the_charge(part, words, seen, monkeypatch):
+    monkeypatch.setattr(type(part), "_release", lambda *_: pytest.fail("it was fitted"), raising=False)
     shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="must be no stream"):
-        LowDimSynthesizer(2, synthesizer=stream, accountant=shared).fit(rows())
-    assert shared.spent == 0
-    assert Foreign.seen == []
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        PrivateMeasureMechanism(depth=-1),
-        PrivateMeasureMechanism("optimal", depth=25),
-        SignedMeasureMechanism(0),
-        SignedMeasureMechanism(metric="x"),
-    ],
-    ids=["depth", "depth of held cells", "n_cells", "metric"],
-)
-def test_what_a_part_refuses_is_refused_before_the_charge_and_without_made_up_rows(part, monkeypatch):
-    monkeypatch.setattr(type(part), "_release", lambda *_: pytest.fail("it was fitted"))
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match=words):
         LowDimSynthesizer(2, synthesizer=part, accountant=shared).fit(rows())
     assert shared.spent == 0
-
-
-def test_a_fit_leaves_the_synthesizer_that_was_given_as_it_was():
-    part = PrivateMeasureMechanism(epsilon=7, bounds=(-1, 2), random_state=3)
-    before = dict(vars(part))
-    LowDimSynthesizer(2, synthesizer=part).fit(rows())
-    assert vars(part) == before
-    assert vars(clone(part)) == before | {"_is_clone": True}
+    assert [n for n, _, _ in Foreign.seen] == seen
 
 
 @pytest.mark.parametrize("given", [{"epsilon": 3.0}, {"delta": 1e-6}, {"neighboring": "add_or_remove_one"}])

@@ -28,26 +28,23 @@ def told(estimator, X, category):
     return [message for message in messages if not message.startswith("A clone is fitted")]
 
 
-@pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), PrivatePCA(1), SignedMeasureMechanism(), LatentFactorSynthesizer()])
-def test_epsilon_above_20_is_warned_of_unless_it_is_infinite(estimator):
-    X = rows(500, 2)
-    for epsilon, expected in ((20, 0), (20.5, 1), (10**6, 1), (math.inf, 0)):
-        messages = told(clone(estimator).set_params(epsilon=epsilon), X, BudgetWarning)
-        assert len([message for message in messages if "is above 20" in message]) == expected
-
-
-@pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), PrivatePCA(1), LowDimSynthesizer(1), LatentFactorSynthesizer()])
-def test_delta_above_one_over_the_number_of_rows_is_warned_of_once(estimator):
-    X = rows(500, 3)
-    for delta, expected in ((0.0, 0), (1e-6, 0), (1 / 500, 0), (0.0021, 1), (0.5, 1)):
-        messages = told(clone(estimator).set_params(delta=delta), X, BudgetWarning)
-        assert len([message for message in messages if "above 1 / n_samples" in message]) == expected
-
-
-def test_delta_is_compared_with_the_noisy_number_of_rows_where_that_is_private():
-    model = PrivateMeasureMechanism(delta=0.01, neighboring="add_or_remove_one")
-    (message,) = told(model, rows(1000, 2), BudgetWarning)
-    assert f"n_samples={model.n_samples_}:" in message
+@pytest.mark.parametrize(
+    "estimator", [PrivateMeasureMechanism(), PrivatePCA(1), SignedMeasureMechanism(), LowDimSynthesizer(1), LatentFactorSynthesizer()]
+)
+def test_epsilon_above_20_and_delta_above_one_over_the_number_of_rows_are_warned_of_once(estimator):
+    X, large, many = rows(500, 3), "is above 20", "above 1 / n_samples"
+    for given, words in (
+        *(({"epsilon": epsilon}, []) for epsilon in (20, math.inf)),
+        *(({"epsilon": epsilon}, [large]) for epsilon in (20.5, 10**6)),
+        *(({"delta": delta}, []) for delta in (0.0, 1e-6, 1 / 500)),
+        *(({"delta": delta}, [many]) for delta in (0.0021, 0.5)),
+    ):
+        messages = told(clone(estimator).set_params(**given), X, BudgetWarning)
+        assert [word for message in messages for word in (large, many) if word in message] == words
+    if isinstance(estimator, PrivateMeasureMechanism):  # the noisy number, where that is private
+        model = clone(estimator).set_params(delta=0.01, neighboring="add_or_remove_one")
+        (message,) = told(model, rows(1000, 2), BudgetWarning)
+        assert f"n_samples={model.n_samples_}:" in message
 
 
 def test_the_delta_that_a_message_names_is_not_warned_of_in_turn():
@@ -81,18 +78,6 @@ def test_what_is_said_of_delta_is_the_ratio_of_what_noise_shows(center, n):
     assert float(message.split("would be ")[1].split(" times")[0]) == pytest.approx(pure / gaussian, rel=0.06)
 
 
-def test_a_kind_of_noise_that_the_caller_chose_is_not_commented_on():
-    assert told(PrivatePCA(noise="matrix_laplace"), rows(5000, 80), BudgetWarning) == []
-
-
-def test_latent_factors_of_many_columns_ask_for_a_delta():
-    """13 columns have 78 pairs: one row moves each of their tables."""
-    few, many = rows(20_000, 4), rows(20_000, 13)
-    assert told(LatentFactorSynthesizer(), few, BudgetWarning) == []
-    assert len(told(LatentFactorSynthesizer(), many, BudgetWarning)) == 1
-    assert told(LatentFactorSynthesizer(delta=1e-6), many, BudgetWarning) == []
-
-
 # ---- features that are never cut
 
 
@@ -120,16 +105,25 @@ def test_what_is_warned_of_does_come_out_uniform_and_the_rest_does_not(strategy,
     assert (means[: n_cut - 3] < 0.47).all()
 
 
-def test_few_rows_are_warned_of_as_before():
-    for n, d, expected in ((100, 2, 1), (101, 2, 0), (100, 1, 0), (101, 3, 0)):
-        assert len(told(PrivateMeasureMechanism(), rows(n, d), SmallSampleWarning)) == expected
-
-
-@pytest.mark.parametrize(
-    "estimator", [PrivateMeasureMechanism("optimal", depth=3), SignedMeasureMechanism(4), SignedMeasureMechanism(cells=np.eye(6))]
-)
-def test_what_the_caller_decided_is_not_warned_of(estimator):
-    assert told(estimator, rows(5000, 6), SmallSampleWarning) == []
+def test_what_is_usual_or_was_chosen_by_the_caller_is_not_commented_on():
+    many = rows(20_000, 13)  # 78 pairs: one row moves each of their tables
+    for estimator, X, category, expected in (
+        (PrivatePCA(noise="matrix_laplace"), rows(5000, 80), BudgetWarning, 0),
+        *(
+            (model, X, BudgetWarning, n)
+            for model, X, n in ((LatentFactorSynthesizer(), many[:, :4], 0), (LatentFactorSynthesizer(), many, 1))
+        ),
+        (LatentFactorSynthesizer(delta=1e-6), many, BudgetWarning, 0),
+        *(
+            (PrivateMeasureMechanism(), rows(n, d), SmallSampleWarning, few)
+            for n, d, few in ((100, 2, 1), (101, 2, 0), (100, 1, 0), (101, 3, 0))
+        ),
+        *(
+            (model, rows(5000, 6), SmallSampleWarning, 0)
+            for model in (PrivateMeasureMechanism("optimal", depth=3), SignedMeasureMechanism(4), SignedMeasureMechanism(cells=np.eye(6)))
+        ),
+    ):
+        assert len(told(estimator, X, category)) == expected
 
 
 @pytest.mark.parametrize(("n", "d"), [(300, 2), (1000, 3), (1000, 8), (5000, 5), (20_000, 10), (200_000, 15)])

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from internals import _unit_rows, fixed_bits, siphash, watched
 from laws import ALARM, CERTAIN, chi_squared
 from sklearn.base import clone
+from sources import SOURCES
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -82,64 +82,23 @@ def test_one_more_person_who_reorders_a_query_moves_counts_by_one_row():
         assert np.abs(after - before).sum() <= 1
 
 
-def test_a_stream_refuses_a_query_that_one_more_key_would_reorder():
-    connection = pytest.importorskip("duckdb").connect()
-    connection.execute("create table t as select range as id, range % 16 / 16.0 as x from range(1000)")
-    query = connection.sql("SELECT max(x) AS x FROM t GROUP BY id")
-    model = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(depth=3))
-    with pytest.raises(TypeError, match=r"X must come in a stated order .* to a Parquet file and give the path, or give it"):
-        model.fit(query)
-    model.fit(query.to_arrow_table() if hasattr(query, "to_arrow_table") else query.arrow())
+QUERIES = pytest.mark.parametrize("library", ["duckdb", "polars lazy", "ibis", "dask of 4 partitions"])
 
 
-def duck(frame):
-    duckdb = pytest.importorskip("duckdb")
-    return duckdb.connect().from_df(frame)
-
-
-def lazy_polars(frame):
-    lazy = pl.from_pandas(frame).lazy()
-    return lazy if hasattr(lazy, "collect_batches") else pytest.skip("this polars gives no chunks")
-
-
-def ibis(frame):
-    duckdb, pyarrow = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
-    connection, rows = duckdb.connect(), pyarrow.Table.from_pandas(frame)
-    connection.register("rows_of_arrow", rows)
-    connection.execute("create table t as from rows_of_arrow")
-    return pytest.importorskip("ibis").duckdb.from_connection(connection).table("t")
-
-
-def dask(frame):
-    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3, sort=False)
-
-
-QUERIES = {"duckdb": duck, "polars": lazy_polars, "ibis": ibis, "dask": dask}
-
-
-@pytest.mark.parametrize("library", QUERIES)
-@pytest.mark.parametrize("strategy", ["blocks", "paper"])
-def test_streams_of_rows_refuse_queries_at_any_time_and_are_then_as_they_were(library, strategy):
-    query = QUERIES[library](FRAME[["a", "b"]])
-    stream = OnlineSynthesizer(strategy, random_state=0).partial_fit(FRAME[["a", "b"]])
-    for call in (stream.partial_fit, OnlineSynthesizer(strategy).partial_fit, OnlineSynthesizer(strategy).fit):
-        with pytest.raises(TypeError, match="X must come in a stated order for OnlineSynthesizer"):
-            call(query)
-    assert stream.n_samples_seen_ == N
-
-
-@pytest.mark.parametrize("library", QUERIES)
-def test_a_tick_may_be_a_query_because_its_rows_have_no_order(library):
-    query = QUERIES[library](FRAME[["a", "b"]])
-    stream = OnlineSynthesizer(neighboring="add_or_remove_one", random_state=0)
-    assert stream.partial_fit(query).partial_fit(query).n_ticks_seen_ == 2
-
-
-@pytest.mark.parametrize("library", QUERIES)
-def test_labels_by_row_are_refused_for_a_query(library):
-    query = QUERIES[library](FRAME[["a", "b"]])
+@QUERIES
+def test_streams_of_rows_and_labels_by_row_refuse_queries_and_a_tick_may_be_one_because_its_rows_have_no_order(library, tmp_path):
+    """One more key would reorder a query. What refused it is then as it was."""
+    query = SOURCES[library](FRAME[["a", "b"]], tmp_path)
+    for strategy in ("blocks", "paper"):
+        stream = OnlineSynthesizer(strategy, random_state=0).partial_fit(FRAME[["a", "b"]])
+        for call in (stream.partial_fit, OnlineSynthesizer(strategy).partial_fit, OnlineSynthesizer(strategy).fit):
+            with pytest.raises(TypeError, match=r"X must come in a stated order for OnlineSynthesizer.* to a Parquet file"):
+                call(query)
+        assert stream.n_samples_seen_ == N
     with pytest.raises(ValueError, match="unit must be the name of a column where X is a lazy frame or query"):
         PrivateMeasureMechanism().fit(query, unit=FRAME["who"])
+    ticks = OnlineSynthesizer(neighboring="add_or_remove_one", random_state=0)
+    assert ticks.partial_fit(query).partial_fit(query).n_ticks_seen_ == 2
 
 
 @pytest.mark.parametrize("query", ["who, a, max(b) AS b FROM t GROUP BY who, a", "t.* FROM t JOIN u USING (who)"])
@@ -191,10 +150,10 @@ def test_the_same_rows_in_another_order_give_the_same_fit(name, relation):
     assert released(ESTIMATORS[name], [frame.iloc[part] for part in chunks], relation) == whole
 
 
-@pytest.mark.parametrize("library", QUERIES)
-def test_a_query_chooses_as_a_table_in_memory(library):
+@QUERIES
+def test_a_query_chooses_as_a_table_in_memory(library, tmp_path):
     """Other sources are in test_units."""
-    query = QUERIES[library](FRAME.sample(frac=1, random_state=3, ignore_index=True))
+    query = SOURCES[library](FRAME.sample(frac=1, random_state=3, ignore_index=True), tmp_path)
     assert released(ESTIMATORS["private levels"], query, "replace_one") == released(ESTIMATORS["private levels"], FRAME, "replace_one")
 
 

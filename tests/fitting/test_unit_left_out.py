@@ -49,16 +49,10 @@ def test_a_unit_is_silent(make, unit):
     assert told(lambda: make(COLUMNS, max_rows_per_unit=2).fit(VISITS, unit=unit)) == []
 
 
-def test_a_key_of_one_column_says_that_each_has_one_row():
-    rows = VISITS.assign(patient=np.arange(200))
-    assert told(lambda: latent(Schema(COLUMNS, rules=[Unique("patient")])).fit(rows)) == []
-
-
-def test_the_first_identifier_that_is_no_key_is_named():
-    schema = Schema({**COLUMNS, "ward": Identifier()}, rules=[Unique("patient")])
-    (message,) = told(lambda: latent(schema).fit(VISITS.assign(ward=1)))
+def test_the_first_identifier_that_is_no_key_is_named_and_a_schema_without_one_is_silent():
+    """A key of one column says that each has one row."""
+    rows, unique = VISITS.assign(patient=np.arange(200)), [Unique("patient")]
+    assert told(lambda: latent(Schema(COLUMNS, rules=unique)).fit(rows)) == []
+    (message,) = told(lambda: latent(Schema({**COLUMNS, "ward": Identifier()}, rules=unique)).fit(rows.assign(ward=1)))
     assert "the identifier 'ward'" in message
-
-
-def test_a_schema_without_identifiers_is_silent():
     assert told(lambda: latent({"age": (0, 99), "ill": ["no", "yes"]}).fit(VISITS.drop(columns="patient"))) == []

@@ -12,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+import sources
 from internals import _Choice, _source, watched
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -65,48 +66,13 @@ def expected(unit):
 EXPECTED, OF_WORDS = expected(LABELS.tolist()), expected(FRAME["who"])
 
 
-def parquet(folder):
-    pytest.importorskip("pyarrow")
-    FRAME.to_parquet(folder / "rows.parquet", row_group_size=97)
-    return folder / "rows.parquet"
-
-
-def csv(folder):
-    pytest.importorskip("pyarrow")
-    FRAME.to_csv(folder / "rows.csv", index=False)
-    return folder / "rows.csv"
-
-
-def duck(folder):
-    duckdb = pytest.importorskip("duckdb")
-    return duckdb.connect().from_parquet(str(parquet(folder))) if hasattr(duckdb.connect(), "from_parquet") else parquet(folder)
-
-
-def dask(folder):
-    return pytest.importorskip("dask.dataframe").from_pandas(FRAME, npartitions=4, sort=False)
-
-
-def arrow(folder):
-    return pytest.importorskip("pyarrow").Table.from_pandas(FRAME)
-
-
-def lazy_polars(folder):
-    lazy = pl.from_pandas(FRAME).lazy()
-    return lazy if hasattr(lazy, "collect_batches") else pytest.skip("this polars gives no chunks")
-
-
+QUERIED = ("polars lazy", "list", "generator", "parquet of row groups", "csv", "duckdb", "dask of 4 partitions")
 WITH_COLUMN = {
-    "pandas": lambda folder: FRAME,
-    "pandas with an odd index": lambda folder: FRAME.set_index(np.arange(N)[::-1] // 2),
-    "polars": lambda folder: pl.from_pandas(FRAME),
-    "arrow": arrow,
-    "lazy polars": lazy_polars,
-    "chunks of pandas": lambda folder: [FRAME[:1], FRAME[1:300], FRAME[300:]],
-    "an iterator": lambda folder: (pl.from_pandas(FRAME)[i : i + 11] for i in range(0, N, 11)),
-    "parquet": parquet,
-    "csv": csv,
-    "duckdb": duck,
-    "dask": dask,
+    "pandas": lambda table, folder: table,
+    "pandas with an odd index": lambda table, folder: table.set_index(np.arange(N)[::-1] // 2),
+    "polars": lambda table, folder: pl.from_pandas(table),
+    "arrow": lambda table, folder: sources.arrow(table),
+    **{name: sources.SOURCES[name] for name in QUERIED},
 }
 
 
@@ -114,7 +80,7 @@ WITH_COLUMN = {
 @pytest.mark.parametrize("name", WITH_COLUMN)
 def test_the_same_rows_of_each_unit_count_whatever_holds_the_column(name, n_rows, n_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: n_rows)
-    table = WITH_COLUMN[name](tmp_path)
+    table = WITH_COLUMN[name](FRAME, tmp_path)
     fitted = model(n_jobs=n_jobs).fit(table, unit="who")
     assert np.array_equal(sampled(fitted), OF_WORDS)
     assert fitted.n_samples_ == FIRST.sum()
@@ -150,23 +116,13 @@ def test_labels_may_be_an_array_like_of_any_kind(kind):
         assert np.array_equal(sampled(fitted), OF_WORDS if is_word else EXPECTED)
 
 
-@pytest.mark.parametrize("chunks", [[N], [1, 299, 400], [100] * 7])
-def test_labels_in_an_array_go_along_with_chunks(chunks):
-    parts = np.split(X, np.cumsum(chunks)[:-1])
-    assert np.array_equal(sampled(model().fit(parts, unit=LABELS)), EXPECTED)
-
-
-def test_a_column_of_an_array_is_given_by_its_number():
-    fitted = model().fit(np.insert(X, 1, LABELS, axis=1), unit=1)
-    assert np.array_equal(sampled(fitted), EXPECTED)
-    assert fitted.n_features_in_ == 2
-
-
-def test_sparse_rows_take_labels():
-    rows = csr_array(np.where(X > 0.5, X, 0))
-    first = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows, unit=LABELS)
-    second = PrivatePCA(random_state=0, max_rows_per_unit=K).fit(rows.toarray(), unit=LABELS)
-    assert np.array_equal(first.covariance_, second.covariance_)
+def test_labels_go_along_with_chunks_are_a_column_by_its_number_and_serve_sparse_rows():
+    for chunks in ([N], [1, 299, 400], [100] * 7):
+        assert np.array_equal(sampled(model().fit(np.split(X, np.cumsum(chunks)[:-1]), unit=LABELS)), EXPECTED)
+    assert np.array_equal(sampled(model().fit(np.insert(X, 1, LABELS, axis=1), unit=1)), EXPECTED)
+    rows, pca = csr_array(np.where(X > 0.5, X, 0)), PrivatePCA(random_state=0, max_rows_per_unit=K)
+    sparse, full = (clone(pca).fit(table, unit=LABELS).covariance_ for table in (rows, rows.toarray()))
+    assert np.array_equal(sparse, full)
 
 
 MISSING = {
@@ -285,99 +241,82 @@ def test_codes_that_are_text_stay_text_in_csv_files_where_rows_have_units(tmp_pa
     assert set(np.asarray(fitted.fit(tmp_path / "rows.csv", unit="who").sample(50)["code"])) <= {"01067", "10115"}
 
 
-def test_without_a_unit_nothing_changes():
-    alone = sampled(PrivateMeasureMechanism(random_state=0).fit(X))
-    assert np.array_equal(alone, sampled(PrivateMeasureMechanism(random_state=0).fit(X, unit=np.arange(N))))
-
-
-def test_several_rows_without_a_unit_are_refused_before_anything_is_spent():
-    shared = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match="max_rows_per_unit is 3, but fit got no unit, so each row would be protected by itself"):
-        model(accountant=shared).fit(X)
-    assert shared.spent == 0
-
-
-@pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, "3", [3]])
-def test_a_number_of_rows_that_is_none_is_refused(bad):
-    with pytest.raises(ValueError, match="max_rows_per_unit must be a positive integer, got"):
-        model(max_rows_per_unit=bad).fit(X, unit=LABELS)
-
-
-def test_so_many_rows_that_noise_leaves_64_bits_are_refused():
-    with pytest.raises(ValueError, match=r"max_rows_per_unit must be at most epsilon \* 1e9, got 10000000000"):
-        model(max_rows_per_unit=10**10).fit(X, unit=LABELS)
-
-
 class Elsewhere(RemoteTable):
     def ask(self, question):
         raise AssertionError("nothing may be asked")
 
 
-REFUSED = {
-    "no such column": (FRAME, "whom", ValueError, "got 'whom', which is no column; correct the name"),
-    "no such number": (X, 2, ValueError, "which is no column"),
-    "names in an array": (X, "who", ValueError, "which is no column"),
-    "a column of a list": (X.tolist(), 1, TypeError, "which has no columns by name; give the labels"),
-    "the only column": (FRAME[["who"]], "who", ValueError, "X must have a column beside that of the units"),
-    "too few labels": (X, LABELS[:-1], ValueError, "there are more or fewer labels than rows"),
-    "too few labels of chunks": ([X[:9], X[9:]], LABELS[:-1], ValueError, "there are more or fewer labels than rows"),
-    "too many labels of chunks": ([X[:9], X[9:]], [*LABELS, 1], ValueError, "there are more or fewer labels than rows"),
-    "a table": (X, FRAME[["who"]], ValueError, "give one column"),
-    "two dimensions": (X, LABELS[:, None], ValueError, "got an array of shape"),
-    "a number": (X, 1.5, ValueError, "got a float"),
-    "elsewhere": (Elsewhere(np.empty((0, 2))), LABELS, TypeError, "unit must be None where rows lie elsewhere"),
-}
+def stream(**parameters):
+    return OnlineSynthesizer(**{"random_state": 0, "max_rows_per_unit": K, **parameters})
 
 
-WAYS_IN = {
-    "fit": lambda y: model().fit(FRAME, y),
-    "fit_transform": lambda y: PrivatePCA(1).fit_transform(FRAME, y),
-    "partial_fit": lambda y: stream().partial_fit(FRAME, y, unit="who"),
-    "partial_fit later": lambda y: stream().partial_fit(FRAME, unit="who").partial_fit(FRAME, y, unit="who"),
-    "search": lambda y: PrivateSearchCV(PrivatePCA(), {"n_components": [1]}, scoring="captured_variance").fit_transform(X, y),
-}
+def of(table, unit, **parameters):
+    return lambda shared: model(accountant=shared, **parameters).fit(table, unit=unit)
 
 
-@pytest.mark.parametrize("way", WAYS_IN)
-def test_a_column_that_is_given_as_y_is_refused_by_every_way_in(way):
-    with pytest.raises(ValueError, match="y is ignored and must not name a column, got 'who'; for whose row each is, say unit='who'"):
-        WAYS_IN[way]("who")
+AS_Y = "y is ignored and must not name a column, got 'who'; for whose row each is, say unit='who'"
+COUNTS = "there are more or fewer labels than rows"
+ONE_ROW, IN_MEMORY = "max_rows_per_unit must be 1 for a stream with", "X must be in memory where a stream has units"
+REFUSED = [  # (call with an account, words)
+    (of(FRAME, "whom"), "got 'whom', which is no column; correct the name"),
+    *((of(X, unit), "which is no column") for unit in (2, "who")),
+    (of(X.tolist(), 1), "which has no columns by name; give the labels"),
+    (of(FRAME[["who"]], "who"), "X must have a column beside that of the units"),
+    *((of(*given), COUNTS) for given in ((X, LABELS[:-1]), ([X[:9], X[9:]], LABELS[:-1]), ([X[:9], X[9:]], [*LABELS, 1]))),
+    (of(X, FRAME[["who"]]), "give one column"),
+    (of(X, LABELS[:, None]), "got an array of shape"),
+    (of(X, 1.5), "got a float"),
+    (of(Elsewhere(np.empty((0, 2))), LABELS), "unit must be None where rows lie elsewhere"),
+    (of(X, None), "max_rows_per_unit is 3, but fit got no unit, so each row would be protected by itself"),
+    *(
+        (of(X, LABELS, max_rows_per_unit=bad), "max_rows_per_unit must be a positive integer, got")
+        for bad in (0, -1, 1.5, True, None, "3", [3])
+    ),
+    (of(X, LABELS, max_rows_per_unit=10**10), r"max_rows_per_unit must be at most epsilon \* 1e9, got 10000000000"),
+    (lambda shared: model(accountant=shared).fit(FRAME, "who"), AS_Y),
+    (lambda shared: PrivatePCA(1, accountant=shared).fit_transform(FRAME, "who"), AS_Y),
+    (lambda shared: stream(accountant=shared).partial_fit(FRAME, "who", unit="who"), AS_Y),
+    (lambda _: stream().partial_fit(FRAME, unit="who").partial_fit(FRAME, "who", unit="who"), AS_Y),
+    (
+        lambda shared: PrivateSearchCV(PrivatePCA(), {"n_components": [1]}, scoring="captured_variance", accountant=shared).fit_transform(
+            X, "who"
+        ),
+        AS_Y,
+    ),
+    (lambda _: stream().partial_fit(X, unit=LABELS).partial_fit(X), "unit must be given always or never .*, which began with one"),
+    (lambda _: stream(max_rows_per_unit=1).partial_fit(X).partial_fit(X, unit=LABELS), "which began with none"),
+    (
+        lambda _: stream().partial_fit(X, unit=LABELS).set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS),
+        "max_rows_per_unit must not change along a stream",
+    ),
+    (lambda shared: stream(strategy="paper", accountant=shared).fit(X, unit=LABELS), ONE_ROW),
+    (lambda shared: stream(delta=1e-6, accountant=shared).fit(X, unit=LABELS), ONE_ROW),
+    (lambda shared: stream(accountant=shared).fit([X[:9], X[9:]], unit=LABELS), IN_MEMORY),
+    (lambda _: stream().partial_fit(X, unit=LABELS).partial_fit([X[:9], X[9:]], unit=LABELS), IN_MEMORY),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_unit_is_refused_in_one_sentence_and_costs_nothing(case):
-    table, unit, kind, words = REFUSED[case]
-    shared = PrivacyAccountant(1)
-    with pytest.raises(kind, match=words) as error:
-        model(accountant=shared).fit(table, unit=unit)
-    assert "31415" not in str(error.value)
-    assert shared.spent == 0
+def test_what_units_cannot_be_is_refused_in_one_sentence_and_costs_nothing():
+    for call, words in REFUSED:
+        shared = PrivacyAccountant(1)
+        with pytest.raises((TypeError, ValueError), match=words):
+            call(shared)
+        assert shared.spent == 0
+    for given in ({"strategy": "paper"}, {"delta": 1e-6}):  # one row of a unit is proved for every stream
+        stream(**given, max_rows_per_unit=1).fit(X, unit=LABELS)
 
 
-def test_the_ledger_names_the_column_the_series_or_nothing():
-    def unit_of(table, unit, **parameters):
-        return model(**parameters).fit(table, unit=unit).accountant_.ledger[-1].unit
-
-    assert unit_of(FRAME, "who") == "who, at most 3 rows"
-    assert unit_of(FRAME[["a", "b"]], FRAME["who"], max_rows_per_unit=1) == "who, at most 1 row"
-    assert unit_of(X, LABELS) == "given labels, at most 3 rows"
-
-
-def test_a_shared_budget_of_a_unit_serves_that_unit_alone():
-    shared = PrivacyAccountant(2, unit=Unit("who", K))
-    model(accountant=shared).fit(FRAME, unit="who")
-    with pytest.raises(ValueError, match="unit must be that of accountant, who, at most 3 rows, got None"):
-        model(accountant=shared, max_rows_per_unit=1).fit(X)
-    with pytest.raises(ValueError, match="got who, at most 2 rows"):
-        model(accountant=shared, max_rows_per_unit=2).fit(FRAME, unit="who")
-    assert shared.spent == 1
-
-
-def test_one_budget_may_hold_fits_of_rows_and_of_units_which_the_ledger_tells_apart():
-    shared = PrivacyAccountant(2)
-    model(accountant=shared).fit(FRAME, unit="who")
-    model(accountant=shared, max_rows_per_unit=1).fit(X)
-    assert [entry.unit for entry in shared.ledger] == ["who, at most 3 rows", None]
+def test_a_budget_that_is_shared_names_the_unit_of_each_fit_or_serves_one_alone():
+    shared = PrivacyAccountant(4)
+    for table, unit, k in ((FRAME, "who", K), (FRAME[["a", "b"]], FRAME["who"], 1), (X, LABELS, K), (X, None, 1)):
+        model(accountant=shared, max_rows_per_unit=k).fit(table, unit=unit)
+    assert [entry.unit for entry in shared.ledger] == ["who, at most 3 rows", "who, at most 1 row", "given labels, at most 3 rows", None]
+    one = PrivacyAccountant(2, unit=Unit("who", K))
+    model(accountant=one).fit(FRAME, unit="who")
+    for table, unit, k, words in ((X, None, 1, "who, at most 3 rows, got None"), (FRAME, "who", 2, "got who, at most 2 rows")):
+        with pytest.raises(ValueError, match=words):
+            model(accountant=one, max_rows_per_unit=k).fit(table, unit=unit)
+    assert one.spent == 1
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -402,7 +341,7 @@ def test_a_fitted_model_is_saved_with_its_unit(tmp_path):
 
 def test_fit_transform_projects_all_rows_without_the_column_of_labels(tmp_path):
     tables = [FRAME, pl.from_pandas(FRAME), [FRAME[:9], FRAME[9:]]]
-    for table in (*tables, *([parquet(tmp_path)] if find_spec("pyarrow") else [])):
+    for table in (*tables, *([sources.files(FRAME, tmp_path)] if find_spec("pyarrow") else [])):
         pca = PrivatePCA(1, random_state=0, max_rows_per_unit=K)
         assert np.allclose(pca.fit_transform(table, unit="who"), pca.transform(FRAME[["a", "b"]]))
     assert PrivatePCA(1, random_state=0).fit_transform(X).shape == (N, 1)
@@ -423,10 +362,6 @@ def test_scikit_learn_routes_the_unit_through_a_pipeline():
 
 
 # Streams
-
-
-def stream(**parameters):
-    return OnlineSynthesizer(**{"random_state": 0, "max_rows_per_unit": K, **parameters})
 
 
 def test_rows_of_a_unit_are_counted_over_the_whole_stream():
@@ -453,31 +388,3 @@ def test_a_stream_that_fails_has_counted_no_row_of_a_unit():
         model.partial_fit(X[400:], unit=LABELS[400:])
     model.set_params(horizon=None).partial_fit(X[400:], unit=LABELS[400:])
     assert model.n_samples_seen_ == FIRST.sum()
-
-
-STREAMS_REFUSED = {
-    "ends": (lambda: stream().partial_fit(X, unit=LABELS).partial_fit(X), "unit must be given always or never .*, which began with one"),
-    "begins": (lambda: stream(max_rows_per_unit=1).partial_fit(X).partial_fit(X, unit=LABELS), "which began with none"),
-    "other rows": (
-        lambda: stream().partial_fit(X, unit=LABELS).set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS),
-        "max_rows_per_unit must not change along a stream",
-    ),
-    "paper": (lambda: stream(strategy="paper").fit(X, unit=LABELS), "max_rows_per_unit must be 1 for a stream with"),
-    "delta": (lambda: stream(delta=1e-6).fit(X, unit=LABELS), "max_rows_per_unit must be 1 for a stream with"),
-    "chunks": (lambda: stream().fit([X[:9], X[9:]], unit=LABELS), "X must be in memory where a stream has units"),
-    "chunks later": (
-        lambda: stream().partial_fit(X, unit=LABELS).partial_fit([X[:9], X[9:]], unit=LABELS),
-        "X must be in memory where a stream has units",
-    ),
-}
-
-
-@pytest.mark.parametrize(("call", "words"), STREAMS_REFUSED.values(), ids=STREAMS_REFUSED)
-def test_what_a_stream_with_units_cannot_do_is_refused(call, words):
-    with pytest.raises((TypeError, ValueError), match=words):
-        call()
-
-
-def test_one_row_of_a_unit_is_proved_for_every_stream():
-    for given in ({"strategy": "paper"}, {"delta": 1e-6}):
-        stream(**given, max_rows_per_unit=1).fit(X, unit=LABELS)

@@ -58,12 +58,6 @@ def told():
     return said([name for name in SCRIPTS if name != "processes"])
 
 
-@pytest.mark.parametrize("search", ["GridSearchCV", "cross_val_score", "pipelines"])
-def test_a_search_says_each_thing_once(search, told):
-    assert set(told[search].values()) == {1}
-    assert sum(text.startswith("A clone is fitted") for text in told[search]) == 1
-
-
 @pytest.mark.parametrize(("name", "most"), [pytest.param("processes", 2, marks=pytest.mark.nightly), ("threads", 1)])
 def test_a_search_in_parallel_says_each_thing_once_a_worker_process(name, most, request):
     """And once more for the refit, which happens elsewhere."""
@@ -72,14 +66,10 @@ def test_a_search_in_parallel_says_each_thing_once_a_worker_process(name, most, 
     assert any(text.startswith("A clone is fitted") for text in found)
 
 
-def test_fits_at_one_place_say_it_once_and_at_two_places_twice(told):
-    assert [times for text, times in told["places"].items() if "epsilon=30 is above" in text] == [2]
-
-
-def test_who_wants_to_hear_all_hears_all():
-    told = said(["places"], "-W", "always")["places"]
-    assert [times for text, times in told.items() if "epsilon=30 is above" in text] == [4]
-
-
-def test_a_search_with_one_accountant_has_no_fit_that_spends_by_itself(told):
+def test_a_search_says_each_thing_once_and_fits_once_a_place_and_who_wants_to_hear_all_hears_all(told):
+    for search in ("GridSearchCV", "cross_val_score", "pipelines"):
+        assert set(told[search].values()) == {1}
+        assert sum(text.startswith("A clone is fitted") for text in told[search]) == 1
     assert not any("by itself" in text for text in told["accountant"])
+    for found, n_times in ((told["places"], 2), (said(["places"], "-W", "always")["places"], 4)):
+        assert [times for text, times in found.items() if "epsilon=30 is above" in text] == [n_times]

@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, identity
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 
@@ -25,18 +25,6 @@ def dense_program(distances, signed, diameter):
     problem = cp.Problem(cp.Minimize(distances[source, sink] @ flow + 2 * diameter * cp.sum(created)), constraints)
     problem.solve(solver=cp.HIGHS)
     return problem.value - diameter * (signed.sum() - 1), tau.value
-
-
-def printed_program(distances, signed):
-    """Return (value, tau) of Algorithm 2 as printed: u_ij and u'_ij stand in row i only, and the constant is 2."""
-    m = len(signed)
-    source, sink = np.nonzero(~np.eye(m, dtype=bool))
-    rows = csr_array((np.ones(len(source)), (source, np.arange(len(source)))), shape=(m, len(source)))
-    cost = np.concatenate([distances[source, sink]] * 2 + [np.full(m, 2.0), np.zeros(m)])
-    left = hstack([rows, -rows, identity(m), identity(m)]).tocsr()
-    total = np.concatenate([np.zeros(2 * len(source) + m), np.ones(m)])[None]
-    found = linprog(cost, A_ub=-left, b_ub=-signed, A_eq=total, b_eq=[1], method="highs")
-    return found.fun, found.x[-m:]
 
 
 def bounded_lipschitz(signed, distances, diameter):

@@ -71,14 +71,6 @@ def test_row_is_located_alone_as_in_a_batch_of_any_layout(shape, monkeypatch):
     np.testing.assert_array_equal(X, copy)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int8, bool])
-def test_narrow_numbers_are_located_as_the_same_numbers_in_double(dtype):
-    for low in (0.0, -0.3):
-        lattice = Lattice(Box([low, low], [2.0, 1.7]), (5, 3))
-        X = np.random.default_rng(1).uniform(-1, 3, (200, 2)).astype(dtype)
-        np.testing.assert_array_equal(lattice.locate(X), lattice.locate(X.astype(float)))
-
-
 def test_face_between_two_cells_belongs_to_the_upper_one_and_the_top_face_to_the_last():
     lattice = Lattice(Box([-1.0, 0.0], [1.0, 1.0]), (8, 4))  # whose faces are exact floats
     for axis, parts in enumerate(lattice.shape):
@@ -86,18 +78,6 @@ def test_face_between_two_cells_belongs_to_the_upper_one_and_the_top_face_to_the
         X = np.tile(lattice.box.midpoint, (parts + 1, 1))
         X[:, axis] = faces
         assert lattice.coordinates[lattice.locate(X)][:, axis].tolist() == [*range(parts), parts - 1]
-
-
-@each_shape
-def test_centre_of_a_cell_is_located_in_it(shape):
-    lattice = lattice_of(shape)
-    assert lattice.n_cells == len(lattice.positions) == np.prod(shape)
-    np.testing.assert_array_equal(lattice.locate(lattice.positions), np.arange(lattice.n_cells))
-
-
-def test_no_rows_have_no_cells():
-    assert lattice_of((3, 5)).locate(np.empty((0, 2))).shape == (0,)
-    assert NearestCells(Box([0], [1]), np.zeros((1, 1)), "euclidean").locate(np.empty((0, 1))).shape == (0,)
 
 
 # Some of the cells
@@ -163,53 +143,40 @@ WHOLE = [
     (0.1, 20, 19),
     (-3, 4, 40),  # more cells than numbers
     (0, 15, 11),
+    (1, 101, 25),
+    (0, 36, 28),
 ]
-
-
-def whole_axis(low, high, parts):
-    """Beside a feature of any numbers."""
-    return Lattice(Box([low, 0.0], [high, 1.0], whole=[True, False]), (parts, 2))
 
 
 @pytest.mark.parametrize(("low", "high", "parts"), WHOLE)
 def test_every_whole_number_within_the_bounds_is_reached_and_nothing_else(low, high, parts):
-    lattice = whole_axis(low, high, parts)
+    lattice = Lattice(Box([low, 0.0], [high, 1.0], whole=[True, False]), (parts, 2))  # beside a feature of any numbers
     X = lattice.sample(np.repeat(np.arange(lattice.n_cells), 100), 0, np.random.default_rng(5))
     assert set(X[:, 0].tolist()) == set(range(int(np.ceil(low)), int(np.floor(high)) + 1))
     assert not np.array_equal(X[:, 1], np.rint(X[:, 1]))
-
-
-@pytest.mark.parametrize(("low", "high", "parts"), [(0, 9, 3), (-4.5, 7.2, 5), (1, 101, 25), (0, 36, 28)])
-def test_whole_numbers_of_a_cell_are_located_in_it(low, high, parts):
-    lattice = whole_axis(low, high, parts)  # each part holds a whole number
-    cells = np.repeat(np.arange(lattice.n_cells), 20)
-    np.testing.assert_array_equal(lattice.locate(lattice.sample(cells, 0, np.random.default_rng(6))), cells)
-
-
-def test_cell_without_a_whole_number_gives_the_nearest_to_its_middle():
-    lattice = Lattice(Box([0], [3], whole=[True]), (12,))  # quarters: 0, 1 and 2 start one, 3 ends the last
-    X = lattice.sample(np.arange(12), 0, np.random.default_rng(7))
-    assert X[:, 0].tolist() == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+    if parts <= (high - low) / 1.2:  # each part holds a whole number, which is located in it
+        np.testing.assert_array_equal(lattice.locate(X), np.repeat(np.arange(lattice.n_cells), 100))
+    quarters = Lattice(Box([0], [3], whole=[True]), (12,))  # 0, 1 and 2 start one, 3 ends the last; others give the nearest to their middle
+    assert quarters.sample(np.arange(12), 0, np.random.default_rng(7))[:, 0].tolist() == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
 
 
 # Refusals
 
 
-@pytest.mark.parametrize("shape", [(3,), (3, 5, 1), (3, 0), (3, -1), (3, 2.0), (3, True), (3, None), 3, "35", [[3, 5]]])
-def test_shape_that_does_not_fit_the_box_is_refused(shape):
-    with pytest.raises(ValueError, match=r"^shape must hold a positive integer for each of 2 features, got [^\n]*\.$"):
-        Lattice(Box([0, 0], [1, 1]), shape)
-
-
-def test_too_many_cells_are_refused_before_they_are_made():
-    with pytest.raises(ValueError, match=r"^shape must make at most 2\*\*24 cells, got [^\n]*\.$"):
+def test_shapes_and_cells_that_do_not_fit_the_box_are_refused():
+    box, shape, keep = (
+        Box([0, 0], [1, 1]),
+        r"^shape must hold a positive integer for each of 2 features, got [^\n]*\.$",
+        "^keep must hold 2 booleans",
+    )
+    for given in ((3,), (3, 5, 1), (3, 0), (3, -1), (3, 2.0), (3, True), (3, None), 3, "35", [[3, 5]]):
+        with pytest.raises(ValueError, match=shape):
+            Lattice(box, given)
+    with pytest.raises(ValueError, match=r"^shape must make at most 2\*\*24 cells, got [^\n]*\.$"):  # before they are made
         Lattice(Box([0] * 9, [1] * 9), (2**24,) * 9)
-
-
-@pytest.mark.parametrize("keep", [[True], [[True, False]], [False, False], []])
-def test_keep_that_does_not_fit_the_cells_is_refused(keep):
-    with pytest.raises(ValueError, match=r"^keep must hold 2 booleans, [^\n]*\.$"):
-        Lattice(Box([0], [1]), (2,), keep=keep)
+    for given in ([True], [[True, False]], [False, False], []):
+        with pytest.raises(ValueError, match=keep):
+            Lattice(Box([0], [1]), (2,), keep=given)
 
 
 # Nearest points
@@ -232,42 +199,13 @@ def nearest_of(metric, seed, d=2, on_lattice=True):
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("on_lattice", [True, False])
 @each_metric
-def test_nearest_point_is_that_of_all_distances_and_the_first_of_equals(metric, on_lattice, d):
-    for seed in range(5):
+def test_nearest_point_is_that_of_all_distances_and_the_first_of_equals_alone_as_in_a_batch(metric, on_lattice, d, monkeypatch):
+    monkeypatch.setattr(_cells, "_ROWS", 64)
+    for seed in range(3):
         cells, rng = nearest_of(metric, seed, d, on_lattice), np.random.default_rng(seed)
         pairs = cells.positions[rng.integers(0, 40, (200, 2))]
         X = np.vstack([rng.uniform(-1.2, 1.2, (200, d)), pairs.mean(axis=1), cells.positions, rng.integers(-8, 9, (200, d)) / 8])
         distances = np.sort(cdist(X, cells.positions, metric), axis=1)
         assert np.any(distances[:, 0] == distances[:, 1])  # there are ties
         np.testing.assert_array_equal(cells.locate(X), first_nearest(cells, X))
-
-
-def test_tie_of_many_goes_to_the_first():
-    corners = np.array([[1, 1], [0, 1], [1, 0], [0, 0], [0.5, 0.5]], dtype=float)
-    for order in np.random.default_rng(0).permuted(np.tile(np.arange(4), (10, 1)), axis=1):
-        cells = NearestCells(Box([0, 0], [1, 1]), corners[order], "chebyshev")
-        assert cells.locate(corners[4:]).tolist() == [0]
-
-
-@each_metric
-def test_row_is_found_alone_as_in_a_batch(metric, monkeypatch):
-    cells = nearest_of(metric, 0)
-    X = np.random.default_rng(1).integers(-10, 11, (300, 2)) / 8  # many on midpoints, some outside
-    alone = np.concatenate([cells.locate(row[None]) for row in X])
-    monkeypatch.setattr(_cells, "_ROWS", 64)
-    for layout in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
-        np.testing.assert_array_equal(cells.locate(layout), alone)
-
-
-@each_metric
-def test_rows_are_clipped_to_the_box_before_they_look_for_the_nearest(metric):
-    # (3, 0.4) is nearer to the second point in chebyshev distance, but clipped it is (1, 0.4).
-    cells = NearestCells(Box([0, 0], [1, 1]), np.array([[1.0, 0.5], [1.0, 0.0]]), metric)
-    far = np.array([[3.0, 0.4], [-np.inf, 9.0], [np.inf, -np.inf]])
-    assert cells.locate(far).tolist() == [0, 0, 1]
-
-
-def test_sample_of_nearest_cells_is_their_points():
-    cells = nearest_of("euclidean", 2)
-    which = np.array([3, 3, 0])
-    np.testing.assert_array_equal(cells.sample(which, 0, np.random.default_rng(0)), cells.positions[which])
+        np.testing.assert_array_equal(cells.locate(X), np.concatenate([cells.locate(row[None]) for row in X]))

@@ -3,31 +3,21 @@
 import numpy as np
 import pytest
 from internals import _deal
+from test_measure import Circle
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, DiscreteMeasure, Lattice
 
 
-class Halves:
-    """The unit interval, halved again and again: a partition with the protocol and nothing more."""
-
+class Fine(Circle):
     depth = 8
-
-    def locate(self, X):
-        return np.minimum(X[:, 0] * 2**self.depth, 2**self.depth - 1).astype(np.int64)
-
-    def diameters(self, level):
-        return 2.0**-level
-
-    def sample(self, cells, level, rng):
-        return ((cells + rng.random(len(cells))) / 2**level)[:, None]
 
 
 PARTITIONS = {
     "box": BinaryPartition(Box(np.zeros(2), np.ones(2)), 8),
     "independent": BinaryPartition(Box(np.zeros(2), np.ones(2)), 8, spread=False),
     "whole": BinaryPartition(Box.from_bounds((0, 300), 2, None, 16, np.array([True, False])), 8),
-    "own": Halves(),
+    "own": Fine(),
 }
 each_partition = pytest.mark.parametrize("partition", PARTITIONS.values(), ids=PARTITIONS)
 

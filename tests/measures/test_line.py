@@ -45,9 +45,9 @@ POINTS = {
 
 
 def instances(points, masses, n=12):
-    """Lines of 2 to 40 points whose mass is at least 0."""
+    """Lines of 1 to 40 points whose mass is at least 0."""
     rng = np.random.default_rng([len(points), len(masses)])
-    for m in rng.integers(2, 41, n):
+    for m in [1, *rng.integers(2, 41, n)]:
         mass = MASSES[masses](rng, m)
         mass[rng.integers(m)] += max(0, 0.1 - mass.sum()) if masses == "real" else max(0, np.ceil(-mass.sum()))
         yield POINTS[points](rng, m), mass
@@ -60,22 +60,16 @@ each_line = pytest.mark.parametrize(("points", "masses"), list(itertools.product
 def test_cost_is_that_of_a_linear_program_and_the_residual_attains_it_and_the_bound_proves_it(points, masses):
     for at, mass in instances(points, masses):
         residual, cost, bound = transport_on_a_line(at, mass)
-        assert cost == pytest.approx(chain_program(at, mass), abs=1e-9)
+        assert cost == pytest.approx(chain_program(at, mass) if len(at) > 1 else 0, abs=1e-9)
         assert bound == pytest.approx(cost, abs=1e-12)
         assert cost_of(at, mass, residual) == pytest.approx(cost, abs=1e-12)
         assert residual.min() >= -1e-12
         assert residual.sum() == pytest.approx(mass.sum(), abs=1e-12)
-
-
-@pytest.mark.parametrize("points", POINTS)
-@pytest.mark.parametrize("dtype", [float, np.int64])
-def test_whole_masses_leave_whole_ones(points, dtype):
-    for at, mass in instances(points, "whole"):
-        residual, _, _ = transport_on_a_line(at, mass.astype(dtype))
-        assert residual.dtype == dtype
-        np.testing.assert_array_equal(residual, np.rint(residual))
-        assert residual.min() >= 0
-        assert residual.sum() == mass.sum()
+        if masses == "whole":
+            whole, _, _ = transport_on_a_line(at, mass.astype(np.int64))
+            assert whole.dtype == np.int64
+            assert np.array_equal(residual, np.rint(residual))
+            assert residual.sum() == whole.sum() == mass.sum()
 
 
 @each_line
@@ -105,11 +99,6 @@ def test_whole_amounts_of_created_mass_are_solved_as_well():
             _, cost, bound = transport_on_a_line(at, mass, float(created))
             assert bound == pytest.approx(cost, abs=1e-12)
     assert transport_on_a_line(np.arange(4.0), np.array([1.0, -2, 0, 1]), 1.0)[1] == 1
-
-
-def test_one_point_keeps_its_mass():
-    residual, cost, bound = transport_on_a_line(np.array([7.0]), np.array([2.0]))
-    assert (residual.tolist(), cost, bound) == ([2.0], 0, 0)
 
 
 def test_isotonic_regression_beats_every_monotone_sequence_of_data_values():

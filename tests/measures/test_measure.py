@@ -73,16 +73,6 @@ def test_expected_count_is_the_weight_times_n():
     np.testing.assert_allclose(mean, 10 * measure.weights, atol=0.056)
 
 
-def test_counts_stay_exact_for_a_million_cells():
-    # Rounding errors of a million sums must not lose a point.
-    mass = np.random.default_rng(0).random(2**20)
-    partition = BinaryPartition(Box([0.0], [1.0], bits=20), 20)
-    measure = DiscreteMeasure.from_mass(partition, np.arange(2**20), np.full(2**20, 20), mass)
-    counts = measure.counts(3_000_000, np.random.default_rng(0))
-    assert counts.sum() == 3_000_000
-    assert np.max(np.abs(counts - 3_000_000 * measure.weights)) < 1 + 1e-6
-
-
 def test_weights_are_the_mass_normalised_and_cells_without_mass_are_dropped():
     partition = BinaryPartition(Box([0.0], [1.0]), 2)
     measure = DiscreteMeasure.from_mass(partition, [0, 2, 3], [1, 2, 2], [3.0, 0.0, 1.0])
@@ -105,14 +95,10 @@ def test_sample_has_n_rows_and_as_many_in_each_cell_as_it_counts(partition, n_sa
     X = measure.sample(n_samples, np.random.default_rng(1))
     counts = measure.counts(n_samples, np.random.default_rng(1))  # the first thing that `sample` draws
     assert len(X) == n_samples
+    assert partition is None or np.allclose(np.linalg.norm(X, axis=1), 1)
     leaves = measure.partition.locate(X)
     for cell, level, count in zip(measure.cells, measure.levels.astype(int), counts, strict=True):
         assert np.sum(leaves >> (measure.partition.depth - level) == cell) == count
-
-
-def test_sample_of_a_partition_with_the_protocol_only_lies_in_its_space():
-    X = measure_of(5, 5, Circle()).sample(300, np.random.default_rng(0))
-    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1)
 
 
 @pytest.mark.parametrize("partition", [None, Circle()], ids=["box", "circle"])

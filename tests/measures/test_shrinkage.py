@@ -77,18 +77,8 @@ def test_alike_siblings_and_lone_children_are_learned_from_their_level():
     for true in (0.5, np.random.default_rng(1).integers(0, 2, 300)):
         plain, better = mean_error(true, 900.0)
         assert better < 0.67 * plain
-
-
-def test_shares_of_any_kind_lose_next_to_nothing():
     plain, better = mean_error(np.random.default_rng(1).random(300), 100.0)
-    assert better < 1.1 * plain
-
-
-def test_mirrored_counts_get_mirrored_mass():
-    estimates = np.random.default_rng(0).normal(20, 20, (50, 2))
-    mass, _ = learned([estimates], np.full(50, 40.0), [300.0], [0.5])
-    mirrored, _ = learned([estimates[:, ::-1]], np.full(50, 40.0), [300.0], [0.5])
-    np.testing.assert_allclose(mirrored, mass[:, ::-1], atol=1e-9)
+    assert better < 1.1 * plain  # shares of any kind lose next to nothing
 
 
 def tree_of(rng, leaves, deviation):

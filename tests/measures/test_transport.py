@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from dense_program import bounded_lipschitz, dense_program, nearest_by_cutting_planes, pairwise, printed_program
+from dense_program import bounded_lipschitz, nearest_by_cutting_planes, pairwise
 from internals import _flow, _grid_flow, _network, _transport, least_cost_flow
 from scipy.optimize import linprog
 from scipy.sparse import identity, kron
@@ -75,31 +75,15 @@ def test_no_probability_measure_is_nearer_by_the_definition(metric, on_grid, sca
         m, d = rng.integers(2, 13), rng.integers(1, 4)
         positions = scale * (rng.integers(0, 4, (m, d)) / 3 if on_grid else rng.random((m, d)))  # those of a grid coincide at times
         signed = of_total(rng.normal(size=m), rng.uniform(-0.3, 2.2))
+        copies = positions.copy(), signed.copy()
         result = nearest_probability_measure(positions, signed, metric)
+        assert all(np.array_equal(*pair) for pair in zip(copies, (positions, signed), strict=True))
         distances = pairwise(positions, metric)
         least, _ = nearest_by_cutting_planes(signed, distances, distances.max())
         attained, _ = bounded_lipschitz(signed - result.weights, distances, distances.max())
         assert_probabilities(result.weights)
         assert result.status == "optimal"
         assert [result.value, attained, result.lower_bound] == pytest.approx([least] * 3, abs=1e-9)
-
-
-def test_value_of_a_full_grid_is_that_of_the_corrected_program_of_the_paper():
-    positions, counts = noisy_grid(1, (5, 5, 5))
-    distances = pairwise(positions, "euclidean")
-    expected, _ = dense_program(distances, counts / 125, distances.max())
-    assert nearest_probability_measure(positions, counts, "euclidean", total=125).value == pytest.approx(expected, abs=1e-9)
-
-
-def test_program_as_printed_finds_a_measure_that_is_farther():
-    # The hole at .1 should be filled from 0. As printed, the cost of mass is the distance to its nearest neighbour, so .9 and .95 pay.
-    positions, signed = np.array([[0.0], [0.1], [0.9], [0.95]]), np.array([0.8, -0.3, 0.1, 0.4])
-    distances = pairwise(positions, "chebyshev")
-    ours = nearest_probability_measure(positions, signed)
-    _, printed = printed_program(distances, signed)
-    np.testing.assert_allclose(ours.weights, [0.5, 0, 0.1, 0.4], atol=1e-12)
-    assert ours.value == pytest.approx(0.03, abs=1e-12)
-    assert bounded_lipschitz(signed - printed, distances, 0.95)[0] > 0.2
 
 
 # The certificate
@@ -115,15 +99,6 @@ def test_bound_and_value_are_those_of_a_program_over_all_arcs(metric, total, sol
     assert result.lower_bound == pytest.approx(expected, rel=1e-9)
     # What is left of the positive mass is unique here, and a surplus is removed from it in proportion.
     np.testing.assert_allclose(result.weights, left / left.sum(), atol=1e-9)
-
-
-@each_metric
-def test_value_is_the_wasserstein_distance_from_the_positive_mass_to_weights_and_holes(metric):
-    ot = pytest.importorskip("ot")
-    positions, signed = irregular(3, 200, 3, 1.0)
-    result = nearest_probability_measure(positions, signed, metric)
-    gain, kept = np.maximum(signed, 0), result.weights + np.maximum(-signed, 0)
-    assert result.value == pytest.approx(ot.emd2(gain, kept / kept.sum() * gain.sum(), pairwise(positions, metric)), rel=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(60,), (11, 10), (4, 5, 6)])
@@ -160,24 +135,18 @@ GRIDS = [(7, 8), (3, 1, 9), (4, 3, 5)]
 def test_moves_from_cell_to_cell_cost_what_a_program_over_all_arcs_costs(metric, shape, total, from_cell_to_cell):
     for seed in range(4):
         positions, counts = noisy_grid(seed, shape)
+        if seed == 3:  # no whole numbers, in a box one of whose cells has no position
+            positions, counts = np.delete(positions, 8, axis=0), 1.37 * np.delete(counts, 8)
         gain = np.maximum(counts, 0).sum()
         counts[0] += max(0, 9 - counts.sum())
         total_mass = {"sum": counts.sum(), "more": (counts.sum() + gain) / 2, "less": 0.7 * counts.sum()}[total]
         result = nearest_probability_measure(positions, counts, metric, total=total_mass)
         expected, _ = transport_program(positions, counts, metric, total_mass)
-        assert result.value == pytest.approx(expected, rel=1e-9)
+        distances = pairwise(positions, metric)
+        attained, _ = bounded_lipschitz(counts / total_mass - result.weights, distances, distances.max())
+        assert [result.value, attained] == pytest.approx([expected] * 2, rel=1e-7)
         assert result.status == "optimal"
         assert_probabilities(result.weights)
-
-
-@pytest.mark.parametrize("shape", GRIDS)
-@pytest.mark.parametrize("metric", ["chebyshev", "cityblock"])
-def test_what_moves_from_cell_to_cell_leaves_is_as_far_as_is_said(metric, shape, from_cell_to_cell):
-    positions, counts = noisy_grid(1, shape)
-    counts = counts * 1.37  # no whole numbers
-    result = nearest_probability_measure(positions, counts, metric, total=counts.sum())
-    distances = pairwise(positions, metric)
-    assert result.value == pytest.approx(bounded_lipschitz(counts / counts.sum() - result.weights, distances, distances.max())[0], rel=1e-7)
 
 
 def test_what_moves_over_a_whole_grid_costs_the_same_by_either_way(monkeypatch):
@@ -194,16 +163,6 @@ def test_what_moves_over_a_whole_grid_costs_the_same_by_either_way(monkeypatch):
             assert ours.status == program.status == "optimal"
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-12, 0.37, 1e12, 1e300])
-def test_masses_of_any_unit_move_from_cell_to_cell(scale, from_cell_to_cell):
-    positions, counts = noisy_grid(6, (9, 8))
-    expected = nearest_probability_measure(positions, counts, total=counts.sum())
-    result = nearest_probability_measure(positions, counts * scale, total=(counts * scale).sum())
-    assert result.status == "optimal"
-    assert result.value == pytest.approx(expected.value, rel=1e-9)
-    assert_probabilities(result.weights)
-
-
 @pytest.mark.parametrize("rich", [1e7, 1e10, 1e14])
 def test_small_demands_beside_large_supplies_are_met_exactly(rich, from_cell_to_cell):
     # Rounding to a unit of all the supply would leave some of the demand unmet.
@@ -216,13 +175,15 @@ def test_small_demands_beside_large_supplies_are_met_exactly(rich, from_cell_to_
     assert result.value * signed.sum() == pytest.approx(expected * np.clip(signed, None, 1e3).sum(), rel=1e-9)
 
 
-@pytest.mark.parametrize(("shape", "share"), [((2, 600), 1.0), ((90, 90), 0.1)])
-def test_grids_that_are_long_or_nearly_empty_are_solved_over_arcs(shape, share, monkeypatch):
+def test_grids_that_are_long_or_nearly_empty_and_positions_that_are_no_grid_are_solved_over_arcs(monkeypatch):
     monkeypatch.setattr(_transport, "_FEW_HOLES", 20)
-    positions, counts = noisy_grid(7, shape)
-    counts = np.where(np.random.default_rng(7).random(len(counts)) < share, counts, 0)
-    counts[0] += 10 + max(0, -counts.sum())
-    assert nearest_probability_measure(positions, counts, total=counts.sum()).n_iter > 0
+    for shape, share in (((2, 600), 1.0), ((90, 90), 0.1)):
+        positions, counts = noisy_grid(7, shape)
+        counts = np.where(np.random.default_rng(7).random(len(counts)) < share, counts, 0)
+        counts[0] += 10 + max(0, -counts.sum())
+        assert nearest_probability_measure(positions, counts, total=counts.sum()).n_iter > 0
+    for positions in ([[0, 0], [1, 0], [0, 2], [5, 5]], [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]], np.eye(4)):
+        assert _grid_flow.Grid.of(np.array(positions, dtype=float), "chebyshev", 100) is None
 
 
 @pytest.mark.parametrize("shape", [(6, 7), (4, 3, 5)])
@@ -250,21 +211,6 @@ def test_of_equal_moves_from_cell_to_cell_those_of_the_fewest_steps_are_chosen(s
         assert ours == pytest.approx(shortest, abs=0.01)
         chosen.append(longest - shortest)
     assert max(chosen) > 0.4
-
-
-@pytest.mark.parametrize(
-    "positions", [np.array([[0, 0], [1, 0], [0, 2], [5, 5]]), np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]]), np.eye(4)]
-)
-def test_positions_that_are_no_whole_grid_have_no_cells_beside(positions):
-    assert _grid_flow.Grid.of(positions.astype(float), "chebyshev", 100) is None
-
-
-def test_cells_of_the_box_without_a_position_are_gone_through(from_cell_to_cell):
-    positions = np.array([[x, y] for x in range(6) for y in range(6) if (x, y) != (2, 2)])
-    counts = np.random.default_rng(4).integers(-3, 4, len(positions)) + 0.25
-    total = np.abs(counts).sum() / 4
-    result = nearest_probability_measure(positions, counts, "cityblock", total=total)
-    assert result.value == pytest.approx(transport_program(positions, counts, "cityblock", total)[0], rel=1e-9)
 
 
 def test_a_simplex_method_that_takes_too_many_steps_is_followed_by_another_in_silence(monkeypatch):
@@ -324,85 +270,64 @@ def test_result_without_a_proof_is_called_feasible(monkeypatch):
 
 
 @each_metric_and_solver
-def test_hole_that_needs_more_donors_than_its_near_ones_finds_the_far_ones(metric, solver):
+@pytest.mark.parametrize("clusters", [False, True])
+def test_holes_that_need_more_donors_than_their_near_ones_find_the_far_ones(clusters, metric, solver, monkeypatch):
+    """75 donors of one hole, of which 48 are near; or 30 units from another cluster; a few holes at a time as all at once."""
     rng = np.random.default_rng(7)
-    positions, signed = rng.random((101, 2)), np.append(np.ones(100), -75.0)  # 48 donors are near
-    result = nearest_probability_measure(positions, signed, metric, total=25, solver=solver)
-    expected, left = transport_program(positions, signed, metric, total=25)
+    positions, signed, total = rng.random((101, 2)), np.append(np.ones(100), -75.0), 25
+    if clusters:
+        positions = np.vstack([positions[:90], positions[:90] + np.array([16, 0])])
+        signed, total = np.concatenate([np.ones(60), np.full(30, -3.0), np.ones(90)]), 60
+    result = nearest_probability_measure(positions, signed, metric, total=total, solver=solver)
+    expected, left = transport_program(positions, signed, metric, total=total)
     assert result.n_iter > 1
     assert result.status == "optimal"
     assert result.value == pytest.approx(expected, rel=1e-9)
-    np.testing.assert_allclose(result.weights * 25, left, atol=1e-9)
-
-
-@each_solver
-def test_holes_whose_near_donors_are_exhausted_draw_on_another_cluster(solver):
-    rng = np.random.default_rng(8)
-    cluster = rng.random((90, 2))
-    positions = np.vstack([cluster, cluster + np.array([16, 0])])
-    signed = np.concatenate([np.ones(60), np.full(30, -3.0), np.ones(90)])  # 30 units must come from afar
-    result = nearest_probability_measure(positions, signed, total=60, solver=solver)
-    expected, left = transport_program(positions, signed, "chebyshev", total=60)
-    assert left[:60].max() < 1e-9
-    assert result.value == pytest.approx(expected, rel=1e-9)
-    np.testing.assert_allclose(result.weights * 60, left, atol=1e-9)
-
-
-def test_far_donors_are_found_a_few_holes_at_a_time_as_all_at_once(monkeypatch):
-    rng = np.random.default_rng(18)
-    positions = np.vstack([rng.random((90, 2)), 3 + rng.random((90, 2))])
-    signed = np.concatenate([np.ones(60), np.full(30, -3.0), np.ones(90)])
-    whole = nearest_probability_measure(positions, signed, total=60)
-    monkeypatch.setattr(_transport, "_BLOCK", 500)  # 3 holes
-    parts = nearest_probability_measure(positions, signed, total=60)
-    np.testing.assert_array_equal(parts.weights, whole.weights)
-    assert (parts.value, parts.lower_bound) == (whole.value, whole.lower_bound)
+    np.testing.assert_allclose(result.weights * total, left, atol=1e-9)
+    monkeypatch.setattr(_transport, "_BLOCK", 500)
+    parts = nearest_probability_measure(positions, signed, metric, total=total, solver=solver)
+    np.testing.assert_array_equal(parts.weights, result.weights)
 
 
 # Invariance
 
 
-@pytest.mark.parametrize(
-    ("unit", "solver"),
-    [
-        *((unit, "highs") for unit in (1e-9, 1e-7)),
-        *((unit, "highs") for unit in (1e-3, 1e3, 1e9)),
-        *(pytest.param(unit, "ortools", marks=needs_ortools) for unit in (1e-9, 1e9)),
-    ],
-)
-def test_unit_of_mass_does_not_matter(unit, solver):
+@pytest.mark.parametrize("unit", [1e-300, 1e-9, 1e-3, 1e9, 1e300])
+@pytest.mark.parametrize("solver", ["cell to cell", "highs", pytest.param("ortools", marks=needs_ortools)])
+def test_unit_of_mass_does_not_matter_nor_do_features_in_which_all_positions_agree(unit, solver, monkeypatch):
     positions, signed = irregular(13, 60, 2, 0.9)
-    base = nearest_probability_measure(positions, signed)
-    scaled = nearest_probability_measure(positions, unit * signed, total=unit, solver=solver)
+    if solver == "cell to cell":
+        monkeypatch.setattr(_transport, "_FEW_HOLES", 0)
+        (positions, signed), solver = noisy_grid(6, (9, 8)), "highs"
+    total = signed.sum()
+    base = nearest_probability_measure(positions, signed, total=total)
+    wide = np.insert(positions, [0, 1, 2], [7.0, -1.0, 0.25], axis=1)
+    scaled = nearest_probability_measure(wide, unit * signed, total=unit * total, solver=solver)
+    assert scaled.status == "optimal"
     assert scaled.value == pytest.approx(base.value, rel=1e-9)
-    np.testing.assert_allclose(scaled.weights, base.weights, atol=1e-9)
-
-
-@pytest.mark.parametrize(("seed", "unit"), [(1, 1e-6), (11, 1e-5)])
-def test_value_called_optimal_is_attained_by_the_weights(seed, unit):
-    rng = np.random.default_rng(seed)
-    positions = rng.random((60, 2))
-    signed = rng.normal(size=60)
-    signed = of_total(signed, rng.choice([0.9, 1.1]))
-    result = nearest_probability_measure(positions, unit * signed, total=unit)
-    assert result.status == "feasible" or result.value == pytest.approx(transport_program(positions, signed, "chebyshev")[0], rel=1e-9)
-
-
-def test_positions_that_are_almost_a_grid_are_not_moved_onto_it():
-    result = nearest_probability_measure([[0.0], [1.0], [2 + 2e-7], [3.0]], [0.5, -0.6, 1.1, 0.0])
-    assert result.value == pytest.approx(0.5 * 1 + 0.1 * (1 + 2e-7), rel=1e-9)
-
-
-def test_arguments_are_left_as_they_are():
-    for total in (0.7, 1.4):
-        positions, signed = irregular(14, 20, 1, total)
-        copies = positions.copy(), signed.copy()
-        nearest_probability_measure(positions, signed)
-        np.testing.assert_array_equal(positions, copies[0])
-        np.testing.assert_array_equal(signed, copies[1])
 
 
 # Special measures
+
+
+@pytest.mark.parametrize(
+    ("positions", "signed", "total", "weights", "value"),
+    [
+        *(
+            ([[0, 0], [3, 0], [0, 4], [0, 0]], signed, 1, [0.25] * 4, 4 * (1 - sum(signed)))
+            for signed in ([-0.1, -0.2, -0.5, -1], [0.0] * 4)
+        ),
+        ([[0.0], [1.0], [4.0]], [1.0, -5.0, 3.0], 8, [0.25, 0, 0.75], 4 * 9 / 8),  # too little mass grows, and no hole is filled
+        *(([[3.0, 4.0]], [signed], 1, [1.0], 0) for signed in (-2.0, 0.0, 0.3, 5.0)),
+        *((np.ones((4, d)), [3, -1, -1, 1], total, None, 0) for d in (1, 2) for total in (1, 2, 3)),
+        ([[0.0], [1.0], [2 + 2e-7], [3.0]], [0.5, -0.6, 1.1, 0.0], 1, None, 0.6 + 2e-8),  # almost a grid
+    ],
+)
+def test_measures_whose_nearest_one_is_known_by_hand(positions, signed, total, weights, value):
+    result = nearest_probability_measure(positions, signed, total=total)
+    assert_probabilities(result.weights)
+    assert weights is None or result.weights.tolist() == weights
+    assert result.value == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("total", [0.4, 1.0, 1.7])
@@ -416,34 +341,6 @@ def test_measure_without_holes_is_normalised_and_pays_the_diameter_for_what_is_m
     np.testing.assert_allclose(result.weights, signed / total, rtol=1e-12)
     assert result.value == pytest.approx(abs(total - 1) * pairwise(positions, metric).max(), abs=1e-12)
     assert (result.gap, result.n_iter) == (0, 0)
-
-
-@pytest.mark.parametrize("signed", [[-0.1, -0.2, -0.5, -1.0], [0.0] * 4, [0.0, -1.0, 0.0, 0.0]])
-def test_measure_without_positive_mass_goes_to_the_uniform_one(signed):
-    result = nearest_probability_measure([[0, 0], [3, 0], [0, 4], [0, 0]], signed, "euclidean")
-    np.testing.assert_array_equal(result.weights, [0.25] * 4)
-    assert result.value == pytest.approx(5 * (1 - sum(signed)), rel=1e-12)
-
-
-def test_positive_mass_below_the_total_grows_in_proportion_and_no_hole_is_filled():
-    result = nearest_probability_measure([[0.0], [1.0], [4.0]], [1.0, -5.0, 3.0], total=8)
-    np.testing.assert_allclose(result.weights, [0.25, 0, 0.75], rtol=1e-12)
-    assert result.value == pytest.approx(4 * (8 - -1) / 8, rel=1e-12)
-
-
-@pytest.mark.parametrize("signed", [-2.0, 0.0, 0.3, 1.0, 5.0])
-def test_one_position_has_all_the_mass(signed):
-    result = nearest_probability_measure([[3.0, 4.0]], [signed])
-    assert result.weights.tolist() == [1.0]
-    assert (result.value, result.gap) == (0, 0)
-
-
-@pytest.mark.parametrize(("d", "solver"), [(1, "highs"), (2, "highs"), pytest.param(2, "ortools", marks=needs_ortools)])
-@pytest.mark.parametrize("total", [1, 2, 3])
-def test_positions_that_all_coincide_cost_nothing(d, total, solver):
-    result = nearest_probability_measure(np.ones((4, d)), [3, -1, -1, 1], total=total, solver=solver)
-    assert_probabilities(result.weights)
-    assert result.value == 0
 
 
 @pytest.mark.parametrize("total", [1.0, 1e3, 1e5])
@@ -572,11 +469,11 @@ LINE, HALVES = [[0.0], [1.0]], [0.5, 0.5]
         ("positions", {"positions": [0.0, 1.0]}),
         ("positions", {"positions": np.empty((0, 2)), "signed_weights": []}),
         ("positions", {"positions": np.empty((2, 0))}),
-        ("positions", {"positions": [[0.0], [np.nan]]}),
+        ("positions", {"positions": [[7.25], [np.nan]]}),
         ("positions", {"positions": [[0.0], [np.inf]]}),
-        ("signed_weights", {"signed_weights": [1.0]}),
+        ("signed_weights", {"signed_weights": [7.25]}),
         ("signed_weights", {"signed_weights": [[0.5], [0.5]]}),
-        ("signed_weights", {"signed_weights": [0.5, np.nan]}),
+        ("signed_weights", {"signed_weights": [7.25, np.nan]}),
         ("signed_weights", {"signed_weights": [0.5, -np.inf]}),
         ("metric", {"metric": "manhattan"}),
         ("metric", {"metric": None}),
@@ -591,16 +488,10 @@ LINE, HALVES = [[0.0], [1.0]], [0.5, 0.5]
         ("total", {"total": "1"}),
     ],
 )
-def test_bad_argument_is_refused_in_one_sentence_that_names_it(name, arguments):
-    with pytest.raises(ValueError, match=rf"^{name} must [^\n]*\.$"):
+def test_bad_argument_is_refused_in_one_sentence_that_names_it_and_quotes_no_cell(name, arguments):
+    with pytest.raises(ValueError, match=rf"^{name} must [^\n]*\.$") as caught:
         nearest_probability_measure(**{"positions": LINE, "signed_weights": HALVES, **arguments})
-
-
-def test_message_about_positions_and_weights_quotes_none_of_them():
-    for arguments in ([[7.25], [np.nan]], HALVES), (LINE, [7.25, np.nan]), (LINE, [7.25]):
-        with pytest.raises(ValueError, match=r"finite|hold one number") as caught:
-            nearest_probability_measure(*arguments)
-        assert "7.25" not in str(caught.value)
+    assert "7.25" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("solver", "package"), [("highs", "cvxpy"), ("ortools", "ortools")])
@@ -645,51 +536,11 @@ def test_extremes_are_refused_in_one_sentence_or_right(total, scale, unit):
     rng = np.random.default_rng(0)
     positions, weights = unit * rng.random((6, 2)), scale * np.array([3.0, -1.0, 2.0, -1.5, 0.5, -0.2])
     try:
-        result = nearest_probability_measure(positions, weights, total=total)
+        with np.errstate(all="raise"):
+            result = nearest_probability_measure(positions, weights, total=total)
     except ValueError as error:
         assert re.fullmatch(r"positions, signed_weights and total must [^\n]*\.", str(error))  # noqa: PT017
     else:
         assert result.weights.sum() == pytest.approx(1)
         assert np.isfinite([result.value, result.lower_bound]).all()
         assert result.gap <= 1e-6 * result.value
-
-
-def test_error_state_of_numpy_changes_no_result():
-    positions, weights = np.random.default_rng(0).random((60, 2)), np.random.default_rng(1).normal(0.5, 1, 60) * 1e-160
-    usual = nearest_probability_measure(positions, weights, total=1e-160)
-    with np.errstate(all="raise"):
-        strict = nearest_probability_measure(positions, weights, total=1e-160)
-    np.testing.assert_array_equal(strict.weights, usual.weights)
-
-
-def test_features_in_which_all_positions_agree_change_nothing():
-    rng = np.random.default_rng(0)
-    positions, weights = rng.integers(0, 5, (40, 2)).astype(float), rng.integers(-4, 8, 40).astype(float)
-    wide = np.insert(positions, [0, 1, 2], [7.0, -1.0, 0.25], axis=1)
-    lean, broad = (nearest_probability_measure(p, weights, total=weights.sum()) for p in (positions, wide))
-    assert (lean.value, lean.lower_bound) == (broad.value, broad.lower_bound)
-    np.testing.assert_array_equal(lean.weights, broad.weights)
-
-
-def test_a_flow_to_go_on_from_changes_no_value():
-    rng = np.random.default_rng(0)
-    source, sink = (index.ravel() for index in np.indices((30, 20)))
-    cost, supply, demand = rng.integers(1, 9, 600).astype(float), rng.integers(3, 9, 30).astype(float), rng.integers(0, 4, 20).astype(float)
-    few = np.sort(rng.permutation(600)[:400])
-    start = np.zeros(600)
-    start[few] = least_cost_flow("highs", source[few], sink[few], cost[few], supply, demand)
-    fresh, continued = (least_cost_flow("highs", source, sink, cost, supply, demand, begin) for begin in (None, start))
-    assert cost @ continued == cost @ fresh
-    np.testing.assert_array_equal(np.bincount(sink, continued), demand)
-    np.testing.assert_array_equal(continued, np.rint(continued))
-
-
-def test_solver_that_knows_no_status_is_told_in_one_sentence(monkeypatch):
-    import cvxpy
-
-    def unknown(*arguments, **options):
-        raise ValueError("Cannot unpack invalid solution: Solution(status=UNKNOWN)\nand more")
-
-    monkeypatch.setattr(cvxpy.Problem, "unpack", unknown)
-    with pytest.raises(RuntimeError, match=r"^The transport from [^\n]* \(status: Cannot unpack[^\n]*\); [^\n]*\.$"):
-        nearest_probability_measure([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [2.0, -0.5, -0.5])

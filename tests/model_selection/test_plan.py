@@ -50,6 +50,7 @@ def errors_of(expected, place=0):
         (LowDimSynthesizer(1), {"n_features": 5}, ["sliced", "wasserstein", "columns"]),
         (OnlineSynthesizer(window=300), {"n_features": 1}, ["wasserstein", "columns"]),
         (LatentFactorSynthesizer(SCHEMA), {}, ["pairs", "singles", "correlations"]),
+        (LatentFactorSynthesizer({**SCHEMA, "ill": [False, True]}, delta=1e-6, stratify="ill"), {}, ["pairs", "singles", "correlations"]),
         (LatentFactorSynthesizer({"x": [1, 2, 3]}), {}, ["singles"]),
         (PrivatePCA(), {"n_features": 6}, ["variance", "covariance"]),
     ],
@@ -78,16 +79,6 @@ def test_no_data_is_a_uniform_guess():
     expected = quick(LatentFactorSynthesizer(schema), 20_000, prior=table, epsilons=[1])
     # .9 against .5 in one column, 1 against .25 in the other.
     assert expected.no_data[1] == pytest.approx((0.4 + 0.75) / 2, abs=0.02)
-
-
-def test_no_private_row_is_needed_and_no_accountant_is_charged():
-    budget = PrivacyAccountant(1)
-    estimator = PrivateMeasureMechanism(epsilon=1, accountant=budget)
-    quick(estimator, n_features=1)
-    assert budget.spent == 0
-    assert len(budget.ledger) == 0
-    assert estimator.accountant is budget
-    assert not hasattr(estimator, "accountant_")
 
 
 @pytest.mark.filterwarnings("error")
@@ -143,14 +134,14 @@ def test_fewer_simulated_rows_give_nearly_the_same_errors(estimator, delta):
     assert "4,000 of them simulated" in str(few)
 
 
-def test_rows_of_a_unit_divide_a_pure_epsilon():
-    one = quick(PrivateMeasureMechanism(), n_features=1, epsilons=[0.2], n_repeats=5)
-    five = quick(PrivateMeasureMechanism(), n_features=1, epsilons=[1.0], unit_rows=5, n_repeats=5)
-    np.testing.assert_allclose(one.points[0].errors, five.points[0].errors)
-
-
 def test_max_rows_per_unit_is_taken_as_rows_of_a_unit_and_said():
-    own = quick(PrivateMeasureMechanism(max_rows_per_unit=5), n_features=1)
+    budget = PrivacyAccountant(1)
+    own = quick(PrivateMeasureMechanism(max_rows_per_unit=5, accountant=budget), n_features=1)
+    assert budget.ledger == ()  # no accountant is charged
+    assert all(f"<td>{row[1]}</td>" in own._repr_html_() for row in own._cells()[1:])
+    assert len(quick(PrivateMeasureMechanism(), n_features=1, n_repeats=50, time_limit=0).points[0].errors) == 1
+    one, five = (quick(PrivateMeasureMechanism(), n_features=1, epsilons=[k / 5], unit_rows=k) for k in (1, 5))
+    np.testing.assert_allclose(one.points[0].errors, five.points[0].errors)
     given = quick(PrivateMeasureMechanism(), n_features=1, unit_rows=5)
     np.testing.assert_array_equal(errors_of(own), errors_of(given))
     assert str(own) == str(given)
@@ -158,18 +149,6 @@ def test_max_rows_per_unit_is_taken_as_rows_of_a_unit_and_said():
     assert "replace_one, delta=0, 5 rows a unit:" in heading
     assert sentence.startswith("At epsilon 3 and 5 rows a unit, ")
     assert {point.unit_rows for point in quick(PrivateMeasureMechanism(max_rows_per_unit=5), n_features=1, unit_rows=2).points} == {2}
-
-
-def test_the_file_of_a_schema_plans_as_the_schema(tmp_path):
-    path = tmp_path / "people.json"
-    Schema(SCHEMA).to_json(path)
-    settings = {"n_repeats": 1, "epsilons": [1], "n_samples": 200}
-    plans = [
-        quick(LatentFactorSynthesizer(SCHEMA), **settings),
-        quick(LatentFactorSynthesizer(path), **settings),
-        quick(LatentFactorSynthesizer(), schema=str(path), **settings),
-    ]
-    assert str(plans[0]) == str(plans[1]) == str(plans[2])
 
 
 def test_rows_of_a_unit_and_deltas_make_a_line_each():
@@ -180,12 +159,6 @@ def test_rows_of_a_unit_and_deltas_make_a_line_each():
     frame = expected.to_frame()
     assert len(frame) == 2 * 2 * 2 * 2
     assert set(frame["unit_rows"]) == {1, 4}
-
-
-def test_time_limit_leaves_out_repeats_and_no_budget():
-    expected = quick(PrivateMeasureMechanism(), n_features=1, n_repeats=50, time_limit=0)
-    assert [len(point.errors) for point in expected.points] == [1, 1]
-    assert math.isnan(expected.to_frame()["spread"].iloc[0])
 
 
 def test_bounds_of_a_plan_replace_those_of_the_estimator_and_guess_what_it_buys():
@@ -203,11 +176,6 @@ def test_schema_of_a_plan_guesses_what_the_estimator_buys():
     assert errors_of(expected)[0] < expected.no_data[0]
     with pytest.raises(ValueError, match="has none for 'a', 'b'"):
         quick(estimator)
-
-
-def test_stratified_tables_with_dates_are_planned_for():
-    expected = quick(LatentFactorSynthesizer({**SCHEMA, "ill": [False, True]}, delta=1e-6, stratify="ill"), 2000, n_repeats=1)
-    assert errors_of(expected)[1] < expected.no_data[0]
 
 
 def test_made_up_rows_fit_their_schema_and_are_uneven():
@@ -254,27 +222,6 @@ def test_smallest_epsilon_does_not_trust_a_lucky_dip():
     assert "Up to epsilon 10 the result is hardly better" in str(expected)
 
 
-def test_what_stands_behind_plus_minus_is_explained():
-    assert "±: standard deviation from table to table; each error is the mean of 2 simulated ones" in str(
-        quick(PrivateMeasureMechanism(), n_features=1)
-    )
-    assert "±" not in str(quick(PrivateMeasureMechanism(), n_features=1, n_repeats=1))
-
-
-@pytest.mark.parametrize("errors", [{0.1: 50.0, 1: 20.0, 10: 18.0}, {0.1: 50.0, 1: 2.0, 10: 0.3}])
-def test_a_picture_holds_all_points_and_names_its_scale(errors):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    no_privacy = min(errors.values()) / 20
-    ax = by_hand(errors, no_privacy=no_privacy).plot().axes[0]
-    low, high = ax.get_ylim()
-    assert low < min(errors.values())
-    assert max(errors.values()) < high
-    assert ("logarithmic" in ax.get_ylabel()) == (ax.get_yscale() == "log")
-    if ax.get_yscale() == "log":
-        assert f"no privacy: {no_privacy:.2g}, below" in [text.get_text() for text in ax.texts]
-    plt.close("all")
-
-
 def test_a_picture_has_axes_for_each_measure_and_takes_those_of_a_caller():
     plt = pytest.importorskip("matplotlib.pyplot")
     expected = quick(PrivatePCA(2), n_features=6, unit_rows=[1, 3])
@@ -285,12 +232,6 @@ def test_a_picture_has_axes_for_each_measure_and_takes_those_of_a_caller():
     assert expected.plot(ax, measure="covariance") is own
     assert ax.get_title() == expected.measures[1].title
     plt.close("all")
-
-
-def test_html_shows_every_number_of_the_text():
-    expected = quick(PrivateMeasureMechanism(), n_features=1)
-    html = expected._repr_html_()
-    assert all(f"<td>{row[1]}</td>" in html for row in expected._cells()[1:])
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,6 @@ def search(estimator=None, grid=None, **params):
     return PrivateSearchCV(estimator or PrivateMeasureMechanism(), grid or {"strategy": ["adaptive", "optimal"]}, **params)
 
 
-def entries_below(accountant, entry=None):
-    for each in accountant.ledger if entry is None else accountant.parts_of(entry):
-        yield each
-        yield from entries_below(accountant, each)
-
-
 @parametrize_with_checks(
     [
         PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]}),
@@ -65,8 +59,12 @@ def test_total_is_epsilon_exactly(relation, refit, epsilon):
     model = search(PrivateMeasureMechanism(neighboring=relation), epsilon=epsilon, refit=refit, search_share=0.37).fit(rows())
     assert model.accountant_.spent == Fraction(str(epsilon))
     shared = PrivacyAccountant(10, neighboring=relation)
-    clone(model).set_params(accountant=shared).fit(rows())
+    again = clone(model).set_params(accountant=shared).fit(rows())
     assert shared.spent == Fraction(str(epsilon))
+    best = again.best_estimator_
+    with pytest.raises(BudgetExceededError):
+        again.set_params(epsilon=10).fit(rows())
+    assert (shared.spent, again.best_estimator_) == (Fraction(str(epsilon)), best)
 
 
 def test_disjoint_parts_cost_the_larger_and_candidates_add():
@@ -78,33 +76,6 @@ def test_disjoint_parts_cost_the_larger_and_candidates_add():
     assert [part.loss.epsilon for part in accountant.parts_of(training)] == [Fraction(2, 10)] * 3
     assert [part.name for part in accountant.parts_of(training)] == [f"candidate {i}: depth={i + 2}" for i in range(3)]
     assert sum(part.loss.epsilon for part in accountant.parts_of(held_out)) == Fraction(6, 10)
-
-
-@pytest.mark.parametrize("estimator", [PrivatePCA(2), LowDimSynthesizer(2)])
-def test_delta_is_split_and_charged_only_where_it_is_spent(estimator):
-    grid = {"center": ["public", "private"]}
-    model = PrivateSearchCV(estimator, grid, epsilon=1, delta=1e-6).fit(rows(2000, 12))
-    assert 0 < model.accountant_.spent_delta <= Fraction(1, 10**6)
-    assert model.accountant_.spent <= 1
-    without = search(delta=1e-6).fit(rows())
-    assert without.accountant_.spent_delta == 0
-
-
-def test_a_shared_accountant_refuses_the_search_too_many_without_a_trace():
-    shared = PrivacyAccountant(1)
-    model = search(epsilon=0.6, accountant=shared).fit(rows())
-    before = model.best_estimator_
-    with pytest.raises(BudgetExceededError):
-        model.fit(rows())
-    assert shared.spent == Fraction(6, 10)
-    assert model.best_estimator_ is before
-
-
-def test_without_noise_the_ledger_says_inf_and_the_best_is_chosen():
-    model = search(grid={"depth": [1, 2, 6]}, epsilon=float("inf")).fit(rows())
-    assert model.accountant_.spent == math.inf
-    assert model.best_index_ == np.argmax(model.cv_results_["mean_test_score"])
-    assert model.cv_results_["std_test_score"].tolist() == [0, 0, 0]
 
 
 # What leaves
@@ -138,14 +109,6 @@ def test_scores_have_the_deviation_that_is_told():
     assert found.std() == pytest.approx(models[0].cv_results_["std_test_score"][0], rel=6 * math.sqrt(5 / 4 / 200))  # kurtosis 6
 
 
-def test_nothing_fitted_holds_rows():
-    X = rows(900, 2)
-    model = search(grid={"depth": [2, 3]}).fit(X)
-    kept = pickle.dumps(model)
-    assert not any(row.tobytes() in kept for row in X[:50])
-    assert X[:, 0].tobytes() not in kept
-
-
 @RELATIONS
 def test_neighbours_look_alike_in_shape(relation):
     """Same attributes, ledgers and kinds of results, whatever the rows hold; with add or remove down to no row at all."""
@@ -174,49 +137,7 @@ def held(X, n_samples, seed=None):
     return _split.held_out(Rows.held(X), n_samples, 0.3, hand)
 
 
-def test_positions_do_not_depend_on_rows():
-    assert (held(rows(50), 50, seed=1) == held(np.zeros((50, 3)), 50, seed=1)).all()
-    assert held(rows(50), 50).sum() == 15
-    assert held(rows(2), 2).sum() == 1
-
-
-def test_a_row_goes_where_its_own_cells_send_it_whatever_others_there_are():
-    X = np.vstack([rows(50), rows(50)])
-    every = held(X, None, seed=1)
-    assert (every[:50] == every[50:]).all(), "equal rows go together"
-    for i in range(50):
-        without = np.delete(np.arange(100), i)
-        assert (held(X[without], None, seed=1) == every[without]).all()
-    assert 0 < every.sum() < 100
-
-
-def test_equal_numbers_have_one_hash_whatever_their_dtype():
-    X = np.array([[0.0, 1.0], [2.0, np.nan]])
-    key = b"k"
-    assert (_split._hashes(X, key) == _split._hashes([np.array([-0.0, 2.0]), np.array([1, -np.nan], dtype=np.float32)], key)).all()
-
-
-def test_candidates_see_the_training_rows_only_and_the_refit_all():
-    model = search(grid={"depth": [2, 3]}, refit=False, holdout=0.25).fit(rows(100))
-    assert model.best_estimator_.n_samples_ == 75
-    assert search(grid={"depth": [2, 3]}).fit(rows(100)).best_estimator_.n_samples_ == 100
-
-
 # The interface
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "list"])
-def test_frames_go_in_and_come_out(library):
-    X = rows(60, 2)
-    if library == "list":
-        assert search().fit(X.tolist()).sample(3).shape == (3, 2)
-        return
-    frames = pytest.importorskip(library)
-    table = frames.table({"a": X[:, 0], "b": X[:, 1]}) if library == "pyarrow" else frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    model = search(PrivateMeasureMechanism(bounds={"a": (0, 1), "b": (0, 2)})).fit(table)
-    assert type(model.sample(3)) is type(table)
-    assert list(model.feature_names_in_) == ["a", "b"]
-    assert model.best_estimator_.bounds == {"a": (0, 1), "b": (0, 2)}
 
 
 @RELATIONS
@@ -232,6 +153,51 @@ def test_mixed_tables_are_compared_as_encoded_rows(relation):
         assert list(model.sample(5).columns) == ["age", "job", "x"]
 
 
+def test_positions_do_not_depend_on_rows_and_a_row_goes_where_its_own_cells_send_it_whatever_others_there_are():
+    assert (held(rows(50), 50, seed=1) == held(np.zeros((50, 3)), 50, seed=1)).all()
+    assert [held(rows(n), n).sum() for n in (50, 2)] == [15, 1]
+    X = np.vstack([rows(50), rows(50)])
+    every = held(X, None, seed=1)
+    assert (every[:50] == every[50:]).all(), "equal rows go together"
+    for i in range(50):
+        without = np.delete(np.arange(100), i)
+        assert (held(X[without], None, seed=1) == every[without]).all()
+    assert 0 < every.sum() < 100
+
+
+def test_candidates_see_the_training_rows_only_and_the_refit_all_which_gives_the_methods_and_the_kind_of_table():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(rows(100, 2), columns=["a", "b"])
+    grid = [{"depth": [2, 3]}, {"strategy": ["optimal"]}]
+    found = [search(PrivateMeasureMechanism(bounds=(0, 1)), grid, refit=refit, holdout=0.25).fit(frame) for refit in (False, True)]
+    assert [model.best_estimator_.n_samples_ for model in found] == [75, 100]
+    assert type(found[1].sample(3)) is type(frame)
+    assert list(found[1].feature_names_in_) == ["a", "b"]
+    results = found[1].cv_results_
+    assert {"params", "param_depth", "mean_test_score", "std_test_score", "rank_test_score"} <= {*results}
+    assert results["param_depth"].mask.tolist() == [False, False, True]
+    assert results["params"] == [{"depth": 2}, {"depth": 3}, {"strategy": "optimal"}]
+    reducer = PrivateSearchCV(PrivatePCA(2), {"center": ["public", "private"]}, delta=1e-6).fit(rows(2000, 12))
+    assert reducer.inverse_transform(reducer.transform(rows(5, 12))).shape == (5, 12)
+    assert 0 < reducer.accountant_.spent_delta <= Fraction(1, 10**6)
+    assert [hasattr(found[1], name) for name in ("sample", "transform", "best_params_")] == [True, False, True]
+    assert [hasattr(each, name) for each, name in ((reducer, "sample"), (search(), "best_params_"))] == [False, False]
+
+
+def test_a_seed_warns_once_and_stays_nowhere_and_threads_do_not_change_the_result():
+    models = []
+    for n_jobs in (None, 3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            models.append(search(PrivateMeasureMechanism(bounds=(0, 1)), {"depth": [2, 3]}, random_state=0, n_jobs=n_jobs).fit(rows(5000)))
+        assert [each.category for each in caught] == [InsecureRandomnessWarning]
+        assert models[-1].best_estimator_.random_state is None
+    np.testing.assert_array_equal(*(model.cv_results_["mean_test_score"] for model in models))
+    np.testing.assert_array_equal(*(model.sample(9, random_state=0) for model in models))
+    names = [[entry.name for entry in model.accountant_.parts_of(model.accountant_.ledger[0])] for model in models]
+    assert names[0] == names[1]
+
+
 def test_it_is_cloned_pickled_saved_and_loaded(tmp_path):
     model = search(grid={"depth": [2, 3]}, n_jobs=2).fit(rows())
     assert clone(model).get_params()["param_grid"] == {"depth": [2, 3]}
@@ -241,44 +207,6 @@ def test_it_is_cloned_pickled_saved_and_loaded(tmp_path):
         np.testing.assert_array_equal(other.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
         np.testing.assert_array_equal(other.sample(5, random_state=0), model.sample(5, random_state=0))
         assert other.accountant_.spent == 1
-
-
-def test_methods_are_those_of_the_estimator():
-    synthesizer, reducer = search().fit(rows()), PrivateSearchCV(PrivatePCA(2), {"center": ["public", "private"]}).fit(rows())
-    assert hasattr(synthesizer, "sample")
-    assert not hasattr(synthesizer, "transform")
-    assert not hasattr(reducer, "sample")
-    assert reducer.inverse_transform(reducer.transform(rows(5))).shape == (5, 3)
-    assert synthesizer.score(rows()) == synthesizer.best_estimator_.score(rows())
-    assert not hasattr(search(), "best_params_")
-    assert not hasattr(search(), "cv_results_")
-
-
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.BudgetWarning")
-def test_results_have_the_columns_of_scikit_learn():
-    theirs = GridSearchCV(PrivateMeasureMechanism(), {"depth": [2, 3]}, cv=2).fit(rows()).cv_results_
-    ours = search(grid=[{"depth": [2, 3]}, {"strategy": ["optimal"]}]).fit(rows()).cv_results_
-    assert {"params", "param_depth", "mean_test_score", "std_test_score", "rank_test_score"} <= {*theirs} & {*ours}
-    assert ours["param_depth"].mask.tolist() == [False, False, True]
-    assert ours["params"] == [{"depth": 2}, {"depth": 3}, {"strategy": "optimal"}]
-
-
-def test_threads_do_not_change_the_result():
-    models = [search(grid={"depth": [2, 3, 4]}, random_state=0, n_jobs=n_jobs).fit(rows()) for n_jobs in (None, 3)]
-    assert models[0].best_params_ == models[1].best_params_
-    np.testing.assert_array_equal(*(model.cv_results_["mean_test_score"] for model in models))
-    np.testing.assert_array_equal(*(model.sample(9, random_state=0) for model in models))
-    names = [[entry.name for entry in model.accountant_.parts_of(model.accountant_.ledger[0])] for model in models]
-    assert names[0] == names[1]
-
-
-def test_a_seed_warns_once_and_stays_nowhere():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = search(PrivateMeasureMechanism(bounds=(0, 1)), random_state=0).fit(rows(5000))
-    assert [each.category for each in caught] == [InsecureRandomnessWarning]
-    assert {entry.randomness for entry in entries_below(model.accountant_) if entry.noise} == {"seeded"}
-    assert model.best_estimator_.random_state is None
 
 
 # What is refused
@@ -334,16 +262,10 @@ def test_what_cannot_be_searched_is_refused_before_the_charge(estimator, params,
     model = search(estimator, accountant=shared).set_params(**params)
     with pytest.raises(ValueError, match=words):
         model.fit(rows())
+    for table, reason in ((rows(1), "minimum of 2"), ([rows(9), rows(9)], "in memory")):
+        with pytest.raises(ValueError, match=reason):
+            search(accountant=shared).fit(table)
     assert shared.spent == 0
-
-
-def test_tables_out_of_memory_and_single_rows_are_refused(tmp_path):
-    pytest.importorskip("pyarrow")  # reads the file
-    np.savetxt(tmp_path / "rows.csv", rows(20), delimiter=",", header="a,b,c", comments="")
-    with pytest.raises(ValueError, match="in memory"):
-        search().fit(tmp_path / "rows.csv")
-    with pytest.raises(ValueError, match="minimum of 2"):
-        search().fit(rows(1))
 
 
 # The search of scikit-learn

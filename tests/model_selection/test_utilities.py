@@ -46,26 +46,16 @@ def test_a_row_added_removed_or_replaced_moves_a_utility_by_at_most_its_change(u
     assert largest >= 0.5 * utility.change, "the bound is far from what rows do"
 
 
-def test_change_of_the_sliced_distance_is_attained():
-    utility = SlicedDistance(Box(np.zeros(1), np.ones(1)))
-    model = Model(np.zeros((1, 1)))
-    ends = [utility.of(np.array([[end]]), model, None) for end in (0.0, 1.0)]
-    assert ends[0] - ends[1] == utility.change
-
-
-@pytest.mark.parametrize("n_features", [1, 2, 4])
-def test_change_of_the_marginals_is_attained_by_a_row_that_leaves_where_the_points_are(n_features):
-    utility = MarginalDistance(Box(np.zeros(n_features), np.ones(n_features)))
-    model = Model(np.full((1, n_features), 0.1))
-    here, there = (utility.of(np.full((1, n_features), place), model, None) for place in (0.1, 0.9))
-    assert here - there == utility.change
-
-
-def test_change_of_the_captured_variance_is_attained_by_a_row_that_goes_from_the_mean_to_the_farthest_corner():
-    model = Model(CORNERS)
-    model.components_, model.mean_ = np.eye(2), np.zeros(2)
-    mean, corner = (of(CapturedVariance(BOX), row, model) for row in ([0.0, 0.0], [1.0, 1.0]))
-    assert corner - mean == CapturedVariance(BOX).change
+def test_the_change_of_each_utility_is_attained():
+    """By a row that goes from end to end, that leaves where the points are, or that goes from the mean to the farthest corner."""
+    line, centre = Box(np.zeros(1), np.ones(1)), Model(CORNERS)
+    centre.components_, centre.mean_ = np.eye(2), np.zeros(2)
+    pairs = [(SlicedDistance(line), Model(np.zeros((1, 1))), 1.0, 0.0), (CapturedVariance(BOX), centre, 0.0, 1.0)]
+    pairs += [(MarginalDistance(Box(np.zeros(d), np.ones(d))), Model(np.full((1, d), 0.1)), 0.9, 0.1) for d in (1, 2, 4)]
+    for utility, model, low, high in pairs:
+        d = model.points.shape[1]
+        least, most = (utility.of(np.full((1, d), at), model, np.random.default_rng(0)) for at in (low, high))
+        assert most - least == utility.change
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -84,11 +74,6 @@ def test_a_row_counts_the_same_beside_any_others(utility):
     utility, rows = type(utility)(box), np.random.default_rng(1).normal(4, 5, (300, 50))
     cells = box.quantize(rows)
     assert (utility.counts(cells) == sum(utility.counts(cells[i : i + 1]) for i in range(300))).all()
-
-
-def test_captured_variance_of_rows_is_the_sum_of_that_of_each():
-    utility, rows = CapturedVariance(BOX), np.random.default_rng(1).random((200, 2))
-    assert of(utility, rows, MODELS[0]) == sum(of(utility, row, MODELS[0]) for row in rows)
 
 
 def test_score_is_the_mean_distance_along_directions():

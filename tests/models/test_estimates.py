@@ -7,9 +7,10 @@ from internals import deviations_beside
 from skdpsynth.models import Estimates, NoisyInteractions, NoisyTables, expected_error
 
 V1, V2, V3 = 4.0, 9.0, 100.0  # of the noise on tables of one column, of two, and on interactions
+PAIRS = [(0, 1), (0, 2), (1, 2)]
 SETTINGS = {
-    "tables": ([2, 3, 2], [(0, 1), (0, 2), (1, 2)], [], 1),
-    "interactions": ([2, 3, 2], [], [(0, 1), (0, 2), (1, 2)], 1),
+    "tables": ([2, 3, 2], PAIRS, [], 1),
+    "interactions": ([2, 3, 2], [], PAIRS, 1),
     "classes": ([2, 3], [(0, 1)], [], 3),
     "interactions in classes": ([3, 2, 2], [], [(0, 1), (0, 2), (1, 2)], 2),
     "blocks": ([2, 2, 3, 2], [(0, 1)], [(2, 3)], 1),
@@ -125,26 +126,17 @@ def test_without_noise_the_estimates_are_the_counts_and_have_no_error(setting):
     assert estimates.variance_of_total == 0
 
 
-def test_tables_of_pairs_have_the_mean_variance_of_what_only_pairs_tell():
-    setting = SETTINGS["interactions"]
-    estimates = Estimates.of(released(counts(setting), setting), pairs_of(setting))
-    assert list(estimates.two_way.tables) == pairs_of(setting)
-    np.testing.assert_allclose(estimates.two_way.variance, np.mean([V3 / scale_of(*pair) ** 2 for pair in pairs_of(setting)]))
-
-
-def test_columns_beside_pairs_weigh_as_much_as_they_do_in_a_fit_to_tables_as_they_are():
-    """Least squares over tables as released weigh a cell of a column by the variance of pairs over that of columns."""
-    setting = SETTINGS["tables"]
-    estimates = Estimates.of(released(counts(setting), setting), pairs_of(setting))
-    first, second = deviations_beside(estimates.one_way, estimates.two_way)
+def test_pairs_have_the_variance_of_what_only_they_tell_and_columns_beside_them_weigh_as_in_a_fit_to_tables_as_they_are():
+    """Least squares over tables as released weigh a cell of a column by the variance of pairs over that of columns; without noise of pairs
+    columns have their own deviation."""
+    of = {name: Estimates.of(released(counts(SETTINGS[name]), SETTINGS[name]), PAIRS) for name in ("tables", "interactions")}
+    assert list(of["interactions"].two_way.tables) == PAIRS
+    np.testing.assert_allclose(of["interactions"].two_way.variance, np.mean([V3 / scale_of(*pair) ** 2 for pair in PAIRS]))
+    first, second = deviations_beside(of["tables"].one_way, of["tables"].two_way)
     np.testing.assert_allclose((second / first) ** 2, V2 / V1)
-
-
-@pytest.mark.parametrize("pairs", [[], [(0, 1)]])
-def test_columns_have_their_own_deviation_where_no_pair_has_noise_of_its_own(pairs):
-    parts = [NoisyTables({(0,): np.zeros((1, 2)), (1,): np.zeros((1, 1))}, 3.0)]
-    estimates = Estimates.of(parts, pairs, 0)
-    assert deviations_beside(estimates.one_way, estimates.two_way) == (pytest.approx(3.0**0.5), 0.0)
+    for pairs in ([], [(0, 1)]):
+        alone = Estimates.of([NoisyTables({(0,): np.zeros((1, 2)), (1,): np.zeros((1, 1))}, 3.0)], pairs, 0)
+        assert deviations_beside(alone.one_way, alone.two_way) == (pytest.approx(3.0**0.5), 0.0)
 
 
 def test_totals_weigh_tables_by_the_noise_of_their_sums():

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from internals import InBins
 from laws import ALARM, CERTAIN, chi_squared
 
@@ -37,10 +35,32 @@ def test_without_noise_mass_is_the_histogram(every, variance):
     np.testing.assert_allclose(link.mass, leaves / leaves.sum(), atol=1e-12)
 
 
-def test_mass_is_a_probability_measure_whatever_the_noise():
+def cells_of(link, counts, rng):
+    return InBins.of(link).cells(np.array(counts), rng.random(link.n_bins))
+
+
+def test_links_are_probability_measures_in_few_bins_in_which_cells_are_drawn_by_their_mass():
+    n_heavy = 0
     for link in LINKS:
-        assert link.mass.min() >= 0
-        assert link.mass.sum() == pytest.approx(1, abs=1e-12)
+        mass, edges, width = link.mass, link.edges, np.diff(link.edges)
+        assert mass.min() >= 0
+        assert mass.sum() == pytest.approx(1, abs=1e-12)
+        assert (edges[0], edges[-1], link.n_bins) == (0, len(mass), len(width))
+        assert (width > 0).all()
+        assert link.n_bins <= 2 * 16
+        assert np.add.reduceat(mass, edges[:-1])[width > 1].max() <= 2 / 16 + 1e-12
+        for cell in np.flatnonzero(mass > 1 / 16):  # a heavy cell is a bin of its own
+            assert {cell, cell + 1} <= set(edges.tolist())
+            n_heavy += 1
+        counts = np.random.default_rng(0).integers(900, 1000, link.n_bins)
+        drawn = cells_of(link, counts, np.random.default_rng(1))
+        np.testing.assert_array_equal(link.bins_of(drawn), np.repeat(np.arange(link.n_bins), counts))
+        found = np.bincount(drawn, minlength=len(mass))
+        for first, last, count in zip(edges, edges[1:], counts, strict=False):
+            own = mass[first:last] if mass[first:last].any() else np.ones(last - first)  # without mass all cells are alike
+            assert np.abs(found[first:last] - count * own / own.sum()).max() < 1 + 1e-9
+            assert not found[first:last][own == 0].any()
+    assert n_heavy > 40
 
 
 def test_cells_that_cannot_hold_rows_get_no_mass():
@@ -72,63 +92,6 @@ def test_noisy_levels_are_weighed_so_that_the_error_falls():
     assert all_levels < 0.35 * leaves_alone
 
 
-def test_bins_cover_the_cells_in_order():
-    for link in LINKS:
-        assert link.edges[0] == 0
-        assert link.edges[-1] == len(link.mass)
-        assert (np.diff(link.edges) > 0).all()
-        expected = np.repeat(np.arange(link.n_bins), np.diff(link.edges))
-        np.testing.assert_array_equal(link.bins_of(np.arange(len(link.mass))), expected)
-
-
-def test_a_heavy_cell_is_a_bin_of_its_own():
-    n_heavy = 0
-    for link in LINKS:
-        for cell in np.flatnonzero(link.mass > 1 / 16):
-            assert {cell, cell + 1} <= set(link.edges.tolist())
-            n_heavy += 1
-    assert n_heavy > 40
-
-
-def test_a_bin_of_several_cells_has_at_most_twice_its_share():
-    for link in LINKS:
-        mass, width = np.add.reduceat(link.mass, link.edges[:-1]), np.diff(link.edges)
-        assert mass[width > 1].max() <= 2 / 16 + 1e-12
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, 50), min_size=32, max_size=32), st.integers(1, 20))
-def test_there_are_at_most_twice_as_many_bins_as_wanted(leaves, n_bins):
-    link = Link.of(tree(np.array(leaves)), 1.0, 32, n_bins)
-    assert 1 <= link.n_bins <= 2 * n_bins
-
-
-def test_a_single_atom_is_kept():
-    leaves = np.zeros(256, dtype=np.int64)
-    leaves[37] = 1000
-    link = Link.of(tree(leaves), 1.0, 256, 16)
-    assert link.edges.tolist() == [0, 37, 38, 256]
-
-
-def cells_of(link, counts, rng):
-    return InBins.of(link).cells(np.array(counts), rng.random(link.n_bins))
-
-
-def test_drawn_cells_lie_in_their_bin():
-    for link in LINKS:
-        counts = np.random.default_rng(0).integers(0, 30, link.n_bins)
-        drawn = cells_of(link, counts, np.random.default_rng(1))
-        np.testing.assert_array_equal(link.bins_of(drawn), np.repeat(np.arange(link.n_bins), counts))
-
-
-def test_cells_get_their_share_of_a_bin_up_to_one_number():
-    for link in LINKS:
-        drawn = np.bincount(cells_of(link, [1000] * link.n_bins, np.random.default_rng(1)), minlength=len(link.mass))
-        for first, last in zip(link.edges, link.edges[1:], strict=False):
-            mass = link.mass[first:last] if link.mass[first:last].any() else np.ones(last - first)
-            assert np.abs(drawn[first:last] - 1000 * mass / mass.sum()).max() < 1 + 1e-9
-
-
 def test_a_single_cell_is_drawn_by_its_mass():
     """20,000 numbers drawn one at a time in one bin of 40 unlike cells; like ones fail."""
     leaves, rng = np.random.default_rng(0).integers(1, 100, 64), np.random.default_rng(1)
@@ -139,17 +102,6 @@ def test_a_single_cell_is_drawn_by_its_mass():
     assert observed.sum() == 20_000
     assert chi_squared(observed, share) > ALARM
     assert chi_squared(observed, np.ones(40)) < CERTAIN
-
-
-def test_cells_of_a_bin_without_mass_are_drawn_alike():
-    link = Link(np.array([1.0] + [0.0] * 10), np.array([0, 1, 11]))
-    drawn = cells_of(link, [0, 20_000], np.random.default_rng(2))
-    assert np.abs(np.bincount(drawn, minlength=11)[1:] - 2000).max() <= 1
-
-
-def test_a_cell_without_mass_is_not_drawn_from_a_bin_that_has_some():
-    link = Link(np.array([0.0, 0.5, 0.0, 0.5, 0.0]), np.array([0, 5]))
-    assert set(cells_of(link, [5000], np.random.default_rng(3))) == {1, 3}
 
 
 @pytest.mark.parametrize("least", [0.0, 1e-17, 1e-300])

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import FactorDraw, Mixture, _upto
+from internals import FactorDraw, Mixture
 from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
@@ -125,17 +125,3 @@ def test_draws_have_the_law_of_the_mixture(allowed, tied):
     assert p_value(drawn) > ALARM
     assert p_value(drawn, others) < CERTAIN
     assert has_law(lambda n: np.array([rows(7)[:, 0] for _ in range(n)]).T, p_value, 300)
-
-
-def test_columns_come_in_their_order_where_parts_hold_several():
-    """Of a block of rows: a tuple of each part is drawn, and its columns are put where they belong."""
-    mixture = a_mixture(3, tied=True)
-    codes = list(FactorDraw(mixture, np.random.default_rng(0)).codes(500, 0, np.random.default_rng(1)))
-    assert [int(column.max()) < size for column, size in zip(codes, SIZES, strict=True)] == [True] * 4
-    assert {(a, c) for a, c in zip(codes[0].tolist(), codes[2].tolist(), strict=True)} <= {(0, 0), (1, 1), (2, 0), (2, 1)}
-
-
-def test_equal_weights_are_shared_to_the_last_digit():
-    """So that models without conditions are drawn from as they always were."""
-    for n in (1, 3, 256, 768, 1792):
-        assert (_upto(np.full(n, 1 / n)) == np.arange(n + 1) / n).all()

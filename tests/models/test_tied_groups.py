@@ -1,10 +1,10 @@
-"""Columns that rules tie within a mixture of products: against brute force, and derivatives against finite differences."""
+"""Columns that rules tie, or that are near each other: laws by brute force, and derivatives against finite differences."""
 
 import itertools
 
 import numpy as np
 import pytest
-from internals import Group
+from internals import Group, NearPair
 
 SIZES = (4, 3, 5)
 CLASSES = {
@@ -23,55 +23,61 @@ def group_of(classes, seed=0):
     return Group((0, 1, 2), classes, tuples, kept[None])
 
 
-def brute_force(group, logits):
-    """P(codes | node) as a dense array: the product of exponentials where it is allowed."""
-    a, b, c = (np.exp(each) for each in logits)
-    dense = a[:, None, None] * b[None, :, None] * c[None, None]
-    allowed = {tuple(t) for t in group.tuples[group.allowed[0]]}
+def near_pair(excluded):
+    weights = np.random.default_rng(1).uniform(0.1, 2, (4, 3))
+    if excluded:
+        weights[1:, 0] = weights[3, 1] = 0.0
+    return NearPair((0, 1), weights), np.float32(weights)
+
+
+def tied(name):
+    """A group, and its weights: which codes can occur together."""
+    group = group_of(CLASSES[name])
+    allowed, weights = {tuple(t) for t in group.tuples[group.allowed[0]]}, np.zeros(SIZES)
     for codes in itertools.product(*map(range, SIZES)):
-        if tuple(int(own[code]) for own, code in zip(group.classes, codes, strict=True)) not in allowed:
-            dense[codes] = 0
-    return dense / dense.sum(axis=(0, 1, 2))
+        weights[codes] = tuple(int(own[code]) for own, code in zip(group.classes, codes, strict=True)) in allowed
+    return group, weights
 
 
-@pytest.fixture(params=list(CLASSES))
-def case(request):
-    rng = np.random.default_rng(1)
-    return group_of(CLASSES[request.param]), [2 * rng.normal(size=(size, 6)) for size in SIZES]
+CASES = {
+    **{name: (tied, name) for name in CLASSES},
+    "near": (near_pair, False),
+    "near, some excluded": (near_pair, True),
+}
 
 
-def test_codes_of_a_group_have_the_product_on_what_is_allowed(case):
-    group, logits = case
-    law, dense = group.law(0), brute_force(*case)
-    state = law.forward(logits)
-    for column, single in enumerate(state.singles):
-        others = tuple(axis for axis in range(3) if axis != column)
-        np.testing.assert_allclose(single, dense.sum(axis=others), atol=1e-12)
+def dense(weights, logits):
+    """P(codes | node): the product of exponentials and weights."""
+    joint = np.ones(1) * weights[..., None]
+    for axis, own in enumerate(logits):
+        joint = joint * np.exp(own).reshape([len(own) if other == axis else 1 for other in range(len(logits))] + [-1])
+    return joint / joint.sum(axis=tuple(range(len(logits))))
 
 
-def test_two_columns_of_a_group_have_the_joint_law_on_what_is_allowed(case):
-    group, logits = case
-    law, dense = group.law(0), brute_force(*case).mean(axis=3)
-    state = law.forward(logits)
-    for pair in law.pairs:
-        (other,) = {0, 1, 2} - set(pair)
-        np.testing.assert_allclose(law.joint(state, pair), dense.sum(axis=other), atol=1e-12)
-
-
-def test_derivatives_are_those_of_finite_differences(case):
-    group, logits = case
-    law, rng = group.law(0), np.random.default_rng(2)
+@pytest.mark.parametrize("make", CASES.values(), ids=CASES)
+def test_columns_and_pairs_have_the_weighted_product_and_derivatives_of_finite_differences(make):
+    group, weights = make[0](make[1])
+    law, rng, columns = group.law(0), np.random.default_rng(2), range(weights.ndim)
+    logits = [2 * rng.normal(size=(size, 6)) for size in weights.shape]
     by_singles = [rng.normal(size=each.shape) for each in logits]
-    by_pairs = {(j, k): rng.normal(size=(SIZES[j], SIZES[k])) for j, k in law.pairs}
+    by_pairs = {(j, k): rng.normal(size=(weights.shape[j], weights.shape[k])) for j, k in itertools.combinations(columns, 2)}
+
+    def margin(joint, kept):
+        return joint.sum(axis=tuple({*columns} - {*kept}))
 
     def value(logits):
-        state = law.forward(logits)
-        singles = sum(float((G * single).sum()) for G, single in zip(by_singles, state.singles, strict=True))
-        return singles + sum(float((H * law.joint(state, pair)).sum()) * 6 for pair, H in by_pairs.items())
+        joint = dense(weights, logits)
+        singles = sum(float((G * margin(joint, [column])).sum()) for column, G in enumerate(by_singles))
+        return singles + sum(float((H[..., None] * margin(joint, pair)).sum()) for pair, H in by_pairs.items())
 
-    found = law.backward(law.forward(logits), by_singles, by_pairs)
-    for column, node in itertools.product(range(3), (0, 3)):
-        for code in range(SIZES[column]):
+    state, joint = law.forward(logits), dense(weights, logits)
+    for column in columns:
+        np.testing.assert_allclose(state.singles[column], margin(joint, [column]), atol=1e-12)
+    for pair in by_pairs:
+        np.testing.assert_allclose(law.joint(state, pair), margin(joint, pair).mean(axis=2), atol=1e-12)
+    found = law.backward(state, by_singles, by_pairs)
+    for column, node in itertools.product(columns, (0, 3)):
+        for code in range(weights.shape[column]):
             ends = []
             for step in (1e-5, -1e-5):
                 moved = [np.array(each) for each in logits]

@@ -87,31 +87,17 @@ def test_conditions_are_exact_and_may_be_joined(allowed):
     np.testing.assert_allclose(table_of(made), table / table.sum(), atol=1e-12)
 
 
-def test_what_no_common_node_allows_has_probability_zero():
-    """Each block allows it in one node, but not in the same one."""
-    first = Mixture(np.full(2, 0.5), (Part.of_column(0, np.array([[1.0, 0.0], [0.0, 1.0]])),))
-    second = Mixture(np.full(2, 0.5), (Part.of_column(0, np.array([[0.0, 1.0], [1.0, 0.0]])),))
-    schema = Schema({0: Nominal([0, 1]), 1: Nominal([0, 1])})
-    made = RowLaw(schema, None, ((0,), (1,)), np.ones(1), ((first, second),), {}, common=(np.full(2, 0.5),))
-    condition = {0: Wanted(among=np.array([0])), 1: Wanted(among=np.array([0]))}
-    assert made.given(condition)[1] == 0
-    assert made.given({0: condition[0]})[1] == 0.5
-
-
-def test_shuffles_stay_within_their_groups():
+def test_shuffles_stay_within_their_groups_and_nodes_without_weight_get_no_row():
     counts = np.array([3, 0, 5, 1])
     places = _shuffle_within(counts, np.random.default_rng(0))
     assert [sorted(part.tolist()) for part in np.split(places, np.cumsum(counts)[:-1])] == [[0, 1, 2], [], [3, 4, 5, 6, 7], [8]]
-
-
-def test_nodes_without_weight_get_no_row():
     counts = CommonDraw(np.array([0.0, 0.4, 0.0, 0.6, 0.0]), np.random.default_rng(0)).counts(1001, 0)
     assert counts.sum() == 1001
     assert not counts[[0, 2, 4]].any()
 
 
 def test_missing_cells_have_the_law_of_the_model_given_the_others():
-    """Of each pair of known cells the third column."""
+    """Of each pair of known cells the third column, and of three the stratum."""
     made, rng = law((0.3, 0.7)), np.random.default_rng(0)
     table = table_of(made)
     n = 4000
@@ -121,13 +107,7 @@ def test_missing_cells_have_the_law_of_the_model_given_the_others():
         third = filled(made, values, to_fill, rng)[2]
         share = table[stratum, first, second] / table[stratum, first, second].sum()
         assert binomial((third == 1).sum(), n, share[1]) > ALARM
-
-
-def test_a_stratum_is_filled_by_its_law_given_the_cells():
-    made, rng, n = law((0.3, 0.7)), np.random.default_rng(0), 4000
-    table = table_of(made)
-    values = [np.full(n, code) for code in (1, 2, 0, 0)]
-    strata = filled(made, values, [np.full(n, place == 3) for place in range(4)], rng)[3]
+    strata = filled(made, [np.full(n, code) for code in (1, 2, 0, 0)], [np.full(n, place == 3) for place in range(4)], rng)[3]
     share = table[:, 1, 2, 0] / table[:, 1, 2, 0].sum()
     assert binomial((strata == 1).sum(), n, share[1]) > ALARM
 
