@@ -1,7 +1,17 @@
 """Fixtures of the tests of synthesizers."""
 
+import warnings
+
 import pytest
 from internals import _wide_factors
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Small tables, seeds and odd budgets are what these tests are made of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 @pytest.fixture

@@ -30,8 +30,6 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-
 INF = float("inf")
 RO, AR = "replace_one", "add_or_remove_one"
 SCHEMA = {

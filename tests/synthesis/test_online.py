@@ -9,7 +9,6 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from estimators import Recorder, clock
 from internals import _ledger, pair_loss, shares_of_depths
@@ -20,9 +19,6 @@ from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import StandingRelease
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
-]
 SETTINGS = {
     "blocks": {},
     "blocks-2": {"growth": 2},
@@ -92,17 +88,6 @@ def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
     assert public(whole) == public(batches) == public(single)
     more = stream_of(300, seed=1)  # what is not seen yet is the same too
     assert len({public(model.partial_fit(more))[1] for model in (whole, batches, single)}) == 1
-
-
-@each_strategy
-def test_whole_numbers_and_truth_values_in_frames_keep_their_dtypes(setting):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": pd.array(rng.integers(0, 9, 200), dtype="Int8"), "b": pd.array(rng.random(200) < 0.5, dtype="boolean")})
-    model = OnlineSynthesizer(bounds={"a": (0, 8), "b": (0, 1)}, **setting)
-    sample = model.partial_fit(frame[:50]).partial_fit(frame[50:]).sample()
-    assert sample.dtypes.equals(frame.dtypes)
-    assert len(sample) == 200
-    assert set(sample["a"]) <= set(range(9))
 
 
 # Blocks: time is public
