@@ -1,13 +1,12 @@
 """Samples in batches: the rows of one sample, in bounded memory, and how many."""
 
 import tracemalloc
-import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import _deal, _drawing, _latent_factors, usual_number
+from internals import _deal, _drawing, usual_number
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -39,12 +38,8 @@ each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
 @pytest.fixture(autouse=True)
-def quiet_and_hasty(monkeypatch):
-    """No warnings, and models that are fitted in a few steps, since their quality is not the point."""
-    monkeypatch.setattr(_latent_factors, "_STEPS", 20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
+def fast(hasty):
+    """Models are fitted in a few steps, since their quality is not the point."""
 
 
 @pytest.fixture
@@ -101,31 +96,21 @@ def test_a_fit_in_between_changes_nothing_of_batches_that_were_begun(model, smal
     np.testing.assert_array_equal(np.concatenate([first, *batches]), expected)
 
 
-@pytest.mark.parametrize("strategy", ["blocks", "paper"])
-def test_rows_of_a_stream_that_come_in_between_change_nothing_of_batches_that_were_begun(strategy, small_blocks):
+@pytest.mark.parametrize(("strategy", "since"), [("blocks", None), ("blocks", 450), ("paper", None)])
+def test_rows_of_a_stream_that_come_in_between_change_nothing_of_batches_that_were_begun(strategy, since, small_blocks):
     model = OnlineSynthesizer(strategy).fit(ROWS)
-    expected = model.sample(2000, random_state=0)
-    batches = model.sample_batches(2000, 50, random_state=0)
+    expected = model.sample(2000, random_state=0, since=since)
+    batches = model.sample_batches(2000, 50, random_state=0, since=since)
     for batch in np.array_split(expected, 40):
         np.testing.assert_array_equal(next(batches), batch)
         model.partial_fit(ROWS[:20])
 
 
-def test_batches_of_a_stream_leave_out_what_sample_leaves_out():
-    model = OnlineSynthesizer().fit(ROWS)
-    batches = np.concatenate(list(model.sample_batches(300, 100, 0, since=450)))
-    np.testing.assert_array_equal(batches, model.sample(300, 0, since=450))
-
-
-@pytest.mark.parametrize("size", [0, -3, 2.5, "many", True, None])
-def test_a_bad_batch_size_is_refused_before_anything_is_drawn(size):
+def test_a_bad_batch_size_number_of_rows_or_seed_is_refused_before_anything_is_drawn():
     model = PrivateMeasureMechanism().fit(ROWS)
-    with pytest.raises(ValueError, match=r"^batch_size must be a positive integer, got [^\n]*\.$"):
-        model.sample_batches(10, size)
-
-
-def test_a_bad_number_of_rows_or_seed_is_refused_when_batches_are_asked_for():
-    model = PrivateMeasureMechanism().fit(ROWS)
+    for size in (0, -3, 2.5, "many", True, None):
+        with pytest.raises(ValueError, match=r"^batch_size must be a positive integer, got [^\n]*\.$"):
+            model.sample_batches(10, size)
     with pytest.raises(ValueError, match="n_samples must be a positive integer"):
         model.sample_batches(0)
     with pytest.raises(ValueError, match="random_state must be None"):
@@ -177,15 +162,7 @@ def test_labels_made_anew_go_on_from_batch_to_batch(dtype):
 
 
 AR = "add_or_remove_one"
-WAYS = {
-    "pmm": PrivateMeasureMechanism(),
-    "psmm": SignedMeasureMechanism(2),
-    "lowdim": LowDimSynthesizer(1),
-    "latent-factors": LatentFactorSynthesizer(n_factors=1),
-    "scores": LatentFactorSynthesizer(strategy="scores"),
-    "blocks": OnlineSynthesizer(),
-    "paper": OnlineSynthesizer("paper"),
-}
+each_way = pytest.mark.parametrize("name", ["PMM", "PSMM", "LowDim", "LatentFactor", "LatentFactor-scores", "Online", "Online-paper"])
 
 
 @pytest.mark.parametrize(
@@ -203,13 +180,13 @@ def test_a_number_below_ten_errors_counts_up_to_so_many_cells_only(n, error, n_f
     assert usual_number(n, error, n_features) == rows
 
 
-@pytest.mark.parametrize("model", WAYS.values(), ids=WAYS)
-def test_a_tiny_epsilon_makes_no_huge_sample(model, monkeypatch):
+@each_way
+def test_a_tiny_epsilon_makes_no_huge_sample(name, monkeypatch):
     """Noise alone is beyond ten errors once in 40,000 times: in 12 fits once in 3,000 runs, and of most of these nobody sees it."""
     monkeypatch.setattr(_drawing, "_UNSURE_CELLS", 3000)
     X, sizes = np.full((50, 3), 0.5), []
     for seed in range(12):
-        fitted = model.set_params(epsilon=1e-5, neighboring=AR, random_state=seed).fit(X)
+        fitted = clone(MODELS[name]).set_params(epsilon=1e-5, neighboring=AR, random_state=seed).fit(X)
         sizes.append(fitted.n_samples_)
         sample = fitted.sample()
         assert len(sample) == min(fitted.n_samples_, 1000)
@@ -218,23 +195,18 @@ def test_a_tiny_epsilon_makes_no_huge_sample(model, monkeypatch):
     assert max(sizes) > 10**5  # as the noise makes them
 
 
-@pytest.mark.parametrize("model", [WAYS["pmm"], WAYS["blocks"]], ids=["pmm", "blocks"])
-def test_a_number_that_is_more_than_noise_is_kept(model, monkeypatch):
-    monkeypatch.setattr(_drawing, "_UNSURE_CELLS", 300)
-    fitted = model.set_params(epsilon=1.0, neighboring=AR, random_state=None).fit(np.full((5000, 3), 0.5))
-    assert len(fitted.sample()) == fitted.n_samples_ > 4000
-
-
-@pytest.mark.parametrize("model", [WAYS["pmm"], WAYS["blocks"]], ids=["pmm", "blocks"])
-def test_a_public_number_is_kept_whatever_epsilon_is(model, monkeypatch):
+@pytest.mark.parametrize("name", ["PMM", "Online"])
+def test_a_number_that_is_more_than_noise_or_public_is_kept(name, monkeypatch):
     monkeypatch.setattr(_drawing, "_UNSURE_CELLS", 30)
-    fitted = model.set_params(epsilon=1e-5, neighboring="replace_one", random_state=None).fit(np.full((500, 3), 0.5))
-    assert len(fitted.sample()) == 500
+    X, model = np.full((5000, 3), 0.5), clone(MODELS[name])
+    fitted = model.set_params(neighboring=AR).fit(X)
+    assert len(fitted.sample()) == fitted.n_samples_ > 4000
+    assert len(model.set_params(neighboring="replace_one", epsilon=1e-5).fit(X).sample()) == 5000
 
 
-@pytest.mark.parametrize("model", WAYS.values(), ids=WAYS)
-def test_more_rows_than_memory_holds_are_refused_with_a_way_out(model):
-    fitted = clone(model).fit(np.random.default_rng(0).random((300, 2)))
+@each_way
+def test_more_rows_than_memory_holds_are_refused_with_a_way_out(name):
+    fitted = clone(MODELS[name]).fit(np.random.default_rng(0).random((300, 2)))
     for n_samples in (10**11, 2**40):
         with pytest.raises(ValueError, match=r"makes a table of .* GiB, more than this machine's memory; draw it by sample_batches"):
             fitted.sample(n_samples)

@@ -14,9 +14,6 @@ from laws import ALARM, CERTAIN, same_law
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning", "ignore::UserWarning"
-)
 INF = float("inf")
 TOWNS = [f"{i:03d}" for i in range(90)]
 SCHEMA = Schema(
@@ -149,15 +146,6 @@ def test_conditional_frequencies_are_those_of_a_large_sample_of_which_rows_are_k
         assert same_law(everyone["age"], drawn["age"]) < CERTAIN
 
 
-def test_a_condition_on_the_stratum_is_the_model_of_that_class(stratified):
-    """Of the other class nothing is left, and the frequencies of a column are those of the mixture of the class, but for roundings."""
-    rows = stratified.sample(20_000, random_state=0, conditions={"ill": "yes"})
-    mixture = stratified.factors_[0].mixture(1)
-    expected = (mixture.parts[2].probabilities @ mixture.weights)[:3]  # age, gain, school, town, seen
-    found = [(rows["school"] == level).mean() for level in ["low", "middle", "high"]]
-    np.testing.assert_allclose(found, expected, atol=0.02)
-
-
 def test_rare_conditions_cost_no_more_rows_than_others(stratified):
     """Once in some ten thousand rows: nobody would wait for them."""
     conditions = {"ill": "yes", "age": (20, 25), "school": "high", "town": TOWNS[:5]}
@@ -211,12 +199,13 @@ BAD = {
 
 
 @pytest.mark.parametrize(("conditions", "message"), BAD.values(), ids=BAD)
-def test_conditions_that_no_row_meets_are_refused_in_one_sentence(stratified, conditions, message):
-    for method in (stratified.sample, stratified.sample_batches):
+def test_conditions_that_no_row_meets_are_refused_in_one_sentence(stratified, conditions, message, tmp_path):
+    for method in (stratified.sample, stratified.sample_batches, functools.partial(stratified.sample, out=tmp_path / "rows.csv")):
         with pytest.raises(ValueError, match=message) as caught:
             method(10, conditions=conditions)
         assert str(caught.value).endswith(".")
         assert "conditions" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_conditions_that_exclude_each_other_are_told_together():
@@ -231,12 +220,6 @@ def test_conditions_that_exclude_each_other_are_told_together():
     assert (model.sample(5, conditions={0: 1, 1: 1}) == 1).all()
     with pytest.raises(ValueError, match=r"those on 0, 1 together have none"):
         model.sample(5, conditions={0: 1, 1: 2})
-
-
-def test_a_refused_condition_writes_no_file(model, tmp_path):
-    with pytest.raises(ValueError, match="conditions"):
-        model.sample(10, out=tmp_path / "rows.csv", conditions={"age": (50, 40)})
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_published_route_says_that_it_has_no_conditions():
@@ -257,17 +240,13 @@ def of_column(kind, cells, conditions, n=2000, other=np.uint8):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_short_floats_lie_in_their_range(dtype):
+def test_short_floats_lie_in_their_range_and_a_value_is_the_nearest(dtype):
     cells = np.random.default_rng(0).random(20_000).astype(dtype)
     for low, high in [(0.1, 0.3), (0.25, 0.2502), (0.1, 0.10001 if dtype == "float32" else 0.1002)]:
         x = of_column((0.0, 1.0), cells, (low, high))
         assert x.dtype == dtype
         assert x.astype(float).between(low, high).all()
-
-
-def test_a_value_of_short_floats_is_the_nearest():
-    x = of_column((0.0, 1.0), np.full(1000, 0.1, dtype=np.float32), 0.1)
-    assert (x == np.float32(0.1)).all()
+    assert (of_column((0.0, 1.0), cells, 0.1) == np.array(0.1, dtype=dtype)).all()
 
 
 def test_real_numbers_in_a_column_of_whole_ones_lie_in_the_range_when_they_are_rounded():

@@ -20,7 +20,6 @@ from laws import ALARM
 from scipy import stats
 from sklearn.base import clone
 
-import skdpsynth
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, grids_of
 from skdpsynth.exceptions import SmallSampleWarning
@@ -30,8 +29,6 @@ from skdpsynth.privacy import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
-
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
 INF = float("inf")
 RO, AR = "replace_one", "add_or_remove_one"
@@ -341,8 +338,8 @@ def test_latent_rows_of_neighbours_differ_in_one(monkeypatch, params):
 
 @quick
 @each_marginal_way
-def test_ledger_lists_the_releases_with_their_shares(params):
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(people(200))
+def test_ledger_lists_the_releases_with_their_shares_of_the_whole_budget(params):
+    model = LatentFactorSynthesizer(SCHEMA, epsilon=Fraction(1, 3), **params).fit(people(200))
     ledger = model.accountant_.ledger
     of_pairs = "interactions of pairs" if model.interactions_ else "counts of pairs"
     assert [entry.name for entry in ledger] == ["counts of cells", "counts of columns", of_pairs]
@@ -353,19 +350,9 @@ def test_ledger_lists_the_releases_with_their_shares(params):
     assert (cells, columns + pairs) == (expected, 1 - expected)
     assert columns >= of_columns if "delta" in params else columns == of_columns
     assert {entry.noise.split("(")[0] for entry in ledger} == {"DiscreteGaussian" if "delta" in params else "DiscreteLaplace"}
-    assert {entry.randomness for entry in ledger} == {"secure"}
-
-
-@quick
-@each_way
-@pytest.mark.parametrize("epsilon", [0.1, Fraction(1, 3)])
-def test_the_whole_budget_is_spent(params, epsilon):
-    spent = LatentFactorSynthesizer(SCHEMA, epsilon=epsilon, **params).fit(people(60)).accountant_.spent
-    exact = Fraction(str(epsilon))
-    if "delta" in params:
-        assert exact * (1 - Fraction(1, 10**6)) < spent <= exact
-    else:
-        assert spent == exact
+    spent = model.accountant_.spent
+    assert Fraction(1, 3) * (1 - Fraction(1, 10**6)) < spent <= Fraction(1, 3)
+    assert spent == Fraction(1, 3) or "delta" in params
 
 
 @quick
@@ -400,14 +387,8 @@ def test_tables_of_few_columns_take_laplace_noise_and_no_delta_where_it_is_less(
     last = model.accountant_.ledger[-1]
     changed = (2 if neighboring == RO else 1) * max(1, math.comb(len(schema), 2))
     assert math.sqrt(2) * last.scale[0] < math.sqrt(changed / 2 / float(last.loss.epsilon * rho_of_epsilon(1, 1e-6, gaussian=True)))
-
-
-@quick
-@pytest.mark.parametrize("delta", [1e-12, 1e-6])
-def test_tables_of_many_columns_take_gaussian_noise_under_delta(delta):
-    schema = {i: [0, 1, 2] for i in range(8)}
-    model = LatentFactorSynthesizer(schema, delta=delta).fit(np.zeros((300, 8)))
-    assert {entry.noise for entry in model.accountant_.ledger} == {"DiscreteGaussian"}
+    many = LatentFactorSynthesizer({i: [0, 1, 2] for i in range(8)}, delta=1e-12, neighboring=neighboring).fit(np.zeros((300, 8)))
+    assert {entry.noise for entry in many.accountant_.ledger} == {"DiscreteGaussian"}
 
 
 @quick
@@ -444,16 +425,8 @@ def facts(model, frame):
 
 def strange(n):
     """Nothing of it is in the domain."""
-    return pd.DataFrame(
-        {
-            "age": np.full(n, -5),
-            "gain": np.full(n, np.inf),
-            "school": np.full(n, "phd", dtype=object),
-            "ill": np.full(n, None, dtype=object),
-            "job": np.full(n, "x", dtype=object),
-            "weight": np.full(n, np.nan),
-        }
-    ).astype(people(1).dtypes)
+    cells = {"age": -5, "gain": np.inf, "school": "phd", "ill": None, "job": "x", "weight": np.nan}
+    return pd.DataFrame([cells] * n).astype(people(1).dtypes)
 
 
 @quick
@@ -479,15 +452,6 @@ def test_given_the_released_numbers_all_is_the_same_for_many_columns(door):
     samples = [model.sample(40, random_state=0).astype(int) for model in models]
     assert np.array_equal(*samples)
     assert len({model.n_samples_ for model in models}) == 1
-
-
-@quick
-@each_fast_way
-def test_nothing_is_released_but_through_the_door(door, params):
-    """Zero noise is a release too: with it the frozen answers above would differ."""
-    door.noise = "zero"
-    first, second = (facts(LatentFactorSynthesizer(SCHEMA, **params), people(50, seed))[2] for seed in (0, 1))
-    assert first != second or not first
 
 
 # What is released
@@ -598,35 +562,23 @@ def test_estimates_of_pairs_of_binary_columns_have_less_error_than_tables_would(
 
 
 @quick
-@each_marginal_way
-def test_marginals_have_a_key_for_every_column_and_every_pair(params):
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(people(100))
-    stratum = params.get("stratify")
-    names = [name for name in SCHEMA if name != stratum]
-    lead = () if stratum is None else (stratum,)
-    assert list(model.marginals_) == [(*lead, *key) for key in [*((name,) for name in names), *combinations(names, 2)]]
-    sizes = {
-        name: len(model.bins_[name]) - 1 + kind.nullable if isinstance(kind, Continuous) else kind.n_codes
-        for name, kind in model.schema_.items()
-    }
-    assert {key: table.shape for key, table in model.marginals_.items()} == {
-        key: tuple(sizes[name] for name in key) for key in model.marginals_
-    }
-    assert list(model.cells_) == ["age", "gain", "weight"]
-    assert [len(levels) for levels in model.cells_.values()] == [2 + 8 + 32 + 128, *[4 + 16 + 64 + 256 + 1024] * 2]
-
-
-@quick
 @pytest.mark.parametrize("params", [{}, {"stratify": "job"}, {"neighboring": AR, "stratify": "ill"}, {"neighboring": AR, "delta": 1e-6}])
-def test_without_noise_marginals_are_the_true_counts(params):
+def test_without_noise_marginals_are_the_true_counts_of_every_column_and_every_pair(params):
     frame = people(500)
     model = LatentFactorSynthesizer(SCHEMA, epsilon=INF, **params).fit(frame)
+    lead = (params["stratify"],) if "stratify" in params else ()
+    names = [name for name in SCHEMA if name not in lead]
+    assert list(model.marginals_) == [(*lead, *key) for key in [*((name,) for name in names), *combinations(names, 2)]]
     codes = codes_of(model, frame)
     for key, table in model.marginals_.items():
-        expected = np.histogramdd([codes[name] for name in key], [np.arange(size + 1) - 0.5 for size in table.shape])[0]
+        kinds = [(name, model.schema_[name]) for name in key]
+        sizes = [len(model.bins_[name]) - 1 + kind.nullable if isinstance(kind, Continuous) else kind.n_codes for name, kind in kinds]
+        expected = np.histogramdd([codes[name] for name in key], [np.arange(size + 1) - 0.5 for size in sizes])[0]
         np.testing.assert_array_equal(table, expected)
         assert table.sum() == 500
     assert model.n_samples_ == 500
+    assert list(model.cells_) == ["age", "gain", "weight"]
+    assert [len(levels) for levels in model.cells_.values()] == [2 + 8 + 32 + 128, *[4 + 16 + 64 + 256 + 1024] * 2]
 
 
 @quick
@@ -664,9 +616,6 @@ def test_small_tables_are_warned_of_by_public_or_noisy_numbers():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SmallSampleWarning)
         LatentFactorSynthesizer(SCHEMA, epsilon=100).fit(frame)
-    with pytest.warns(SmallSampleWarning) as caught:
-        LatentFactorSynthesizer(SCHEMA, epsilon=0.1).fit(frame)
-    assert caught[0].filename == __file__
 
 
 # What samples keep
@@ -683,17 +632,6 @@ def test_without_noise_pairs_of_columns_are_kept():
     assert max(found.values()) < 0.07
     shuffled = sample.assign(ill=sample["ill"].sample(frac=1, random_state=0).to_numpy())
     assert total_variation(frame, shuffled, ["age", "ill"]) > 0.2
-
-
-@pytest.mark.parametrize("params", [{}, {"delta": 1e-6, "stratify": "ill"}])
-def test_error_falls_with_epsilon(params):
-    """Mean total variation of pairs: at least by a third from each epsilon to the next."""
-    frame, errors = people(3000), []
-    for epsilon in (0.05, 1, 50):
-        sample = LatentFactorSynthesizer(SCHEMA, epsilon=epsilon, random_state=0, **params).fit(frame).sample(random_state=0)
-        errors.append(np.mean([total_variation(frame, sample, pair) for pair in combinations(SCHEMA, 2)]))
-    assert errors[1] < errors[0] / 1.5
-    assert errors[2] < errors[1] / 1.5
 
 
 def test_in_each_class_columns_are_kept():
@@ -731,12 +669,7 @@ def test_whole_numbers_stay_whole_and_every_cell_stays_in_its_domain():
     frame = people(200)
     for params in (*MARGINALS.values(), SCORES["scores"], SCORES["scores-pmm"]):
         sample = LatentFactorSynthesizer(SCHEMA, epsilon=0.2, **params).fit(frame).sample(300)
-        assert sample["age"].between(18, 99).all()
-        assert sample["gain"].between(0, 10_000).all()
-        assert sample["weight"].dropna().between(10, 60).all()
-        assert set(sample["school"]) <= {"low", "middle", "high"}
-        assert set(sample["ill"]) <= {"no", "yes"}
-        assert set(sample["job"].dropna()) <= set("abcd")
+        assert {each.problem for each in Schema(SCHEMA).check(sample)} <= {"constant"}
         assert sample["age"].dtype == frame["age"].dtype
 
 
@@ -788,20 +721,15 @@ def test_a_column_of_its_own_keeps_its_frequencies(share):
 
 @quick
 @each_way
-def test_one_row_fits_and_none_where_the_number_of_rows_is_private(params):
-    for n in (1, 0)[: 1 + ("neighboring" in params)]:
-        model = LatentFactorSynthesizer(SCHEMA, **params).fit(people(n))
+def test_a_column_without_any_cell_and_one_row_fit_and_none_where_the_number_of_rows_is_private(params):
+    for frame in (people(100).assign(weight=np.nan), people(1), people(0))[: 2 + ("neighboring" in params)]:
+        model = LatentFactorSynthesizer(SCHEMA, **params).fit(frame)
         assert model.n_samples_ >= 1
         assert model.sample(5).shape == (5, 6)
-
-
-@quick
-@each_marginal_way
-def test_a_column_without_any_cell_fits(params):
-    frame = people(100).assign(weight=np.nan)
-    assert LatentFactorSynthesizer(SCHEMA, **params).fit(frame).sample(30).shape == (30, 6)
-    sample = LatentFactorSynthesizer(SCHEMA, **{**params, "epsilon": INF}).fit(frame).sample(200, random_state=0)
-    assert sample["weight"].isna().mean() > 0.95
+    if "strategy" not in params:
+        frame = people(100).assign(weight=np.nan)
+        sample = LatentFactorSynthesizer(SCHEMA, **{**params, "epsilon": INF}).fit(frame).sample(200, random_state=0)
+        assert sample["weight"].isna().mean() > 0.95
 
 
 # Blocks of many columns
@@ -851,27 +779,22 @@ def on_one_factor(n, n_columns=45, seed=0):
 WIDE = {key: Ordinal([0, 1, 2, 3]) for key in range(45)}
 
 
-def test_a_factor_that_all_columns_share_survives():
-    """Of 990 pairs the mean error of correlations, .4 in the rows, is below .1; of columns that are independent it is .4."""
+def test_a_factor_that_all_columns_share_survives_and_conditions_on_it_move_all():
+    """Of 990 pairs the mean error of correlations, .4 in the rows, is below .1; of columns that are independent it is .4.
+
+    Where one block is known, columns of all others move with it.
+    """
     X = on_one_factor(20_000)
-    sample = LatentFactorSynthesizer(WIDE, epsilon=1, delta=1e-6, random_state=0).fit(X).sample(random_state=0)
+    model = LatentFactorSynthesizer(WIDE, epsilon=2, delta=1e-6, random_state=0).fit(X)
     pairs = np.triu_indices(45, 1)
-    wanted, got = np.corrcoef(X.T)[pairs], np.corrcoef(sample.T)[pairs]
+    wanted, got = np.corrcoef(X.T)[pairs], np.corrcoef(model.sample(random_state=0).T)[pairs]
     assert wanted.mean() > 0.4
     assert np.abs(wanted - got).mean() < 0.1
-
-
-def test_conditions_on_many_columns_move_what_all_share():
-    """Where one block is known, columns of all others move with it."""
-    X = on_one_factor(10_000)
-    model = LatentFactorSynthesizer(WIDE, epsilon=5, delta=1e-6, random_state=0).fit(X)
-    high = model.sample(4000, conditions={0: 3, 1: 3, 2: 3}, random_state=0)
-    low = model.sample(4000, conditions={0: 0, 1: 0, 2: 0}, random_state=0)
-    assert (high[:, :3] == 3).all()
-    assert (low[:, :3] == 0).all()
-    real = [X[(X[:, :3] == code).all(axis=1)][:, 3:].mean() for code in (0, 3)]
-    for rows, wanted in zip((low, high), real, strict=True):
-        assert abs(np.nanmean(rows[:, 3:].astype(float)) - wanted) < 0.15
+    for code in (0, 3):
+        rows = model.sample(4000, conditions=dict.fromkeys(range(3), code), random_state=0)
+        assert (rows[:, :3] == code).all()
+        real = X[(X[:, :3] == code).all(axis=1)][:, 3:].mean()
+        assert abs(np.nanmean(rows[:, 3:].astype(float)) - real) < 0.15
 
 
 def test_blocks_hang_together_through_the_stratum():
@@ -911,27 +834,11 @@ def test_scores_release_counts_of_ordinal_columns_alone(door):
 
 
 @quick
-@each_fast_way
-def test_a_saved_model_samples_and_scores_alike(params, tmp_path):
-    frame = people(60)
-    model = LatentFactorSynthesizer(SCHEMA, **params).fit(frame)
-    model.save(tmp_path / "model.zip")
-    again = skdpsynth.load(tmp_path / "model.zip")
-    pd.testing.assert_frame_equal(model.sample(50, random_state=1), again.sample(50, random_state=1))
-    assert again.score(frame) == model.score(frame) < 0
-    assert again.accountant_.ledger == model.accountant_.ledger
-    assert {key: table.tolist() for key, table in again.marginals_.items()} == {k: table.tolist() for k, table in model.marginals_.items()}
-
-
-@quick
 def test_order_of_columns_in_the_schema_does_not_matter():
     frame = people(60)
     turned = dict(reversed(SCHEMA.items()))
     first, second = (LatentFactorSynthesizer(s, random_state=0).fit(frame).sample(30, random_state=0) for s in (SCHEMA, turned))
     pd.testing.assert_frame_equal(first, second)
-
-
-# Among other estimators
 
 
 # Errors: one sentence that names the parameter, before the charge
@@ -1013,7 +920,10 @@ def test_too_many_levels_are_refused_before_the_charge(sizes, params, message):
     assert shared.spent == 0
 
 
-def test_too_many_latent_cells_are_refused_by_the_public_number_of_rows():
+def test_levels_are_counted_by_the_blocks_that_columns_can_form_and_latent_cells_by_the_public_number_of_rows():
+    """150 columns of 60 levels: all pairs would be 81 million counts, but at most 12 columns are in a block."""
+    facts = Facts(1, Fraction(0), RO, 1000, 150, schema=Schema({i: list(range(60)) for i in range(150)}))
+    assert list(LatentFactorSynthesizer()._plan(facts).shares) == ["counts of columns", "counts of pairs, merged", "counts of pairs"]
     facts = Facts(1, Fraction(0), RO, 10**6, 3, schema=Schema({i: list(range(300)) for i in range(3)}))
     model = LatentFactorSynthesizer(strategy="scores")
     with pytest.raises(ValueError, match="schema makes 897 latent columns of 1000000 rows"):
@@ -1021,23 +931,6 @@ def test_too_many_latent_cells_are_refused_by_the_public_number_of_rows():
     assert model._plan(facts.part(n_samples=10**5)).part_facts.n_features == 897
 
 
-def test_levels_of_many_columns_are_counted_by_the_blocks_that_they_can_form():
-    """150 columns of 60 levels: all pairs would be 81 million counts, but at most 12 columns are in a block."""
-    facts = Facts(1, Fraction(0), RO, 1000, 150, schema=Schema({i: list(range(60)) for i in range(150)}))
-    assert list(LatentFactorSynthesizer()._plan(facts).shares) == ["counts of columns", "counts of pairs, merged", "counts of pairs"]
-
-
 def test_only_with_a_schema_it_says_that_cells_may_be_missing():
     assert not LatentFactorSynthesizer().__sklearn_tags__().input_tags.allow_nan
     assert LatentFactorSynthesizer(SCHEMA).__sklearn_tags__().input_tags.allow_nan
-
-
-@quick
-@pytest.mark.parametrize("first", ["marginals", "scores"])
-def test_a_refit_with_the_other_strategy_leaves_nothing_of_the_fit_before(first):
-    frame, second = people(60), {"marginals": "scores", "scores": "marginals"}[first]
-    model = LatentFactorSynthesizer(SCHEMA, strategy=first).fit(frame)
-    model.set_params(strategy=second).fit(frame)
-    fresh = LatentFactorSynthesizer(SCHEMA, strategy=second).fit(frame)
-    assert sorted(vars(model)) == sorted(vars(fresh))
-    assert hasattr(model, "bins_") == hasattr(model, "cells_") == (second == "marginals")

@@ -1,7 +1,6 @@
 """How mixed tables release pairs and bins, and their second round: when there is one, what it costs, and what it brings."""
 
 import math
-import warnings
 from fractions import Fraction
 from itertools import combinations
 
@@ -12,11 +11,8 @@ from internals import MarginalsPlan, Pairs, has_triples, with_triples
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
 from skdpsynth.domain import Impossible, Inequality, Schema
-from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, mechanism
 from skdpsynth.statistics import Marginals
-
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 
 N = 40_000
 NAMES = ("counts of columns", "counts of pairs", "interactions of pairs", "distances of triples", "counts of triples")
@@ -145,14 +141,12 @@ def chosen(sizes, share, relation="replace_one", of_columns=100.0, n_samples=100
 
 
 @each_relation
-def test_pairs_of_a_pure_budget_are_tables(relation):
+def test_pairs_are_tables_where_the_budget_is_pure_or_endless_or_rows_do_not_fit_beside_multipliers(relation):
     found = chosen([2] * 16, PrivacyLoss(epsilon=1), relation)
     assert found.over is None
     assert isinstance(found.noise.noise, DiscreteLaplace)
-
-
-def test_pairs_of_no_noise_are_tables():
-    assert chosen([2] * 16, PrivacyLoss(epsilon=float("inf"))).over is None
+    assert chosen([2] * 16, PrivacyLoss(epsilon=float("inf")), relation).over is None
+    assert chosen([2] * 16, PrivacyLoss(rho=Fraction(1, 50), gaussian=True), relation, n_samples=2**61).over is None
 
 
 @each_relation
@@ -193,25 +187,19 @@ def test_multipliers_are_smaller_where_the_noise_would_be_too_large_to_be_sample
     assert max(found.noise.noise.scales) <= 2**58
 
 
-def test_pairs_of_more_rows_than_fit_beside_multipliers_are_tables():
-    assert chosen([2] * 16, PrivacyLoss(rho=Fraction(1, 50), gaussian=True), n_samples=2**61).over is None
-
-
 # How many bins continuous columns get: as many as the noise of pairs allows
 
 
 NUMBERS = dict.fromkeys(range(6), (0.0, 1.0))
 MIXED = {**NUMBERS, 3: [0, 1], 4: [0, 1], 5: [0, 1]}
+HALF = np.column_stack([np.random.default_rng(0).random((300, 3)), np.random.default_rng(1).integers(0, 2, (300, 3))])
 
 
 def fitted(n, epsilon, schema=NUMBERS, relation="add_or_remove_one", rows=None, **parameters):
     """A model of uniform rows, which have no atoms."""
     X = np.random.default_rng(0).random((n, 6)) if rows is None else rows
     parameters = {"schema": schema, "n_factors": 1, "delta": 1e-6, "random_state": 0, **parameters}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallSampleWarning)
-        warnings.simplefilter("ignore", BudgetWarning)
-        return LatentFactorSynthesizer(epsilon=epsilon, neighboring=relation, **parameters).fit(X)
+    return LatentFactorSynthesizer(epsilon=epsilon, neighboring=relation, **parameters).fit(X)
 
 
 def n_bins(model):
@@ -231,21 +219,17 @@ def test_without_noise_there_are_as_many_as_ever():
 
 
 def test_where_half_of_the_columns_have_levels_there_are_as_many_as_ever():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.random((300, 3)), rng.integers(0, 2, (300, 3))])
-    assert n_bins(fitted(300, 0.5, MIXED, rows=X)) >= 14
-    assert n_bins(fitted(300, 0.5, {**NUMBERS, 5: [0, 1]}, rows=X)) < 14
+    assert n_bins(fitted(300, 0.5, MIXED, rows=HALF)) >= 14
+    assert n_bins(fitted(300, 0.5, {**NUMBERS, 5: [0, 1]}, rows=HALF)) < 14
 
 
 def test_cells_get_more_of_the_budget_in_a_table_of_numbers():
     """Three times as much where all columns are numbers; what pairs lack then."""
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.random((300, 3)), rng.integers(0, 2, (300, 3))])
-    mixed = fitted(300, 1.0, MIXED, rows=X)
-    of_cells = [
-        {entry.name: float(entry.loss.rho) for entry in model.accountant_.ledger}["counts of cells"] for model in (mixed, fitted(300, 1.0))
-    ]
-    assert of_cells[1] == pytest.approx(3 * of_cells[0], rel=0.02)
+    mixed, numbers = (
+        {entry.name: float(entry.loss.rho) for entry in fitted(300, 1.0, schema, rows=HALF).accountant_.ledger}["counts of cells"]
+        for schema in (MIXED, NUMBERS)
+    )
+    assert numbers == pytest.approx(3 * mixed, rel=0.02)
 
 
 def test_columns_that_rules_tie_keep_their_bins_and_the_rule():

@@ -9,7 +9,6 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from estimators import Recorder, clock
 from internals import _ledger, pair_loss, shares_of_depths
@@ -20,9 +19,6 @@ from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import StandingRelease
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
-]
 SETTINGS = {
     "blocks": {},
     "blocks-2": {"growth": 2},
@@ -92,27 +88,6 @@ def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same(setting):
     assert public(whole) == public(batches) == public(single)
     more = stream_of(300, seed=1)  # what is not seen yet is the same too
     assert len({public(model.partial_fit(more))[1] for model in (whole, batches, single)}) == 1
-
-
-@each_setting
-def test_sampling_along_the_way_changes_nothing_later(setting):
-    X = stream_of(600)
-    quiet, curious = (OnlineSynthesizer(random_state=5, **setting) for _ in range(2))
-    for start in range(0, 600, 25):
-        quiet.partial_fit(X[start : start + 25])
-        curious.partial_fit(X[start : start + 25]).sample(7)
-    assert public(quiet) == public(curious)
-
-
-@each_strategy
-def test_whole_numbers_and_truth_values_in_frames_keep_their_dtypes(setting):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": pd.array(rng.integers(0, 9, 200), dtype="Int8"), "b": pd.array(rng.random(200) < 0.5, dtype="boolean")})
-    model = OnlineSynthesizer(bounds={"a": (0, 8), "b": (0, 1)}, **setting)
-    sample = model.partial_fit(frame[:50]).partial_fit(frame[50:]).sample()
-    assert sample.dtypes.equals(frame.dtypes)
-    assert len(sample) == 200
-    assert set(sample["a"]) <= set(range(9))
 
 
 # Blocks: time is public
@@ -279,12 +254,7 @@ def test_shares_of_the_depths_leave_all_paths_of_a_row_epsilon(first, d):
         else:
             expected = [alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha ** -(s + 1 - first)) for j in range(first, s + 1)]
         assert [float(share) for share in shares] == pytest.approx([0.7 * e for e in expected], rel=1e-9)
-
-
-def test_shares_on_the_line_are_the_same_at_every_level_and_use_nearly_all():
-    shares = shares_of_depths(Fraction(1), 40, 1)
-    assert shares[:7] == shares_of_depths(Fraction(1), 7, 1)
-    assert sum(shares_of_depths(Fraction(1), 4000, 1)) > Fraction(99, 100)
+    assert d > 1 or sum(shares_of_depths(Fraction(1), 4000, 1, first)) > Fraction(98, 100)  # nearly all
 
 
 @each_setting
@@ -463,66 +433,45 @@ def test_a_window_smaller_than_a_block_still_synthesizes_the_last_block():
 # Refusals
 
 
-@pytest.fixture
-def running():
-    """A stream on a shared accountant, some rows into an open block."""
-    shared = PrivacyAccountant(2)
-    return OnlineSynthesizer(accountant=shared, horizon=300, random_state=1).partial_fit(stream_of(250)), shared
-
-
-def unchanged(model, shared, call, match):
-    before, spent, ledger = pickle.dumps(model), shared.spent, shared.ledger
-    with pytest.raises(ValueError, match=match):
-        call()
-    assert shared.spent == spent
-    assert shared.ledger == ledger
-    return before
-
-
 @each_strategy
 @pytest.mark.parametrize(
-    ("rows", "match"),
+    ("changed", "rows", "match"),
     [
-        (np.zeros((51, 2)), "horizon is 300 rows, 250 have come, and 51 more would pass it"),
-        (np.zeros((3, 3)), "features"),
-        (np.zeros((3, 1)), "features"),
-        (np.zeros(2), "2D array"),
-        (np.array([[np.nan, 0]]), "contains NaN"),
+        ({}, np.zeros((51, 2)), "horizon is 300 rows, 250 have come, and 51 more would pass it"),
+        ({}, np.zeros((3, 3)), "features"),
+        ({}, np.zeros((3, 1)), "features"),
+        ({}, np.zeros(2), "2D array"),
+        ({}, np.array([[np.nan, 0]]), "contains NaN"),
+        ({"counter": "sparse"}, None, "counter must not change"),
+        ({"epsilon": 2.0}, None, "epsilon must not change"),
+        ({"delta": 1e-6}, None, "delta must not change"),
+        ({"bounds": (0, 2)}, None, "bounds must not change"),
+        ({"neighboring": "add_or_remove_one"}, None, "neighboring"),
+        ({"synthesizer": PrivateMeasureMechanism("paper")}, None, "synthesizer must"),
+        ({"max_rows_per_unit": np.ones(2)}, None, "max_rows_per_unit must be a positive integer"),
+        ({"horizon": 251}, None, "horizon is 251 rows"),
+        ({"horizon": 0}, None, "horizon must be None or a positive integer"),
+        ({"window": 0}, None, "window must be None or a positive integer"),
+        ({"growth": 1}, None, "growth must be None, 'auto' or a number greater than 1"),
     ],
 )
-def test_rows_that_do_not_fit_change_nothing(setting, rows, match):
+def test_rows_that_do_not_fit_and_parameters_that_change_along_a_stream_are_refused_and_change_nothing(setting, changed, rows, match):
     shared = PrivacyAccountant(2)
     model = OnlineSynthesizer(accountant=shared, horizon=300, random_state=1, **setting).partial_fit(stream_of(250))
-    before = unchanged(model, shared, lambda: model.partial_fit(rows), match)
-    assert pickle.dumps(model) == before
+    before, ledger, old = pickle.dumps(model), shared.ledger, {name: getattr(model, name) for name in changed}
+    model.set_params(**changed)
+    with pytest.raises(ValueError, match=match):
+        model.partial_fit(np.zeros((2, 2)) if rows is None else rows)
+    assert shared.ledger == ledger
+    assert pickle.dumps(model.set_params(**old)) == before
     assert model.partial_fit(np.zeros((50, 2))).n_samples_seen_ == 300
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value", "match"),
-    [
-        ("strategy", "paper", "strategy must not change along a stream"),
-        ("counter", "sparse", "counter must not change"),
-        ("epsilon", 2.0, "epsilon must not change"),
-        ("delta", 1e-6, "delta must not change"),
-        ("bounds", (0, 2), "bounds must not change"),
-        ("neighboring", "add_or_remove_one", "neighboring"),
-        ("synthesizer", PrivateMeasureMechanism("paper"), "synthesizer must not change"),
-        ("max_rows_per_unit", np.ones(2), "max_rows_per_unit must be a positive integer"),
-        ("horizon", 251, "horizon is 251 rows"),
-        ("horizon", 0, "horizon must be None or a positive integer"),
-        ("window", 0, "window must be None or a positive integer"),
-        ("growth", 1, "growth must be None, 'auto' or a number greater than 1"),
-    ],
-)
-def test_parameters_that_change_along_a_stream_are_refused_and_change_nothing(running, parameter, value, match):
-    model, shared = running
-    old = getattr(model, parameter)
-    before = pickle.dumps(model)
-    model.set_params(**{parameter: value})
-    unchanged(model, shared, lambda: model.partial_fit(np.zeros((2, 2))), match)
-    model.set_params(**{parameter: old})
-    assert pickle.dumps(model) == before
+@each_strategy
+def test_another_strategy_along_a_stream_is_refused(setting):
+    model = OnlineSynthesizer(**setting).partial_fit(stream_of(9))
+    with pytest.raises(ValueError, match="strategy must not change along a stream"):
+        model.set_params(strategy="blocks" if setting else "paper").partial_fit(stream_of(9))
 
 
 def test_growth_and_horizon_may_change_along_a_stream(blocks):
@@ -605,27 +554,6 @@ def test_a_pickle_holds_no_generator_and_no_seed_and_goes_on(setting):
     assert again.partial_fit(X[500:]).n_samples_seen_ == 700
     assert again.accountant_.spent == 1
     assert model.n_samples_seen_ == 500
-
-
-@pytest.mark.parametrize("setting", [SETTINGS["blocks"], SETTINGS["paper-kary"], SETTINGS["paper-binary"]])
-def test_a_pickle_does_not_tell_the_order_of_open_rows(setting, still):
-    """Rows 100 to 109 are of one open block, and of one level of time."""
-    X = stream_of(110)
-    Y = X.copy()
-    Y[100:] = X[100:][::-1]
-    assert edges_by_the_rule(110, 2, 1, 1.25)[-1] == 100
-    first, second = (pickle.dumps(OnlineSynthesizer(random_state=5, **setting).fit(Z)) for Z in (X, Y))
-    assert first == second
-
-
-@pytest.mark.parametrize("setting", [SETTINGS[name] for name in SETTINGS if name not in ("paper-kary", "paper-sparse")])
-def test_a_seeded_stream_goes_on_after_a_pickle_as_if_nothing_had_happened(setting):
-    """But for those that count by k-ary trees, which end when they are loaded."""
-    X = stream_of(700)
-    model = OnlineSynthesizer(random_state=5, **setting).fit(X[:600])
-    again = pickle.loads(pickle.dumps(model)).set_params(random_state=5)
-    first, second = (m.partial_fit(X[600:]).sample(200, random_state=0) for m in (model, again))
-    assert np.array_equal(first, second)
 
 
 def test_a_shallow_copy_shares_no_open_row():

@@ -9,18 +9,15 @@ import sys
 import threading
 import time
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pytest
 from estimators import Recorder, clock
+from test_streams_go_on import PACKAGE, Lines, interrupt
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning, SmallSampleWarning
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning", "ignore::skdpsynth.exceptions.BudgetWarning"),
-]
 SETTINGS = {
     "blocks": {},
     "blocks-small": {"growth": 1.01},
@@ -213,26 +210,11 @@ def _in_a_fork(task, seconds=20):
 
 def interrupted(call, number):
     """Raise KeyboardInterrupt where the line of this number would begin, of those that run in the files of streams."""
-    left = [number]
-
-    def trace(frame, event, _):
-        if f"{os.sep}_online" in frame.f_code.co_filename:
-            if event == "line":
-                if not left[0]:
-                    sys.settrace(None)
-                    raise KeyboardInterrupt
-                left[0] -= 1
-            return trace
-        return None
-
-    before = sys.gettrace()
-    sys.settrace(trace)
     try:
-        call()
+        with Lines(number + 1, interrupt, os.path.join(PACKAGE, "synthesis", "_online")):
+            call()
     except KeyboardInterrupt:
         return True
-    finally:
-        sys.settrace(before)
     return False
 
 
@@ -357,27 +339,6 @@ def test_rows_of_a_failed_block_are_not_released_in_one_of_another_size(growth, 
     assert model.accountant_.spent == 1
 
 
-def test_a_real_mechanism_that_fails_after_its_release_releases_its_block_once(monkeypatch):
-    names, release = [], PrivacyAccountant.release
-
-    def failing(self, values, noise, rng, **keywords):
-        out = release(self, values, noise, rng, **keywords)
-        names.append(keywords["name"])
-        if len(names) == 1:
-            raise KeyboardInterrupt
-        return out
-
-    model = OnlineSynthesizer().fit(clock(200)[:20])
-    monkeypatch.setattr(PrivacyAccountant, "release", failing)
-    with pytest.raises(KeyboardInterrupt):
-        model.partial_fit(clock(200)[20:40])
-    with pytest.warns(SmallSampleWarning, match="left out"):
-        model.partial_fit(clock(200)[20:40])
-    assert len(names) == 1
-    assert names_in(model.accountant_) == ["rows 0 to 15", "rows 16 to 31"]
-    assert model.accountant_.spent == 1
-
-
 def test_a_block_that_is_refused_before_its_charge_is_not_left_out(released):
     """A record refuses the block; the stream may go on from a copy."""
     model = OnlineSynthesizer(synthesizer=Recorder()).fit(clock(200)[:20])
@@ -438,23 +399,6 @@ def test_a_stream_inside_another_estimator_is_refused_before_the_charge(outer, s
     with pytest.raises(ValueError, match="synthesizer must be no stream"):
         outer(synthesizer=OnlineSynthesizer(**setting), accountant=shared).fit(np.random.default_rng(0).random((50, 3)))
     assert shared.spent == 0
-
-
-@each
-def test_fit_along_a_stream_starts_anew_is_charged_again_and_leaves_nothing_behind(setting):
-    X = np.random.default_rng(0).random((150, 2))
-    shared = PrivacyAccountant(3)
-    model = OnlineSynthesizer(random_state=1, accountant=shared, **setting).fit(X).partial_fit(X)
-    model.set_params(strategy="blocks", counter="kary", growth=1.5, window=None, epsilon=Fraction(1, 2)).fit(X[:, :1])
-    assert shared.spent == Fraction(3, 2)
-    fresh = OnlineSynthesizer(random_state=1, accountant=shared, growth=1.5, epsilon=Fraction(1, 2)).fit(X[:, :1])
-    assert shared.spent == 2
-    assert vars(model).keys() == vars(fresh).keys()
-    assert names_in(model.accountant_) == names_in(fresh.accountant_)
-    assert (model.n_samples_, model.n_samples_seen_, model.n_features_in_) == (150, 150, 1)
-    for again in (model, fresh):
-        again.partial_fit(X[:, :1])
-    assert np.array_equal(model.sample(50, random_state=0), fresh.sample(50, random_state=0))
 
 
 @pytest.mark.filterwarnings("always")

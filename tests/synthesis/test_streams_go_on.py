@@ -24,10 +24,8 @@ from skdpsynth.exceptions import BudgetExceededError, LedgerError, SmallSampleWa
 from skdpsynth.persistence import save
 from skdpsynth.privacy import DiscreteLaplace
 
-pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 X = np.random.default_rng(0).random((3000, 2))
 PACKAGE = os.path.dirname(skdpsynth.__file__) + os.sep
-LEDGERS = pytest.mark.parametrize("has_ledger", [True, False], ids=["ledger", "no ledger"])
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 
 
@@ -50,6 +48,11 @@ def saved(tmp_path):
 @pytest.fixture
 def budget(path):
     return PrivacyAccountant(1, ledger=path)
+
+
+@pytest.fixture(params=["ledger", "no ledger"])
+def account(request, path):
+    return PrivacyAccountant(1, ledger=path) if request.param == "ledger" else None
 
 
 def killed(work):
@@ -86,10 +89,10 @@ def is_whole(model):
 
 
 class Lines:
-    """Counts lines of the package that begin, and does something at one of them."""
+    """Counts lines of some files that begin, and does something at one of them."""
 
-    def __init__(self, at, act):
-        self.left, self.act = at, act
+    def __init__(self, at, act, files=PACKAGE):
+        self.left, self.act, self.files = at, act, files
 
     def __enter__(self):
         self.before = sys.gettrace()
@@ -99,7 +102,7 @@ class Lines:
         sys.settrace(self.before)
 
     def _enter(self, frame, event, argument):
-        return self._line if frame.f_code.co_filename.startswith(PACKAGE) else None
+        return self._line if frame.f_code.co_filename.startswith(self.files) else None
 
     def _line(self, frame, event, argument):
         self.left -= event == "line"
@@ -115,7 +118,7 @@ def interrupt():
 # What is saved
 
 
-@LEDGERS
+@pytest.mark.parametrize("has_ledger", [True, False])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_what_is_saved_is_the_stream_that_partial_fit_returns(has_ledger, relation, path, saved):
     accountant = PrivacyAccountant(1, ledger=path, neighboring=relation) if has_ledger else None
@@ -182,65 +185,46 @@ POINTS = {
 
 
 @needs_fork
-@LEDGERS
+@pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
-def test_a_process_that_is_killed_in_a_tick_costs_nothing_and_loses_no_row(has_ledger, point, path, saved, monkeypatch):
-    budget = PrivacyAccountant(1, ledger=path) if has_ledger else None
-    OnlineSynthesizer(accountant=budget).partial_fit(X[:500], save=saved)
+def test_a_process_that_is_killed_in_a_tick_costs_nothing_and_loses_no_row(point, is_first, account, saved, monkeypatch):
+    def begin():
+        return load(saved) if saved.exists() else OnlineSynthesizer(accountant=account)
+
+    seen = 0 if is_first else begin().partial_fit(X[:500], save=saved).n_samples_seen_
     with monkeypatch.context() as patched:
         killing(patched, *point)
-        killed(lambda: load(saved).partial_fit(X[500:1000], save=saved))
-    model = load(saved)
-    assert model.n_samples_seen_ == (1000 if point[1] == "finish" or (has_ledger and point[1] == "settle") else 500)
-    for n in range(model.n_samples_seen_, 2000, 500):
-        model.partial_fit(X[n : n + 500], save=saved)
+        killed(lambda: begin().partial_fit(X[seen : seen + 500], save=saved))
+        killed(lambda: begin().partial_fit(X[:500], save=saved)) if not saved.exists() else None
+    model = begin()
+    seen = getattr(model, "n_samples_seen_", 0)
+    assert is_first or seen == (1000 if point[1] == "finish" or (account is not None and point[1] == "settle") else 500)
+    for n in range(seen, 2000, 500):
+        model = model.partial_fit(X[n : n + 500], save=saved)
     assert is_whole(model)
-    assert model.accountant_.spent == 1
-    if has_ledger:
-        assert budget.spent == 1
+    assert (model.n_samples_seen_, model.accountant_.spent) == (2000, 1)
+    assert account is None or account.spent == 1
     assert not list(saved.parent.glob(".*"))
 
 
 @needs_fork
-@LEDGERS
-@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
-def test_a_stream_whose_first_call_is_killed_begins_again_under_the_same_charge(has_ledger, point, path, saved, monkeypatch):
-    budget = PrivacyAccountant(1, ledger=path) if has_ledger else None
-
-    def begin():
-        return load(saved) if saved.exists() else OnlineSynthesizer(accountant=budget)
-
-    with monkeypatch.context() as patched:
-        killing(patched, *point)
-        killed(lambda: begin().partial_fit(X[:500], save=saved))
-        killed(lambda: begin().partial_fit(X[:500], save=saved)) if not saved.exists() else None
-    model = begin()
-    model = model.partial_fit(X[getattr(model, "n_samples_seen_", 0) : 900], save=saved)
-    assert is_whole(model)
-    assert (model.n_samples_seen_, model.accountant_.spent) == (900, 1)
-    if has_ledger:
-        assert budget.spent == 1
-
-
-@needs_fork
-@LEDGERS
-def test_a_stream_that_is_killed_at_random_lines_always_goes_on(has_ledger, path, saved):
+def test_a_stream_that_is_killed_at_random_lines_always_goes_on(account, saved):
     """The same at 200 points a setting: benchmarks/stream_kills.py."""
     rng, n_killed = np.random.default_rng(0), 0
 
-    def loop(at):
-        budget = PrivacyAccountant(1, ledger=path) if has_ledger else None
-        with Lines(at, lambda: os.kill(os.getpid(), signal.SIGKILL)):
-            model = load(saved) if saved.exists() else OnlineSynthesizer(accountant=budget)
-            for n in range(getattr(model, "n_samples_seen_", 0), 600, 100):
-                model = model.partial_fit(X[n : n + 100], save=saved)
-        os._exit(0)
+    def go_on():
+        model = load(saved) if saved.exists() else OnlineSynthesizer(accountant=account)
+        for n in range(getattr(model, "n_samples_seen_", 0), 600, 100):
+            model = model.partial_fit(X[n : n + 100], save=saved)
+        return model
 
     for _ in range(9):
         process = os.fork()
         if process == 0:
             try:
-                loop(int(10 ** rng.uniform(2.5, 5)))
+                with Lines(int(10 ** rng.uniform(2.5, 5)), lambda: os.kill(os.getpid(), signal.SIGKILL)):
+                    go_on()
+                os._exit(0)
             finally:
                 os._exit(1)
         rng.random()
@@ -248,26 +232,13 @@ def test_a_stream_that_is_killed_at_random_lines_always_goes_on(has_ledger, path
         n_killed += os.WIFSIGNALED(status)
         assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     assert n_killed > 2
-    model = load(saved)
-    for n in range(model.n_samples_seen_, 600, 100):
-        model.partial_fit(X[n : n + 100], save=saved)
+    model = go_on()
     assert is_whole(model)
     assert (model.n_samples_seen_, model.accountant_.spent) == (600, 1)
-    assert not has_ledger or PrivacyAccountant.at(path).spent == 1
+    assert account is None or account.spent == 1
 
 
 # Old files, copies and other processes
-
-
-def test_an_old_file_that_is_put_back_gets_no_second_draw(saved, path, budget, tmp_path):
-    model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
-    shutil.copy(saved, tmp_path / "old.zip")
-    model.partial_fit(X[500:1000], save=saved)
-    shutil.copy(tmp_path / "old.zip", saved)
-    for more in ({"save": saved}, {}):
-        with pytest.raises(BudgetExceededError, match="rows released once more, see entry 1"):
-            load(saved).partial_fit(X[500:1000], **more)
-    assert budget.spent == 1
 
 
 @needs_fork
@@ -352,10 +323,8 @@ def test_a_stream_that_was_finished_by_load_is_not_put_back_by_its_slow_process(
     assert budget.spent == 1
 
 
-@LEDGERS
-def test_threads_that_feed_and_save_a_stream_lose_no_row(has_ledger, path, saved):
-    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
-    model, failures = OnlineSynthesizer(accountant=accountant).partial_fit(X[:100], save=saved), []
+def test_threads_that_feed_and_save_a_stream_lose_no_row(account, saved):
+    model, failures = OnlineSynthesizer(accountant=account).partial_fit(X[:100], save=saved), []
 
     def feed(rows):
         try:
@@ -379,11 +348,9 @@ def test_threads_that_feed_and_save_a_stream_lose_no_row(has_ledger, path, saved
 # Interrupts and errors
 
 
-@LEDGERS
-def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_seen(has_ledger, path, saved):
+def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_seen(account, saved):
     rng, n_interrupted = np.random.default_rng(0), 0
-    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
-    model = OnlineSynthesizer(accountant=accountant).partial_fit(X[:100], save=saved)
+    model = OnlineSynthesizer(accountant=account).partial_fit(X[:100], save=saved)
     for _ in range(25):
         seen = model.n_samples_seen_
         try:
@@ -399,13 +366,11 @@ def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_se
     model.partial_fit(X[model.n_samples_seen_ :], save=saved)
     assert is_whole(model)
     assert (model.n_samples_seen_, model.accountant_.spent) == (3000, 1)
-    assert not has_ledger or accountant.spent == 1
+    assert account is None or account.spent == 1
 
 
-@LEDGERS
-def test_a_full_disk_takes_nothing_in_and_costs_nothing(has_ledger, path, saved, monkeypatch):
-    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
-    model = OnlineSynthesizer(accountant=accountant).partial_fit(X[:500], save=saved)
+def test_a_full_disk_takes_nothing_in_and_costs_nothing(account, saved, monkeypatch):
+    model = OnlineSynthesizer(accountant=account).partial_fit(X[:500], save=saved)
 
     def full(*arguments):
         raise OSError(28, "No space left on device")
@@ -415,7 +380,7 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(has_ledger, path, saved,
             patched.setattr(owner, name, full)
             with pytest.raises(OSError, match="No space"):
                 model.partial_fit(X[500:1000], save=saved)
-        taken = has_ledger and name == "move"  # the ledger was told, so what lies beside the file counts
+        taken = account is not None and name == "move"  # the ledger was told, so what lies beside the file counts
         assert model.n_samples_seen_ == load(saved).n_samples_seen_ == (1000 if taken else 500)
     model.partial_fit(X[model.n_samples_seen_ : 1500], save=saved)
     assert is_whole(model)
@@ -442,7 +407,7 @@ def broken(model, saved, monkeypatch, owner, name, nth):
     return model
 
 
-@LEDGERS
+@pytest.mark.parametrize("has_ledger", [True, False])
 @pytest.mark.parametrize("step", STEPS, ids=[f"{name} {nth}" for _, name, nth in STEPS])
 def test_two_streams_are_charged_twice_where_the_first_call_of_one_broke(step, has_ledger, path, saved, tmp_path, monkeypatch):
     """Whichever shows first: the second where there is a ledger."""
@@ -478,11 +443,9 @@ def test_an_account_that_came_from_another_ledger_is_not_taken_over(path, saved,
     assert (small.spent, big.spent) == (1, 2)
 
 
-@LEDGERS
-def test_a_block_whose_release_raises_is_left_out_after_loading_too(has_ledger, path, saved):
+def test_a_block_whose_release_raises_is_left_out_after_loading_too(account, saved):
     """What it raises may follow from the noise: who draws until none is raised has seen more than one draw."""
-    accountant = PrivacyAccountant(1, ledger=path) if has_ledger else None
-    model = OnlineSynthesizer(synthesizer=Recorder(), accountant=accountant).partial_fit(X[:100], save=saved)
+    model = OnlineSynthesizer(synthesizer=Recorder(), accountant=account).partial_fit(X[:100], save=saved)
     n_blocks = len(model.blocks_)
     Recorder.failing = [RuntimeError("no luck")]
     with pytest.raises(RuntimeError, match="no luck"):
