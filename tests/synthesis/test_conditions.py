@@ -300,9 +300,6 @@ def test_arrays_are_asked_by_the_numbers_of_their_columns(make):
     assert set(rows[:, 1].tolist()) <= set(levels[1:])
 
 
-# Wide tables -----------------------------------------------------------------------------------------------------------------
-
-
 def wide(n=3000, n_columns=60):
     """Groups of three columns that hang together, and a column that depends on each first one."""
     rng = np.random.default_rng(0)

@@ -333,9 +333,6 @@ def test_latent_rows_of_neighbours_differ_in_one(monkeypatch, params):
     assert np.abs(seen[0]).max() <= 4
 
 
-# The ledger
-
-
 @quick
 @each_marginal_way
 def test_ledger_lists_the_releases_with_their_shares_of_the_whole_budget(params):
@@ -402,9 +399,6 @@ def test_the_last_step_has_counts_even_if_no_columns_belong_together(door):
         model.fit(X)
         assert model.accountant_.spent == 1
         assert any(len(block) > 1 for block in model._model.blocks)
-
-
-# Data do not speak
 
 
 def facts(model, frame):
@@ -732,9 +726,6 @@ def test_a_column_without_any_cell_and_one_row_fit_and_none_where_the_number_of_
         assert sample["weight"].isna().mean() > 0.95
 
 
-# Blocks of many columns
-
-
 def groups_of_five(n, n_columns=45, seed=0):
     """Bits: five columns at a time hang on one number."""
     rng = np.random.default_rng(seed)
@@ -810,9 +801,6 @@ def test_blocks_hang_together_through_the_stratum():
     assert np.corrcoef(sample.T)[42, :42].min() > 0.5  # of X: .6
 
 
-# Strategy "scores"
-
-
 @each_score_way
 def test_scores_keep_columns_without_noise(params):
     """The published route: frequencies of ordinal levels and means, loosely."""
@@ -821,16 +809,6 @@ def test_scores_keep_columns_without_noise(params):
     assert total_variation(frame, sample, ["school"]) < (0.05 if params == SCORES["scores"] else 0.25)
     assert sample["age"].mean() == pytest.approx(frame["age"].mean(), abs=5)
     assert total_variation(frame, sample, ["ill"]) < 0.25
-
-
-def test_scores_release_counts_of_ordinal_columns_alone(door):
-    model = LatentFactorSynthesizer(SCHEMA, strategy="scores", epsilon=1).fit(people(100))
-    assert list(model.marginals_) == ["school"]
-    (drawn,) = (draw.answer for draw in door.take() if draw.name == "counts of ordinal levels")
-    np.testing.assert_array_equal(model.marginals_["school"], drawn)
-
-
-# Tables in, tables out
 
 
 @quick
@@ -874,6 +852,17 @@ REFUSED_ROWS = [
     ({"schema": {"a": (0, 1)}}, np.zeros((5, 1)), "schema names columns, but X is an array"),
     ({}, people(0), "minimum of 1"),
     ({"strategy": "scores"}, people(0), "minimum of 1"),
+    *(
+        ({"schema": {i: list(range(size)) for i, size in enumerate(sizes)}, **params}, np.zeros((3, len(sizes))), message)
+        for sizes, params, message in [
+            ([60] * 500, {}, "schema has 30000 levels and bins in all .*merge levels"),
+            ([600] * 500, {}, "schema has 32000 levels and bins in all"),  # at most 64 codes of each have pairs
+            ([2] * 5000, {}, "schema has 5000 columns, whose pairs are more than 524288 tables"),
+            ([60] * 200 + [4], {"stratify": 200}, r"schema has 12000 levels and bins in all \(in 4 classes"),
+            ([5000], {"strategy": "scores"}, "schema makes 4999 latent columns of 3 rows .*merge levels, or use strategy='marginals'"),
+            ([1000, 1000, 1000], {"strategy": "scores", "synthesizer": "pmm"}, "schema makes 2997 latent columns"),
+        ]
+    ),
 ]
 
 
@@ -901,25 +890,6 @@ def test_a_stratum_of_ten_levels_is_taken():
     assert LatentFactorSynthesizer(schema, stratify="job").fit(people(40)).marginals_["job", "age"].shape[0] == 10
 
 
-@pytest.mark.parametrize(
-    ("sizes", "params", "message"),
-    [
-        ([60] * 500, {}, "schema has 30000 levels and bins in all .*merge levels"),
-        ([600] * 500, {}, "schema has 32000 levels and bins in all"),  # at most 64 codes of each have pairs
-        ([2] * 5000, {}, "schema has 5000 columns, whose pairs are more than 524288 tables"),
-        ([60] * 200 + [4], {"stratify": 200}, r"schema has 12000 levels and bins in all \(in 4 classes"),
-        ([5000], {"strategy": "scores"}, "schema makes 4999 latent columns of 3 rows .*merge levels, or use strategy='marginals'"),
-        ([1000, 1000, 1000], {"strategy": "scores", "synthesizer": "pmm"}, "schema makes 2997 latent columns"),
-    ],
-)
-def test_too_many_levels_are_refused_before_the_charge(sizes, params, message):
-    shared = PrivacyAccountant(1)
-    schema = {i: list(range(size)) for i, size in enumerate(sizes)}
-    with pytest.raises(ValueError, match=message):
-        LatentFactorSynthesizer(schema, accountant=shared, **params).fit(np.zeros((3, len(sizes))))
-    assert shared.spent == 0
-
-
 def test_levels_are_counted_by_the_blocks_that_columns_can_form_and_latent_cells_by_the_public_number_of_rows():
     """150 columns of 60 levels: all pairs would be 81 million counts, but at most 12 columns are in a block."""
     facts = Facts(1, Fraction(0), RO, 1000, 150, schema=Schema({i: list(range(60)) for i in range(150)}))
@@ -934,3 +904,10 @@ def test_levels_are_counted_by_the_blocks_that_columns_can_form_and_latent_cells
 def test_only_with_a_schema_it_says_that_cells_may_be_missing():
     assert not LatentFactorSynthesizer().__sklearn_tags__().input_tags.allow_nan
     assert LatentFactorSynthesizer(SCHEMA).__sklearn_tags__().input_tags.allow_nan
+
+
+def test_scores_release_counts_of_ordinal_columns_alone(door):
+    model = LatentFactorSynthesizer(SCHEMA, strategy="scores", epsilon=1).fit(people(100))
+    assert list(model.marginals_) == ["school"]
+    (drawn,) = (draw.answer for draw in door.take() if draw.name == "counts of ordinal levels")
+    np.testing.assert_array_equal(model.marginals_["school"], drawn)

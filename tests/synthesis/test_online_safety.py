@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import pytest
 from estimators import Recorder, clock
-from test_streams_go_on import PACKAGE, Lines, interrupt
+from test_streams_go_on import PACKAGE, interrupted_at
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning, SmallSampleWarning
@@ -33,13 +33,6 @@ each = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 
 def each_of(names):
     return pytest.mark.parametrize("setting", [SETTINGS[name] for name in names], ids=names)
-
-
-@pytest.fixture
-def released():
-    """The rows of each block that a `Recorder` was given, in order."""
-    Recorder.seen, Recorder.failing = [], []
-    return Recorder.seen
 
 
 def times_of(blocks, n):
@@ -99,9 +92,6 @@ def seen_beside(model, rows, look, n_threads):
 
     together(feed, *[see] * n_threads)
     return seen
-
-
-# Threads
 
 
 @each_of(BLOCKS)
@@ -205,13 +195,10 @@ def _in_a_fork(task, seconds=20):
     return None
 
 
-# Interrupts
-
-
 def interrupted(call, number):
     """Raise KeyboardInterrupt where the line of this number would begin, of those that run in the files of streams."""
     try:
-        with Lines(number + 1, interrupt, os.path.join(PACKAGE, "synthesis", "_online")):
+        with interrupted_at(number + 1, os.path.join(PACKAGE, "synthesis", "_online")):
             call()
     except KeyboardInterrupt:
         return True
@@ -293,9 +280,6 @@ def test_an_interrupt_at_any_line_where_a_loaded_stream_goes_on_and_a_second_try
     assert number > 20
 
 
-# A block that fails
-
-
 def failed_second_block(growth=1.25, **parameters):
     """A stream whose second block failed after it was charged."""
     model = OnlineSynthesizer(synthesizer=Recorder(), growth=growth, **parameters).fit(clock(200)[:20])
@@ -367,29 +351,20 @@ def test_a_warning_that_is_an_error_takes_in_no_row_costs_no_block_and_is_said_o
 
 
 @each
-def test_another_accountant_along_a_stream_is_refused_and_changes_nothing(setting):
+def test_another_accountant_along_a_stream_or_after_loading_is_refused_and_changes_nothing(setting, tmp_path):
     X = np.random.default_rng(0).random((60, 1))
     own, shared, other = None, PrivacyAccountant(5), PrivacyAccountant(5)
     for was, new in ((own, other), (shared, other), (shared, None)):
         model = OnlineSynthesizer(accountant=was, **setting).fit(X)
-        before = other.spent
-        with pytest.raises(ValueError, match="accountant must not change along a stream"):
-            model.set_params(accountant=new).partial_fit(X)
-        assert model.n_samples_seen_ == 60
-        assert other.spent == before
+        model.save(tmp_path / "stream.zip")
+        again = load(tmp_path / "stream.zip")  # which has an account of its own
+        for stream, accountant in ((model, new), (again, other)):
+            with pytest.raises(ValueError, match="accountant must not change along a stream"):
+                stream.set_params(accountant=accountant).partial_fit(X)
+            assert (stream.n_samples_seen_, other.spent) == (60, 0)
         assert model.set_params(accountant=was).partial_fit(X).n_samples_seen_ == 120
-
-
-@each
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_loaded_stream_goes_on_without_an_accountant_and_refuses_another(setting, shared, tmp_path):
-    X = np.random.default_rng(0).random((60, 1))
-    OnlineSynthesizer(accountant=PrivacyAccountant(5) if shared else None, **setting).fit(X).save(tmp_path / "stream.zip")
-    again = load(tmp_path / "stream.zip")
-    with pytest.raises(ValueError, match="accountant must not change along a stream"):
-        again.set_params(accountant=PrivacyAccountant(5)).partial_fit(X)
-    assert again.set_params(accountant=None).partial_fit(X).n_samples_seen_ == 120
-    assert again.accountant_.spent == 1
+        assert again.set_params(accountant=None).partial_fit(X).n_samples_seen_ == 120
+        assert again.accountant_.spent == 1
 
 
 @pytest.mark.parametrize("outer", [LowDimSynthesizer, lambda **kw: LowDimSynthesizer(2, **kw), OnlineSynthesizer])
@@ -433,9 +408,6 @@ def test_a_stream_of_more_columns_than_a_long_one_tells_apart_warns_once_before_
     assert shared.spent == 0
 
 
-# Streams without end
-
-
 @pytest.mark.parametrize("growth", [1.25, "auto"])
 def test_a_stream_with_a_window_stays_as_small_as_its_window(growth, tmp_path):
     X = np.random.default_rng(0).random((8000, 2))
@@ -466,9 +438,6 @@ def test_folding_keeps_what_was_spent_what_is_sampled_and_since(released):
     assert len(whole.accountant_.ledger) > 90
     assert len(folded.accountant_.ledger) < 25
     assert folded.accountant_.to_frame()["epsilon"].sum() == 1
-
-
-# Copies
 
 
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])

@@ -51,9 +51,6 @@ def fed(model, ticks):
     return model
 
 
-# What a row can change
-
-
 def neighbours_of(ticks, d):
     """The stream with a row more in some tick: in a corner, and first, in the middle or last among its rows."""
     for place, corner, at in ((0, 0.0, 0), (3, 0.4, 1), (9, 1.0, 0.5), (len(ticks) - 1, 0.4, 1)):
@@ -133,9 +130,6 @@ def test_auto_makes_longer_blocks_of_ticks_that_have_fewer_rows():
     assert model._stream._rate == pytest.approx(model.n_samples_seen_ / 3, abs=1)
 
 
-# The tree
-
-
 @pytest.mark.must
 @each_counter
 @pytest.mark.parametrize("d", [1, 2])
@@ -188,18 +182,6 @@ def test_the_nodes_of_all_depths_that_a_row_is_in_cost_epsilon(counter, d, epsil
     assert worst > 0.8 * sum(shares)  # a tick that is in a node of every level
 
 
-@pytest.mark.must
-@pytest.mark.parametrize("counter", ["kary", "binary"])
-def test_a_counter_has_half_of_the_noise_that_replacing_needs_at_its_share(counter):
-    for tree, sensitivity in (
-        (fed(online(PAPER[counter]), ticks_of(8))._stream, 1),
-        (OnlineSynthesizer("paper", counter=counter).fit(ticks_of(1)[0])._stream, 2),
-    ):
-        for each in tree.counters:
-            part, share = each._level[1], each._level[2]
-            assert part._door.noise.scale == part.n_levels * sensitivity / share
-
-
 @each_counter
 def test_without_noise_the_tree_counts_the_rows_of_all_ticks(counter):
     ticks = ticks_of(30, mean=5)
@@ -235,17 +217,6 @@ def test_a_stream_of_no_rows_at_all_works(setting):
     assert model.sample().shape == (model.n_samples_, 2)
 
 
-def test_the_number_of_rows_is_shown_with_its_noise_only():
-    """The number of rows of 8 blocks, of Laplace noise 20 / epsilon each: 10 streams that all hit it exactly are a false alarm of 1e-16."""
-    ticks = ticks_of(8, mean=300)
-    exact = sum(map(len, ticks))
-    found = [fed(online(), ticks) for _ in range(10)]
-    assert any(model.n_samples_seen_ != exact for model in found)
-    assert np.mean([model.n_samples_seen_ for model in found]) == pytest.approx(exact, abs=6 * 20 * math.sqrt(16 / 10))
-    for model in found:
-        assert model.n_samples_ == model.n_samples_seen_ == len(model.sample())
-
-
 def test_a_window_and_since_count_ticks_and_sum_released_numbers():
     numbers = list(range(20, 50))
     model = fed(online(window=6, epsilon=INF), [np.full((n, 2), 0.5) for n in numbers])
@@ -274,9 +245,6 @@ def test_the_horizon_counts_ticks():
     with pytest.raises(ValueError, match="horizon is 3 ticks, 3 have come, and 1 more would pass it"):
         model.partial_fit(np.empty((0, 2)))
     assert fed(online(horizon=1), [np.ones((500, 2))]).n_ticks_seen_ == 1
-
-
-# The ledger, copies, refusals
 
 
 @each_way
