@@ -16,10 +16,10 @@ help:  ## this list
 demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
 	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
-test: $(INSTALLED)  ## the quick lane, some five minutes: what is cheap or a must; of one folder with ROOM=privacy
+test: $(INSTALLED)  ## the quick lane, some four minutes: what is cheap or a must; of one folder with ROOM=privacy
 	$(PYTEST) --lane quick tests/$(ROOM)
 
-test-all: $(INSTALLED)  ## all tests but those that are nightly: some twenty-five minutes
+test-all: $(INSTALLED)  ## all tests but those that are nightly: some sixteen minutes
 	$(PYTEST) --lane day
 
 test-nightly: $(INSTALLED)  ## all tests, with new noise, five times
