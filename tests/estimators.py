@@ -28,6 +28,7 @@ def variants():
         "PrivatePCA-public": PrivatePCA(1, center="public"),
         "PrivatePCA-auto": PrivatePCA("auto"),
         "PrivatePCA-gaussian": PrivatePCA(noise="gaussian", delta=1e-6),
+        "PrivatePCA-laplace": PrivatePCA(noise="laplace"),
         "PrivatePCA-private-bounds": PrivatePCA(bounds="private", noise="gaussian", delta=1e-6),
         "PMM-adaptive": PrivateMeasureMechanism("adaptive"),
         "PMM-optimal": PrivateMeasureMechanism("optimal"),

@@ -404,6 +404,15 @@ def test_a_value_read_twice_is_the_same(kind):
     assert len(np.unique(first)) > 1
 
 
+def test_a_counter_followed_by_counts_is_what_it_becomes_when_it_counts_them_and_stays_as_it_was():
+    counter = make(KaryCounter, 20, n_counters=3, random_state=0)
+    counter.update([1, 0, 2])
+    before, twin = counter.value, counter.followed_by([0, 5, 1])
+    np.testing.assert_array_equal(counter.value, before)
+    counter.update([0, 5, 1])
+    np.testing.assert_array_equal(counter.value, twin.value)
+
+
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_every_draw_has_a_name_of_its_own_and_what_trees_keep_stays_bounded(kind):
     stream = RecordingStream()
