@@ -69,7 +69,7 @@ model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDis
 models._blocks: NoisyTables blocks_of
 models._contrasts: contrasts_expected=expected likely_contrasts
 models._estimates: centred deviations_beside
-models._factor_draw: CommonDraw FactorDraw _shuffle_within _upto
+models._factor_draw: CommonDraw FactorDraw _shuffle_within
 models._filling: filled
 models._finer_bins: FINE FinerBins
 models._groups: Group

@@ -28,6 +28,7 @@ SETTINGS = {
 }
 BLOCKS = [name for name in SETTINGS if not name.startswith("paper")]
 PAPER = [name for name in SETTINGS if name.startswith("paper")]
+LOADED = ["blocks-small", *PAPER]
 each = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 
 
@@ -240,7 +241,7 @@ def test_an_interrupt_at_any_line_and_a_second_try_count_rows_once_and_release_n
     assert number > 30
 
 
-@pytest.mark.parametrize(("at", "counter"), enumerate(["kary", "binary", "sparse"]))
+@pytest.mark.parametrize(("at", "counter"), [*enumerate(["kary", "binary", "sparse"])])
 def test_an_interrupt_at_any_line_of_a_tree_and_a_second_try_count_rows_once_or_are_refused(at, counter):
     """A level of time begins with row 31. Each of three counters is interrupted at every third line, and all at every line."""
     X = clock(33)
@@ -261,7 +262,7 @@ def test_an_interrupt_at_any_line_of_a_tree_and_a_second_try_count_rows_once_or_
     assert number > 30
 
 
-@pytest.mark.parametrize(("at", "setting"), enumerate(SETTINGS[name] for name in ["blocks-small", *PAPER]), ids=["blocks-small", *PAPER])
+@pytest.mark.parametrize(("at", "setting"), [*enumerate(map(SETTINGS.get, LOADED))], ids=LOADED)
 def test_an_interrupt_at_any_line_where_a_loaded_stream_goes_on_and_a_second_try_cost_nothing(at, setting):
     """At every line of blocks, and of three trees together."""
     X = np.random.default_rng(0).random((50, 1))

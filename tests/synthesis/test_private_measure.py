@@ -257,7 +257,7 @@ class TwoPoints:
         return (cells if level else rng.integers(0, 2, len(cells))).astype(float)[:, None]
 
 
-@pytest.mark.parametrize(("strategy", "neighboring"), zip(STRATEGIES, (RELATIONS * 2)[:3], strict=True))
+@pytest.mark.parametrize(("strategy", "neighboring"), list(zip(STRATEGIES, (RELATIONS * 2)[:3], strict=True)))
 def test_the_error_bound_holds_where_there_is_no_slack(strategy, neighboring):
     """Two atoms, 200 equal rows, 200 fits: the mean distance is the mean share on the other atom."""
     X = np.zeros((200, 1))
