@@ -569,7 +569,7 @@ def mutated(number: int, value: object) -> object:
     return more(value)
 
 
-PYTEST = shlex.split("-x -q -p no:cacheprovider -p no:xdist -p no:cov --no-header --tb=no -W ignore --lane quick")
+PYTEST = shlex.split("-x -q -p no:cacheprovider -p no:xdist -p no:cov --no-header --tb=no -W ignore")  # and a lane
 
 
 def prepare(sites: list[Site], files: list[str], copy: Path) -> None:
@@ -703,7 +703,7 @@ class Reach:
         self.sites, self.copy, self.most = sites, copy, most
         shared = [path for place in ("skdpsynth", "tests") for path in sorted((copy / place).rglob("*.py")) if "test_" not in path.name]
         sources = [*(path.read_bytes() for path in shared), *(site.key.encode() for site in sites)]
-        self.sources = hashlib.sha256(b"\0".join(sources)).hexdigest()
+        self.sources = hashlib.sha256(b"\0".join([*sources, *map(str.encode, PYTEST)])).hexdigest()
         self.kept, self.found = kept / "reach", {}
         self.kept.mkdir(exist_ok=True)
 
@@ -820,10 +820,12 @@ def main() -> int:
     parser.add_argument(
         "--most", type=float, default=60.0, help="seconds of the processor for each of the three groups of tests of a mutant"
     )
+    parser.add_argument("--lane", choices=["quick", "day"], default="day", help="of which tests one must fail")
     parser.add_argument("--list", action="store_true", help="print the mutants and end")
     parser.add_argument("--part", default="1/1", help="i/n: every n-th mutant, for several processes")
     parser.add_argument("--kept", type=Path, default=KEPT, help="folder of what is kept between runs")
     asked = parser.parse_args()
+    PYTEST.extend(["--lane", asked.lane])
     asked.kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         return _main(asked, copied(Path(folder)))

@@ -326,6 +326,7 @@ def test_charges_that_say_nothing_are_listed_as_not_checked_and_noise_of_a_seed_
 # The checker itself
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("name", list(kinds.KINDS))
 def test_brute_force_agrees_with_the_formula_of_every_kind_and_refutes_one_that_is_too_small(name, monkeypatch):
     right = kinds.KINDS[name]

@@ -164,6 +164,7 @@ def losses_of(accountant):
     return {line["name"]: line["loss"] for line in accountant.evidence()["releases"]}
 
 
+@pytest.mark.must
 def test_an_account_of_a_fit_and_a_shared_one_are_of_the_epsilon_and_the_delta_of_its_parameters():
     model, shared, estimator = PrivatePCA(epsilon=0.5, delta=1e-6, noise="gaussian"), PrivacyAccountant(2, 1e-5), FITS["private levels"][0]
     own = clone(model).fit(X).accountant_
@@ -175,6 +176,7 @@ def test_an_account_of_a_fit_and_a_shared_one_are_of_the_epsilon_and_the_delta_o
     assert losses["PrivatePCA"] in ({"rho": str(rho_of_epsilon(0.5, 1e-6, gaussian=True)), "gaussian": True}, pure)
 
 
+@pytest.mark.must
 def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
     search = PrivateSearchCV(PrivatePCA(1, noise="gaussian"), {"center": ["public", "private"]}, delta=1e-6)
     losses = losses_of(search.fit(np.repeat(X, 20, axis=0)).accountant_)

@@ -81,6 +81,7 @@ def test_no_local_search_from_random_shares_finds_better_ones(d, r):
 growing = st.lists(st.floats(-0.5, 1.0), min_size=1, max_size=14).map(lambda steps: tuple(2.0 ** np.cumsum(steps)))
 
 
+@pytest.mark.must
 @given(widths=growing)
 @settings(max_examples=30, deadline=None)
 def test_shares_are_fractions_that_sum_to_exactly_one(widths):

@@ -175,6 +175,7 @@ def test_a_budget_outside_its_domain_is_refused():
 positive = st.one_of(st.integers(1, 1000), st.floats(1e-6, 1e6), st.fractions(min_value=Fraction(1, 1000), max_value=1000))
 
 
+@pytest.mark.must
 @given(epsilon=positive, weights=st.lists(positive, min_size=1, max_size=12))
 @settings(max_examples=100, deadline=None)
 def test_a_split_is_spent_to_the_last_bit(epsilon, weights):
@@ -186,6 +187,7 @@ def test_a_split_is_spent_to_the_last_bit(epsilon, weights):
         accountant.split([1, 1])
 
 
+@pytest.mark.must
 @given(epsilon=positive, losses=st.lists(positive, max_size=20))
 @settings(max_examples=100, deadline=None)
 def test_spent_and_remaining_sum_to_the_budget_and_never_pass_it(epsilon, losses):

@@ -86,6 +86,7 @@ def largest_delta(relation, n_tables, chosen, cells, most, k=1):
     return worst
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
     ("n_tables", "cells", "most", "k", "shares"),

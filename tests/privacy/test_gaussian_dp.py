@@ -162,6 +162,7 @@ def test_the_conversion_is_never_below_the_exact_one_and_hardly_above(rho, delta
         assert epsilon <= 0 or excess(epsilon - mpmath.mpf("1.1e-15")) > 0
 
 
+@pytest.mark.must
 @given(epsilon=st.floats(1e-9, 1024), log_delta=st.floats(-690, -0.01))
 @example(epsilon=1e-9, log_delta=-690)
 @example(epsilon=1024.0, log_delta=-690)
@@ -187,6 +188,7 @@ def test_a_delta_of_all_but_less_than_a_billionth_converts_as_all_but_a_billiont
     assert epsilon_of_gaussian(Fraction(500), 1 - Fraction(1, missing)) == most > 100
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(20)])
 def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monkeypatch, epsilon):
     monkeypatch.setattr(_gaussian_dp, "_polished", lambda rho, *more: rho * (1 + Fraction(1, 10**6)))

@@ -291,9 +291,9 @@ def failed_second_block(growth=1.25, **parameters):
     return model
 
 
-@pytest.mark.parametrize("parameters", [{}, {"window": 25}, {"accountant": PrivacyAccountant(100)}])
-def test_a_block_that_failed_after_its_charge_is_left_out_and_the_one_before_stands_in(parameters, released):
-    model = failed_second_block(**parameters)
+@pytest.mark.parametrize("made", [dict, lambda: {"window": 25}, lambda: {"accountant": PrivacyAccountant(100)}])
+def test_a_block_that_failed_after_its_charge_is_left_out_and_the_one_before_stands_in(made, released):
+    model = failed_second_block(**made())
     with pytest.warns(SmallSampleWarning, match="rows 16 to 31 are left out"):
         model.partial_fit(clock(200)[20:40])
     assert model.n_samples_seen_ == 40
