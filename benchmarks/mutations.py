@@ -104,6 +104,7 @@ _DRAWN = [
 BESIDE = {
     "statistics/_classes": ["tests/statistics/test_pushdown.py"],
     "statistics/_cuts": ["tests/statistics/test_pushdown.py"],
+    "statistics/_gram": ["tests/statistics/test_packing.py"],
     "statistics/_discovery": ["tests/statistics/test_occurrences.py"],
     "statistics": ["tests/statistics/test_changes.py", "tests/test_evidence.py"],
     "_change": ["tests/statistics/test_changes.py", "tests/privacy/test_unit_of_privacy.py", "tests/test_evidence.py"],
@@ -111,7 +112,8 @@ BESIDE = {
     "decomposition": ["tests/decomposition/test_release.py"],
     "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],
     "synthesis/_online": ["tests/fitting/test_parts.py", "tests/fitting/test_units.py"],
-    "privacy/_optimal": ["tests/privacy/test_totals_of_losses.py", "tests/privacy/test_totals_peers.py"],
+    "privacy/_accountant": ["tests/privacy/test_ledger_file.py"],
+    "privacy/_optimal": [f"tests/privacy/test_totals_{name}.py" for name in ("attack", "of_losses", "peers")],
     "privacy": [*_ADDED_UP, *_DRAWN, "tests/privacy/test_totals_of_losses.py", "tests/privacy/test_sampler_trees.py"],
 }
 
@@ -149,6 +151,7 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_composition.py:_rho_below:1e-13": "where floats end a search, after which rho is made smaller until it converts to epsilon",
     "privacy/_composition.py::60": "from where tanh is 1 to all digits that are kept",
     "privacy/_optimal.py::1 << 16": "the most losses that are not refused",
+    "privacy/_optimal.py:best_attacks:len(epsilons)": "of how many losses no attack is sought",
     "privacy/_optimal.py:_law": "weights that are divided by their sum",
     "privacy/_gaussian.py::256": "from where draws are rejected instead of looked up, by the same law",
     "privacy/_gaussian.py::2.0": "as 32",
@@ -162,6 +165,7 @@ EQUIVALENT: dict[str, str] = {
     'privacy/_gaussian_dp.py:_series:Decimal("1e-79")': "of terms that are far below what bounds are loosened by",
     "privacy/_gaussian_dp.py:_fraction:114": "how near each other two bounds are, both of which hold",
     "privacy/_gaussian_dp.py:_float_a:1": "where a search begins, which only finds where to look",
+    "privacy/_gaussian_dp.py:_float_a:2": "as 1",
     "privacy/_gaussian_dp.py:_float_a:1e-3": "as 1",
     "privacy/_gaussian_dp.py:_float_a:1e-15": "as 1",
     "privacy/_gaussian_dp.py:_float_a:1e-16": "as 1",
@@ -177,6 +181,7 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_gaussian_dp.py::39.0": "where a search ends that only finds where to look",
     "privacy/_noise.py:Noise.variance:1": "a default that each noise has its own of",
     "privacy/_scales.py::1 << 60": "the most values that are not refused",
+    "privacy/_scales.py::2000": "from where draws are looked up instead of rejected, by the same law",
     "privacy/_scales.py:shape_of:8": "bytes of a number: what memory is asked for",
     "privacy/_sup_norm.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
     "privacy/_sup_norm.py:_uniform:64": "bits of a word, which are rounded down",

@@ -77,7 +77,7 @@ def test_another_declared_budget_is_refused_with_both_and_the_way_to_it_spends_n
     ):
         with pytest.raises(ValueError, match=words) as caught:
             PrivacyAccountant(**(declared | changed), ledger=path)
-    assert PrivacyAccountant(**declared, ledger=path).spent == 1
+    assert PrivacyAccountant(**declared, ledger=path).spent == PrivacyAccountant.at(path).spent == 1
     monkeypatch.chdir(path.parent)
     eval(str(caught.value).partition("another budget: ")[2].removesuffix("."))  # what the message says is run as it is
     assert PrivacyAccountant(2.5, 1e-6, ledger="new.db").spent == 1
