@@ -17,6 +17,7 @@ from skdpsynth.auditing._slots import Slots
 from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import Draw
 
+_MOST_FITS = 10**6
 _ASKED, _SLOWER = 13, 0.4  # of n coins 13 n**0.4 are guessed for mu: about the best for n from 100 to 10,000 and mu from 1/2 to 2
 
 
@@ -201,8 +202,8 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: Slots) -> np.ndarray:
 
 
 def _check_numbers(n_fits: Any, confidence: Any, score: Any) -> int:
-    if not is_whole(n_fits, 1):
-        raise ValueError(f"n_fits must be an integer of at least 1, got {shown(n_fits)}; 1 is the default.")
+    if not is_whole(n_fits, 1, _MOST_FITS):
+        raise ValueError(f"n_fits must be an integer from 1 to {_MOST_FITS}, got {shown(n_fits)}; 1 is the default.")
     check_confidence(confidence)
     if score is not None and not callable(score):
         raise TypeError(f"score must be None or a function of what came out, got {shown(score)}; leave it out.")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import column_names, frame_of
+from skdpsynth._input import array_of, column_names, frame_of
 from skdpsynth.auditing._corners import NEEDS, Corners
 from skdpsynth.fitting import PrivateEstimator
 
@@ -38,6 +38,8 @@ class Slots:
     @classmethod
     def of(cls, X: Any, canaries: Any, others: Any, relation: Any) -> "Slots":
         """Return the slots of some tables, or raise if they do not fit together, or to the relation of an estimator."""
+        if canaries is None:
+            raise ValueError("canaries must be a table of at least 2 rows, got None; see isolated_canaries.")
         if relation == "replace_one" and others is None:
             raise ValueError("others must be given under neighboring='replace_one': rows that take the place of canaries, got None.")
         if relation == "add_or_remove_one" and others is not None:
@@ -51,7 +53,7 @@ class Slots:
         rest = [] if X is None else tables.pop(0)
         if len(tables[0]) < 2:
             raise ValueError(f"canaries must be at least 2 rows, got {len(tables[0])}; some hundreds show something.")
-        dtype = None if names is not None else np.result_type(*(np.asarray(table) for table in (X, canaries, others) if table is not None))
+        dtype = None if names is not None else _dtype_of(*(table for table in (X, canaries, others) if table is not None))
         return cls(rest, tables[0], tables[1] if others is not None else None, names, dtype)
 
     @property
@@ -151,13 +153,21 @@ def _apart(sizes: list[int], n: int) -> np.ndarray:
     raise ValueError(f"n must be at most {len(rows) // 2} for this schema, got more; take fewer canaries, or give columns more levels.")
 
 
+def _dtype_of(*tables: Any) -> np.dtype:
+    """Return the dtype that the cells of all tables have in one."""
+    try:
+        return np.result_type(*map(array_of, tables))
+    except TypeError:  # such as dates among numbers
+        return np.dtype(object)
+
+
 def _rows_of(table: Any, name: str) -> list[tuple]:
     """Return the rows of a table in memory."""
     names = column_names(table)
     if names is not None:
         columns = [table[each] for each in names]
         return list(zip(*(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list() for column in columns), strict=True))
-    rows = np.asarray(table, dtype=object)
+    rows = array_of(table, object)
     if rows.ndim != 2:
         raise ValueError(f"{name} must be a table in memory, got {shown(table)}; give an array or a data frame.")
     return [tuple(row) for row in rows.tolist()]

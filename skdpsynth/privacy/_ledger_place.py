@@ -67,6 +67,10 @@ def checked_path(path: Any, name: str = "ledger") -> str:
     full = os.path.abspath(os.fspath(path))
     if "\0" in full:
         raise ValueError(f"{name} must be the path of a file, got {shown(path)}; leave the null character out.")
+    try:
+        os.fsencode(full)
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be the path of a file, got {shown(path)}; no file can have that name here.") from None
     full = os.path.realpath(full) if os.path.exists(full) else full  # where SQLite keeps -wal
     if os.path.isdir(full):
         raise LedgerError(f"{full!r} is a folder; name a file in it, such as 'budget.db'.")

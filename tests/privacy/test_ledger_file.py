@@ -312,7 +312,7 @@ def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
     ):
         with pytest.raises(LedgerError, match=words):
             PrivacyAccountant(1, ledger=file)
-    for given_as in ("", 5, b"budget.db", "a\0b", type(None)):
+    for given_as in ("", 5, b"budget.db", "a\0b", "\ud800", type(None)):
         with pytest.raises(ValueError, match="ledger must be the path of a file, got"):
             PrivacyAccountant(1, ledger=given_as)
     for words in ("", "a" * 1001, 5, b"x"):
