@@ -275,7 +275,8 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "rule_violations": {"X": people(), "schema": domain.Schema(SCHEMA, rules=[domain.Unique(["age", "job"])])},
     "quality_report": {"X": people(), "X_synthetic": people(50), "target": "job"},
     "train_synthetic_test_real": {"estimator": DecisionTreeClassifier(), "X_synthetic": people(), "X_real": people(), "target": "job"},
-    "plan": {"n_samples": 100, "schema": None, "n_features": 1, "epsilons": [1.0], "n_repeats": 2, "max_rows": 100, "time_limit": 1, "prior": None},
+    "plan": {"n_samples": 100, "n_features": 1, "schema": None, "prior": None, "epsilons": [1.0]}
+    | {"n_repeats": 2, "max_rows": 100, "time_limit": 1},
     "audit_epsilon": dict(zip(("X", "X_neighbor"), auditing.worst_case_neighbors(PrivateMeasureMechanism(depth=2), 20), strict=True))
     | {"n_trials": 20, "epsilon": None, "delta": None},
     "audit_one_run": dict(zip(("canaries", "others"), auditing.isolated_canaries(PrivateMeasureMechanism(depth=2), 4), strict=True))
