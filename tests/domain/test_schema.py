@@ -129,26 +129,6 @@ SDV = {
         "ok": {"sdtype": "boolean"},
     }
 }
-DOMAINS = {"age": (17.0, 90.0), "pay": (0, 100), "sex": ["f", "m"]}
-
-
-class Metadata:
-    def to_dict(self):
-        return {"tables": {"people": SDV}, "relationships": [], "METADATA_SPEC_VERSION": "V1"}
-
-
-def test_metadata_of_sdv_give_kinds():
-    for metadata in (SDV, Metadata(), {"tables": {"people": SDV}}):
-        assert Schema.from_sdv(metadata, DOMAINS, nullable=["sex"]) == {
-            "age": Continuous(17, 90, integer=True),
-            "pay": Continuous(0, 100, integer=False),
-            "sex": Nominal(["f", "m"], nullable=True),
-            "ok": Nominal([False, True]),
-        }
-
-
-# Keys and times of SDV
-
 KEYED = {
     "primary_key": "id",
     "alternate_keys": ["code"],
@@ -158,23 +138,30 @@ KEYED = {
         "doctor": {"sdtype": "id"},
         "born": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d"},
         "seen": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M:%S"},
-        "age": {"sdtype": "numerical", "computer_representation": "Int64"},
-        "sex": {"sdtype": "categorical"},
+        **SDV["columns"],
     },
 }
 KEYS = {"id": Identifier(labels=True), "code": Identifier(labels=True), "doctor": Identifier()}
 
 
-def test_keys_of_sdv_become_identifiers_and_times_dates():
+class Metadata:
+    def to_dict(self):
+        return {"tables": {"people": KEYED}, "relationships": [], "METADATA_SPEC_VERSION": "V1"}
+
+
+def test_metadata_of_sdv_give_kinds_where_keys_become_identifiers_and_times_dates():
     days = ("2020-01-01", "2020-12-31")
-    schema = Schema.from_sdv(KEYED, {"born": days, "seen": days, "age": (0, 99), "sex": ["f", "m"]}, nullable=["born"])
-    assert schema == {
-        **KEYS,
-        "born": Date(*days, nullable=True),
-        "seen": DateTime(*days),
-        "age": Continuous(0, 99),
-        "sex": Nominal(["f", "m"]),
-    }
+    domains = {"born": days, "seen": days, "age": (17.0, 90.0), "pay": (0, 100), "sex": ["f", "m"]}
+    for metadata in (KEYED, Metadata(), {"tables": {"people": KEYED}}):
+        assert Schema.from_sdv(metadata, domains, nullable=["born", "sex"]) == {
+            **KEYS,
+            "born": Date(*days, nullable=True),
+            "seen": DateTime(*days),
+            "age": Continuous(17, 90, integer=True),
+            "pay": Continuous(0, 100, integer=False),
+            "sex": Nominal(["f", "m"], nullable=True),
+            "ok": Nominal([False, True]),
+        }
 
 
 def test_what_metadata_of_sdv_do_not_know_may_stay_open():
@@ -183,7 +170,9 @@ def test_what_metadata_of_sdv_do_not_know_may_stay_open():
         "born": Date(bounds="open"),
         "seen": DateTime(bounds="open"),
         "age": Continuous(bounds="open", integer=True),
+        "pay": Continuous(bounds="open"),
         "sex": Nominal("open"),
+        "ok": Nominal([False, True]),
     }
 
 
