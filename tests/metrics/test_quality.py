@@ -225,7 +225,7 @@ def test_synthetic_rows_of_every_synthesizer_break_no_rule(cls, dtype, hasty, X)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_evaluation_is_the_report_of_a_sample_within_public_bounds_or_beside_a_partition_of_ones_own_the_range_of_the_rows(hasty, X):
+def test_evaluation_is_the_report_of_a_sample_by_a_schema_by_bounds_or_by_the_range_of_the_rows(hasty, X):
     partition = BinaryPartition(Box.from_bounds((0, 2), 3), 6)
     for model, rows, others, schema, target in [
         (PrivateMeasureMechanism(bounds=(0, 2)), X, X, dict.fromkeys(range(3), (0.0, 2.0)), None),
