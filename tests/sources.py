@@ -1,4 +1,4 @@
-"""One table as every source that a fit takes, for all tests that compare what is read of them."""
+"""One table as every source that a fit takes, for all tests that compare what is read of them, and what comes back of it."""
 
 import itertools
 
@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+
+from skdpsynth.domain import Schema, read, read_table
 
 _OPEN = []
 
@@ -75,6 +77,33 @@ class Anew:
 def chunks_of_pandas(table, folder):
     table.to_csv(folder / "f.csv", index=False)
     return pd.read_csv(folder / "f.csv", chunksize=99, float_precision="round_trip")
+
+
+class Evil:
+    """A cell that answers every question with an error that tells a secret."""
+
+    def refuse(self, *args, **kwargs):
+        raise RuntimeError("secret")
+
+    __float__ = __int__ = __index__ = __hash__ = __eq__ = __len__ = __bool__ = __iter__ = __array__ = __gt__ = __lt__ = refuse
+    __repr__ = __str__ = refuse
+
+
+def matched(X, schema):
+    """What is known of a table, and its columns as they stand, by a dict of kinds, or by one kind for the first of its columns."""
+    table, raw = read_table(X)
+    return table.match(Schema(schema if isinstance(schema, dict) else {table.columns[0]: schema})), raw
+
+
+def values_of(X, schema):
+    table, raw = matched(X, schema)
+    return read(raw, table.schema, table.dtypes)
+
+
+def again(X, schema):
+    """What is read, written."""
+    table, raw = matched(X, schema)
+    return table.fill(read(raw, table.schema, table.dtypes))
 
 
 SOURCES = {

@@ -6,19 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import level_cells, read_table
+from sources import Evil
 
 from skdpsynth.domain import Closing, Continuous, Nominal, Schema, listed_levels, made_up_kinds, read, unknown_of, unlisted_in
 
 OPEN = Schema({"x": Continuous(bounds="private"), "n": Continuous(bounds="private", integer=True, nullable=True), "w": Nominal("private")})
-
-
-class Strange:
-    """An object that must not be asked anything."""
-
-    def refuse(self, *args):
-        raise AssertionError("31415")
-
-    __hash__ = __eq__ = __int__ = refuse
 
 
 def test_strings_and_whole_numbers_are_levels_and_anything_else_is_missing():
@@ -39,7 +31,7 @@ def test_strings_and_whole_numbers_are_levels_and_anything_else_is_missing():
         [1],
         {},
         3j,
-        Strange(),
+        Evil(),
         "x" * 101,
         "\ud800",
     ]

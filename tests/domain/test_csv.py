@@ -84,15 +84,21 @@ def test_the_records_of_a_file_are_those_of_each_line_by_itself(tmp_path_factory
     assert repr(whole) == repr(each)
 
 
-def test_where_blocks_end_makes_no_difference(path, monkeypatch):
+SEVERAL = [b'1,"x\ny"', b'"1\n\n","a""\nb"', b'1,"' + b"x\n" * 300 + b'"', b'"' + b"x" * 400 + b'\n1,x\n",y']
+CLOSED = [record for record in (*LINES, *DAMAGED, *SEVERAL) if record.count(b'"') % 2 == 0]
+
+
+@pytest.mark.parametrize(("some", "schema"), [([*LINES, *DAMAGED], SCHEMA), (CLOSED, MULTILINE)], ids=["lines", "multiline"])
+def test_where_blocks_end_makes_no_difference(some, schema, path, monkeypatch):
     draw = random.Random(0)
-    body = b"".join(draw.choice([*LINES, *DAMAGED]) + b"\n" for _ in range(400))
+    body = b"".join(draw.choice(some) + b"\n" for _ in range(400))
     monkeypatch.setattr(_csv, "_LONGEST", 300)
-    expected = rows(path, body)
+    expected = rows(path, body, schema)
     assert len(expected) == 400
+    assert expected.count(MISSING) >= 30
     for block in (1, 7, 64, 1000):
         monkeypatch.setattr(_csv, "_BLOCK", block)
-        assert rows(path, body) == expected
+        assert rows(path, body, schema) == expected
 
 
 def test_without_a_schema_all_columns_are_floats(path):
@@ -118,20 +124,6 @@ def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):
     assert rows(path, body) == [MISSING, MISSING, (2.0, "y"), MISSING]
     assert rows(path, body, MULTILINE) == [(1.0, "x\ny"), (2.0, "y"), MISSING]
     assert rows(path, body, MULTILINE, "add_or_remove_one") == [(1.0, "x\ny"), (2.0, "y")]
-
-
-def test_where_blocks_end_makes_no_difference_to_records_of_several_lines(path, monkeypatch):
-    draw = random.Random(1)
-    some = [*LINES, b"", b"1", b"1,x,2", b'1,"x\ny"', b'"1\n\n","a""\nb"', b'1,"' + b"x\n" * 300 + b'"', b'"' + b"x" * 400 + b'\n1,x\n",y']
-    some = [record for record in some if record.count(b'"') % 2 == 0]  # all close their quotes
-    body = b"".join(draw.choice(some) + b"\n" for _ in range(300))
-    monkeypatch.setattr(_csv, "_LONGEST", 350)
-    expected = rows(path, body, MULTILINE)
-    assert len(expected) == 300
-    assert expected.count(MISSING) >= 30
-    for block in (1, 7, 64, 1000):
-        monkeypatch.setattr(_csv, "_BLOCK", block)
-        assert rows(path, body, MULTILINE) == expected
 
 
 def test_a_mark_of_the_encoding_is_one_at_the_start_of_a_file_alone(path, monkeypatch):

@@ -27,12 +27,6 @@ def grid_of(bounds):
     return Grid.of(Continuous(*bounds))
 
 
-def inside(grid):
-    """The first and the last number of each cell."""
-    last = grid.edges[1:] - 1 if grid.kind.integer else np.nextafter(grid.edges[1:], -np.inf)
-    return grid.edges[:-1], last.clip(grid.kind.low, grid.kind.high)
-
-
 class Ends:
     """A generator of the smallest and largest uniform numbers."""
 
@@ -114,7 +108,8 @@ def test_bounds_and_zero_have_cells_of_their_own(bounds):
 @example((1, MOST))
 def test_first_and_last_number_of_each_cell_are_located_there(bounds):
     grid = grid_of(bounds)
-    for numbers in inside(grid):
+    last = grid.edges[1:] - 1 if grid.kind.integer else np.nextafter(grid.edges[1:], -np.inf)
+    for numbers in (grid.edges[:-1], last.clip(grid.kind.low, grid.kind.high)):
         np.testing.assert_array_equal(grid.locate(numbers), np.arange(grid.n_cells))
 
 

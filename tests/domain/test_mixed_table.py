@@ -16,21 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sources import Evil, again, matched, values_of
 
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, read, read_table
-
-
-def values_of(X, schema):
-    table, raw = read_table(X)
-    table = table.match(Schema(schema))
-    return read(raw, table.schema, table.dtypes)
-
-
-def again(X, schema):
-    """What is read, written."""
-    table, raw = read_table(X)
-    table = table.match(Schema(schema))
-    return table.fill(read(raw, table.schema, table.dtypes))
 
 
 def cells(column):
@@ -50,16 +38,6 @@ DATE, TIME = Date("2020-01-01", "2021-12-31"), DateTime("2020-01-01", "2021-12-3
 ZONED = DateTime("2020-01-01T00:00+00:00", "2021-12-31T23:59:59+00:00")
 
 # Strange cells
-
-
-class Evil:
-    """Every question is answered with an error that tells a secret."""
-
-    def refuse(self, *args, **kwargs):
-        raise RuntimeError("secret")
-
-    __float__ = __int__ = __index__ = __hash__ = __eq__ = __len__ = __bool__ = __iter__ = __array__ = __gt__ = __lt__ = refuse
-    __repr__ = __str__ = refuse
 
 
 class Liar:
@@ -365,7 +343,7 @@ KINDS = {
 def test_what_comes_back_to_pandas_does_not_follow_from_dtypes_that_cells_made(what, kind, nullable):
     schema = {"a": replace(kind, nullable=nullable) if hasattr(kind, "nullable") else kind, "b": (0, 1)}
     frames_of = [pd.DataFrame({"a": column, "b": [0.0, 0.5, 1.0]}) for column in INFERRED[what]]
-    tables = [read_table(frame)[0].match(Schema(schema)) for frame in frames_of]
+    tables = [matched(frame, schema)[0] for frame in frames_of]
     assert len({table.dtypes for table in tables}) == 1
     outs = [table.fill(([] if isinstance(kind, Identifier) else [np.zeros(2, dtype=np.int64)]) + [np.zeros(2)]) for table in tables]
     for out in outs:
@@ -380,8 +358,7 @@ NULLABLE |= {"float32": "float32", "Int16": "Int16", "Float32": "Float32", "bool
 @pytest.mark.parametrize(("dtype", "expected"), NULLABLE.items())
 @pytest.mark.parametrize("kind", [Continuous(0, 1, nullable=True), Nominal([0, 1], nullable=True)], ids=["numbers", "levels"])
 def test_nullable_column_of_pandas_gets_a_dtype_that_holds_missing_cells(dtype, expected, kind):
-    table, _ = read_table(pd.DataFrame({"a": pd.array([0, 1]).astype(dtype)}))
-    table = table.match(Schema({"a": kind}))
+    table, _ = matched(pd.DataFrame({"a": pd.array([0, 1]).astype(dtype)}), kind)
     gone = np.nan if isinstance(kind, Continuous) else 2
     for column in ([0, 1, gone], [0, 1, 1]):  # whether or not there are any
         out = table.fill([np.array(column)])["a"]
@@ -400,8 +377,8 @@ def test_column_labels_of_pandas_need_not_be_strings():
 )
 def test_no_rows_give_an_empty_table_with_the_same_dtypes(kind):
     X = np.array([[0], [1]])
-    for table in (read_table(rows)[0] for rows in (X, pd.DataFrame(X), pl.DataFrame(X, schema=["0"]))):
-        table = table.match(Schema(dict.fromkeys(table.columns, kind)))
+    for rows in (X, pd.DataFrame(X), pl.DataFrame(X, schema=["0"])):
+        table, _ = matched(rows, kind)
         full, empty = (table.fill([np.zeros(n, dtype=float if isinstance(kind, tuple | Continuous) else int)]) for n in (3, 0))
         assert (type(empty), len(empty)) == (type(full), 0)
         dtypes = [pd.DataFrame(each).dtypes if not isinstance(each, pl.DataFrame) else pd.Series(each.schema) for each in (full, empty)]
@@ -446,8 +423,7 @@ FRAMES = {
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("kind", [["y", "x"], Ordinal(["y", "x"]), Nominal(["x", "y"], nullable=True)], ids=repr)
 def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(frame, kind):
-    table, raw = read_table(frame)
-    table = table.match(Schema({"a": kind}))
+    table, raw = matched(frame, kind)
     assert b"secret" not in pickle.dumps(table)
     out = table.fill(read(raw, table.schema, table.dtypes))["a"]
     if isinstance(frame, pd.DataFrame):
@@ -475,8 +451,7 @@ def test_levels_that_the_dtype_cannot_hold_come_back_all_the_same(levels, dtype,
     frame = pd.DataFrame({"a": pd.array([1, 1], dtype=dtype)})
     others = [frame] if dtype[0] in "IB" else [frame, frame.to_numpy(), pl.DataFrame({"a": frame["a"].to_numpy()})]
     for X in others:
-        table, _ = read_table(X)
-        table = table.match(Schema({table.columns[0]: Nominal(levels, nullable=null)}))
+        table, _ = matched(X, Nominal(levels, nullable=null))
         out = table.fill([np.array([0, 1, 2] if null else [0, 1])])
         column = pd.Series(out[:, 0]) if isinstance(out, np.ndarray) else out["a"]
         assert cells(column) == [*levels, *[None] * null]
@@ -485,9 +460,7 @@ def test_levels_that_the_dtype_cannot_hold_come_back_all_the_same(levels, dtype,
 def test_whole_numbers_stay_within_bounds_that_are_none():
     of_pandas = [pd.DataFrame({0: pd.array([1, 2], dtype=dtype)}) for dtype in ("int32", "Int8", "uint8")]
     for X in (*of_pandas, np.array([[1], [2]]), pl.DataFrame({"0": [1, 2]})):
-        table, _ = read_table(X)
-        table = table.match(Schema({table.columns[0]: (0.2, 6.8)}))
-        assert np.asarray(table.fill([np.array([0.2, 0.5, 6.8])]))[:, 0].tolist() == [1, 1, 6]
+        assert np.asarray(matched(X, (0.2, 6.8))[0].fill([np.array([0.2, 0.5, 6.8])]))[:, 0].tolist() == [1, 1, 6]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint64", "Int8", "Float32"])
@@ -495,8 +468,7 @@ def test_numbers_beyond_a_dtype_are_the_last_that_it_can_hold(dtype):
     frame = pd.DataFrame({0: pd.array([1, 2], dtype=dtype)})
     plain = [frame.to_numpy(), pl.DataFrame({"0": frame[0].to_numpy()})] if dtype[0] not in "IF" and dtype != "float16" else []
     for X in (frame, *plain):
-        table, _ = read_table(X)
-        table = table.match(Schema({table.columns[0]: (-1e300, 1e300)}))
+        table, _ = matched(X, (-1e300, 1e300))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             out = np.asarray(table.fill([np.array([-1e300, 0, 1e300])])).astype(float)[:, 0]

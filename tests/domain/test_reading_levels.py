@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from internals import look_up_each, read_levels
 
@@ -36,6 +36,7 @@ TEXTS = {
 @given(
     cells=st.lists(words, max_size=12), levels=st.lists(words.filter(lambda word: word is not None), min_size=2, max_size=5, unique=True)
 )
+@example(cells=["a", "b", None], levels=["\ud800", "a"])  # half of a surrogate pair, which libraries cannot look for
 @settings(max_examples=25, deadline=None)
 def test_texts_are_found_as_they_are_cell_by_cell(make, cells, levels):
     (table, raw), codes = read_table(make(cells)), {level: code for code, level in enumerate(levels)}
@@ -83,13 +84,6 @@ def slow(column, kind, dtype):
         with np.errstate(all="ignore"):
             codes |= {short(level).item(): code for level, code in codes.items() if not isinstance(level, str)}
     return look_up_each(column, codes, len(kind.levels))
-
-
-def test_a_column_with_half_of_a_surrogate_pair_among_its_levels_is_read():
-    kind = Nominal(["\ud800", "a"], nullable=True)
-    for make in TEXTS.values():
-        table, raw = read_table(make(["a", "b", None]))
-        assert read(raw, Schema({"a": kind}), table.dtypes)[0].tolist() == [1, 2, 2]
 
 
 def test_chunks_of_arrow_are_read_as_the_frame_of_pandas_that_samples_come_back_in():

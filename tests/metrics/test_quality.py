@@ -224,11 +224,17 @@ def test_synthetic_rows_of_every_synthesizer_break_no_rule(cls, dtype, hasty, X)
     assert (found.n_real, found.n_synthetic) == (300, 300)
 
 
-def test_evaluation_is_the_report_of_a_sample():
-    X = np.random.default_rng(0).beta(2, 4, size=(500, 2))
-    model = PrivateMeasureMechanism(bounds=(0, 2)).fit(X)
-    bounds = {0: (0.0, 2.0), 1: (0.0, 2.0)}
-    assert model.evaluate(X, random_state=5) == quality_report(X, model.sample(500, random_state=5), bounds, random_state=5)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_evaluation_is_the_report_of_a_sample_by_a_schema_by_bounds_or_by_the_range_of_the_rows(hasty, X):
+    partition = BinaryPartition(Box.from_bounds((0, 2), 3), 6)
+    for model, rows, others, schema, target in [
+        (PrivateMeasureMechanism(bounds=(0, 2)), X, X, dict.fromkeys(range(3), (0.0, 2.0)), None),
+        (PrivateMeasureMechanism(partition=partition, bounds=(0, 2)), X, X, None, None),
+        (LatentFactorSynthesizer(SCHEMA, delta=1e-6), table(0), table(1), SCHEMA, "returned"),
+    ]:
+        sample = model.fit(rows).sample(len(others), random_state=5)
+        expected = quality_report(others, sample, schema, target=target, random_state=5)
+        assert model.evaluate(others, target=target, random_state=5) == expected
 
 
 def test_frames_and_private_bounds_are_evaluated():
@@ -237,19 +243,6 @@ def test_frames_and_private_bounds_are_evaluated():
         warnings.simplefilter("ignore")
         model = PrivateMeasureMechanism(bounds={"a": "private", "b": (0, 2)}, delta=1e-6).fit(frame)
     assert set(model.evaluate(frame).marginals) == {"a", "b"}
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_mixed_tables_are_evaluated_by_their_schema(hasty):
-    found = LatentFactorSynthesizer(SCHEMA, delta=1e-6).fit(table(0)).evaluate(table(1), target="returned")
-    assert list(found.marginals) == list(SCHEMA)
-    assert found.scoring == "roc_auc"
-
-
-def test_partition_of_ones_own_is_measured_within_the_range_of_the_rows():
-    X = np.random.default_rng(0).uniform(20, 80, size=(500, 1))
-    partition = BinaryPartition(Box.from_bounds((0, 100), 1), 6)
-    assert PrivateMeasureMechanism(partition=partition, bounds=(0, 100)).fit(X).evaluate(X).wasserstein < 0.2
 
 
 def test_evaluation_costs_nothing_and_changes_nothing(X):

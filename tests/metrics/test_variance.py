@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
+from sources import cut
 
 from skdpsynth.metrics import captured_variance_ratio
 
@@ -40,12 +41,14 @@ def test_the_whole_space_captures_everything_a_constant_has_nothing_left_and_sca
     assert captured_variance_ratio(X, PCA(6).fit(X).components_[-1]) < 0.01
     assert captured_variance_ratio([[1.0, 2.0]], [[1.0, 0.0]]) == captured_variance_ratio([[1.0], [2.0]], [[-1.0]]) == 1
     for value in (0.0, 0.1, 1e9 / 7):  # nothing is left to capture
-        assert captured_variance_ratio(np.full((10, 3), value), [[1.0, 0.0, 0.0]]) == 1
+        for table in (np.full((300, 2), value), cut(np.full((300, 2), value), 7)):
+            assert captured_variance_ratio(table, [[1.0, 0.0]]) == 1
     rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]])
     for scale in (1.7e308, 1e200, 1e-200, 5e-324):
-        assert captured_variance_ratio(rows * scale, [[1.0, 0.0]]) == 1
-        assert captured_variance_ratio(rows * scale, [[0.0, scale]]) == 0
-        assert captured_variance_ratio(rows * scale, [[scale, scale]]) == pytest.approx(0.5)
+        for table in (rows * scale, cut(rows * scale, 1, 2)):  # in memory, and in chunks
+            assert captured_variance_ratio(table, [[1.0, 0.0]]) == 1
+            assert captured_variance_ratio(table, [[0.0, scale]]) == 0
+            assert captured_variance_ratio(table, [[scale, scale]]) == pytest.approx(0.5)
 
 
 def test_bad_tables_are_refused():
