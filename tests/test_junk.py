@@ -85,10 +85,7 @@ def test_nan_is_refused_whatever_assume_finite_says(method):
 
 @pytest.mark.parametrize(
     ("cls", "methods"),
-    [
-        (PrivatePCA, ["fit", "score", "transform", "score_samples"]),
-        (OnlineSynthesizer, ["fit", "score", "partial_fit", "evaluate"]),
-    ],
+    [(PrivatePCA, ["fit", "score", "transform", "score_samples"]), (OnlineSynthesizer, ["fit", "score", "partial_fit", "evaluate"])],
 )
 def test_a_column_that_occurs_twice_is_said_by_every_method(cls, methods):
     for method in methods:

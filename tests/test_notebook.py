@@ -23,11 +23,7 @@ def measure():
     return DiscreteMeasure.from_mass(partition, np.arange(256), np.full(256, 8), np.arange(256.0))
 
 
-THINGS = {
-    "account": account,
-    "schema": lambda: Schema({HOSTILE: (0, 1), "b": [HOSTILE, "c"]}),
-    "measure": measure,
-}
+THINGS = {"account": account, "schema": lambda: Schema({HOSTILE: (0, 1), "b": [HOSTILE, "c"]}), "measure": measure}
 
 
 @pytest.mark.parametrize("make", THINGS.values(), ids=THINGS)

@@ -110,10 +110,7 @@ REFUSED = [  # (call with an account, words)
     (lambda _: sums_of(LatentFactorSynthesizer(dict.fromkeys(range(4), PAIR))), AGAIN),
     *((lambda _, model=model: sums_of(model), UNKNOWN + "give n_samples") for model in (optimal(), SignedMeasureMechanism())),
     *((lambda _, m=m: sums_of(private(m), 800), UNKNOWN + "state its sizes") for m in (optimal(), SignedMeasureMechanism())),
-    (
-        lambda shared: optimal(shared).fit(sums_of(optimal(), 801).add(numbers())),
-        "must hold n_samples=801 rows in the end, but",
-    ),
+    (lambda shared: optimal(shared).fit(sums_of(optimal(), 801).add(numbers())), "must hold n_samples=801 rows in the end, but"),
     (lambda shared: psmm(60, accountant=shared).fit(sums_of(psmm(50)).add(numbers())), "but other sums were added up"),
     (lambda _: sums_of(psmm(60)) + sums_of(psmm(50)), "add up where they answer the same question"),
     (lambda _: sums_of(PrivateMeasureMechanism(depth=0)), "depth must be"),

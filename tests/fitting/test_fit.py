@@ -15,14 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import skdpsynth
-from skdpsynth import (
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivacyAccountant,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    SignedMeasureMechanism,
-)
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.fitting import Facts, Plan, PrivateEstimator
 from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss

@@ -12,12 +12,7 @@ from skdpsynth.domain import Continuous, Nominal, Schema, Wanted
 from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
 
 SCHEMA = Schema(
-    {
-        "group": ["a", "b", "c"],
-        "age": Continuous(0, 9, nullable=True),
-        "job": Nominal(["x", "y", "z"]),
-        "town": Nominal(list(range(6))),
-    }
+    {"group": ["a", "b", "c"], "age": Continuous(0, 9, nullable=True), "job": Nominal(["x", "y", "z"]), "town": Nominal(list(range(6)))}
 )
 EDGES = np.array([0, 3, 4, 8, 10])
 ORDER = np.array([4, 0, 2, 1, 5, 3])
@@ -71,10 +66,7 @@ CONDITIONS = {
     "numbers or missing": ({"age": among(7, missing=True)}, [range(3), [7, 10], range(3), range(6)]),
     "missing": ({"age": among(missing=True), "job": among(1)}, [range(3), [10], [1], range(6)]),
     "levels of many": ({"town": among(1, 4, 5), "age": Wanted(0, 8)}, [range(3), range(9), range(3), [1, 4, 5]]),
-    "all": (
-        {"group": among(1), "age": Wanted(3, 3), "job": among(0, 2), "town": among(2)},
-        [[1], [3], [0, 2], [2]],
-    ),
+    "all": ({"group": among(1), "age": Wanted(3, 3), "job": among(0, 2), "town": among(2)}, [[1], [3], [0, 2], [2]]),
 }
 
 

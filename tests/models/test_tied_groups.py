@@ -39,11 +39,7 @@ def tied(name):
     return group, weights
 
 
-CASES = {
-    **{name: (tied, name) for name in CLASSES},
-    "near": (near_pair, False),
-    "near, some excluded": (near_pair, True),
-}
+CASES = {**{name: (tied, name) for name in CLASSES}, "near": (near_pair, False), "near, some excluded": (near_pair, True)}
 
 
 def dense(weights, logits):

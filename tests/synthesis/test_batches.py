@@ -9,13 +9,7 @@ import pytest
 from internals import _deal, _drawing, usual_number
 from sklearn.base import clone
 
-from skdpsynth import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivateMeasureMechanism,
-    SignedMeasureMechanism,
-)
+from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
 from skdpsynth.domain import Identifier
 
 ROWS = np.random.default_rng(0).beta(2, 4, size=(500, 3))

@@ -126,12 +126,7 @@ def test_intervals_of_a_made_up_table_cover_the_truth():
 
 @pytest.mark.parametrize(
     "params",
-    [
-        {"epsilon": 1.0, "delta": 0.0},
-        {"stratify": "ill"},
-        {"neighboring": "add_or_remove_one"},
-        {"epsilon": float("inf"), "delta": 0.0},
-    ],
+    [{"epsilon": 1.0, "delta": 0.0}, {"stratify": "ill"}, {"neighboring": "add_or_remove_one"}, {"epsilon": float("inf"), "delta": 0.0}],
     ids=["pure", "strata", "private n", "no noise"],
 )
 def test_every_kind_of_fit_has_intervals(params):

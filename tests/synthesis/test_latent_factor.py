@@ -25,10 +25,7 @@ from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, grids_of
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.models import LatentLinks
-from skdpsynth.privacy import (
-    epsilon_of_rho,
-    rho_of_epsilon,
-)
+from skdpsynth.privacy import epsilon_of_rho, rho_of_epsilon
 
 INF = float("inf")
 RO, AR = "replace_one", "add_or_remove_one"

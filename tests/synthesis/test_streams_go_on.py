@@ -557,9 +557,7 @@ def test_a_stream_goes_on_in_one_of_two_larger_ledgers_at_no_charge_and_is_charg
 
 
 @pytest.mark.parametrize(
-    ("is_gone", "settings"),
-    [(False, {"n_first": 3}), (True, {}), (True, {"window": 200}), (True, {"is_part": True})],
-    ids=str,
+    ("is_gone", "settings"), [(False, {"n_first": 3}), (True, {}), (True, {"window": 200}), (True, {"is_part": True})], ids=str
 )
 def test_who_imports_two_ledgers_in_which_one_stream_went_on_is_charged_for_both(settings, is_gone, saved, path, tmp_path):
     bigs = forked(saved, path, tmp_path, is_gone, **settings)
