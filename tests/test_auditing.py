@@ -61,12 +61,12 @@ GAUSSIAN = PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5
 
 
 def comes_near(estimator, n_trials, event, mean, deviation, n=40):
-    shares = []
-    while len(shares) < 3 and (not shares or shares[-1] < mean - 4 * deviation):
+    shares, least = [], max(0.1, mean - 4 * deviation)
+    while len(shares) < 3 and (not shares or shares[-1] < least):
         result = audit_epsilon(estimator, *worst_case_neighbors(estimator, n), event, n_trials=n_trials, confidence=SURE)
         shares.append(result.epsilon_lower / result.epsilon if result.mu is None else result.mu_lower / result.mu)
         assert not result.is_broken
-    assert mean - 4 * deviation < shares[-1] <= 1
+    assert least < shares[-1] <= 1
 
 
 # Levels, exactly
@@ -136,7 +136,7 @@ def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
 PMM_TO_3 = {strategy: PrivateMeasureMechanism(strategy, depth=2, epsilon=3.0) for strategy in ("optimal", "adaptive")}
 BITS = LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0)
 ADDED = SignedMeasureMechanism(2, epsilon=3.0, neighboring="add_or_remove_one")
-WHOLE = {  # estimator, runs, event; over five seeds the mean share of the promise, and its deviation, at least .04
+WHOLE = {  # estimator, runs, event; over five seeds (adaptive, released: 40) the mean share of the promise, and its deviation
     "PMM": (PMM_TO_3["optimal"], 1000, None, 0.65, 0.04),
     "PMM-adaptive": (PMM_TO_3["adaptive"], 3000, None, 0.58, 0.04),
     "PMM-add_or_remove_one": (clone(PMM_TO_3["optimal"]).set_params(neighboring="add_or_remove_one"), 1000, None, 0.68, 0.04),
@@ -145,7 +145,7 @@ WHOLE = {  # estimator, runs, event; over five seeds the mean share of the promi
     "PrivatePCA": (PrivatePCA(epsilon=1.0, center="public"), 3000, None, 0.61, 0.04),
     "PrivatePCA-gaussian": (GAUSSIAN, 1600, None, 0.62, 0.05),
     "LatentFactor": (BITS, 1000, None, 0.51, 0.05),
-    "PMM-adaptive, released": (PMM_TO_3["adaptive"], 3000, "released", 0.62, 0.04),
+    "PMM-adaptive, released": (PMM_TO_3["adaptive"], 3000, "released", 0.53, 0.18),
     "PSMM-add_or_remove_one, released": (ADDED, 1000, "released", 0.72, 0.04),
     "LatentFactor, released": (BITS, 1000, "released", 0.53, 0.04),
 }
@@ -320,7 +320,8 @@ class Count(BaseEstimator):
         return self
 
 
-N_TRIALS = {"half of the noise": 2500, "forgotten charge": 4000}  # the others tell the table outright
+# Nine, seven and seven deviations beyond the promise; the others tell the table outright.
+N_TRIALS = {"bounds of rows": 2000, "half of the noise": 2500, "forgotten charge": 4000}
 FAULTS = ["reused seed", "forgotten charge", "metadata", "words", "bounds of rows"]
 
 
