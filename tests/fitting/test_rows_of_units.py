@@ -217,6 +217,8 @@ def test_a_key_is_drawn_for_each_fit():
 def test_labels_that_are_equal_or_the_text_of_each_other_are_one_unit_and_others_are_not():
     odd = [7, 7.0, "7", np.int64(7), Fraction(7), b"7", True, 1, "1"]
     assert len(chosen(np.arange(9), odd, 1)) == 2
+    parts = np.array_split(np.arange(9.0)[:, None], 2)
+    assert PrivateMeasureMechanism(bounds=(0, 9), random_state=0).fit(parts, unit=odd).n_samples_ == 2
     others = ["a", "A", ("a", "b"), ("ab",), 0.5, 10**5000, -1, -2, pd.Timestamp(0), "\ud800"]
     assert len(chosen(np.arange(10), others, 1)) == 10
 

@@ -199,10 +199,13 @@ def test_a_seed_warns_once_and_stays_nowhere_and_threads_do_not_change_the_resul
 
 
 def test_it_is_cloned_pickled_saved_and_loaded(tmp_path):
-    model = search(grid={"depth": [2, 3]}, n_jobs=2).fit(rows())
+    X = rows()
+    model = search(grid={"depth": [2, 3]}, n_jobs=2).fit(X)
+    held = pickle.dumps(model)
+    assert not any(value.tobytes() in held for value in X.ravel())
     assert clone(model).get_params()["param_grid"] == {"depth": [2, 3]}
     model.save(tmp_path / "search.zip")
-    for other in (pickle.loads(pickle.dumps(model)), load(tmp_path / "search.zip")):
+    for other in (pickle.loads(held), load(tmp_path / "search.zip")):
         assert other.best_params_ == model.best_params_
         np.testing.assert_array_equal(other.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
         np.testing.assert_array_equal(other.sample(5, random_state=0), model.sample(5, random_state=0))

@@ -76,6 +76,18 @@ def test_of_many_triples_those_are_released_that_the_model_misses():
     assert [entry.name for entry in fitted.accountant_.ledger][-2:] == ["distances of triples", "counts of triples"]
 
 
+@pytest.mark.must
+def test_triples_are_chosen_by_what_was_released_of_them(door):
+    """By answers that fall instead of rising, others are chosen of the same rows."""
+    chosen = []
+    for sign in (1, -1):
+        door.answer = lambda name, values, drawn: sign * np.arange(values.size) if name == "distances of triples" else values  # noqa: B023
+        chosen.append(set(triples_of(model_of(ticks(n_columns=7)))))
+    considered = chosen[0] | chosen[1]
+    assert len(considered) == 35
+    assert len(chosen[0] & chosen[1]) == 5
+
+
 @pytest.mark.parametrize(("n", "parameters"), [(2000, {"epsilon": 1.0}), (N, {"delta": 0.0}), (2000, {"epsilon": math.inf, "delta": 0.0})])
 def test_much_noise_pure_noise_and_no_noise_have_no_second_round(n, parameters):
     assert not triples_of(model_of(ticks(n), **parameters))
