@@ -18,19 +18,16 @@ n^2 / 2^129, which is 10^-19 for 10^10.
 depend on a release, and all releases of a fit are of the same rows: what was bought and what is counted by it are moved by the same k.
 """
 
-import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.domain._keyed_hash import Digests, RowHash, siphash
 from skdpsynth.domain._rows import Chunk, Rows, part_of
-from skdpsynth.domain._units import check_length, is_missing
+from skdpsynth.domain._units import check_length, exact_word, is_missing
 
 KEY_OF_CHOICE = 64
 """Bytes of a key."""
@@ -256,34 +253,8 @@ def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
 
 
 def _word_of_label(label: Any) -> bytes | None:
-    """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them and in every process.
-
-    A number and the text of it are one label, because a file of text knows no other.
-    """
+    """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
     try:
-        if type(label) is int:  # most labels are, or words
-            return b"%d" % label
-        if type(label) is str:
-            return label.encode("utf-8", "surrogatepass")
-        return None if is_missing(label) else _exact_word(label)
-    except Exception:  # of numbers of thousands of digits, infinities and other things that are equal only as Python says
+        return None if is_missing(label) else exact_word(label)
+    except Exception:  # what is equal only as Python says
         return b"%d" % hash(label)
-
-
-def _exact_word(label: Any) -> bytes:
-    if isinstance(label, bytes):
-        return label
-    if isinstance(label, np.generic):
-        label = label.item()
-    if isinstance(label, str):
-        return label.encode("utf-8", "surrogatepass")
-    if isinstance(label, tuple):
-        return b"".join(b"%d:%b" % (len(word), word) for word in map(_exact_word, label))
-    if isinstance(label, numbers.Real | Decimal):
-        whole = int(label)  # type: ignore[arg-type]
-        return b"%d" % whole if whole == label else repr(float(label)).encode()
-    if isinstance(label, datetime) and label.tzinfo is not None:
-        label = label.astimezone(UTC)
-    if isinstance(label, date):
-        return label.isoformat().encode()
-    return b"%d" % hash(label)

@@ -4,9 +4,12 @@ Rows without a label are left out, because nobody could say whose they are: to k
 tell of one.
 """
 
+import numbers
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -32,12 +35,12 @@ class Counting:
     ----------
     most : int
         Of one unit.
-    before : dict of label to int, default=None
+    before : dict of unit to int, default=None
         Rows that were kept earlier, which count too. It is not changed.
 
     Attributes
     ----------
-    latest : dict of label to int
+    latest : dict of unit to int
         Of the units of which this reading kept rows: all that were kept. As secret as the labels.
     """
 
@@ -50,12 +53,47 @@ class Counting:
         for place, label in enumerate(labels):
             if is_missing(label):
                 continue
-            count = latest.get(label)
-            count = before.get(label, 0) if count is None else count
+            unit = _unit_of(label)
+            count = latest.get(unit)
+            count = before.get(unit, 0) if count is None else count
             if count < most:
-                latest[label] = count + 1
+                latest[unit] = count + 1
                 kept[place] = True
         return kept
+
+
+def _unit_of(label: Any) -> Any:
+    """Return what tells a unit from all others: a text, or, where only Python can tell it, the label itself."""
+    try:
+        return exact_word(label).decode("latin-1")
+    except Exception:
+        return label
+
+
+def exact_word(label: Any) -> bytes:
+    """Return bytes of a label that is not missing: equal labels have equal ones, whatever holds them and in every process.
+
+    A number and the text of it are one label, because a file of text knows no other. Raises where only Python can tell what is equal: of
+    numbers of thousands of digits, infinities and objects of other kinds.
+    """
+    if type(label) is int:  # most labels are, or words
+        return b"%d" % label
+    if isinstance(label, bytes):
+        return label
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, str):
+        return label.encode("utf-8", "surrogatepass")
+    if isinstance(label, tuple):
+        return b"".join(b"%d:%b" % (len(word), word) for word in map(exact_word, label))
+    if isinstance(label, numbers.Real | Decimal):
+        whole = int(label)  # type: ignore[arg-type]
+        return b"%d" % whole if whole == label else repr(float(label)).encode()
+    if isinstance(label, datetime) and label.tzinfo is not None:
+        label = label.astimezone(UTC)
+    if isinstance(label, date):
+        return label.isoformat().encode()
+    raise TypeError("a label of another kind")
 
 
 def is_missing(label: Any) -> bool:

@@ -196,9 +196,12 @@ class PartialSums(RemoteTable):
         with lock_of(self):
             self._check_whole()
             self._check_apart(part.marks, shown(str(Path(path).name)))
-            self._sums = self._sums + self.question.rule.from_flat(part.values)
+            more = self.question.rule.from_flat(part.values)
+            self._is_torn = True
+            self._sums = self._sums + more
             self.n_rows += int(part.n_rows)
             self._marks |= set(part.marks)
+            self._is_torn = False
         return self
 
     def ask(self, question: Question) -> Any:

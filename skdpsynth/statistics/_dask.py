@@ -75,7 +75,8 @@ class Summing:
             raise
         except Exception as error:
             kind = next((kind for kind in _TOLD if isinstance(error, kind)), None)
-            sentence = str(error) if kind else f"Rows of partition {number} of X could not be summed ({type(error).__name__})."
+            is_ours = type(error) in _TOLD  # and not a subclass by which a library quotes a cell
+            sentence = str(error) if is_ours else f"Rows of partition {number} of X could not be summed ({type(error).__name__})."
         # Raised here, so that it has no context: what workers log and send of an error is this sentence.
         raise Refused((kind or ValueError).__name__, sentence)
 

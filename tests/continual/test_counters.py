@@ -540,6 +540,7 @@ def test_segments_cost_at_most_half_of_epsilon_and_can_cost_all_of_it(threshold,
     assert (0.499 if threshold == -40 else 0) < lost <= 0.5 + 1e-9  # the larger of the two noises' costs, not their sum, and no less
 
 
+@pytest.mark.must
 @pytest.mark.parametrize("every", [1, 2])
 def test_segments_close_with_the_law_of_the_programme(every):
     stream, n = (1, 0, 1, 1, 0, 1), 3000

@@ -226,6 +226,7 @@ def test_no_factor_is_rounded_down(epsilon):
     assert float(factor) >= math.exp(epsilon)
 
 
+@pytest.mark.must
 @pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 def test_only_its_owner_may_read_a_page_that_is_not_private(tmp_path, cards):
     model, release, _ = cards("pmm")

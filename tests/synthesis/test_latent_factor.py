@@ -422,7 +422,7 @@ def strange(n):
 
 @quick
 @each_fast_way
-@pytest.mark.parametrize("epsilon", [0.01, 100])  # 100: few rows would be warned of, if they were counted
+@pytest.mark.parametrize("epsilon", [pytest.param(0.01, marks=pytest.mark.must), 100])  # 100: few rows would be warned of, if counted
 def test_given_the_released_numbers_all_is_the_same_for_every_table(door, params, epsilon, monkeypatch):
     monkeypatch.setattr(ledger, "new_id", lambda: "ledger-0")  # else random, and in every pickle
     door.noise = "frozen"
