@@ -13,7 +13,7 @@ from test_rules_kept import TWELVE, broken, case_of, patients
 from test_rules_kept import fitted as keeping
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
-from skdpsynth.domain import Continuous, Determines, Impossible, Nominal, Schema, Unique
+from skdpsynth.domain import Continuous, Determines, Impossible, Nominal, Schema, Sum, Unique
 
 INF = float("inf")
 
@@ -231,6 +231,24 @@ def test_a_part_is_what_total_and_other_parts_leave():
     _, model, _ = of_case("sum within bounds")
     filled = model.impute(pd.DataFrame({"a": [3.0, None], "b": [None, 2.0], "t": [10.0, 9.0]}), random_state=0)
     assert filled.astype(int).to_numpy().tolist() == [[3, 7, 10], [7, 2, 9]]
+
+
+def test_parts_share_a_total_that_hardly_any_row_has():
+    schema = Schema({"a": (0, 9), "b": (0, 9), "c": (0, 9), "t": (0, 27)}, rules=[Sum(["a", "b", "c"], "t")])
+    parts = pd.DataFrame(RNG.integers(0, 3, (N, 3)), columns=["a", "b", "c"])
+    model = keeping(parts.assign(t=parts.sum(axis=1)), schema)
+    filled = model.impute(
+        pd.DataFrame({"a": [None, None, 1.0] * 9, "b": [None] * 27, "c": [None] * 27, "t": [27.0, 25, 19] * 9}), random_state=0
+    )
+    assert (filled[["a", "b", "c"]].astype(float).sum(axis=1) == filled["t"]).all()
+    assert filled[["a", "b", "c"]].astype(float).stack().between(0, 9).all()
+
+
+def test_keys_that_are_nearly_all_taken_are_filled_by_those_that_are_left():
+    frame = pd.DataFrame({"k": RNG.permutation(N), "b": np.arange(N) % 2})
+    model = keeping(frame, Schema({"k": (0, N - 1), "b": (0, 1)}, rules=[Unique("k")]))
+    filled = model.impute(frame.assign(k=frame["k"].where(np.arange(N) >= 5)), random_state=0)
+    assert sorted(filled["k"].astype(int)) == list(range(N))
 
 
 def test_a_cell_that_rules_leave_no_value_stays_missing():

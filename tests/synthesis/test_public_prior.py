@@ -168,6 +168,12 @@ def test_streams_and_scores_refuse_a_prior_before_the_first_row():
         with pytest.raises(error, match=words):
             stream.partial_fit(people())
         assert not hasattr(stream, "accountant_")
+    numbers = np.random.default_rng(0).random((2000, 2))
+    stream = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(prior=np.zeros((50, 3))), bounds=(0, 1))
+    with pytest.raises(ValueError, match="prior must have the 2 columns of X, got 3"):
+        stream.partial_fit(numbers)
+    stream.set_params(synthesizer=LatentFactorSynthesizer(prior=numbers[:50])).partial_fit(numbers)
+    assert stream.sample(50).shape == (50, 2)
     with pytest.raises(ValueError, match="prior must be None for strategy='scores'"):
         synthesizer(strategy="scores", prior=people(50)).fit(people())
 
