@@ -320,8 +320,7 @@ class Count(BaseEstimator):
         return self
 
 
-# Nine, seven and seven deviations beyond the promise; the others tell the table outright.
-N_TRIALS = {"bounds of rows": 2000, "half of the noise": 2500, "forgotten charge": 4000}
+N_TRIALS = {"bounds of rows": 2000, "half of the noise": 2500, "forgotten charge": 4000}  # 7 to 9 deviations beyond the promise
 FAULTS = ["reused seed", "forgotten charge", "metadata", "words", "bounds of rows"]
 
 

@@ -3,6 +3,7 @@
 import pickle
 import shutil
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -177,15 +178,8 @@ def test_sums_whose_adding_was_interrupted_are_of_no_use_since_rows_could_count_
     whole = PartialSums(model, head=np.empty((0, 2)), n_samples=1000)
     whole.add(np.zeros((500, 2))).save(tmp_path / "half")
     taking = PartialSums(model, head=np.empty((0, 2)), n_samples=1000)
-    total = type(taking._sums)
-
-    def summed(self, other):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(total, "__add__", summed)
-        with pytest.raises(KeyboardInterrupt):
-            taking.add_saved(tmp_path / "half")
+    with patch.object(type(taking._sums), "__add__", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        taking.add_saved(tmp_path / "half")
     with pytest.raises(ValueError, match="was interrupted"):
         taking.add_saved(tmp_path / "half")
     for use in (lambda: sums.add(np.ones((500, 2))), lambda: sums.save(tmp_path / "sums"), lambda: whole + sums, lambda: model.fit(sums)):
