@@ -129,6 +129,62 @@ FAULTS = (
         'noisy = query.values + chosen.noise.sample(query.values.shape, self.rng.child("number of rows"))',
         "the number of rows is released, and not charged",
     ),
+    Fault(
+        "stratum_exact",
+        "synthesis/_latent_marginals.py",
+        "totals = estimates.rows(plan.n_samples)\n    n_samples",
+        "totals = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1,)])).tables()[0].astype(float)\n    n_samples",
+        "how many rows each class has, and there are in all, is exact",
+    ),
+    Fault(
+        "triples_exact",
+        "synthesis/_latent_triples.py",
+        "np.argsort(-noisy,",
+        "np.argsort(0 * noisy - query.values,",
+        "which three columns are counted follows from exact distances",
+    ),
+    Fault(
+        "limits_of_one",
+        "continual/_sparse.py",
+        'self._fresh_limits(len(over), f"{name}, limits")',
+        'self._fresh_limits(1, f"{name}, limits")',
+        "cells that are closed together share the noise of one limit",
+    ),
+    Fault(
+        "choice_for_one",
+        "privacy/_accountant.py",
+        "permute_and_flip(change.times(self.rows_per_unit), loss,",
+        "permute_and_flip(change, loss,",
+        "a person of several rows moves a choice by more than is charged",
+    ),
+    Fault(
+        "labels_apart",
+        "domain/_unit_rows.py",
+        "self._counts(self._merged(units), high, low, n_equal)",
+        "self._counts(units, high, low, n_equal)",
+        "a person whose label comes as a number and as a text has twice the rows",
+    ),
+    Fault(
+        "kept_points",
+        "model_selection/_search.py",
+        "        query = plan.utility.query(exact, budget.relation)\n",
+        "        self._compared = points\n        query = plan.utility.query(exact, budget.relation)\n",
+        "a search keeps the rows that it compares candidates by",
+    ),
+    Fault(
+        "told_cell",
+        "federated/_messages.py",
+        "if type(error) in (TypeError, ValueError):",
+        "if isinstance(error, TypeError | ValueError):",
+        "what a library says of a cell leaves its site",
+    ),
+    Fault(
+        "open_card",
+        "report/_card.py",
+        'return self.audience == "public" and self.facts.promise.holds',
+        "return self.facts.promise.holds",
+        "a card that is not for the public is readable for all",
+    ),
 )
 
 

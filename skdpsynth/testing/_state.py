@@ -95,7 +95,8 @@ def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple
 
 def ledger_line(entry: Any) -> tuple[str, ...]:
     """Return what a line of a ledger says of a release, without its time and its number."""
-    return tuple(str(getattr(entry, name, None)) for name in ("name", "loss", "noise", "scale", "randomness", "group"))
+    said = ("name", "loss", "noise", "scale", "change", "n_values", "randomness", "group")
+    return (*(str(getattr(entry, name, None)) for name in said), str(getattr(getattr(entry, "change", None), "statistic", None)))
 
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:

@@ -205,6 +205,17 @@ def test_what_does_not_fit_a_site_is_refused_in_one_sentence():
         assert "\n" not in str(caught.value)
 
 
+def test_what_a_library_says_of_a_cell_does_not_leave_its_site(monkeypatch):
+    def quoting(self, statistic, chunk):
+        raise UnicodeDecodeError("utf-8", b"SECRET", 0, 1, "SECRET")  # a ValueError, as those of Arrow are
+
+    monkeypatch.setattr(CountRows, "add", quoting)
+    with pytest.raises(ValueError, match="UnicodeDecodeError") as caught:
+        Site(numbers()).answer(of_rule(CountRows()))
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
 def test_questions_are_limited_and_one_that_failed_is_not_answered_after_all():
     X = numbers()
     X[5, 0] = np.nan

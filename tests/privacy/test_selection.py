@@ -11,7 +11,7 @@ from laws import ALARM, CERTAIN, chi_squared
 
 from skdpsynth import PrivacyAccountant
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import PrivacyLoss, SeededBits, check_rng
+from skdpsynth.privacy import PrivacyLoss, SeededBits, Unit, check_rng
 from skdpsynth.statistics import Change
 
 CHANGE = Change("replace_one", 3, 3, 1)
@@ -76,6 +76,9 @@ def test_the_door_charges_first_and_keeps_its_books():
     assert (entry.noise, entry.scale, entry.change, entry.n_values) == ("PermuteAndFlip", (Fraction(5),), CHANGE, 1)
     assert accountant.spent == Fraction(4, 10)
     assert 2 * entry.change.sup / entry.scale[0] <= entry.loss.epsilon
+    of_five = PrivacyAccountant(1, unit=Unit("patient", 5))
+    of_five.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice", loss=PrivacyLoss(0.4, rows=5))
+    assert of_five.ledger[0].scale == (5 * entry.scale[0],)
     endless, rest = PrivacyAccountant(math.inf), accountant.child(Fraction(3, 10), name="rest")
     rest.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice")  # without a loss it costs all that remains
     assert (rest.ledger[-1].loss, rest.ledger[-1].scale) == (PrivacyLoss(0.3), (Fraction(20, 3),))
