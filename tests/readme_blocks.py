@@ -247,13 +247,3 @@ def test_the_mechanism_of_the_documentation_keeps_the_laws(tmp_path, monkeypatch
     (tmp_path / "noisy_histogram.py").write_text("\n".join(code), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     importlib.import_module("noisy_histogram")  # and with it runs all laws
-
-
-PROSE = ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
-
-
-@pytest.mark.parametrize("page", PROSE)
-def test_lines_of_prose_are_short(page):
-    text = re.sub(r"^( *)```.*?^ *```$", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
-    long = [line for line in text.splitlines() if len(line) > 100 and not line.lstrip().startswith(("|", "![", "$$", "\\"))]
-    assert [line for line in long if " " in line and "](http" not in line] == []

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from functools import reduce
 from operator import add
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -206,10 +207,8 @@ def test_what_does_not_fit_a_site_is_refused_in_one_sentence():
 
 
 def test_what_a_library_says_of_a_cell_does_not_leave_its_site(monkeypatch):
-    def quoting(self, statistic, chunk):
-        raise UnicodeDecodeError("utf-8", b"SECRET", 0, 1, "SECRET")  # a ValueError, as those of Arrow are
-
-    monkeypatch.setattr(CountRows, "add", quoting)
+    quoting = UnicodeDecodeError("utf-8", b"SECRET", 0, 1, "SECRET")  # a ValueError, as those of Arrow are
+    monkeypatch.setattr(CountRows, "add", Mock(side_effect=quoting))
     with pytest.raises(ValueError, match="UnicodeDecodeError") as caught:
         Site(numbers()).answer(of_rule(CountRows()))
     assert "SECRET" not in str(caught.value)
