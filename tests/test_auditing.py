@@ -54,8 +54,6 @@ from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, Spar
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
-
-
 SURE = 1 - 1e-7
 GAUSSIAN = PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5)
 

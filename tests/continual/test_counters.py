@@ -32,8 +32,6 @@ LEVELS = ["kary", "binary", "sparse"]
 BY_RHO = (SquareRootCounter, UnboundedCounter)
 TREES = [BinaryCounter, KaryCounter]
 HORIZONS = [1, 2, 7, 63, 100]
-
-
 RO, AR = "replace_one", "add_or_remove_one"
 
 
