@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-COPIED = ("skdpsynth", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md")
+LEFT = (".git", "dist", "output")  # and environments
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def tried(fault: Fault, lane: str) -> str | None:
     """Return the first test that fails where a fault is in, or None if all pass."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in COPIED:
+        for name in (each.name for each in HERE.iterdir() if each.name not in LEFT and not each.name.startswith(".venv")):
             if (HERE / name).is_dir():
                 shutil.copytree(HERE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "_build", "auto_examples"))
             elif (HERE / name).exists():

@@ -198,6 +198,7 @@ def test_a_seed_warns_once_and_stays_nowhere_and_threads_do_not_change_the_resul
     assert names[0] == names[1]
 
 
+@pytest.mark.must
 def test_it_is_cloned_pickled_saved_and_loaded(tmp_path):
     X = rows()
     model = search(grid={"depth": [2, 3]}, n_jobs=2).fit(X)
