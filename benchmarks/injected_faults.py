@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-LEFT = (".git", "dist", "output")  # and environments
+LEFT_OUT = (".git", "dist", "output")  # and environments
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,11 @@ def tried(fault: Fault, lane: str) -> str | None:
     """Return the first test that fails where a fault is in, or None if all pass."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in (each.name for each in HERE.iterdir() if each.name not in LEFT and not each.name.startswith(".venv")):
-            if (HERE / name).is_dir():
-                shutil.copytree(HERE / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "_build", "auto_examples"))
-            elif (HERE / name).exists():
-                shutil.copy(HERE / name, copy / name)
+        for path in (each for each in HERE.iterdir() if each.name not in LEFT_OUT and not each.name.startswith(".venv")):
+            if path.is_dir():
+                shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("__pycache__", "_build", "auto_examples"))
+            else:
+                shutil.copy(path, copy / path.name)
         source = injected(fault, copy)
         first = [name for name in ("tests/test_common.py", "tests/test_architecture.py", f"tests/{fault.room}") if (copy / name).exists()]
         test = caught_by(copy, lane, first) or caught_by(copy, lane, ["tests", *(f"--ignore={name}" for name in first)])

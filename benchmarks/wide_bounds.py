@@ -1,4 +1,4 @@
-"""Bounds that are too wide, and what people compute first: means, deviations, quantiles and zeros of a column of numbers.
+"""Bounds that are too wide, and what people compute first: means, deviations and zeros of a column of numbers.
 
 python benchmarks/wide_bounds.py [--fits 10] [--only lognormal] [--estimators table PMM]
 
@@ -26,8 +26,8 @@ from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Continuous
 
 
-def lognormal(rng, n=10_000):
-    return np.exp(rng.normal(11, 0.6, n)).round(2)
+def lognormal(rng):
+    return np.exp(rng.normal(11, 0.6, 10_000)).round(2)
 
 
 def normal(rng):

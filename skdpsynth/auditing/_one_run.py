@@ -55,7 +55,7 @@ def audit_one_run(
         is the canary in the table. The half of the canaries with the most extreme scores is guessed. None: the likelihood ratio of each
         canary in what passed the door of this package; those are guessed that promise the largest bound.
     n_fits : int, default=1
-        Fits, each with coins of its own. More of them show more.
+        Fits, each with coins of its own, from 1 to 1,000,000. More of them show more.
     confidence : float, default=0.99
         The least probability that both lower bounds of the result hold.
     epsilon, delta : float, default=None

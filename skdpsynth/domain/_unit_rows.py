@@ -255,6 +255,6 @@ def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
 def _word_of_label(label: Any) -> bytes | None:
     """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
     try:
-        return None if is_missing(label) else exact_word(label)
+        return None if type(label) not in (int, str) and is_missing(label) else exact_word(label)  # most labels are one of these
     except Exception:  # what is equal only as Python says
         return b"%d" % hash(label)

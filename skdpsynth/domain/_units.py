@@ -82,6 +82,8 @@ def exact_word(label: Any) -> bytes:
         return label
     if isinstance(label, np.generic):
         label = label.item()
+    if isinstance(label, complex) and not label.imag:
+        label = label.real
     if isinstance(label, str):
         return label.encode("utf-8", "surrogatepass")
     if isinstance(label, tuple):

@@ -148,7 +148,7 @@ def test_counting_is_the_same_however_rows_are_cut():
     counting, parts = Counting(K), np.array_split(LABELS, 13)
     assert np.array_equal(whole, FIRST)
     assert np.array_equal(np.concatenate([counting.kept(part.tolist()) for part in parts]), FIRST)
-    assert not Counting(1, {"7": 1}).kept([7, "7", 7.0, np.int8(7)]).any()
+    assert not Counting(1, {"7": 1}).kept([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
 
 
 def test_a_number_and_its_text_are_one_unit_of_a_stream_too():
