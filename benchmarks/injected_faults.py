@@ -185,6 +185,43 @@ FAULTS = (
         "return self.facts.promise.holds",
         "a card that is not for the public is readable for all",
     ),
+    Fault(
+        "near_exact",
+        "synthesis/_latent_near.py",
+        'tables = exact.tables(budget.answer(query, noise, "counts of differences, coarse"))',
+        'budget.answer(query, noise, "counts of differences, coarse")\n    tables = exact.tables()',
+        "which columns are near each other follows from exact differences",
+    ),
+    Fault(
+        "unclipped_part",
+        "fitting/_parts.py",
+        ".fit(_clipped(rows, facts) if isinstance(rows, Rows) else rows)",
+        ".fit(rows.collected() if isinstance(rows, Rows) else rows)",
+        "a synthesizer of others gets rows beyond the bounds that its noise is made for",
+    ),
+    Fault(
+        "statistic_of_rows",
+        "statistics/_distances.py",
+        "dtype=np.int64), change(relation, len(expected)))",
+        'dtype=np.int64), __import__("dataclasses").replace(change(relation, len(expected)), '
+        'statistic=described("distances", tables=int(exact.tables()[0].flat[0]))))',
+        "what the ledger says of a statistic has an exact count in it",
+    ),
+    Fault(
+        "rows_of_nobody",
+        "domain/_unit_rows.py",
+        "        chosen = units >= 0\n",
+        "        chosen = units >= 0\n"
+        '        __import__("warnings").warn(f"{(~chosen).sum()} rows have no unit.", UserWarning, stacklevel=2)\n',
+        "a warning counts the rows without a label",
+    ),
+    Fault(
+        "deviation_of_rows",
+        "model_selection/_search.py",
+        "plan.utility.score(plan.noise.deviation, n_held_out)",
+        "plan.utility.score(plan.noise.deviation, len(points))",
+        "the deviation of a search's scores follows from the exact number of its rows",
+    ),
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from internals import difference, held
 from scipy import stats
 
 ALARM = 1e-9
@@ -86,6 +87,17 @@ def clopper_pearson(successes: int, n_trials: int, alarm: float = ALARM) -> tupl
 def has_law(draw: Callable[[int], Any], p_value: Callable[[Any], float], n: int) -> bool:
     """Whether draws have a law: n of them if nothing is odd, else ten times as many new ones; false alarms at most `ALARM`."""
     return p_value(draw(n)) > ODD or p_value(draw(10 * n)) > ALARM
+
+
+def kept_beside_answers(fit: Callable[[Any], Any], table: Any, others: list, door: Any) -> list[str]:
+    """Return where fits to other tables that got the same answers of the door keep something else, in words."""
+    kept = held(fit(table))
+    door.replay(door.take())
+    found = []
+    for other in others:
+        door.take()
+        found += [difference(kept, held(fit(other)))]
+    return [words for words in found if words]
 
 
 def in_threads(*tasks: Callable[[], Any]) -> None:

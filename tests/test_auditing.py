@@ -58,13 +58,19 @@ SURE = 1 - 1e-7
 GAUSSIAN = PrivatePCA(noise="gaussian", center="public", epsilon=8.0, delta=1e-5)
 
 
-def comes_near(estimator, n_trials, event, mean, deviation, n=40):
-    shares, least = [], max(0.1, mean - 4 * deviation)
-    while len(shares) < 3 and (not shares or shares[-1] < least):
-        result = audit_epsilon(estimator, *worst_case_neighbors(estimator, n), event, n_trials=n_trials, confidence=SURE)
-        shares.append(result.epsilon_lower / result.epsilon if result.mu is None else result.mu_lower / result.mu)
-        assert not result.is_broken
-    assert least < shares[-1] <= 1
+def shown(estimator, n_trials, event, n=40):
+    """What share of the promise an audit shows, and whether it finds the promise broken."""
+    result = audit_epsilon(estimator, *worst_case_neighbors(estimator, n), event, n_trials=n_trials, confidence=SURE)
+    return (result.epsilon_lower / result.epsilon if result.mu is None else result.mu_lower / result.mu), result.is_broken
+
+
+def comes_near(estimator, n_trials, event, mean, deviation):
+    share, least, tries = 0, max(0.1, mean - 4 * deviation), 0
+    while share < least and tries < 3:
+        share, is_broken = shown(estimator, n_trials, event)
+        assert not is_broken
+        tries += 1
+    assert least < share <= 1
 
 
 # Levels, exactly

@@ -7,7 +7,7 @@ import numpy as np
 from skdpsynth.testing._budget_laws import lost_at_most, promises, saw_all
 from skdpsynth.testing._door import fixed_bits, watched
 from skdpsynth.testing._fit_laws import difference, released
-from skdpsynth.testing._law import entries_of, fresh, holds, in_any_order, law, rows, seeded
+from skdpsynth.testing._law import entries_of, fresh, holds, in_any_order, law, noted_warnings, rows, seeded
 
 _MOST = 3
 _UNITS = 40
@@ -65,15 +65,19 @@ def _neighbours(table: np.ndarray, labels: np.ndarray, relation: str) -> list[tu
 
 @law(needs=_has_units)
 def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Any) -> None:
-    """A unit with a hundred equal rows is learned from as if it had only `most`, and rows without a label as if they were not there."""
+    """A unit with a hundred equal rows is learned from, and warned of, as if it had only `most`; rows without a label as if not there."""
     most = _most(estimator)
     table, labels = _crowd()
     labels[100:] = np.arange(_ROWS) // most  # the others have as many as count
     first = np.append(np.arange(100) < most, np.full(_ROWS, True))
     labels[:100] = _ROWS
     more, named = np.vstack([table, np.ones((20, 3))]), [*labels.tolist(), *[None] * 20]
-    whole = seeded(estimator, max_rows_per_unit=most).fit(more, unit=named)
-    few = seeded(estimator, max_rows_per_unit=most).fit(table[first], unit=labels[first])
+    with noted_warnings() as told:
+        whole = seeded(estimator, max_rows_per_unit=most).fit(more, unit=named)
+    with noted_warnings() as of_few:
+        few = seeded(estimator, max_rows_per_unit=most).fit(table[first], unit=labels[first])
+    words = [[str(w.message) for w in caught] for caught in (told, of_few)]
+    holds(words[0] == words[1], f"with rows beyond the most of their unit a fit warns with {words[0]}, else with {words[1]}")
     _equal(whole, few, "with rows beyond the most of their unit")
     holds(not hasattr(whole, "n_samples_") or whole.n_samples_ == few.n_samples_, "they count in n_samples_")
 

@@ -8,13 +8,10 @@ pytest.importorskip("bs4")
 SIDE = '<ul><li><a href="../api.html">API</a><ul><li>A</li><li class="toctree-l2 current">B</li><li>C</li></ul></li></ul>'
 
 
-def test_names_lie_under_their_titles_and_the_drawer_of_the_page_is_open():
+def test_names_lie_under_their_titles_and_the_drawer_of_the_page_is_open_where_it_has_the_names():
     html = extension("api_groups").grouped(SIDE, {"First": 1, "Second": 2})
     assert "<details><summary>First</summary><ul><li>A</li></ul></details>" in html
     assert '<details open=""><summary>Second</summary><ul><li class="toctree-l2 current">B</li><li>C</li></ul></details>' in html
-
-
-def test_a_side_bar_without_the_names_stays_as_it_is():
     assert extension("api_groups").grouped(SIDE, {"First": 7}) == SIDE
 
 

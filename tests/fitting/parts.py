@@ -30,6 +30,7 @@ class Foreign(BaseEstimator):
         Foreign.seen.append((len(X), self.random_state, self.accountant))
         accountant = PrivacyAccountant(self.epsilon * self.factor) if self.accountant is None else self.accountant
         low, high = self.bounds
+        assert ((low <= X) & (high >= X)).all(), "rows beyond the bounds"
         left = np.sum((np.asarray(low) + high) / 2 > X, axis=0).astype(np.int64)
         noise = DiscreteLaplace(left.size * 2 / (self.factor * self.epsilon))
         rng = check_rng(self.random_state)

@@ -32,7 +32,7 @@ def _forget():
 
 def test_a_synthesizer_that_cannot_plan_works_as_a_part():
     shared = PrivacyAccountant(3)
-    model = LowDimSynthesizer(2, synthesizer=Foreign(), accountant=shared).fit(rows())
+    model = LowDimSynthesizer(2, synthesizer=Foreign(), accountant=shared).fit(np.vstack([rows(), np.full((3, 4), 9.0)]))
     assert model.sample(20).shape == (20, 4)
     assert shared.spent == model.accountant_.spent == 1
     assert isinstance(model.synthesizer_, Foreign)

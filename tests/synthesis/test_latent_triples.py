@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import MarginalsPlan, Pairs, has_triples, with_triples
+from laws import kept_beside_answers
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
 from skdpsynth.domain import Impossible, Inequality, Schema
@@ -74,6 +75,14 @@ def test_of_many_triples_those_are_released_that_the_model_misses():
     assert len(triples_of(fitted)) == 20
     assert ("c0", "c1", "c6") in triples_of(fitted)
     assert [entry.name for entry in fitted.accountant_.ledger][-2:] == ["distances of triples", "counts of triples"]
+
+
+@pytest.mark.must
+def test_triples_and_what_the_ledger_says_of_them_follow_from_answers(door):
+    """Also where no three columns depend on each other."""
+    rng, table = np.random.default_rng(0), ticks(n_columns=7)
+    assert kept_beside_answers(model_of, table, [table.apply(lambda cells: rng.permutation(cells))], door) == []
+    assert [draw.name for draw in door.draws][-2:] == ["distances of triples", "counts of triples"]
 
 
 @pytest.mark.must

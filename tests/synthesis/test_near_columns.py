@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import _latent_near, reach, spread_of
+from laws import kept_beside_answers
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, load
 from skdpsynth.domain import Continuous, Date, DateTime, Impossible, Inequality, MissingTogether, Schema
@@ -115,6 +116,13 @@ def test_columns_that_are_not_near_cost_a_hundredth_of_pairs():
     model = fitted(table=table)
     assert [name for name in steps_of(model) if "difference" in name] == STEPS[:1]
     assert model._model.near == ()
+
+
+@pytest.mark.must
+def test_which_columns_are_near_follows_from_answers(door, hasty):
+    rng, table = np.random.default_rng(0), stays()
+    assert kept_beside_answers(lambda rows: fitted(table=rows), table, [table.apply(lambda cells: rng.permutation(cells))], door) == []
+    assert [draw.name for draw in door.draws if "difference" in draw.name] == STEPS
 
 
 def test_most_rows_in_few_cells_are_found_beyond_noise():
