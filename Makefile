@@ -17,7 +17,7 @@ demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, o
 	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
 test: $(INSTALLED)  ## the quick lane, some four minutes: what is cheap or a must; of one folder with ROOM=privacy
-	$(PYTEST) --lane quick tests/$(ROOM)
+	$(PYTEST) --lane quick $(or $(wildcard tests/$(ROOM)),$(wildcard tests/test_$(ROOM)*.py),$(error no tests of $(ROOM)))
 
 test-all: $(INSTALLED)  ## all tests but those that are nightly: some sixteen minutes
 	$(PYTEST) --lane day

@@ -67,6 +67,7 @@ model_selection._plan_result: Point
 model_selection._plan_tables: Ground
 model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._blocks: NoisyTables blocks_of
+models._clear_bins: expected_counts settled
 models._contrasts: contrasts_expected=expected likely_contrasts
 models._estimates: centred deviations_beside
 models._factor_draw: CommonDraw FactorDraw _shuffle_within
@@ -75,8 +76,8 @@ models._finer_bins: FINE FinerBins
 models._groups: Group
 models._latent_factors: quasi_normal
 models._level_groups: LevelGroups level_groups_expected=expected
-models._linked_columns: linked_columns_Numbers=Numbers
-models._links: InBins
+models._linked_columns: linked linked_columns_Numbers=Numbers
+models._links: InBins drawn graded recounted
 models._merged_pairs: MergedPairs
 models._mixture: Mixture mixture_Part=Part
 models._near: NearDraw pairs_near
@@ -113,6 +114,7 @@ statistics._dask: added_sums dask_Part=Part
 statistics._distances: change distances
 statistics._packed: Packed packed_sum
 statistics._sql: of_raw
+statistics._trees: levels_of
 synthesis._dimension: n_directions needs_distance
 synthesis._drawing: usual_number
 synthesis._intervals: _interval

@@ -64,10 +64,10 @@ def shown(estimator, n_trials, event, n=40):
     return (result.epsilon_lower / result.epsilon if result.mu is None else result.mu_lower / result.mu), result.is_broken
 
 
-def comes_near(estimator, n_trials, event, mean, deviation):
+def comes_near(estimator, n_trials, event, mean, deviation, n=40):
     share, least, tries = 0, max(0.1, mean - 4 * deviation), 0
     while share < least and tries < 3:
-        share, is_broken = shown(estimator, n_trials, event)
+        share, is_broken = shown(estimator, n_trials, event, n)
         assert not is_broken
         tries += 1
     assert least < share <= 1
@@ -140,17 +140,17 @@ def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
 PMM_TO_3 = {strategy: PrivateMeasureMechanism(strategy, depth=2, epsilon=3.0) for strategy in ("optimal", "adaptive")}
 BITS = LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0)
 ADDED = SignedMeasureMechanism(2, epsilon=3.0, neighboring="add_or_remove_one")
-WHOLE = {  # estimator, runs, event; over five seeds (adaptive, released: 40) the mean share of the promise, and its deviation
-    "PMM": (PMM_TO_3["optimal"], 1000, None, 0.65, 0.04),
-    "PMM-adaptive": (PMM_TO_3["adaptive"], 3000, None, 0.58, 0.04),
-    "PMM-add_or_remove_one": (clone(PMM_TO_3["optimal"]).set_params(neighboring="add_or_remove_one"), 1000, None, 0.68, 0.04),
-    "PSMM": (SignedMeasureMechanism(2, epsilon=3.0), 1600, None, 0.76, 0.04),
-    "PSMM-add_or_remove_one": (ADDED, 1000, None, 0.65, 0.06),
-    "PrivatePCA": (PrivatePCA(epsilon=1.0, center="public"), 3000, None, 0.61, 0.04),
-    "PrivatePCA-gaussian": (GAUSSIAN, 1600, None, 0.62, 0.05),
+WHOLE = {  # estimator, runs, event; over 100 seeds (adaptive, released: 40) the mean share of the promise, and its deviation
+    "PMM": (PMM_TO_3["optimal"], 1000, None, 0.63, 0.06),
+    "PMM-adaptive": (PMM_TO_3["adaptive"], 3000, None, 0.51, 0.17),
+    "PMM-add_or_remove_one": (clone(PMM_TO_3["optimal"]).set_params(neighboring="add_or_remove_one"), 1000, None, 0.65, 0.05),
+    "PSMM": (SignedMeasureMechanism(2, epsilon=3.0), 1600, None, 0.74, 0.05),
+    "PSMM-add_or_remove_one": (ADDED, 1000, None, 0.64, 0.05),
+    "PrivatePCA": (PrivatePCA(epsilon=1.0, center="public"), 3000, None, 0.65, 0.07),
+    "PrivatePCA-gaussian": (GAUSSIAN, 1600, None, 0.62, 0.06),
     "LatentFactor": (BITS, 1000, None, 0.51, 0.05),
     "PMM-adaptive, released": (PMM_TO_3["adaptive"], 3000, "released", 0.53, 0.18),
-    "PSMM-add_or_remove_one, released": (ADDED, 1000, "released", 0.72, 0.04),
+    "PSMM-add_or_remove_one, released": (ADDED, 1000, "released", 0.70, 0.04),
     "LatentFactor, released": (BITS, 1000, "released", 0.53, 0.04),
 }
 

@@ -14,7 +14,7 @@ import pytest
 from estimators import variants
 from internals import _evidence_kinds as kinds
 from internals import _evidence_losses as losses
-from internals import _latent_factors
+from internals import _latent_factors, levels_of
 
 import skdpsynth.testing
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
@@ -88,6 +88,10 @@ def evidence():
         made = {name: evidence_of(one, rows, **({"unit": unit[0]} if unit else {})) for name, (one, rows, *unit) in FITS.items()}
     made |= {name: counted(counter) for name, counter in COUNTERS.items()}
     return json.loads(json.dumps(made))
+
+
+def test_levels_of_deep_trees_are_those_that_are_counted():
+    assert all(sorted(kinds._counted(depth)) == levels_of(depth) for depth in range(1, 63))
 
 
 @pytest.mark.parametrize("name", [*FITS, *COUNTERS])

@@ -11,7 +11,7 @@ from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._tying import cuts_of
 from skdpsynth.persistence import savable
 
-_CELLS = 1 << 10  # of a range of real numbers, atoms included
+_CELLS = 1 << 12  # of a range of real numbers, atoms included
 _CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
 _CELLS_OF_ALL = 1 << 22  # of all columns of whole numbers together, where those have more than _CELLS each
 

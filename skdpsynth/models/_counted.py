@@ -9,11 +9,12 @@ import numpy as np
 from skdpsynth._state import is_array, require
 from skdpsynth.domain import Schema
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._clear_bins import settled
 from skdpsynth.models._contrasts import likely_contrasts
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
-from skdpsynth.models._near import Near
+from skdpsynth.models._near import Near, drawn_together
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._prior_tables import PriorTables
 from skdpsynth.models._tied import TiedColumns
@@ -139,13 +140,15 @@ class Counted:
         return model.with_triples(one_way, two_way, self.totals, triples)
 
     def _likely(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
-        """Return what a model is fitted to: tables nearer to the prior, in which classes differ as is to be expected."""
-        links, tables = self.codes.links, (self.one_way, self.two_way)
+        """Return what a model is fitted to: tables nearer to the prior, without rows of noise, whose classes differ as is expected."""
+        links, one_way, two_way, totals = self.codes.links, self.one_way, self.two_way, self.totals
         if self.beside is not None:
-            tables = self.beside.pull(*tables, self.totals)
-            links = self.beside.weighed(links, self.codes.pools, self._rows_in_links(tables[0]))
+            one_way, two_way = self.beside.pull(one_way, two_way, totals)
+            links = self.beside.weighed(links, self.codes.pools, self._rows_in_links(one_way))
+        together = drawn_together(self.codes.tied, self.codes.near)
+        links, one_way, two_way = settled(self._names, links, one_way, two_way, totals, together)
         ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
-        return links, *likely_contrasts(*tables, self.totals, ordered)
+        return links, *likely_contrasts(one_way, two_way, totals, ordered)
 
     @property
     def _names(self) -> list[Hashable]:

@@ -98,19 +98,15 @@ def _with_mass(finer: Link, edges: np.ndarray) -> np.ndarray:
     """Return edges of finer bins of which none is without mass in a bin that has some: a row whose cell has none is known by its bin."""
     is_edge = np.isin(finer.edges, edges)
     # An empty bin joins the one before; the first of a bin, if it is empty still, the one behind.
-    kept = is_edge | np.append(_masses(finer) > 0, True)
+    kept = is_edge | np.append(finer.masses > 0, True)
     finer, is_edge = Link(finer.mass, finer.edges[kept]), is_edge[kept]
-    after_empty = np.append(False, (_masses(finer) == 0) & is_edge[:-1])
+    after_empty = np.append(False, (finer.masses == 0) & is_edge[:-1])
     return finer.edges[is_edge | ~after_empty]
-
-
-def _masses(link: Link) -> np.ndarray:
-    return np.add.reduceat(link.mass, link.edges[:-1])
 
 
 def _scores(link: Link) -> np.ndarray:
     """Return the mean of a standard normal number between the quantiles where each bin begins and ends: rising."""
-    masses = np.maximum(_masses(link), _LEAST)
+    masses = np.maximum(link.masses, _LEAST)
     masses /= masses.sum()
     upto = np.clip(np.cumsum(masses), 0, 1)[:-1]
     density = np.concatenate([[0.0], np.exp(-(ndtri(upto) ** 2) / 2) / np.sqrt(2 * np.pi), [0.0]])
@@ -119,7 +115,7 @@ def _scores(link: Link) -> np.ndarray:
 
 def _parts(finer: Link, coarse: np.ndarray) -> np.ndarray:
     """Return the share of each finer bin in its bin; by width where that has no mass, as numbers are drawn in it."""
-    masses, widths = _masses(finer), np.diff(finer.edges).astype(float)
+    masses, widths = finer.masses, np.diff(finer.edges).astype(float)
     masses = np.where(np.bincount(coarse, masses)[coarse] > 0, masses, widths)
     return masses / np.bincount(coarse, masses)[coarse]
 

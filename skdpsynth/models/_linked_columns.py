@@ -74,15 +74,26 @@ class Numbers(Ordered):
     Attributes
     ----------
     grid : Grid
+    nearest : ndarray of shape (n_bins,), int64
+        The bin that the numbers of each count as: itself, or the nearest one with mass, as nothing is known of rows in it.
     """
 
     grid: Grid
+    nearest: np.ndarray
     missing: ClassVar[float] = np.nan
 
     @classmethod
     def of(cls, link: Link, grid: Grid) -> "Numbers":
         """Return the numbers of a link."""
-        return cls(InBins.of(link), link.n_bins, grid)
+        bins, some = np.arange(link.n_bins), np.flatnonzero(link.masses)
+        after = np.minimum(np.searchsorted(some, bins), len(some) - 1)
+        before = np.maximum(after - (some[after] > bins), 0)
+        nearest = np.where(bins - some[before] <= np.abs(some[after] - bins), some[before], some[after])
+        return cls(InBins.of(link), link.n_bins, grid, np.where(bins < some[0], some[0], nearest))
+
+    def codes_of(self, values: np.ndarray) -> np.ndarray:
+        """Return the codes of values."""
+        return np.append(self.nearest, self.n_bins)[super().codes_of(values)]
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a uniform number in each of some cells."""

@@ -31,6 +31,8 @@ class Link:
         Sums to 1.
     edges : ndarray of shape (n_bins + 1,), int64
         Bin b holds the cells from ``edges[b]`` up to, not with, ``edges[b + 1]``.
+    alike : ndarray of shape (n_bins,), int64, or None
+        Of each bin the one that its rows are like, as what it says itself is noise; None: each is like itself alone.
 
     See Also
     --------
@@ -40,6 +42,7 @@ class Link:
 
     mass: np.ndarray
     edges: np.ndarray
+    alike: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
@@ -48,6 +51,8 @@ class Link:
         require(is_array(self.mass, "f", -1) and is_array(self.edges, "i", -1) and len(self.edges) > 1)
         require(self.mass.min(initial=0) >= 0 and self.mass.sum() > 0)
         require(self.edges[0] == 0 and self.edges[-1] == len(self.mass) and np.all(np.diff(self.edges) > 0))
+        if self.alike is not None:
+            require(is_array(self.alike, "i", self.n_bins) and self.alike.min() >= 0 and self.alike.max() < self.n_bins)
 
     @classmethod
     def of(
@@ -83,6 +88,11 @@ class Link:
     def n_bins(self) -> int:
         """Number of bins."""
         return len(self.edges) - 1
+
+    @property
+    def masses(self) -> np.ndarray:
+        """The mass of each bin, shape (n_bins,)."""
+        return np.add.reduceat(self.mass, self.edges[:-1])
 
     @property
     def codes(self) -> np.ndarray:
@@ -129,6 +139,48 @@ def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> n
     return edges[(edges >= 0) & (edges <= n_cells)]
 
 
+def graded(link: Link, growth: float) -> Link:
+    """Return the same measure in bins of which none, from the densest outwards, is more than so many times as wide as all before it.
+
+    Wider ones are cut: how far out the rows of the last bins lie is told by counts of narrow bins only.
+    """
+    widths = np.diff(link.edges).tolist()
+    densest, further = int(np.argmax(link.masses / widths)), list[int]()
+    for step in (1, -1):
+        widest, place = widths[densest], densest + step
+        while 0 <= place < link.n_bins:
+            left, near = widths[place], int(link.edges[place + (step < 0)])
+            while left > growth * widest:
+                widest = int(growth * widest)
+                left, near = left - widest, near + step * widest
+                further.append(near)
+            widest, place = max(widest, left), place + step
+    return Link(link.mass, np.union1d(link.edges, np.array(further, dtype=np.int64)))
+
+
+def recounted(link: Link, counts: np.ndarray, alike: np.ndarray) -> Link:
+    """Return the same bins with so many rows in each, of which cells keep their shares, and with others that they are like."""
+    widths, own = np.diff(link.edges), link.masses
+    within = np.where(np.repeat(own, widths) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, widths), widths)
+    return Link(np.repeat(counts / counts.sum(), widths) * within, link.edges, alike)
+
+
+def drawn(link: Link, table: np.ndarray) -> np.ndarray:
+    """Return P(bin | node) in which bins that are like one share what these have together, by their mass; further codes stay.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_codes, n_nodes)
+    """
+    if link.alike is None:
+        return table
+    masses, together = link.masses, np.zeros((link.n_bins, table.shape[1]))
+    np.add.at(together, link.alike, table[: link.n_bins])
+    whole = np.bincount(link.alike, masses, link.n_bins)[link.alike]
+    shares = np.where(whole > 0, masses, link.alike == np.arange(link.n_bins)) / np.where(whole > 0, whole, 1.0)
+    return np.vstack([together[link.alike] * shares[:, None], table[link.n_bins :]])
+
+
 @dataclass(frozen=True, eq=False)
 class InBins:
     """Cells drawn within the bins of a `Link`.
@@ -149,7 +201,7 @@ class InBins:
         """Prepare the bins of a link."""
         widths = np.diff(link.edges)
         bins = np.repeat(np.arange(link.n_bins), widths)
-        whole = np.add.reduceat(link.mass, link.edges[:-1])[bins]
+        whole = link.masses[bins]
         return cls(bins, np.where(whole > 0, link.mass, 1.0) / np.where(whole > 0, whole, widths[bins]))
 
     @cached_property

@@ -1,12 +1,14 @@
 """What strategy "marginals" keeps of a table: latent factors in blocks of columns, and the links of continuous columns."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._state import require
 from skdpsynth.domain import Nominal, Schema, grids_of
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import deviations_beside
@@ -14,9 +16,9 @@ from skdpsynth.models._finer_bins import FinerBins
 from skdpsynth.models._latent_factors import LatentFactors
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._linked_columns import linked
-from skdpsynth.models._links import Link
+from skdpsynth.models._links import Link, drawn
 from skdpsynth.models._mixture import Mixture
-from skdpsynth.models._near import Near, NearDraw, pairs_near
+from skdpsynth.models._near import Near, NearDraw, drawn_together, pairs_near
 from skdpsynth.models._row_law import RowLaw
 from skdpsynth.models._tied import TiedColumns, groups_of, possible_strata
 from skdpsynth.models._wide_factors import wide_factors
@@ -59,6 +61,10 @@ class MarginalModel:
     tied: tuple[TiedColumns, ...] = ()
     n_common: int = 1
     near: tuple[Near, ...] = ()
+
+    def _check_loaded(self) -> None:
+        grids = grids_of(self.schema)
+        require(all(len(link.mass) == grids[name].n_cells for name, link in self.links.items() if isinstance(link, Link)))
 
     @classmethod
     def of(
@@ -144,35 +150,42 @@ class MarginalModel:
 
     def law(self) -> RowLaw:
         """Return the law of the rows, in which bins that are few are cut finer."""
-        grids, finer = grids_of(self.schema), self._finer()
-        links = {**self.links, **{name: cut.link for name, cut in finer.items()}}
+        grids, (links, recoded) = grids_of(self.schema), self._links_drawn()
         columns = {name: linked(link, self.schema[name], grids.get(name)) for name, link in links.items()}
         return RowLaw(
             self.schema,
             self.stratum,
             self.blocks,
             self.weights,
-            tuple(self._mixtures(label, finer) for label in range(len(self.weights))),
+            tuple(self._mixtures(label, recoded) for label in range(len(self.weights))),
             columns,
             self.tied,
             common=None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights),
             near=tuple(NearDraw.of(each, columns) for each in self.near),
         )
 
-    def _finer(self) -> dict[Hashable, FinerBins]:
-        """Return the finer bins of the columns that have few; rules, and columns near each other, are told in the codes themselves."""
-        tied = {name for each in self.tied for name in each.tie.columns}
-        tied |= {name for each in self.near for name in (each.first, each.second)}
-        found = {name: FinerBins.of(link) for name, link in self.links.items() if isinstance(link, Link) and name not in tied}
-        return {name: cut for name, cut in found.items() if cut is not None}
+    def _links_drawn(self) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, Callable[[np.ndarray], np.ndarray]]]:
+        """Return the links of the codes that are drawn, and what makes P(code drawn | node) of P(code | node) where that differs.
 
-    def _mixtures(self, label: int, finer: Mapping[Hashable, FinerBins]) -> tuple[Mixture, ...]:
-        """Return the law of the codes of each block in a class, with finer bins in place of others."""
+        Bins that are few are cut finer, and some are like others; columns that are drawn together stay as they are.
+        """
+        links, together = dict(self.links), drawn_together(self.tied, self.near)
+        recoded: dict[Hashable, Callable[[np.ndarray], np.ndarray]] = {}
+        for name, link in self.links.items():
+            if isinstance(link, Link) and name not in together:
+                finer = FinerBins.of(link)
+                if finer is not None:
+                    links[name], recoded[name] = finer.link, partial(_finer, link, finer)
+                elif link.alike is not None:
+                    recoded[name] = partial(drawn, link)
+        return links, recoded
+
+    def _mixtures(self, label: int, recoded: Mapping[Hashable, Callable[[np.ndarray], np.ndarray]]) -> tuple[Mixture, ...]:
+        """Return the law of the codes that are drawn of each block, in a class."""
         names, found = [name for name in self.schema if name != self.stratum], []
         for columns, factors in zip(self.blocks, self.factors, strict=True):
-            mixture = factors.mixture(label)
-            cut = {place: finer[names[column]] for place, column in enumerate(columns) if names[column] in finer}
-            found.append(mixture.recoded({place: bins.probabilities for place, bins in cut.items()}))
+            places = {place: names[column] for place, column in enumerate(columns)}
+            found.append(factors.mixture(label).recoded({place: recoded[name] for place, name in places.items() if name in recoded}))
         return tuple(found)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
@@ -182,6 +195,10 @@ class MarginalModel:
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         """Yield the same, a block of rows at a time."""
         return self.law().sample_blocks(n_samples, rng)
+
+
+def _finer(link: Link, finer: FinerBins, table: np.ndarray) -> np.ndarray:
+    return finer.probabilities(drawn(link, table))
 
 
 def _tables_of(

@@ -12,14 +12,14 @@ from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
 
-_FAN_OUT = 2  # halvings from one counted level to the next
+_FINE = 6  # a level beyond which a node has eight nodes on the next counted one, and four up to it: few rows are seen there alone
 _ROWS = 1 << 17  # rows at a time
 _DEEPEST = 62  # of cells that are numbered by int64
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Trees(Statistic):
-    """How many rows lie in each node of every second level of a tree of cells, a tree for each column.
+    """How many rows lie in each node of some levels of a tree of cells, a tree for each column.
 
     Attributes
     ----------
@@ -81,14 +81,18 @@ class Trees(Statistic):
 
 
 def levels_of(depth: int) -> list[int]:
-    """Return the levels of a tree that are counted: the cells, and every second one above them, but never the root."""
-    return sorted(range(depth, 0, -_FAN_OUT))
+    """Return the levels of a tree that are counted: cells, above them each third one, from the sixth on each second."""
+    levels = []
+    while depth > 0:
+        levels.append(depth)
+        depth -= 3 if depth > _FINE else 2
+    return levels[::-1]
 
 
 @savable
 @dataclass(frozen=True)
 class CountNodes(Aggregator):
-    """Counts the cells of columns, and the nodes of every second level above them.
+    """Counts the cells of columns, and the nodes of some levels above them.
 
     Attributes
     ----------

@@ -18,6 +18,7 @@ from skdpsynth.models import (
     Link,
     MarginalModel,
     MergedPairs,
+    Near,
     NoisyInteractions,
     NoisyTables,
     Pool,
@@ -25,6 +26,8 @@ from skdpsynth.models import (
     bins_of,
     common_of,
     cuts_in_cells,
+    drawn_together,
+    graded,
     merged_groups,
     pairs_within,
     tied_columns,
@@ -33,7 +36,15 @@ from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_near import near_columns
 from skdpsynth.synthesis._latent_pairs import Pairs
-from skdpsynth.synthesis._latent_planning import MOST_CODES, ONE_BLOCK, MarginalsPlan, noise_is_all, of_many_levels, wanted_bins
+from skdpsynth.synthesis._latent_planning import (
+    MOST_CODES,
+    ONE_BLOCK,
+    MarginalsPlan,
+    growth_of_bins,
+    noise_is_all,
+    of_many_levels,
+    wanted_bins,
+)
 from skdpsynth.synthesis._latent_triples import TripleRound, has_triples, with_triples
 
 
@@ -54,12 +65,14 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     located = _located(rows, places, grids)
     known = None if plan.block is None else plan.block.codes
     chooses = plan.block is None or plan.block.chooses
-    codes = _links_of(located, places, grids, plan, budget) if known is None or chooses else known
+    if known is None or chooses:
+        codes = _links_of(located, places, grids, plan, budget)
+        near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools))
+        codes = replace(codes, links=_graded(codes, near, plan, budget.relation), near=near)
+    else:
+        codes = known
     coded = _coded(located, places, schema, stratum, codes.links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
-    if chooses:
-        near, plan = near_columns(rows, codes, plan, budget, _rows_of(one_way, plan))
-        codes = replace(codes, near=near)
     if not codes.blocks:
         codes = replace(codes, **_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
     plan = with_triples(plan, coded.sizes, _rows_of(one_way, plan), budget.relation, codes.near)
@@ -171,11 +184,23 @@ def _links(
     links: dict[Hashable, Link | LevelGroups] = {}
     assert plan.schema is not None
     cuts, joined = cuts_in_cells(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
-    n_bins = wanted_bins(plan, budget.relation, float(np.mean([pool.n_rows for pool in pools.values()])))
+    n_bins = wanted_bins(plan, budget.relation, _rows_of_pools(pools))
     for (name, grid), levels in zip(grids.items(), joined, strict=True):
         tree = [levels.get(j) for j in range(1, grid.depth + 1)]
         links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
     return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
+
+
+def _rows_of_pools(pools: Mapping[Hashable, Pool]) -> float:
+    """Return how many rows were counted for codes, as far as is known."""
+    return float(np.mean([pool.n_rows for pool in pools.values()])) if pools else 1.0
+
+
+def _graded(codes: Codes, near: Sequence[Near], plan: MarginalsPlan, relation: str) -> dict[Hashable, Link | LevelGroups]:
+    """Return the links in bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it."""
+    growth, together = growth_of_bins(plan, relation, _rows_of_pools(codes.pools)), drawn_together(codes.tied, near)
+    alone = {name: link for name, link in codes.links.items() if isinstance(link, Link) and name not in together}
+    return {**codes.links, **({} if growth is None else {name: graded(link, growth) for name, link in alone.items()})}
 
 
 def _rows_in(counts: np.ndarray) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from skdpsynth._checks import shown
 from skdpsynth.domain import Continuous, Nominal, Rows, Schema, Tie, cuts_of, listed, ties_of
 from skdpsynth.fitting import Facts, Plan
-from skdpsynth.models import MOST_TUPLES, Codes, most_counts_of_pairs, most_tuples
+from skdpsynth.models import LEAST_ROWS, MOST_TUPLES, Codes, most_counts_of_pairs, most_tuples
 from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
 from skdpsynth.statistics import Marginals, Trees
 from skdpsynth.synthesis._latent_pairs import Pairs
@@ -29,7 +29,9 @@ _PARTS_OF_COLUMNS = (0.25, 0.3, 0.4, 0.5, 0.6)  # of what columns and pairs have
 _FOR_CELLS = 0.2  # of what pairs have, which cells get in a table of numbers alone: its bins are few, so cells tell more
 _LEAST_BINS, _BINS, _MOST_BINS = 3, 16, 24  # of a continuous column
 _CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins, and of a cell of a pair, for as many
-_USUAL_DEPTH, _USUAL_SIZE = 10, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
+_CELLS = 4096  # of the range of a column of real numbers
+_EXACT = 1e-12  # variance
+_USUAL_DEPTH, _USUAL_SIZE = 12, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
 MOST_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
 _SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budget went to tables of pairs
@@ -180,6 +182,25 @@ def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     if (found := _BINS ** (1 - few) * _bins_above_noise(plan, noise, n_rows) ** few) < _BINS:
         return max(round(found), _LEAST_BINS)
     return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS))
+
+
+def growth_of_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> float | None:
+    """Return how many times as wide as all bins between a bin farther out may be, by public and noisy numbers; None where noise hides it.
+
+    Where rows end is seen in narrow bins only. But the rows of one must stand out of the noise of all bins that it is cut into: so
+    bins double where a bin of the usual mass, cut in as many as a range of `_CELLS` doubles, has `_CLEAR` times their noise, and grow
+    faster where it has not.
+    """
+    assert plan.schema is not None
+    assert plan.shares is not None
+    sizes, n_classes = _sizes(plan), 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
+    precision = 1 / max(mechanism(Marginals.change(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
+    if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
+        pairs = _planned_pairs(plan, plan.shares, sizes, relation)[0]
+        if pairs.over is None:  # tables tell of columns, too
+            precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
+    rows = n_rows * math.sqrt(precision / n_classes)
+    return None if rows < LEAST_ROWS else max(2.0, _CELLS ** ((_MOST_BINS * _CLEAR / rows) ** 2))
 
 
 def _bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:

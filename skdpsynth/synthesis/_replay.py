@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Grid, grids_of
-from skdpsynth.models import Estimates, LevelGroups, Link, MarginalModel, NoisyInteractions, NoisyTables, pairs_within
+from skdpsynth.models import (
+    Estimates,
+    LevelGroups,
+    Link,
+    MarginalModel,
+    NoisyInteractions,
+    NoisyTables,
+    drawn_together,
+    pairs_within,
+    settled,
+)
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, LedgerEntry, RandomBits
 from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
 
@@ -88,8 +98,11 @@ class Replay:
 
     def _fitted(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> MarginalModel:
         n_samples = self.n_samples if self.is_public else None
-        estimates = Estimates.of([one_way, of_pairs], pairs_within(self.model.blocks), n_samples)
-        return self.model.again(links, estimates.one_way, estimates.two_way, estimates.rows(n_samples), _FITS, n_steps)
+        model, estimates = self.model, Estimates.of([one_way, of_pairs], pairs_within(self.model.blocks), n_samples)
+        names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
+        left_alone = drawn_together(model.tied, model.near)
+        links, one_way, two_way = settled(names, links, estimates.one_way, estimates.two_way, rows, left_alone)
+        return model.again(links, one_way, two_way, rows, _FITS, n_steps)
 
     def pool(self, values: Sequence[np.ndarray]) -> "Pool":
         """Return rows of the model, as codes and cells.

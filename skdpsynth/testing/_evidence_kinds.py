@@ -150,8 +150,15 @@ def _of_thresholds(facts: Facts, relation: str) -> Norms:
 
 
 def _trees(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    nodes = [(place, up, depth) for place, depth in enumerate(_listed(facts["depths"])) for up in range(0, depth, 2)]
-    yield [sum(row[i] >> up == node for row in rows) for i, up, depth in nodes for node in range(1 << depth - up)]
+    nodes = [(place, depth - level, level) for place, depth in enumerate(_listed(facts["depths"])) for level in _counted(depth)]
+    yield [sum(row[i] >> up == node for row in rows) for i, up, level in nodes for node in range(1 << level)]
+
+
+def _counted(depth: int) -> list[int]:
+    """Return the levels of a tree that are counted: its cells, each third level above them, and each second one of the first six."""
+    fine = [level for level in range(7, depth + 1) if (depth - level) % 3 == 0]
+    coarse = min(fine, default=depth + 3) - 3
+    return [*range(coarse, 0, -2), *fine]
 
 
 def _distances(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
@@ -418,7 +425,7 @@ KINDS: dict[str, Kind] = {
     ),
     "thresholds": Kind(_of_thresholds, _few(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_listed(f["sizes"])), _thresholds),
     "trees": Kind(
-        lambda f, relation: _units(sum(count * -(-depth // 2) for depth, count in f["depths"]), relation),
+        lambda f, relation: _units(sum(count * len(_counted(depth)) for depth, count in f["depths"]), relation),
         _few(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
         lambda f: _codes(*(1 << depth for depth in _listed(f["depths"]))),
         _trees,

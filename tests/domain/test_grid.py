@@ -45,7 +45,7 @@ def check_cells(bounds):
     assert grid.edges[-2] <= bounds[1]
     assert grid.locate(np.array(bounds, dtype=float)).tolist() == [0, grid.n_cells - 1]
     assert 2 ** (grid.depth - 1) < grid.n_cells <= 2**grid.depth
-    assert grid.depth <= (18 if grid.kind.integer else 10)
+    assert grid.depth <= (18 if grid.kind.integer else 12)
 
 
 @given(any_bounds)
@@ -134,7 +134,7 @@ def test_numbers_are_placed_in_their_cells(bounds, seed):
 @pytest.mark.parametrize("n_columns", [1, 32, 33, 1000, 10**6])
 def test_grids_of_many_columns_share_the_memory(n_columns):
     grid = Grid.of(Continuous(0, 2**30), n_columns)
-    assert grid.n_cells <= max(2**10, min(2**17, 2**22 // n_columns)) + 3
+    assert grid.n_cells <= max(2**12, min(2**17, 2**22 // n_columns)) + 3
     assert grid.n_cells >= 2**10 / 2
     np.testing.assert_array_equal(grid.locate(np.array([0, 1, 2**30 - 1, 2**30])), [0, 1, grid.n_cells - 2, grid.n_cells - 1])
 

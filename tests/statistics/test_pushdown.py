@@ -158,7 +158,7 @@ def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells
     monkeypatch.setattr(_duckdb.Database, "_fetched", watched)
     columns = {name: JUNK[name] for name in ("flag", "byte", "short")}
     counts = []
-    for n_rows in (4_000, 8_000):
+    for n_rows in (20_000, 40_000):
         fetched.clear()
         fitted = model(columns).fit(relation(database(n_rows, columns)))
         counts.append(list(fetched))

@@ -559,7 +559,7 @@ def test_without_noise_marginals_are_the_true_counts_of_every_column_and_every_p
         assert table.sum() == 500
     assert model.n_samples_ == 500
     assert list(model.cells_) == ["age", "gain", "weight"]
-    assert [len(levels) for levels in model.cells_.values()] == [2 + 8 + 32 + 128, *[4 + 16 + 64 + 256 + 1024] * 2]
+    assert [len(levels) for levels in model.cells_.values()] == [4 + 16 + 128, *[4 + 16 + 64 + 512 + 4096] * 2]
 
 
 @quick
@@ -567,13 +567,13 @@ def test_without_noise_cells_are_the_true_counts_of_the_levels():
     frame = people(500)
     model = LatentFactorSynthesizer(SCHEMA, epsilon=INF).fit(frame)
     weight = frame["weight"].dropna()
-    leaves = np.zeros(1024, dtype=int)
+    leaves = np.zeros(4096, dtype=int)
     edges = grids_of(model.schema_)["weight"].edges
     leaves[: len(edges) - 1] = np.histogram(weight, bins=edges)[0]
-    levels = [leaves.reshape(2**j, -1).sum(axis=1) for j in (2, 4, 6, 8, 10)]
+    levels = [leaves.reshape(2**j, -1).sum(axis=1) for j in (2, 4, 6, 9, 12)]
     np.testing.assert_array_equal(model.cells_["weight"], np.concatenate(levels))
     ages = np.bincount(frame["age"] - 18, minlength=128)
-    levels = [ages.reshape(2**j, -1).sum(axis=1) for j in (1, 3, 5, 7)]
+    levels = [ages.reshape(2**j, -1).sum(axis=1) for j in (2, 4, 7)]
     np.testing.assert_array_equal(model.cells_["age"], np.concatenate(levels))
 
 

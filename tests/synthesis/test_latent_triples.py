@@ -254,6 +254,6 @@ def test_cells_get_more_of_the_budget_in_a_table_of_numbers():
 def test_columns_that_rules_tie_keep_their_bins_and_the_rule():
     schema = Schema(dict(NUMBERS), rules=[Inequality(0, 1)])
     model = fitted(300, 1.0, schema)
-    assert set(model._model._finer()) == {2, 3, 4, 5}
+    assert set(model._model._links_drawn()[1]) == {2, 3, 4, 5}
     rows = model.sample(2000, random_state=0)
     assert (rows[:, 0] <= rows[:, 1]).all()

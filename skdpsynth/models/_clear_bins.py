@@ -1,0 +1,146 @@
+"""Bins of numbers that hold more than noise, and what is expected in those beyond them."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence, Set
+
+import numpy as np
+
+from skdpsynth.models._blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._estimates import centred
+from skdpsynth.models._level_groups import LevelGroups
+from skdpsynth.models._links import Link, recounted
+
+LEAST_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
+_CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
+_ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of Laplace's law, hardly ever has so much
+_SEEN = 2.0  # ... of one bin beside those that are clear
+_FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few say too little of other columns
+_LEAST = 0.05  # rows
+
+
+def settled(
+    names: Sequence[Hashable],
+    links: Mapping[Hashable, Link | LevelGroups],
+    one_way: NoisyTables,
+    two_way: NoisyTables,
+    totals: np.ndarray,
+    left_alone: Set[Hashable],
+) -> tuple[dict[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
+    """Return links and tables in which bins that hold nothing but noise hold nothing.
+
+    Noise in bins far from the rows, as where bounds are generous, would become rows: few, but so far out that they make means and
+    deviations. Here the bins that are clear of noise, and what lies between them, keep their counts. What is expected beyond them
+    (`expected_counts`) counts in the last bin that says something of other columns, and is dealt out again, by the mass of the link, when
+    rows are drawn. What noise had put there goes back to the others.
+
+    Parameters
+    ----------
+    names : sequence of hashable
+        The columns, in the order of the tables.
+    links : dict
+    one_way, two_way : NoisyTables
+        From `Estimates`: the margins of pairs are those of columns.
+    totals : ndarray of shape (n_classes,)
+        Number of rows of each class.
+    left_alone : set of hashable
+        Columns that keep what they have: rules, or differences from others, are told in their bins.
+    """
+    new, columns, kept = dict(links), dict(one_way.tables), dict[int, np.ndarray]()
+    deviation = one_way.deviation * math.sqrt(len(totals))
+    for i, name in enumerate(names):
+        link, table = new.get(name), columns[i,]
+        if not isinstance(link, Link) or name in left_alone:
+            continue
+        counts = table[:, : link.n_bins].sum(axis=0)
+        found = expected_counts(counts, deviation)
+        if found is None:
+            continue
+        expected, alike = found
+        new[name] = recounted(link, np.maximum(expected, 0.0), alike)
+        codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
+        kept[i] = np.unique(codes)
+        more = np.bincount(alike, expected, table.shape[1]) - np.append(counts, np.zeros(table.shape[1] - link.n_bins))
+        own = table[:, kept[i]] + np.outer(shares_of(totals), more[kept[i]])
+        own += (table.sum(axis=1) - own.sum(axis=1))[:, None] / len(kept[i])
+        columns[i,] = np.zeros_like(table, dtype=float)
+        columns[i,][:, kept[i]] = own
+    pairs = {pair: _settled_pair(table, pair, columns, kept) for pair, table in two_way.tables.items()}
+    return new, NoisyTables(columns, one_way.variance), NoisyTables(pairs, two_way.variance)
+
+
+def _settled_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Return the table of a pair on the codes that are kept, with the margins of its columns."""
+    if not kept.keys() & set(pair):
+        return table
+    first, second = (columns[i,] for i in pair)
+    rows, cells = (kept.get(i, np.arange(columns[i,].shape[1])) for i in pair)
+    some = np.ix_(np.arange(len(table)), rows, cells)
+    out, even = np.zeros(table.shape), first.sum(axis=1)[:, None, None] / (len(rows) * len(cells))
+    out[some] = first[:, rows, None] / len(cells) + second[:, None, cells] / len(rows) - even + centred(table[some])
+    return out
+
+
+def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Tell the bins of a column that are clear of noise from those beyond them.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_bins,)
+        With noise.
+    deviation : float
+        Of the noise of each.
+
+    Returns
+    -------
+    expected : ndarray of shape (n_bins,)
+        The counts, and beyond the clear bins what is expected of them.
+    alike : int64 ndarray of shape (n_bins,)
+        Each bin; beyond those that hold enough to say something of other columns, the last that does. None in place of both where noise
+        hides too much.
+    """
+    if counts.sum() <= LEAST_ROWS * deviation:
+        return None
+    heavy, expected, alike = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts))
+    rows, least = -float(counts[heavy]), counts.sum() / (_FEW * len(counts))
+    for outwards in (slice(heavy, None), slice(heavy, None, -1)):
+        side = counts[outwards]
+        last = _last_clear(side, deviation) if deviation else len(side) - 1
+        expected[outwards][last + 1 :] = _beyond(side[last:], float(side[last - 1]) if last else 0.0, deviation)
+        told = int(np.flatnonzero(side[: last + 1] >= least)[-1])
+        alike[outwards][told + 1 :] = alike[outwards][told]
+        rows += side[: last + 1].sum()
+    return (expected, alike) if rows > counts.sum() / 2 else None
+
+
+def _last_clear(counts: np.ndarray, deviation: float) -> int:
+    """Return the place of the last bin that is clear of noise, of bins outwards from one that is: alone, or with those before it."""
+    last = int(np.flatnonzero(np.append(_ALONE * deviation + 1, counts[1:]) > _ALONE * deviation)[-1])
+    while last + 1 < len(counts):
+        n_bins = np.arange(1, len(counts) - last)
+        least = np.minimum(_CLEAR + (n_bins - 1) / 2, _ALONE) * deviation
+        clear = np.flatnonzero(np.cumsum(counts[last + 1 :]) > least * np.sqrt(n_bins))
+        if not len(clear):
+            break
+        last += 1 + int(clear[0])
+    return last
+
+
+def _beyond(counts: np.ndarray, before: float, deviation: float) -> np.ndarray:
+    """Return what is expected in the bins beyond the first of these.
+
+    They become wider outwards, and hold fewer rows each: at most half of the one before. A bin has the posterior mean, given its count,
+    of a normal law whose mean goes on falling as the bins before fell, and whose deviation is as large. Beyond one that may be noise,
+    the shares fall twice as fast in each bin: as in a normal law, or in a lognormal one.
+    """
+    out, most, is_seen = np.zeros(len(counts) - 1), float(counts[0]), True
+    share = min(0.5, most / before) if before > 0 else 0.5
+    for place, count in enumerate(counts[1:].tolist()):
+        prior = most * share
+        weight = prior**2 / (prior**2 + deviation**2)
+        found = min(max(prior + weight * (count - prior), 0.0), most / 2)
+        if found < _LEAST:
+            break
+        is_seen &= count > _SEEN * deviation
+        share = found / most / (1 if is_seen else 2)
+        out[place] = most = found
+    return out

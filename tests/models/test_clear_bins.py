@@ -1,0 +1,109 @@
+"""Bins that are clear of noise: what lies beyond them is not made of noise, and nothing else changes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from internals import NoisyTables, drawn, expected_counts, graded, linked, recounted, settled
+
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Continuous, Schema, grids_of
+from skdpsynth.models import Link
+
+BULK = np.array([400.0, 900, 1200, 700, 300])
+EDGES = np.array([0, 2, 4, 6, 8, 10, 14, 22, 38, 64])
+
+
+def link(counts=(400, 900, 1200, 700, 300, 0, 0, 0, 0)):
+    widths = np.diff(EDGES)
+    return Link(np.repeat(np.array(counts) / np.sum(counts) / widths, widths), EDGES)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize(("alone", "is_kept"), [(5.9, False), (6.1, True)])
+def test_a_bin_far_from_the_rows_keeps_its_count_where_it_is_clear_of_noise_alone(alone, is_kept, side):
+    counts = np.concatenate([BULK, [0, 3, -5, 10 * alone]])[::side]
+    expected, _ = expected_counts(counts, 10.0)
+    far = -1 if side == 1 else 0
+    assert expected[far] == (counts[far] if is_kept else 0)
+    np.testing.assert_array_equal(expected[counts >= 300], counts[counts >= 300])
+
+
+def test_noise_beyond_the_rows_makes_less_than_a_row_in_a_bin_that_is_not_beside_them():
+    """Of 400 draws; what is cut off at 0 alone would leave four rows a bin in the mean."""
+    rng = np.random.default_rng(0)
+    far = [expected_counts(np.append(BULK, np.zeros(6)) + rng.normal(0, 10, 11), 10.0)[0][7:] for _ in range(400)]
+    assert np.mean(far) < 0.3
+
+
+def test_bins_that_go_on_falling_are_clear_together_and_go_on_where_noise_hides_them():
+    counts = np.append(BULK, [40, 34, 0, 0, 0])  # 4 and 3.4 deviations: together 5.2
+    expected, _ = expected_counts(counts, 10.0)
+    np.testing.assert_array_equal(expected[:7], counts[:7])
+    assert (np.diff(expected[6:]) <= 0).all()
+    assert 0 < expected[7:].sum() < 17
+
+
+@pytest.mark.parametrize(("counts", "deviation"), [(BULK, 30.0), (np.zeros(5), 0.0), (np.full(5, -3.0), 1.0)])
+def test_where_noise_hides_too_much_nothing_is_told(counts, deviation):
+    assert expected_counts(counts, deviation) is None
+
+
+def tables(rng, n_classes=2):
+    """A column of nine bins and a missing cell, beside one of three codes, with noise of deviation 10 that margins share."""
+    noisy = 10 * rng.normal(size=(n_classes, 10, 3)) / np.sqrt(3 * n_classes)
+    noisy[:, :5] += BULK[:, None] / 3 / n_classes
+    noisy[:, 9] += 50 / n_classes
+    return NoisyTables({(0,): noisy.sum(axis=2), (1,): noisy.sum(axis=1)}, 100.0 / n_classes), NoisyTables({(0, 1): noisy}, 1.0)
+
+
+def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
+    one_way, two_way = tables(np.random.default_rng(1))
+    totals = one_way.tables[0,].sum(axis=1)
+    links, columns, pairs = settled(["x", "g"], {"x": link()}, one_way, two_way, totals, set())
+    table = pairs.tables[0, 1]
+    for axis, column in ((2, 0), (1, 1)):
+        np.testing.assert_allclose(table.sum(axis=axis), columns.tables[column,], atol=1e-9)
+    np.testing.assert_allclose(table.sum(axis=(1, 2)), totals)
+    assert not table[:, 6:9].any()
+    assert links["x"].masses[7:].sum() < 1e-4
+    np.testing.assert_allclose(columns.tables[0,][:, 9], one_way.tables[0,][:, 9], atol=20)  # a missing cell is no bin
+    alone = settled(["x", "g"], {"x": link()}, one_way, two_way, totals, {"x"})
+    assert alone[0]["x"].alike is None
+    assert all(np.array_equal(alone[2].tables[pair], two_way.tables[pair]) for pair in two_way.tables)
+
+
+def test_bins_that_are_like_another_are_drawn_with_it_by_their_mass():
+    counts, alike = np.array([400.0, 900, 1200, 700, 300, 60, 40, 0, 0]), np.array([0, 1, 2, 3, 4, 4, 4, 4, 4])
+    table = np.random.default_rng(0).dirichlet(np.ones(10), 5).T
+    found = drawn(recounted(link(), counts, alike), table)
+    np.testing.assert_allclose(found.sum(axis=0), 1)
+    np.testing.assert_array_equal(found[[0, 1, 2, 3, 9]], table[[0, 1, 2, 3, 9]])
+    np.testing.assert_allclose(found[4:9], table[4:9].sum(axis=0) * np.array([300, 60, 40, 0, 0])[:, None] / 400)
+
+
+@pytest.mark.parametrize("growth", [2.0, 5.5])
+def test_graded_bins_grow_outwards_by_no_more_than_is_asked(growth):
+    mass = np.zeros(4096)
+    mass[2000:2040] = 1 / 40
+    cut = graded(Link(mass, np.array([0, 2000, 2010, 2013, 2040, 4096])), growth)
+    assert {0, 2000, 2010, 2013, 2040, 4096} <= set(cut.edges.tolist())
+    widths = np.diff(cut.edges)
+    densest = int(np.argmax(cut.masses / widths))
+    for side in (widths[densest:], widths[densest::-1]):
+        assert (side[1:] <= growth * np.maximum.accumulate(side)[:-1]).all()
+    assert cut.n_bins < 40
+
+
+def test_a_number_where_no_rows_are_expected_counts_as_one_of_the_nearest_bin_with_mass():
+    kind = Continuous(0, 63)
+    column = linked(link((0, 900, 0, 700, 300, 0, 0, 0, 0)), kind, grids_of(Schema({"x": kind}))["x"])
+    np.testing.assert_array_equal(column.codes_of(np.array([0.0, 3, 4, 5, 7, 63, np.nan])), [1, 1, 1, 1, 3, 4, 9])
+
+
+def test_bounds_that_are_forty_times_too_wide_leave_mean_and_deviation():
+    """Of 40 fits the ratios are .98 to 1.03 and .9 to 1.3; cut-off noise made 1.6 and 15 of them."""
+    x = np.exp(np.random.default_rng(0).normal(11, 0.6, 10_000))
+    table = pd.DataFrame({"x": x, "g": np.random.default_rng(1).choice(["p", "q"], 10_000)})
+    rows = LatentFactorSynthesizer({"x": (0.0, 4e7), "g": ["p", "q"]}, delta=1e-6).fit(table).sample()["x"]
+    assert rows.mean() == pytest.approx(x.mean(), rel=0.15)
+    assert 0.6 < rows.std() / x.std() < 2.2
