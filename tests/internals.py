@@ -67,7 +67,7 @@ model_selection._plan_result: Point
 model_selection._plan_tables: Ground
 model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._blocks: NoisyTables blocks_of
-models._clear_bins: expected_counts settled
+models._clear_bins: expected_counts threshold_bins
 models._contrasts: contrasts_expected=expected likely_contrasts
 models._estimates: centred deviations_beside
 models._factor_draw: CommonDraw FactorDraw _shuffle_within
@@ -77,7 +77,7 @@ models._groups: Group
 models._latent_factors: quasi_normal
 models._level_groups: LevelGroups level_groups_expected=expected
 models._linked_columns: linked linked_columns_Numbers=Numbers
-models._links: InBins drawn graded recounted
+models._links: InBins share_by_mass grade_bins with_counts
 models._merged_pairs: MergedPairs
 models._mixture: Mixture mixture_Part=Part
 models._near: NearDraw pairs_near

@@ -8,7 +8,7 @@ import numpy as np
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import centred
 from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._links import Link, recounted
+from skdpsynth.models._links import Link, with_counts
 
 LEAST_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
@@ -18,7 +18,7 @@ _FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few
 _LEAST = 0.05  # rows
 
 
-def settled(
+def threshold_bins(
     names: Sequence[Hashable],
     links: Mapping[Hashable, Link | LevelGroups],
     one_way: NoisyTables,
@@ -56,7 +56,7 @@ def settled(
         if found is None:
             continue
         expected, alike = found
-        new[name] = recounted(link, np.maximum(expected, 0.0), alike)
+        new[name] = with_counts(link, np.maximum(expected, 0.0), alike)
         codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
         kept[i] = np.unique(codes)
         more = np.bincount(alike, expected, table.shape[1]) - np.append(counts, np.zeros(table.shape[1] - link.n_bins))
@@ -64,11 +64,11 @@ def settled(
         own += (table.sum(axis=1) - own.sum(axis=1))[:, None] / len(kept[i])
         columns[i,] = np.zeros_like(table, dtype=float)
         columns[i,][:, kept[i]] = own
-    pairs = {pair: _settled_pair(table, pair, columns, kept) for pair, table in two_way.tables.items()}
+    pairs = {pair: _threshold_pair(table, pair, columns, kept) for pair, table in two_way.tables.items()}
     return new, NoisyTables(columns, one_way.variance), NoisyTables(pairs, two_way.variance)
 
 
-def _settled_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:
+def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:
     """Return the table of a pair on the codes that are kept, with the margins of its columns."""
     if not kept.keys() & set(pair):
         return table

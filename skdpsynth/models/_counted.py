@@ -9,12 +9,12 @@ import numpy as np
 from skdpsynth._state import is_array, require
 from skdpsynth.domain import Schema
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
-from skdpsynth.models._clear_bins import settled
+from skdpsynth.models._clear_bins import threshold_bins
 from skdpsynth.models._contrasts import likely_contrasts
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
-from skdpsynth.models._near import Near, drawn_together
+from skdpsynth.models._near import Near, joint_columns
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._prior_tables import PriorTables
 from skdpsynth.models._tied import TiedColumns
@@ -145,8 +145,8 @@ class Counted:
         if self.beside is not None:
             one_way, two_way = self.beside.pull(one_way, two_way, totals)
             links = self.beside.weighed(links, self.codes.pools, self._rows_in_links(one_way))
-        together = drawn_together(self.codes.tied, self.codes.near)
-        links, one_way, two_way = settled(self._names, links, one_way, two_way, totals, together)
+        together = joint_columns(self.codes.tied, self.codes.near)
+        links, one_way, two_way = threshold_bins(self._names, links, one_way, two_way, totals, together)
         ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
         return links, *likely_contrasts(one_way, two_way, totals, ordered)
 

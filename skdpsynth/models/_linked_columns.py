@@ -86,10 +86,7 @@ class Numbers(Ordered):
     def of(cls, link: Link, grid: Grid) -> "Numbers":
         """Return the numbers of a link."""
         bins, some = np.arange(link.n_bins), np.flatnonzero(link.masses)
-        after = np.minimum(np.searchsorted(some, bins), len(some) - 1)
-        before = np.maximum(after - (some[after] > bins), 0)
-        nearest = np.where(bins - some[before] <= np.abs(some[after] - bins), some[before], some[after])
-        return cls(InBins.of(link), link.n_bins, grid, np.where(bins < some[0], some[0], nearest))
+        return cls(InBins.of(link), link.n_bins, grid, some[np.abs(bins[:, None] - some).argmin(axis=1)])
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
         """Return the codes of values."""

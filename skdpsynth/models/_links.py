@@ -139,7 +139,7 @@ def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> n
     return edges[(edges >= 0) & (edges <= n_cells)]
 
 
-def graded(link: Link, growth: float) -> Link:
+def grade_bins(link: Link, growth: float) -> Link:
     """Return the same measure in bins of which none, from the densest outwards, is more than so many times as wide as all before it.
 
     Wider ones are cut: how far out the rows of the last bins lie is told by counts of narrow bins only.
@@ -158,14 +158,14 @@ def graded(link: Link, growth: float) -> Link:
     return Link(link.mass, np.union1d(link.edges, np.array(further, dtype=np.int64)))
 
 
-def recounted(link: Link, counts: np.ndarray, alike: np.ndarray) -> Link:
+def with_counts(link: Link, counts: np.ndarray, alike: np.ndarray) -> Link:
     """Return the same bins with so many rows in each, of which cells keep their shares, and with others that they are like."""
     widths, own = np.diff(link.edges), link.masses
     within = np.where(np.repeat(own, widths) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, widths), widths)
     return Link(np.repeat(counts / counts.sum(), widths) * within, link.edges, alike)
 
 
-def drawn(link: Link, table: np.ndarray) -> np.ndarray:
+def share_by_mass(link: Link, table: np.ndarray) -> np.ndarray:
     """Return P(bin | node) in which bins that are like one share what these have together, by their mass; further codes stay.
 
     Parameters

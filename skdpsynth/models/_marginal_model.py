@@ -16,9 +16,9 @@ from skdpsynth.models._finer_bins import FinerBins
 from skdpsynth.models._latent_factors import LatentFactors
 from skdpsynth.models._level_groups import LevelGroups
 from skdpsynth.models._linked_columns import linked
-from skdpsynth.models._links import Link, drawn
+from skdpsynth.models._links import Link, share_by_mass
 from skdpsynth.models._mixture import Mixture
-from skdpsynth.models._near import Near, NearDraw, drawn_together, pairs_near
+from skdpsynth.models._near import Near, NearDraw, joint_columns, pairs_near
 from skdpsynth.models._row_law import RowLaw
 from skdpsynth.models._tied import TiedColumns, groups_of, possible_strata
 from skdpsynth.models._wide_factors import wide_factors
@@ -169,7 +169,7 @@ class MarginalModel:
 
         Bins that are few are cut finer, and some are like others; columns that are drawn together stay as they are.
         """
-        links, together = dict(self.links), drawn_together(self.tied, self.near)
+        links, together = dict(self.links), joint_columns(self.tied, self.near)
         recoded: dict[Hashable, Callable[[np.ndarray], np.ndarray]] = {}
         for name, link in self.links.items():
             if isinstance(link, Link) and name not in together:
@@ -177,7 +177,7 @@ class MarginalModel:
                 if finer is not None:
                     links[name], recoded[name] = finer.link, partial(_finer, link, finer)
                 elif link.alike is not None:
-                    recoded[name] = partial(drawn, link)
+                    recoded[name] = partial(share_by_mass, link)
         return links, recoded
 
     def _mixtures(self, label: int, recoded: Mapping[Hashable, Callable[[np.ndarray], np.ndarray]]) -> tuple[Mixture, ...]:
@@ -198,7 +198,7 @@ class MarginalModel:
 
 
 def _finer(link: Link, finer: FinerBins, table: np.ndarray) -> np.ndarray:
-    return finer.probabilities(drawn(link, table))
+    return finer.probabilities(share_by_mass(link, table))
 
 
 def _tables_of(

@@ -240,7 +240,7 @@ def left_of_bins(column: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.where(none, 0.0, low), np.where(none, 0.0, high)
 
 
-def drawn_together(tied: Sequence[TiedColumns], near: Sequence[Near]) -> set[Hashable]:
+def joint_columns(tied: Sequence[TiedColumns], near: Sequence[Near]) -> set[Hashable]:
     """Return the columns that are drawn with others, by rules or because they are near each other: told in the codes of their links."""
     return {name for each in tied for name in each.tie.columns} | {name for each in near for name in (each.first, each.second)}
 

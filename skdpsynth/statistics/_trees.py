@@ -19,7 +19,7 @@ _DEEPEST = 62  # of cells that are numbered by int64
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Trees(Statistic):
-    """How many rows lie in each node of some levels of a tree of cells, a tree for each column.
+    """Counts of rows in the nodes of some levels of a tree of cells, a tree for each column.
 
     Attributes
     ----------

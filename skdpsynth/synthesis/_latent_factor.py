@@ -200,7 +200,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     *Bins beyond the rows*, as where bounds are generous, hold noise, of which a few rows so far out would be most of a mean. So a bin keeps
     its count where it is clear of noise: by 4.5 deviations beside others that are, by 6 alone. Beyond them counts go on falling as they
-    fell, and are soon none. An outlier that noise hides is lost with that: 20 rows in 10,000 at epsilon 1 in a table of two columns.
+    fell, and are soon none. Outliers that noise hides are lost with that.
 
     Columns of numbers on one scale (both whole or both real, bounds with half of their range in common; at most 45 such pairs) may be near
     each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have

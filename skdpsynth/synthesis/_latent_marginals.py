@@ -26,8 +26,8 @@ from skdpsynth.models import (
     bins_of,
     common_of,
     cuts_in_cells,
-    drawn_together,
-    graded,
+    grade_bins,
+    joint_columns,
     merged_groups,
     pairs_within,
     tied_columns,
@@ -67,8 +67,8 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     chooses = plan.block is None or plan.block.chooses
     if known is None or chooses:
         codes = _links_of(located, places, grids, plan, budget)
-        near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools))
-        codes = replace(codes, links=_graded(codes, near, plan, budget.relation), near=near)
+        near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools, known))
+        codes = replace(codes, links=_with_graded_bins(codes, near, plan, budget.relation), near=near)
     else:
         codes = known
     coded = _coded(located, places, schema, stratum, codes.links)
@@ -191,16 +191,17 @@ def _links(
     return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
 
 
-def _rows_of_pools(pools: Mapping[Hashable, Pool]) -> float:
-    """Return how many rows were counted for codes, as far as is known."""
-    return float(np.mean([pool.n_rows for pool in pools.values()])) if pools else 1.0
+def _rows_of_pools(pools: Mapping[Hashable, Pool], before: Codes | None = None) -> float:
+    """Return the number of rows that were counted for codes, as far as is known; with the codes before, of this block alone."""
+    rows = [pool.n_rows - (before.pools[name].n_rows if before and name in before.pools else 0.0) for name, pool in pools.items()]
+    return max(1.0, float(np.mean(rows))) if rows else 1.0
 
 
-def _graded(codes: Codes, near: Sequence[Near], plan: MarginalsPlan, relation: str) -> dict[Hashable, Link | LevelGroups]:
+def _with_graded_bins(codes: Codes, near: Sequence[Near], plan: MarginalsPlan, relation: str) -> dict[Hashable, Link | LevelGroups]:
     """Return the links in bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it."""
-    growth, together = growth_of_bins(plan, relation, _rows_of_pools(codes.pools)), drawn_together(codes.tied, near)
+    growth, together = growth_of_bins(plan, relation, _rows_of_pools(codes.pools)), joint_columns(codes.tied, near)
     alone = {name: link for name, link in codes.links.items() if isinstance(link, Link) and name not in together}
-    return {**codes.links, **({} if growth is None else {name: graded(link, growth) for name, link in alone.items()})}
+    return {**codes.links, **({} if growth is None else {name: grade_bins(link, growth) for name, link in alone.items()})}
 
 
 def _rows_in(counts: np.ndarray) -> float:

@@ -29,7 +29,6 @@ _PARTS_OF_COLUMNS = (0.25, 0.3, 0.4, 0.5, 0.6)  # of what columns and pairs have
 _FOR_CELLS = 0.2  # of what pairs have, which cells get in a table of numbers alone: its bins are few, so cells tell more
 _LEAST_BINS, _BINS, _MOST_BINS = 3, 16, 24  # of a continuous column
 _CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins, and of a cell of a pair, for as many
-_CELLS = 4096  # of the range of a column of real numbers
 _EXACT = 1e-12  # variance
 _USUAL_DEPTH, _USUAL_SIZE = 12, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
 MOST_CODES = 64  # of a nominal column: more levels are merged
@@ -188,7 +187,7 @@ def growth_of_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> float |
     """Return how many times as wide as all bins between a bin farther out may be, by public and noisy numbers; None where noise hides it.
 
     Where rows end is seen in narrow bins only. But the rows of one must stand out of the noise of all bins that it is cut into: so
-    bins double where a bin of the usual mass, cut in as many as a range of `_CELLS` doubles, has `_CLEAR` times their noise, and grow
+    bins double where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and grow
     faster where it has not.
     """
     assert plan.schema is not None
@@ -200,7 +199,7 @@ def growth_of_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> float |
         if pairs.over is None:  # tables tell of columns, too
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
     rows = n_rows * math.sqrt(precision / n_classes)
-    return None if rows < LEAST_ROWS else max(2.0, _CELLS ** ((_MOST_BINS * _CLEAR / rows) ** 2))
+    return None if rows < LEAST_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
 
 
 def _bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from internals import NoisyTables, drawn, expected_counts, graded, linked, recounted, settled
+from internals import NoisyTables, expected_counts, grade_bins, linked, share_by_mass, threshold_bins, with_counts
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Schema, grids_of
@@ -59,7 +59,7 @@ def tables(rng, n_classes=2):
 def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
     one_way, two_way = tables(np.random.default_rng(1))
     totals = one_way.tables[0,].sum(axis=1)
-    links, columns, pairs = settled(["x", "g"], {"x": link()}, one_way, two_way, totals, set())
+    links, columns, pairs = threshold_bins(["x", "g"], {"x": link()}, one_way, two_way, totals, set())
     table = pairs.tables[0, 1]
     for axis, column in ((2, 0), (1, 1)):
         np.testing.assert_allclose(table.sum(axis=axis), columns.tables[column,], atol=1e-9)
@@ -67,7 +67,7 @@ def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
     assert not table[:, 6:9].any()
     assert links["x"].masses[7:].sum() < 1e-4
     np.testing.assert_allclose(columns.tables[0,][:, 9], one_way.tables[0,][:, 9], atol=20)  # a missing cell is no bin
-    alone = settled(["x", "g"], {"x": link()}, one_way, two_way, totals, {"x"})
+    alone = threshold_bins(["x", "g"], {"x": link()}, one_way, two_way, totals, {"x"})
     assert alone[0]["x"].alike is None
     assert all(np.array_equal(alone[2].tables[pair], two_way.tables[pair]) for pair in two_way.tables)
 
@@ -75,7 +75,7 @@ def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
 def test_bins_that_are_like_another_are_drawn_with_it_by_their_mass():
     counts, alike = np.array([400.0, 900, 1200, 700, 300, 60, 40, 0, 0]), np.array([0, 1, 2, 3, 4, 4, 4, 4, 4])
     table = np.random.default_rng(0).dirichlet(np.ones(10), 5).T
-    found = drawn(recounted(link(), counts, alike), table)
+    found = share_by_mass(with_counts(link(), counts, alike), table)
     np.testing.assert_allclose(found.sum(axis=0), 1)
     np.testing.assert_array_equal(found[[0, 1, 2, 3, 9]], table[[0, 1, 2, 3, 9]])
     np.testing.assert_allclose(found[4:9], table[4:9].sum(axis=0) * np.array([300, 60, 40, 0, 0])[:, None] / 400)
@@ -85,7 +85,7 @@ def test_bins_that_are_like_another_are_drawn_with_it_by_their_mass():
 def test_graded_bins_grow_outwards_by_no_more_than_is_asked(growth):
     mass = np.zeros(4096)
     mass[2000:2040] = 1 / 40
-    cut = graded(Link(mass, np.array([0, 2000, 2010, 2013, 2040, 4096])), growth)
+    cut = grade_bins(Link(mass, np.array([0, 2000, 2010, 2013, 2040, 4096])), growth)
     assert {0, 2000, 2010, 2013, 2040, 4096} <= set(cut.edges.tolist())
     widths = np.diff(cut.edges)
     densest = int(np.argmax(cut.masses / widths))
