@@ -86,6 +86,7 @@ models._pooling: kept pooled
 models._posterior: Pattern Posterior
 models._row_law: RowLaw
 models._splits: _means mass_of_splits
+models._smoothness: Smoothness
 models._systematic: CELLS CODES NODES STRATA points_below shifts_of shuffled_within
 models._together: pay_together steps_together trained_together
 models._training: OWN Targets Trained chosen_variance nearest_probabilities score softmax starts_of trained
@@ -118,7 +119,7 @@ statistics._trees: levels_of
 synthesis._dimension: n_directions needs_distance
 synthesis._drawing: usual_number
 synthesis._intervals: _interval
-synthesis._latent_near: reach spread_of
+synthesis._latent_near: spread_of
 synthesis._latent_pairs: Pairs
 synthesis._latent_planning: MOST_CODES MarginalsPlan
 synthesis._latent_triples: has_triples with_triples

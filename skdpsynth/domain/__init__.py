@@ -20,7 +20,6 @@ from skdpsynth.domain._dates import Times as Times
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._differences import comparable as comparable
 from skdpsynth.domain._differences import edges_of_differences as edges_of_differences
-from skdpsynth.domain._differences import ordered_pairs as ordered_pairs
 from skdpsynth.domain._dtypes import check_dtypes as check_dtypes
 from skdpsynth.domain._encoder import MixedTypeEncoder
 from skdpsynth.domain._encoder import decode as decode
@@ -71,6 +70,9 @@ from skdpsynth.domain._rule_checks import n_keys as n_keys
 from skdpsynth.domain._rules import Determines, Impossible, Inequality, MissingTogether, Sum, Unique
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._source import open_source as open_source
+from skdpsynth.domain._spans import Spans as Spans
+from skdpsynth.domain._spans import spans_of as spans_of
+from skdpsynth.domain._spans import with_spans as with_spans
 from skdpsynth.domain._table import MixedTable as MixedTable
 from skdpsynth.domain._table import columns_of as columns_of
 from skdpsynth.domain._table import read_table as read_table

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain._kinds import Continuous, Span
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._tying import cuts_of
 from skdpsynth.persistence import savable
 
 _CELLS = 1 << 12  # of a range of real numbers, atoms included
 _CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
+_IN_OCTAVE = 1 << 7  # cells between a span and its double
+_OCTAVES = 24  # of real spans: below the last, 1/16,000,000 of the largest one, cells are of one width
 _CELLS_OF_ALL = 1 << 22  # of all columns of whole numbers together, where those have more than _CELLS each
 
 
@@ -43,6 +45,8 @@ class Grid:
         cuts : array-like, default=()
             Further edges, within the bounds.
         """
+        if isinstance(kind, Span):
+            return cls(_edges_of_span(float(kind.low), float(kind.high), bool(kind.integer)), kind)
         low, high = float(kind.low), float(kind.high)
         atoms = np.unique([low, high, *([0.0] if low < 0 < high else [])])
         if kind.integer:
@@ -106,6 +110,16 @@ class Grid:
             x += left
             np.minimum(x, np.nextafter(self.edges[1:], -np.inf)[cells], out=x)
         return np.clip(x, self.kind.low, self.kind.high, out=x)
+
+
+def _edges_of_span(low: float, high: float, is_whole: bool) -> np.ndarray:
+    """Return edges whose cells are as wide as spans are long: 0 has one of its own, and so have whole numbers up to twice 128."""
+    least = 1.0 if is_whole else high * 2.0**-_OCTAVES
+    octaves = least * 2.0 ** np.arange(max(0, int(np.ceil(np.log2(high / least)))) + 1)
+    inner = (octaves[:, None] * (1 + np.arange(_IN_OCTAVE) / _IN_OCTAVE)).ravel()
+    inner = np.unique(np.ceil(inner)) if is_whole else np.concatenate([np.linspace(0, least, _IN_OCTAVE)[1:-1], inner])
+    beyond = high + 1 if is_whole else np.nextafter(high, np.inf)
+    return np.unique(np.concatenate([[low, 0.0, 1.0 if is_whole else np.nextafter(0, 1)], inner[inner < high], [beyond]]))
 
 
 def grids_of(schema: Schema) -> dict[Any, Grid]:

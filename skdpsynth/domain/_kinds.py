@@ -140,6 +140,15 @@ class Continuous(Bounded):
         return {"kind": "continuous", "bounds": self.bounds_in_files(), "integer": self.integer, "nullable": self.nullable}
 
 
+@savable
+@dataclass(frozen=True, repr=False)
+class Span(Continuous):
+    """How far a number lies above another one, from 0 on: what mechanisms see of a column that an `Inequality` orders.
+
+    Where `low` is -1, that stands for a number beside which the other one is missing.
+    """
+
+
 def _checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Return bounds as plain numbers, finite and in order."""
     if not (is_real(low) and is_real(high)):

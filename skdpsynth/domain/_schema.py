@@ -141,7 +141,8 @@ class Schema(Mapping):
         require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
         require(all(fits(list(rule.columns_named), list[Hashable]) and self._columns.keys() >= set(rule.columns_named) for rule in rules))
         if self._whole is not None:
-            require(isinstance(self._whole, Schema) and self._whole._whole is None and self._whole._rules == self._rules)
+            require(isinstance(self._whole, Schema) and self._whole._whole is None)
+            require(all(rule in self._whole._rules for rule in self._rules))
             require(self._columns.keys() <= self._whole._columns.keys())
 
     @property
@@ -186,9 +187,9 @@ class Schema(Mapping):
             return Schema(columns, self._rules, self._read_as)
         return self._coded_as(dict(columns))
 
-    def _coded_as(self, columns: dict[Any, Any]) -> "Schema":
+    def _coded_as(self, columns: dict[Any, Any], rules: tuple[Rule, ...] | None = None) -> "Schema":
         coded = Schema(columns)
-        coded._rules, coded._whole = self._rules, self.whole
+        coded._rules, coded._whole = self._rules if rules is None else rules, self.whole
         return coded
 
     def _repr_html_(self) -> str:

@@ -24,20 +24,31 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
 
     Parameters
     ----------
-    columns : dict
+    columns : dict or Schema
         Kinds.
     rules : sequence of Rule
+        All, or those of the schema that are of interest.
     dtypes : dict of column to str, default=None
         Of the caller's table, to which values are rounded. None: they are not.
     """
-    sources = sources_of(columns, tuple(rules))
-    axes = {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in columns.items() if isinstance(kind, Continuous | Times)}
+    sources = sources_in(columns, rules)
+    axes = axes_of(columns, dtypes)
     parts = [part for rule in rules if (part := _part(rule, columns, rules, sources, axes)) is not None]
     ties = []
     for names in _joined([part[0] for part in parts], list(columns)):
         own = [part for part in parts if set(part[0]) <= set(names)]
         ties.append(_tie(names, own, axes))
     return tuple(ties)
+
+
+def sources_in(columns: Columns, rules: Sequence[Rule]) -> Columns:
+    """Return by what columns are computed: as a schema knows it, of which `rules` may be a part; of a mere dict, by these rules."""
+    return getattr(columns, "sources", None) or sources_of(columns, tuple(rules))
+
+
+def axes_of(columns: Columns, dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:
+    """Return the axes of columns of numbers and times."""
+    return {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in columns.items() if isinstance(kind, Continuous | Times)}
 
 
 def _part(rule: Rule, columns: Columns, rules: Sequence[Rule], sources: Columns, axes: Mapping[Any, Axis]) -> tuple | None:

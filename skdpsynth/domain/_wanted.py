@@ -28,3 +28,13 @@ class Wanted:
     def chosen(self) -> np.ndarray:
         """Return `among`; nothing where it is not given."""
         return np.empty(0) if self.among is None else self.among
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a cell must be missing."""
+        return self.missing and self.among is not None and not len(self.among)
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Return which numbers of a column meet it; NaN is a missing cell."""
+        met = np.isin(values, self.among) if self.among is not None else (values >= self.low) & (values <= self.high)
+        return np.where(np.isnan(values), self.missing, met)

@@ -1,6 +1,6 @@
-"""How good synthetic rows are, in one call: marginals, pairs, associations, distance, use for a model, broken rules."""
+"""How good synthetic rows are, in one call: marginals, pairs, numbers, associations, distance, use for a model, broken rules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -13,6 +13,7 @@ from skdpsynth.metrics._associations import Pairs, associations_of
 from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, with_target
 from skdpsynth.metrics._marginals import distances_of, read_both
 from skdpsynth.metrics._quality_text import html_of, text_of
+from skdpsynth.metrics._summaries import Summary, summaries_of
 from skdpsynth.metrics._tables import schema_of_ranges
 from skdpsynth.metrics._wasserstein import wasserstein_distance
 
@@ -61,6 +62,9 @@ class QualityReport:
     scoring : str or None
         What `auc` holds: "roc_auc" for a target of two levels, "accuracy" for one of more, "r2" for one of numbers.
     target : column or None
+    numbers : dict of column to Summary
+        Of each column of numbers or times, and of each span between two columns that an `Inequality` orders (as ``"end - begin"``), in the
+        real and in the synthetic rows: mean, deviation, quantiles, share of zeros, and share above the 99.9 % quantile of the real rows.
 
     See Also
     --------
@@ -79,6 +83,7 @@ class QualityReport:
     halves: dict[str, float] | None = None
     scoring: str | None = None
     target: Any = None
+    numbers: dict[Any, Summary] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return text_of(self)
@@ -118,6 +123,10 @@ class QualityReport:
         lines += [("pair", pair, value) for pair, value in self.pairs.items()]
         lines += [("correlation_error", "synthetic", self.correlation_error), ("wasserstein", "synthetic", self.wasserstein)]
         lines += [(self.scoring or "auc", f"trained on {rows} rows", value) for rows, value in (self.auc or {}).items()]
+        for column, each in self.numbers.items():
+            lines += [
+                (f"{name} of {rows} rows", column, value) for rows in ("real", "synthetic") for name, value in getattr(each, rows).items()
+            ]
         lines += [("broken", rule, share) for rule, share in self.broken.items()]
         lines += [(measure, "two halves of the real rows", value) for measure, value in (self.halves or {}).items()]
         return [{"measure": measure, "what": what, "value": None if value is None else float(value)} for measure, what, value in lines]
@@ -126,9 +135,9 @@ class QualityReport:
 def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any = None, random_state: int | None = 0) -> QualityReport:
     """Compare synthetic rows with real ones in one call; the result is **not private**.
 
-    Marginals, pairs of columns, associations, the Wasserstein distance, rules of the schema that synthetic rows break, and on demand what
-    they are worth for training a model. Beside each distance stands that between two halves of the real rows: no synthetic rows can be
-    expected to be nearer.
+    Marginals, pairs of columns, means and quantiles of numbers, associations, the Wasserstein distance, rules of the schema that synthetic
+    rows break, and on demand what they are worth for training a model. Beside each distance stands that between two halves of the real
+    rows: no synthetic rows can be expected to be nearer.
 
     Parameters
     ----------
@@ -203,6 +212,7 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
         halves=_between_halves(real, coded, pairs, size, rng),
         scoring=scoring,
         target=target,
+        numbers=summaries_of([rows.collected() for rows in (real, synthetic)], coded, stated),
     )
 
 

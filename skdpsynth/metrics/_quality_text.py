@@ -7,6 +7,7 @@ import numpy as np
 
 WARNING = "Reads the real rows unprotected: do not publish."
 _MOST_SHOWN = 5
+_MOST_NUMBERS = 20
 _WORDS = {
     "marginals": "marginals, mean total variation",
     "pairs": "pairs of columns, mean total variation",
@@ -21,7 +22,31 @@ def text_of(report: Any) -> str:
     width = max(len(words) for words, _, _ in table)
     lines = [_title(report), WARNING, "", f"{'0 is best':{width}}  synthetic  real halves"]
     lines += [f"{words:{width}}  {_number(value):>9}  {_number(halves):>11}" for words, value, halves in table]
-    return "\n".join([*lines, "", *_remarks(report)])
+    return "\n".join([*lines, "", *_remarks(report), *_numbers_in_text(report)])
+
+
+def numbers_table(report: Any) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the heads and the lines of a table of numbers: of each column "synthetic (real)", those whose means are farthest off first."""
+    heads = ("numbers: synthetic (real)", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
+
+    def off(each: Any) -> float:
+        return abs(each.synthetic["mean"] - each.real["mean"]) / max(each.real["deviation"], 1e-300)
+
+    lines = []
+    for name, each in sorted(report.numbers.items(), key=lambda item: -off(item[1])):
+        cells = [f"{each.shown(key, 'synthetic')} ({each.shown(key, 'real')})" for key in each.real]
+        lines.append((f"{name}, {each.unit}" if each.unit and each.origin is None else str(name), *cells))
+    return heads, lines
+
+
+def _numbers_in_text(report: Any) -> list[str]:
+    heads, lines = numbers_table(report)
+    if not lines:
+        return []
+    shown = [heads, *lines[:_MOST_NUMBERS]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    more = [f"... and {len(lines) - _MOST_NUMBERS} more columns of numbers."] if len(lines) > _MOST_NUMBERS else []
+    return ["", *("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in shown), *more]
 
 
 def html_of(report: Any) -> str:
@@ -30,11 +55,14 @@ def html_of(report: Any) -> str:
         f"<tr><td style='text-align:left'>{escape(words)}</td><td>{_number(value)}</td><td>{_number(halves)}</td></tr>"
         for words, value, halves in _table(report)
     )
+    heads, numbers = numbers_table(report)
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in numbers[:_MOST_NUMBERS])
+    table = f"<table><thead><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{cells}</tbody></table>"
     remarks = "".join(f"<li>{escape(line)}</li>" for line in _remarks(report))
     return (
         f"<div class='skdpsynth-quality'><p>{escape(_title(report))} <strong>{escape(WARNING)}</strong></p>"
         f"<table><thead><tr><th>0 is best</th><th>synthetic</th><th>real halves</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<ul>{remarks}</ul></div>"
+        f"<ul>{remarks}</ul>{table if numbers else ''}</div>"
     )
 
 

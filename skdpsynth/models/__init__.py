@@ -15,6 +15,7 @@ from skdpsynth.models._near import Near, directed, joint_columns
 from skdpsynth.models._pooling import Pool
 from skdpsynth.models._prior_tables import PriorTables
 from skdpsynth.models._score_model import ScoreModel
+from skdpsynth.models._selected import Selected
 from skdpsynth.models._tied import MOST_TUPLES, cuts_in_cells, most_tuples, tied_columns
 from skdpsynth.models._triples import candidates, most_dependent, table_of
 from skdpsynth.models._uniform import uniform_model

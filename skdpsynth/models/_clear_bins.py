@@ -55,8 +55,8 @@ def threshold_bins(
         found = expected_counts(counts, deviation)
         if found is None:
             continue
-        expected, alike = found
-        new[name] = with_counts(link, np.maximum(expected, 0.0), alike)
+        expected, alike, falls = found
+        new[name] = with_counts(link, np.maximum(expected, 0.0), alike, falls)
         codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
         kept[i] = np.unique(codes)
         more = np.bincount(alike, expected, table.shape[1]) - np.append(counts, np.zeros(table.shape[1] - link.n_bins))
@@ -80,7 +80,7 @@ def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.n
     return out
 
 
-def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, np.ndarray] | None:
+def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Tell the bins of a column that are clear of noise from those beyond them.
 
     Parameters
@@ -95,21 +95,23 @@ def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, n
     expected : ndarray of shape (n_bins,)
         The counts, and beyond the clear bins what is expected of them.
     alike : int64 ndarray of shape (n_bins,)
-        Each bin; beyond those that hold enough to say something of other columns, the last that does. None in place of both where noise
-        hides too much.
+        Each bin; beyond those that hold enough to say something of other columns, the last that does.
+    falls : int64 ndarray of shape (n_bins,)
+        1 or -1 of bins beyond the clear ones: where their density falls to. None in place of all where noise hides too much.
     """
     if counts.sum() <= LEAST_ROWS * deviation:
         return None
-    heavy, expected, alike = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts))
+    heavy, expected, alike, falls = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts)), np.zeros(len(counts), dtype=int)
     rows, least = -float(counts[heavy]), counts.sum() / (_FEW * len(counts))
-    for outwards in (slice(heavy, None), slice(heavy, None, -1)):
+    for outwards, way in ((slice(heavy, None), 1), (slice(heavy, None, -1), -1)):
         side = counts[outwards]
         last = _last_clear(side, deviation) if deviation else len(side) - 1
         expected[outwards][last + 1 :] = _beyond(side[last:], float(side[last - 1]) if last else 0.0, deviation)
+        falls[outwards][last + 1 :] = way
         told = int(np.flatnonzero(side[: last + 1] >= least)[-1])
         alike[outwards][told + 1 :] = alike[outwards][told]
         rows += side[: last + 1].sum()
-    return (expected, alike) if rows > counts.sum() / 2 else None
+    return (expected, alike, falls) if rows > counts.sum() / 2 else None
 
 
 def _last_clear(counts: np.ndarray, deviation: float) -> int:

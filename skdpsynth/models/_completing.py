@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Evidence, keys_of, ties_of, with_all
+from skdpsynth.domain import Evidence, Spans, keys_of, ties_of, with_all
 from skdpsynth.models._filling import filled
 from skdpsynth.models._key_filling import fill_keys
 from skdpsynth.models._row_law import RowLaw
@@ -21,6 +21,7 @@ def completed(
     dtypes: Mapping[Any, str],
     values: Mapping[Any, np.ndarray],
     missing: Mapping[Any, np.ndarray],
+    spans: Spans,
     rng: np.random.Generator,
 ) -> Columns:
     """Return columns with their missing cells filled; others are never changed, also where they break rules.
@@ -35,12 +36,14 @@ def completed(
     values : dict of column to ndarray of shape (n_rows,)
         As `skdpsynth.domain.read` gives them, computed columns as well.
     missing : dict of column to ndarray of bool
+    spans : Spans
+        What the law has in place of some columns.
     rng : numpy.random.Generator
     """
     present = {name: ~gone for name, gone in missing.items()}
     if not len(next(iter(values.values()))):
         return dict(values)
-    completing = _Completing(law, schema, dtypes, rng)
+    completing = _Completing(law, schema, dtypes, spans, rng)
     evidence = Evidence(schema, values, present, dtypes)
     out = completing.drawn(evidence)
     if schema.sources:
@@ -52,23 +55,29 @@ def completed(
 
 
 class _Completing:
-    def __init__(self, law: RowLaw, schema: Any, dtypes: Mapping[Any, str], rng: np.random.Generator) -> None:
-        self.law, self.schema, self.dtypes, self.rng = law, schema, dtypes, rng
+    def __init__(self, law: RowLaw, schema: Any, dtypes: Mapping[Any, str], spans: Spans, rng: np.random.Generator) -> None:
+        self.law, self.schema, self.dtypes, self.spans, self.rng = law, schema, dtypes, spans, rng
         self.names = list(law.schema)
         self.patterns: dict = {}
-        self.ties = ties_of(schema, schema.rules, dtypes)
+        self.ties = ties_of(schema, law.schema.rules, dtypes)
 
     def drawn(self, evidence: Evidence) -> Columns:
         """Return the columns that mechanisms see, filled."""
-        values, known = ([each[name] for name in self.names] for each in (evidence.values, evidence.known))
+        given, known = ({name: each[name] for name in self.names} for each in (evidence.values, evidence.known))
+        values, known_here = self.spans.told(given, known) if self.spans else ([*given.values()], [*known.values()])
         out = [column.copy() for column in values]
         for rows, wanted in evidence.wanted():
             made = filled(
-                self._on(wanted), [column[rows] for column in values], [~flag[rows] for flag in known], self.rng, self.ties, self.patterns
+                self._on(wanted),
+                [column[rows] for column in values],
+                [~flag[rows] for flag in known_here],
+                self.rng,
+                self.ties,
+                self.patterns,
             )
             for column, new in zip(out, made, strict=True):
                 column[rows] = new
-        return dict(zip(self.names, out, strict=True))
+        return self.spans.completed(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
 
     def _on(self, wanted: Mapping[Any, Any]) -> RowLaw:
         """Return the law on a condition; as it is, where that has no probability."""

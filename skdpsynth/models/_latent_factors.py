@@ -62,6 +62,8 @@ class LatentFactors:
         Columns that rules tie, where the product over columns is taken on the tuples that are allowed, or that are near each other.
     variance : float, default=0.2
         Of the prior of the loadings.
+    n_ordered : tuple of int, default=()
+        How many codes of each column have an order, along which the prior is smooth; empty: none.
 
     See Also
     --------
@@ -75,6 +77,7 @@ class LatentFactors:
     loadings: np.ndarray
     groups: tuple[Group | NearPair, ...] = ()
     variance: float = 0.2
+    n_ordered: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         n_fits, n_classes, n_codes, n_factors = self.loadings.shape
@@ -86,6 +89,7 @@ class LatentFactors:
         require(is_array(self.intercepts, "f", -1, -1, n_codes) and is_array(self.nodes, "f", -1, -1) and self.intercepts.size)
         require(is_array(self.loadings, "f", *self.intercepts.shape, self.nodes.shape[1]) and len(self.nodes) and self.variance > 0)
         require(all(np.abs(each).max(initial=0) < _LARGEST for each in (self.intercepts, self.nodes, self.loadings)))
+        require(len(self.n_ordered) in (0, n_columns) and all(0 <= n <= size for n, size in zip(self.n_ordered, self.sizes, strict=False)))
         for group in self.groups:
             require(all(0 <= column < n_columns for column in group.columns))
             sizes = [int(self.sizes[column]) for column in group.columns]
@@ -103,6 +107,7 @@ class LatentFactors:
         deviations: tuple[float, float],
         n_factors: int,
         groups: tuple[Group | NearPair, ...] = (),
+        n_ordered: tuple[int, ...] = (),
     ) -> "LatentFactors":
         """Fit to noisy counts by weighted least squares, with a normal prior on the loadings.
 
@@ -118,17 +123,19 @@ class LatentFactors:
             Standard deviations of a count of one and of two columns.
         n_factors : int
         groups : tuple of Group, default=()
+        n_ordered : tuple of int, default=()
         """
         sizes = np.array([counts.shape[1] for counts in one_way])
         nodes = quasi_normal(_NODES, n_factors)
-        targets = _targets(one_way, two_way, totals, deviations, groups)
+        targets = _targets(one_way, two_way, totals, deviations, groups, n_ordered)
         if not two_way:  # nothing tells of factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
-            return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)), groups)
+            return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)), groups, n_ordered=n_ordered)
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(sizes.sum()) <= _SMALL):
             fits, variance = _fits(targets, nodes)
-        return cls(sizes, nodes, np.array([fit.intercepts for fit in fits]), np.array([fit.loadings for fit in fits]), groups, variance)
+        intercepts, loadings = (np.array([getattr(fit, name) for fit in fits]) for name in ("intercepts", "loadings"))
+        return cls(sizes, nodes, intercepts, loadings, groups, variance, n_ordered)
 
     def again(
         self,
@@ -157,9 +164,9 @@ class LatentFactors:
         -------
         factors : LatentFactors
         """
-        targets = _targets(one_way, two_way, totals, deviations, self.groups)
+        targets = _targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
         if not two_way:
-            return LatentFactors.of(one_way, two_way, totals, deviations, self.nodes.shape[1], self.groups)
+            return LatentFactors.of(one_way, two_way, totals, deviations, self.nodes.shape[1], self.groups, self.n_ordered)
         fits = [Trained(a, B, 0) for a, B in zip(self.intercepts[:n_fits], self.loadings[:n_fits], strict=True)]
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
             fits = [trained(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in fits]
@@ -192,7 +199,7 @@ class LatentFactors:
         LatentFactors
             With the same nodes.
         """
-        targets = _targets(one_way, two_way, totals, deviations, self.groups)
+        targets = _targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
         # As far as they are exact, a table of three columns weighs no more than one of two.
         weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
         errors = [
@@ -270,11 +277,12 @@ def _targets(
     totals: Sequence[float] | np.ndarray,
     deviations: tuple[float, float],
     groups: tuple[Group | NearPair, ...],
+    n_ordered: tuple[int, ...],
 ) -> list[Targets]:
     """Return what each class is fitted to."""
     laws = [[group.law_of_descent(c) for group in groups] for c in range(len(totals))]
     return [
-        Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, laws[c])
+        Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, laws[c], n_ordered or None)
         for c, n in enumerate(totals)
     ]
 

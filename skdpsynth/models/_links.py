@@ -1,10 +1,12 @@
 """Links between numbers and codes: the noisy distribution of one column, cut into bins."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from skdpsynth._cached import cached_property
 from skdpsynth._checks import check_real, check_whole, shown
@@ -158,11 +160,28 @@ def grade_bins(link: Link, growth: float) -> Link:
     return Link(link.mass, np.union1d(link.edges, np.array(further, dtype=np.int64)))
 
 
-def with_counts(link: Link, counts: np.ndarray, alike: np.ndarray) -> Link:
-    """Return the same bins with so many rows in each, of which cells keep their shares, and with others that they are like."""
+def with_counts(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.ndarray) -> Link:
+    """Return the same bins with so many rows in each, and with others that they are like.
+
+    Cells keep their shares of a bin, but where `falls` says that noise hides them. There the density falls as an exponential law does,
+    from the geometric mean of its own mean and that of the bin before: to the right (1) or to the left (-1).
+    """
     widths, own = np.diff(link.edges), link.masses
     within = np.where(np.repeat(own, widths) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, widths), widths)
+    for bin_, way in zip(np.flatnonzero(falls).tolist(), falls[falls != 0].tolist(), strict=True):
+        before = bin_ - way
+        ratio = counts[bin_] / widths[bin_] / max(counts[before] / widths[before], 1e-300)
+        shares = _falling(int(widths[bin_]), math.sqrt(min(ratio, 1.0)))
+        within[link.edges[bin_] : link.edges[bin_ + 1]] = shares if way == 1 else shares[::-1]
     return Link(np.repeat(counts / counts.sum(), widths) * within, link.edges, alike)
+
+
+def _falling(n_cells: int, mean: float) -> np.ndarray:
+    """Return shares of cells that fall exponentially, so that their mean is this part of where they begin."""
+    # (1 - exp(-r)) / r = mean; r lies below 1 / mean, and above 2 (1 - mean), as the left side is convex.
+    rate = brentq(lambda r: -math.expm1(-r) / r - mean, 1e-9, 1 / mean + 1) if 0 < mean < 1 - 1e-6 else 1e9 * (mean <= 0)
+    shares = np.exp(-rate * np.arange(n_cells) / n_cells)
+    return shares / shares.sum()
 
 
 def share_by_mass(link: Link, table: np.ndarray) -> np.ndarray:

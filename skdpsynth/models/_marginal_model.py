@@ -89,14 +89,17 @@ class MarginalModel:
             (*groups_of(alone, names, block, stratum, len(totals)), *pairs_near(near, schema, links, names, block, tied))
             for block in blocks
         ]
+        ordered = [is_ordered(schema[name], one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
         if common is not None:
-            sizes = [one_way.tables[i,].shape[1] for i in range(len(names))]
-            ordered = [is_ordered(schema[name], size) for name, size in zip(names, sizes, strict=True)]
             rows, deviations = np.maximum(totals, _LEAST_ROWS), deviations_beside(one_way, two_way)
             factors = wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, ordered)
         else:
             of_blocks = _tables_of(blocks, one_way, two_way, totals)
-            factors = tuple(LatentFactors.of(*tables, n_factors, own) for tables, own in zip(of_blocks, groups, strict=True))
+            n_ordered = [tuple(int(ordered[i].sum()) for i in block) for block in blocks]
+            factors = tuple(
+                LatentFactors.of(*tables, n_factors, own, of_block)
+                for tables, own, of_block in zip(of_blocks, groups, n_ordered, strict=True)
+            )
         n_common = 1 if common is None else len(common.nodes)
         return cls(schema, stratum, _weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common, tuple(near))
 

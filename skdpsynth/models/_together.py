@@ -89,12 +89,13 @@ def _gradients(
         slope *= weight / np.float32(slope.shape[1])
         by_class.append(np.split(slope, len(parts), axis=1))
     found: list[np.ndarray] = []
+    stiff = targets[0].smoothness.times
     for place, (_, shared, own) in enumerate(parts):
         slopes = [of_fits[place] for of_fits in by_class]
         of_loadings = [slope @ Z for slope in slopes]
         found += [slope.sum(axis=1, keepdims=True) for slope in slopes]
-        found.append(np.sum(of_loadings, axis=0) + pull * shared)
-        found += [by + pull / np.float32(OWN) * part for by, part in zip(of_loadings, own, strict=False)]
+        found.append(np.sum(of_loadings, axis=0) + pull * stiff(shared))
+        found += [by + pull / np.float32(OWN) * stiff(part) for by, part in zip(of_loadings, own, strict=False)]
     return found
 
 

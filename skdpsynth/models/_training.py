@@ -12,6 +12,7 @@ from skdpsynth._cached import cached_property
 from skdpsynth._progress import steps
 from skdpsynth.models._groups import TiedLaw
 from skdpsynth.models._near_law import NearLaw
+from skdpsynth.models._smoothness import INDEPENDENT, Smoothness
 
 Law = TiedLaw | NearLaw
 RATE = 0.05
@@ -51,6 +52,8 @@ class Targets:
         Of the noise of a pair's count.
     laws : sequence of TiedLaw or NearLaw, default=()
         Of columns that rules tie, or that are near each other.
+    smoothness : Smoothness, default=INDEPENDENT
+        Of the prior of loadings.
     """
 
     sizes: np.ndarray
@@ -61,6 +64,7 @@ class Targets:
     n: float
     deviation: float
     laws: Sequence[Law] = ()
+    smoothness: Smoothness = INDEPENDENT
 
     @classmethod
     def of(
@@ -70,6 +74,7 @@ class Targets:
         n: float,
         deviations: tuple[float, float],
         laws: Sequence[Law] = (),
+        n_ordered: Sequence[int] | None = None,
     ) -> "Targets":
         """Make frequencies of noisy counts.
 
@@ -81,6 +86,8 @@ class Targets:
         deviations : (float, float)
             Of a count of one and of two columns.
         laws : sequence of TiedLaw or NearLaw, default=()
+        n_ordered : sequence of int, default=None
+            How many codes of each column have an order: the first ones. None: none.
         """
         sizes = np.array([len(counts) for counts in one_way])
         starts, n_codes = starts_of(sizes).tolist(), int(sizes.sum())
@@ -89,7 +96,8 @@ class Targets:
             rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
             matrix[rows, columns], matrix[columns, rows] = counts, counts.T
             mask[rows, columns] = mask[columns, rows] = 1
-        return cls.of_all(one_way, matrix, mask, n, deviations, laws)
+        smoothness = INDEPENDENT if n_ordered is None else Smoothness.of(starts, n_ordered)
+        return replace(cls.of_all(one_way, matrix, mask, n, deviations, laws), smoothness=smoothness)
 
     @classmethod
     def of_all(
@@ -165,7 +173,7 @@ def trained(
     Minimised is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
     once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm
     of the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their
-    own, whose variance is smaller. It ends where the objective is flat.
+    own, whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. It ends where the objective is flat.
 
     Parameters
     ----------
@@ -186,15 +194,18 @@ def trained(
     pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance)
     of_noise = sum(float(target.mask.sum()) for target in targets) / 4 * targets[0].deviation ** 2 / sum(t.n**2 for t in targets)
     flat = Flat(most_steps, FLAT * WINDOW * of_noise if of_noise else -np.inf)
+    stiff = targets[0].smoothness.times
     for _ in steps("fit the latent factors", range(most_steps)):
         loadings = [shared + part for part in own] if own else [shared]
         of_intercepts, of_loadings, objective = _gradients(targets, Z, intercepts, loadings)
-        objective += float(pull) / 2 * (float(np.vdot(shared, shared)) + sum(float(np.vdot(part, part)) for part in own) / OWN)
+        pulls, pulls_of_own = stiff(shared), [stiff(part) for part in own]
+        penalty = float(np.vdot(shared, pulls)) + sum(float(np.vdot(*each)) for each in zip(own, pulls_of_own, strict=True)) / OWN
+        objective += float(pull) / 2 * penalty
         rate = flat.rate(objective)
         if rate == 0:
             break
-        of_own = [slope + pull / OWN * part for slope, part in zip(of_loadings, own, strict=False)]
-        descent.step([*of_intercepts, sum(of_loadings) + pull * shared, *of_own], rate)
+        of_own = [slope + pull / OWN * each for slope, each in zip(of_loadings, pulls_of_own, strict=False)]
+        descent.step([*of_intercepts, sum(of_loadings) + pull * pulls, *of_own], rate)
     loadings = [shared + part for part in own] if own else [shared]
     return Trained(np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), flat.n_steps)
 

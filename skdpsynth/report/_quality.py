@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsynth._checks import check_kind, check_word
 from skdpsynth.auditing import PrivacyEvidence
-from skdpsynth.metrics import QualityReport
+from skdpsynth.metrics import QualityReport, numbers_table
 from skdpsynth.report._evidence import EvidenceSection
 from skdpsynth.report._page import Page, rendered
 
@@ -16,16 +16,20 @@ _MOST_COLUMNS, _MOST_PAIRS = 100, 20
 
 @dataclass(frozen=True)
 class QualityTable:
-    """A table of a quality report: rows of (what, number of synthetic rows, and maybe that between halves of the real ones)."""
+    """A table of a quality report: rows of (what, number of synthetic rows, and maybe that between halves of the real ones).
+
+    `named`: what stands above other columns.
+    """
 
     title: str
     words: str
     rows: tuple[tuple[str, ...], ...]
+    named: tuple[str, ...] = ()
 
     @property
     def heads(self) -> tuple[str, ...]:
         """What stands above its columns."""
-        return ("What", "Synthetic", "Real halves")[: len(self.rows[0])]
+        return self.named or ("What", "Synthetic", "Real halves")[: len(self.rows[0])]
 
 
 def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows") -> Page:
@@ -72,10 +76,17 @@ def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
     """Return the tables of a report, the summary first."""
     marginals = sorted(quality.marginals.items(), key=lambda each: -each[1])
     pairs = sorted(quality.pairs.items(), key=lambda each: -each[1])
+    heads, numbers = numbers_table(quality)
     tables = [
         QualityTable("In short", "0 is best. Beside each number stands that of two halves of the real rows.", tuple(_summary(quality))),
         QualityTable(
             "Columns", _worst_of("Total variation distance of each column", marginals, _MOST_COLUMNS), _rows(marginals, _MOST_COLUMNS)
+        ),
+        QualityTable(
+            "Numbers",
+            "Synthetic rows, and in brackets real ones; columns whose means are farthest off first.",
+            tuple(numbers[:_MOST_COLUMNS]),
+            ("What", *heads[1:]),
         ),
         QualityTable("Pairs of columns", _worst_of("Total variation distance of pairs", pairs, _MOST_PAIRS), _rows(pairs, _MOST_PAIRS)),
         QualityTable("Use for prediction", "Scores on real rows: more is better.", tuple(_scores(quality))),

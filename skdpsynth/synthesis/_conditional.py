@@ -1,13 +1,14 @@
 """Rows on conditions, for synthesizers whose models can be conditioned."""
 
 from collections.abc import Hashable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import IncompleteRows, Wanted, listed, wanted_of
-from skdpsynth.models import completed
+from skdpsynth.domain import IncompleteRows, Spans, Wanted, listed, spans_of, wanted_of
+from skdpsynth.models import Selected, completed
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._drawing import BATCH, checked_generator
 
@@ -21,6 +22,12 @@ class ConditionalSynthesizer(PrivateSynthesizer):
     """
 
     _model: Any
+
+    @property
+    def _spans(self) -> Spans:
+        """What the model has in place of columns that rules order."""
+        schema = self._container.schema
+        return spans_of(schema, dict(zip(schema, self._container.dtypes, strict=True)))
 
     def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
         """Draw synthetic rows, all of them or only those that meet conditions; this is post-processing and costs no privacy.
@@ -121,7 +128,8 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         rng = checked_generator(random_state)
         with np.errstate(all="ignore"):
             rows = IncompleteRows.of(X, self._container)
-            return rows.with_cells(completed(law, self._container.schema, rows.dtypes, rows.values, rows.missing, rng))
+            law, _ = law.given(self._spans.beside())
+            return rows.with_cells(completed(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng))
 
     def _given(self, conditions: Any) -> "ConditionalSynthesizer":
         """Return this, or a copy whose model is conditioned; refuse conditions that no row meets."""
@@ -129,10 +137,13 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             return self
         law = self._law("conditions", "draw more rows and keep those that you want, which costs no privacy")
         with np.errstate(all="ignore"):
-            wanted = wanted_of(conditions, self._container)
-            conditional, probability = law.given(wanted)
+            wanted, spans = wanted_of(conditions, self._container), self._spans
+            on_codes = spans.hull(wanted)
+            conditional, probability = law.given(on_codes)
             if not probability:
-                raise _impossible(law, wanted)
+                raise _impossible(law, on_codes)
+            if of_spans := {name: want for name, want in wanted.items() if name in spans.involved}:
+                conditional = Selected(conditional, partial(spans.meets, wanted=of_spans))
         copy: Any = object.__new__(type(self))
         vars(copy).update({**vars(self), "_model": conditional})
         return copy

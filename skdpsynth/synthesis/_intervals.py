@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._checks import check_memory, is_real, is_whole, shown
 from skdpsynth._progress import steps
-from skdpsynth.domain import keys_of
+from skdpsynth.domain import Spans, keys_of
 from skdpsynth.models import MarginalModel
 from skdpsynth.privacy import SeededBits
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
@@ -180,7 +180,7 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         check_memory("n_samples", drawn, 8 * drawn * self.n_features_in_)
         with np.errstate(all="ignore"):
             replay = Replay.of(self, n_rows)
-        return _World(replay, self._container, size, drawn, rng)
+        return _World(replay, self._container, self._spans, size, drawn, rng)
 
 
 class _World:
@@ -190,13 +190,15 @@ class _World:
     ----------
     replay : Replay
     container : MixedTable
+    spans : Spans
+        What the model has in place of columns that rules order.
     n_pool, n_samples : int
         Rows that stand for the population, and rows of each table that is made.
     rng : numpy.random.Generator
     """
 
-    def __init__(self, replay: Replay, container: Any, n_pool: int, n_samples: int, rng: np.random.Generator) -> None:
-        self.replay, self.container, self.n_samples, self.rng = replay, container, n_samples, rng
+    def __init__(self, replay: Replay, container: Any, spans: Spans, n_pool: int, n_samples: int, rng: np.random.Generator) -> None:
+        self.replay, self.container, self.spans, self.n_samples, self.rng = replay, container, spans, n_samples, rng
         with np.errstate(all="ignore"):
             self.rows = replay.model.sample(n_pool, rng)
 
@@ -207,12 +209,12 @@ class _World:
         """
         if self.n_samples > len(self.rows[0]):
             return self.table(self.replay.model)
-        return self.container.fill([column[: self.n_samples] for column in self.rows])
+        return self.container.fill(self.spans.undone([column[: self.n_samples] for column in self.rows]))
 
     def table(self, model: MarginalModel) -> Any:
         """Return rows of a model."""
         with np.errstate(all="ignore"):
-            return self.container.fill(model.sample(self.n_samples, self.rng))
+            return self.container.fill(self.spans.undone(model.sample(self.n_samples, self.rng)))
 
     def tables(self, number: int) -> Iterator[Any]:
         """Yield rows of so many re-fits."""

@@ -23,10 +23,12 @@ from skdpsynth.domain import (
     keys_of,
     listed,
     made_up_kinds,
+    spans_of,
     start_table,
     ties_of,
     unknown_of,
     unlisted_in,
+    with_spans,
 )
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.models import uniform_model, union_of
@@ -206,9 +208,14 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have
     counts differences coarsely; of up to 8 pairs of columns that these show to be near, a twentieth counts them finely, in trees. Pairs
     of their bins then depend on each other in the model as these differences say, and one number is drawn as the other one plus a
-    difference. Nearly all rows have ``start <= end`` then; where it is a fact, an `Inequality` makes it all of them, and there is no
-    difference below the least one that it leaves, nor far beyond all counts that are clear of noise. Columns that other rules name,
-    and tables of more than 40 columns, are left alone.
+    difference. Nearly all rows have ``start <= end`` then; where it is a fact, state an `Inequality`. Columns that rules name, and tables
+    of more than 40 columns, are left alone.
+
+    Of two columns in the order of an `Inequality` the larger one is counted as a span: how far it lies above the smaller one. Its cells are
+    as wide as spans are long, so minutes and years have bins alike. `bins_`, `marginals_` and interactions of that column are those of
+    the span (-1: the smaller one is missing, and stands where the larger one is). In samples it is a number again. A row that breaks the
+    rule counts as one with span 0. Parts of a `Sum` whose bounds they could pass are modeled freely, and moved within them where rows
+    are drawn. Conditions on these columns are met by drawing again, and refused where fewer than one row in a thousand meets them.
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
     4), a second round takes a quarter of what pairs have, up to 40 columns. Of up to 60 triples of columns that depend on each other in the
@@ -228,19 +235,19 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
 
     *Rules* of the schema hold in every row of every sample, and cost nothing. Columns that follow from others are not counted. Given the
-    factors, columns that rules tie are drawn together: the product of their probabilities, on the combinations that are allowed, scaled to
-    sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the data that
-    break a rule are counted as they are. See the guide on rules.
+    factors, columns that other rules tie are drawn together: the product of their probabilities, on the combinations that are allowed,
+    scaled to sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the
+    data that break a rule are counted as they are. See the guide on rules.
 
     The rest is post-processing. All tables are joined by least squares. With `stratify`, how classes differ in a column becomes what can be
-    expected given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a column
-    are drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, whose variance the
-    noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes two copies whose noise is
-    independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are mixed. Where a
-    split says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture. Rows are drawn
-    from the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 16 bins, and no rule ties it, where in
-    its bin a number lies follows the factors too: the logarithms of P(bin | z) are interpolated between bins along normal scores. The law
-    of the bins does not change.
+    expected given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a column are
+    drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, smooth along codes that have
+    an order, whose variance the noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes
+    two copies whose noise is independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are
+    mixed. Where a split says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture.
+    Rows are drawn from the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 16 bins, and no rule ties
+    it, where in its bin a number lies follows the factors too: the logarithms of P(bin | z) are interpolated between bins along normal
+    scores. The law of the bins does not change.
 
     *Prior.* All of a public table is counted in the same codes, without noise. The estimates are then pulled towards its counts, scaled to
     as many rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far is the rule of James
@@ -361,17 +368,18 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         if self.strategy == "scores" and (ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole)):
             raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
         if self.strategy == "marginals":
-            return _latent_planning.plan(facts, schema, self.stratify, self._n_factors, self._block)
+            spans = self._spans if "_container" in vars(self) else spans_of(schema.whole)
+            return _latent_planning.plan(facts, with_spans(schema, spans), self.stratify, self._n_factors, self._block)
         return _latent_scores.plan(facts, schema, self.synthesizer, self._n_factors)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        if self._prior is not None:
-            plan = replace(plan, prior=self._prior)
-        if self.schema_.rules and self.strategy == "marginals":
+        if self.strategy == "marginals":
             # What rules compare is what the caller gets, in the dtypes of the table.
-            dtypes = dict(zip(self.schema_, self._container.dtypes, strict=True))
-            plan = replace(plan, ties=ties_of(self.schema_, self.schema_.rules, dtypes))
+            spans, dtypes = self._spans, dict(zip(self.schema_, self._container.dtypes, strict=True))
+            rows = rows.map(spans) if spans else rows
+            prior = self._prior if self._prior is None or not spans else self._prior.map(spans)
+            plan = replace(plan, prior=prior, ties=ties_of(self.schema_, plan.schema.rules, dtypes))
         for name, value in _STRATEGIES[self.strategy].fitted_attributes(rows, plan, budget).items():
             setattr(self, name, value)
         if self.strategy == "marginals":
@@ -411,8 +419,9 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         public = clone(self)
         vars(public).update({name: value for name, value in vars(reader).items() if name in ("_container", "schema_")})
         whole = public.schema_
-        ties = ties_of(whole, whole.rules, dict(zip(whole, public._container.dtypes, strict=True)))
-        public._model = uniform_model(whole.coded, self.stratify, ties, MOST_CODES)
+        schema = with_spans(whole.coded, public._spans)
+        ties = ties_of(whole, schema.rules, dict(zip(whole, public._container.dtypes, strict=True)))
+        public._model = uniform_model(schema, self.stratify, ties, MOST_CODES)
         return public
 
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
@@ -468,10 +477,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     @np.errstate(all="ignore")  # a step beside 0 is below what floats are exact for
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        return self._model.sample(n_samples, rng, self.n_jobs)
+        return self._spans.undone(self._model.sample(n_samples, rng, self.n_jobs))
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
-        return self._model.sample_blocks(n_samples, rng)
+        return map(self._spans.undone, self._model.sample_blocks(n_samples, rng))
 
     def _public_schema(self) -> Schema:
         return self.schema_

@@ -10,7 +10,6 @@ import numpy as np
 from skdpsynth._checks import shown
 from skdpsynth.domain import (
     Grid,
-    Inequality,
     Rows,
     Schema,
     Times,
@@ -18,10 +17,8 @@ from skdpsynth.domain import (
     edges_of_differences,
     grids_of,
     keys_of,
-    ordered_pairs,
 )
 from skdpsynth.fitting import Budget
-from skdpsynth.measures import least_squares
 from skdpsynth.models import Codes, Link, Near, directed
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import DifferencesOf, Marginals, Trees, total
@@ -34,7 +31,6 @@ _POINTS = 128  # of each column, to tell the differences of independent columns
 _HELD, _WITHIN = 0.8, 0.35  # so much of the rows, in cells that would hold so much of them if the columns were independent
 _NOISE = 0.05  # of the rows: more noise on what is held could not tell
 _SURE = 2  # deviations of that noise
-_CLEAR = 3  # deviations of the noise of fine differences
 
 Pair = tuple[Hashable, Hashable]
 
@@ -56,8 +52,8 @@ def near_columns(rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, 
     assert plan.schema is not None
     assert plan.shares is not None
     schema = plan.schema
-    pairs = _told_apart(plan, budget.relation, n_rows)
-    if not pairs:
+    pairs = candidates(plan)
+    if not pairs or not can_tell(len(pairs), plan.shares["counts of pairs"], budget.relation, n_rows):
         return (), plan
     to_look, rest = plan.shares["counts of pairs"].split([_TO_LOOK, 1 - _TO_LOOK])
     found = _found(rows, pairs, codes.links, schema, to_look, budget, n_rows)
@@ -69,16 +65,13 @@ def near_columns(rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, 
 
 
 def candidates(plan: MarginalsPlan) -> list[Pair]:
-    """Return the pairs of columns that may be near each other, by public facts.
-
-    On one scale, and named by no rule; or ordered by one `Inequality`, and named by no other: first the smaller one.
-    """
+    """Return the pairs of columns that may be near each other, by public facts: on one scale, and named by no rule."""
     assert plan.schema is not None
     schema = plan.schema
     if plan.shares is None or "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
         return []
     ruled = {name for tie in plan.ties for name in tie.columns} | {name for names in keys_of(schema.rules, schema.whole) for name in names}
-    return [*comparable(schema, ruled), *ordered_pairs(schema, plan.ties)]
+    return comparable(schema, ruled)
 
 
 def words_of_loose_times(schema: Schema, near: Sequence[Near]) -> str | None:
@@ -92,31 +85,16 @@ def words_of_loose_times(schema: Schema, near: Sequence[Near]) -> str | None:
         Columns whose differences were released.
     """
     told = {frozenset((each.first, each.second)) for each in near}
-    orders = {frozenset((rule.low, rule.high)) for rule in schema.rules if isinstance(rule, Inequality)}
     ruled = {name for rule in schema.rules for name in rule.columns_named}
     for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
-        is_ordered = frozenset(pair) in orders
-        if frozenset(pair) in told or (ruled & set(pair) and not is_ordered):
-            continue
-        first, second = (shown(name) for name in pair)
-        harm = "a rule keeps them in order, but synthetic ones lie too far apart" if is_ordered else "nothing keeps synthetic ones in order"
-        way_out = "put how long it took in place of one" + ("" if is_ordered else ", or state an Inequality in the schema")
-        return (
-            f"Columns {first} and {second} hold dates or times on one scale, and {harm}: their differences were not released, as noise is "
-            f"too large for these rows or they are not near each other; if one comes after the other, {way_out}."
-        )
+        if frozenset(pair) not in told and not ruled & set(pair):
+            first, second = (shown(name) for name in pair)
+            return (
+                f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
+                "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
+                "the other, state an Inequality in the schema."
+            )
     return None
-
-
-def _told_apart(plan: MarginalsPlan, relation: str, n_rows: float) -> list[Pair]:
-    """Return the candidates, or those that rules order alone, or none: as many as the noise lets differences tell of."""
-    assert plan.schema is not None
-    assert plan.shares is not None
-    pairs, least = candidates(plan), ordered_pairs(plan.schema, plan.ties)
-    for some in (pairs, [pair for pair in pairs if pair in least]):
-        if some and can_tell(len(some), plan.shares["counts of pairs"], relation, n_rows):
-            return some
-    return []
 
 
 def can_tell(n_pairs: int, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
@@ -198,11 +176,10 @@ def _matched(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _told(rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan, share: PrivacyLoss, budget: Budget) -> tuple[Near, ...]:
-    """Count fine differences, in a tree for each pair; return their laws. Where a rule says which is the least, there are none below."""
+    """Count fine differences, in a tree for each pair; return their laws."""
     assert plan.schema is not None
-    schema, least = plan.schema, ordered_pairs(plan.schema, plan.ties)
-    places = {name: place for place, name in enumerate(schema)}
-    edges = [edges_of_differences(schema[a], schema[b], least.get((a, b))) for a, b in pairs]
+    schema, places = plan.schema, {name: place for place, name in enumerate(plan.schema)}
+    edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
     depths = [(len(own) - 1).bit_length() - 1 for own in edges]
     cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=False))
     exact = total(cells, Trees.over(depths))
@@ -211,28 +188,6 @@ def _told(rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan
     noisy = budget.answer(query, noise, "counts of differences")
     grids, out = grids_of(schema), []
     for (a, b), own, depth, of_tree in zip(pairs, edges, depths, exact.levels(noisy), strict=True):
-        levels = [of_tree.get(level) for level in range(1, depth + 1)]
-        n_cells = reach(levels, noise.variance) if (a, b) in least else 1 << depth
-        law = Link.of(levels, noise.variance, n_cells, 1)
-        out.append(directed(Near(a, b, own[: n_cells + 1], law.mass, schema[a].integer), links, grids))
+        law = Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, 1)
+        out.append(directed(Near(a, b, own, law.mass, schema[a].integer), links, grids))
     return tuple(out)
-
-
-def reach(levels: Sequence[np.ndarray | None], variance: float) -> int:
-    """Return up to which cell noisy counts of differences from the least one on are more than noise: a power of two.
-
-    Of the second half, the second quarter, the second eighth and so on of the cells, those are empty that come before the first of which
-    the count is clear of its noise. What noise alone would put there is far from all else: few rows of it would be most of the mean.
-
-    Parameters
-    ----------
-    levels : list of ndarray or None
-        Noisy counts of the levels 1, ..., depth of a tree.
-    variance : float
-        Of every count.
-    """
-    estimates, errors = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
-    for level in range(1, len(estimates)):
-        if estimates[level][1] > _CLEAR * math.sqrt(errors[level]) * (variance > 0):
-            return 1 << (len(levels) - level + 1)
-    return 1

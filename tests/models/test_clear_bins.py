@@ -22,7 +22,7 @@ def link(counts=(400, 900, 1200, 700, 300, 0, 0, 0, 0)):
 @pytest.mark.parametrize(("alone", "is_kept"), [(5.9, False), (6.1, True)])
 def test_a_bin_far_from_the_rows_keeps_its_count_where_it_is_clear_of_noise_alone(alone, is_kept, side):
     counts = np.concatenate([BULK, [0, 3, -5, 10 * alone]])[::side]
-    expected, _ = expected_counts(counts, 10.0)
+    expected, *_ = expected_counts(counts, 10.0)
     far = -1 if side == 1 else 0
     assert expected[far] == (counts[far] if is_kept else 0)
     np.testing.assert_array_equal(expected[counts >= 300], counts[counts >= 300])
@@ -37,7 +37,7 @@ def test_noise_beyond_the_rows_makes_less_than_a_row_in_a_bin_that_is_not_beside
 
 def test_bins_that_go_on_falling_are_clear_together_and_go_on_where_noise_hides_them():
     counts = np.append(BULK, [40, 34, 0, 0, 0])  # 4 and 3.4 deviations: together 5.2
-    expected, _ = expected_counts(counts, 10.0)
+    expected, *_ = expected_counts(counts, 10.0)
     np.testing.assert_array_equal(expected[:7], counts[:7])
     assert (np.diff(expected[6:]) <= 0).all()
     assert 0 < expected[7:].sum() < 17
@@ -75,7 +75,7 @@ def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
 def test_bins_that_are_like_another_are_drawn_with_it_by_their_mass():
     counts, alike = np.array([400.0, 900, 1200, 700, 300, 60, 40, 0, 0]), np.array([0, 1, 2, 3, 4, 4, 4, 4, 4])
     table = np.random.default_rng(0).dirichlet(np.ones(10), 5).T
-    found = share_by_mass(with_counts(link(), counts, alike), table)
+    found = share_by_mass(with_counts(link(), counts, alike, np.zeros(9, dtype=int)), table)
     np.testing.assert_allclose(found.sum(axis=0), 1)
     np.testing.assert_array_equal(found[[0, 1, 2, 3, 9]], table[[0, 1, 2, 3, 9]])
     np.testing.assert_allclose(found[4:9], table[4:9].sum(axis=0) * np.array([300, 60, 40, 0, 0])[:, None] / 400)
@@ -107,3 +107,17 @@ def test_bounds_that_are_forty_times_too_wide_leave_mean_and_deviation():
     rows = LatentFactorSynthesizer({"x": (0.0, 4e7), "g": ["p", "q"]}, delta=1e-6).fit(table).sample()["x"]
     assert rows.mean() == pytest.approx(x.mean(), rel=0.15)
     assert 0.6 < rows.std() / x.std() < 2.2
+
+
+def test_rows_that_noise_hides_lie_where_the_density_falls_to():
+    """By hand: 400 rows on 10 cells, then 10 on 100 cells: the density falls from 40 and .1 to 2 at their border, and has the mean .1."""
+    measure = Link(np.repeat([0.04, 0.004], [10, 150]), np.array([0, 10, 110, 160]))
+    for way in (1, -1):
+        counts, edges = np.array([400.0, 10, 0])[::way], measure.edges if way == 1 else 160 - measure.edges[::-1]
+        found = with_counts(
+            Link(measure.mass[::way], edges), counts, np.arange(3), np.array([0, way, way]) if way == 1 else np.array([way, way, 0])
+        )
+        mass = found.mass[::way] * 410
+        np.testing.assert_allclose([mass[:10].sum(), mass[10:110].sum(), mass[110:].sum()], [400, 10, 0], atol=1e-9)
+        assert np.all(np.diff(mass[10:110]) < 0)
+        assert mass[10] == pytest.approx(2.0, rel=0.15)

@@ -1,0 +1,274 @@
+"""Start and span: where an `Inequality` orders two columns, the second is modeled as how far it lies above the first.
+
+Totals are met in the same place: parts are modeled freely, and rows whose parts pass the bounds of their total are moved within them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain._axes import Axis, NumberAxis, TimeAxis
+from skdpsynth.domain._kinds import Span
+from skdpsynth.domain._orders import Orders
+from skdpsynth.domain._rows import Chunk
+from skdpsynth.domain._rules import Impossible, Inequality, Rule, Sum, Unique
+from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._tying import axes_of, binds, leaves_of, ties_of
+from skdpsynth.domain._wanted import Wanted
+from skdpsynth.persistence import savable
+
+Columns = Mapping[Any, np.ndarray]
+
+
+@savable
+@dataclass(frozen=True)
+class SpanEdge:
+    """An `Inequality` whose larger column is a span.
+
+    Attributes
+    ----------
+    low, high : column
+    apart : float
+        The difference of `read` between equal values: a date counts from its own lower bound.
+    ends : (low, high)
+        Bounds of the smaller column.
+    most : float
+        The largest span.
+    may_miss, is_nullable : bool
+        Whether cells of the smaller and of the larger column may be missing.
+    may_pass : bool
+        Whether the smaller column may be beyond all that the larger one can be.
+    """
+
+    low: Any
+    high: Any
+    apart: float
+    ends: tuple[float, float]
+    most: float
+    may_miss: bool
+    is_nullable: bool
+    may_pass: bool
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Rows with spans in the place of the columns that are at least as large as another one; a map of one row each, and its inverse.
+
+    A row that breaks the rule counts as one with the least span. Where the smaller column is missing and a larger one is not, the smaller
+    one stands where that is, and the span is -1: so where a row lies in time is known, and how long it took is not made up.
+
+    Attributes
+    ----------
+    names : tuple
+        All columns that mechanisms see.
+    edges : tuple of SpanEdge
+        Each after that of its smaller column.
+    orders : tuple of Orders
+        What must hold for rows as they are written, of columns that have nothing in common.
+    ends : dict of column to (low, high)
+        Bounds of the columns of `orders`, on their axes.
+    rules : tuple of Rule
+        Those that hold by all this.
+    """
+
+    names: tuple
+    edges: tuple[SpanEdge, ...]
+    orders: tuple[Orders, ...]
+    ends: Mapping[Any, tuple]
+    rules: tuple[Rule, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    @property
+    def involved(self) -> frozenset:
+        """The columns of which a cell depends on several columns with spans."""
+        smaller = {edge.low for edge in self.edges if edge.may_miss or edge.may_pass}
+        parts = {name for orders in self.orders if orders.total for name in orders.columns}
+        return frozenset(smaller | parts | {edge.high for edge in self.edges})
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        """Return columns, as `read` gives them, with spans."""
+        columns = dict(zip(self.names, chunk, strict=True))
+        gone = {edge.low: np.isnan(columns[edge.low]) for edge in self.edges if edge.may_miss}
+        places = {}
+        for edge in reversed(self.edges):
+            place = places[edge] = np.clip(columns[edge.high] - edge.apart, *edge.ends)
+            if edge.may_miss:
+                columns[edge.low] = np.where(gone[edge.low], np.fmin(columns[edge.low], place), columns[edge.low])
+        spans = {edge.high: np.clip(columns[edge.high] - edge.apart - columns[edge.low], 0.0, edge.most) for edge in self.edges}
+        for edge in self.edges:
+            if edge.may_miss:
+                spans[edge.high] = np.where(gone[edge.low] & (columns[edge.low] == places[edge]), -1.0, spans[edge.high])
+        return [*{**columns, **spans}.values()]
+
+    def undone(self, chunk: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return columns whose spans are numbers again, such that all rules of `edges` hold for the rows as they are written."""
+        return [*self.completed(chunk, {}, {}).values()] if self else [*chunk]
+
+    def told(self, values: Columns, known: Columns) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return rows of which some cells are known with spans, and which cells of those are known.
+
+        Parameters
+        ----------
+        values : dict of column to ndarray
+            Of all columns, as `read` gives them.
+        known : dict of column to ndarray of bool
+        """
+        of_spans = {edge.high: known[edge.low] & known[edge.high] for edge in self.edges}
+        return self([values[name] for name in self.names]), [{**known, **of_spans}[name] for name in self.names]
+
+    def completed(self, chunk: Sequence[np.ndarray], given: Columns, known: Columns) -> dict[Any, np.ndarray]:
+        """Return columns whose spans are numbers again; cells that are known stay, and if a larger one is, the smaller one lies below it.
+
+        Parameters
+        ----------
+        chunk : list of ndarray
+            Columns with spans.
+        given : dict of column to ndarray
+            Numbers of some columns.
+        known : dict of column to ndarray of bool
+            Which of these count.
+        """
+        columns = dict(zip(self.names, chunk, strict=True))
+        spans, stands, nothing = {edge.high: columns[edge.high] for edge in self.edges}, {}, np.zeros(len(chunk[0]), dtype=bool)
+        for name in self.ends:
+            stands[name] = known.get(name, nothing)
+            columns[name] = np.where(stands[name], given[name], columns[name]) if name in given else columns[name]
+        fixed, gone = dict(stands), dict.fromkeys(self.ends, nothing)
+        for edge in reversed(self.edges):
+            below = stands[edge.high] & ~stands[edge.low]
+            columns[edge.low] = np.where(below, columns[edge.high] - edge.apart - np.fmax(spans[edge.high], 0.0), columns[edge.low])
+            stands[edge.low] = stands[edge.low] | (below & ~np.isnan(columns[edge.low]))
+        for edge in self.edges:
+            above = columns[edge.low] + edge.apart + np.maximum(spans[edge.high], 0.0)
+            columns[edge.high] = np.where(stands[edge.high], columns[edge.high], above)
+            gone[edge.low] = gone[edge.low] | (~stands[edge.low] & (spans[edge.high] < 0))
+        for name in self.ends:
+            columns[name] = np.where(gone[name], np.nan, columns[name])
+        for orders in self.orders:
+            columns |= self._in_order(orders, columns, fixed)
+        return columns
+
+    def _in_order(self, orders: Orders, columns: Columns, fixed: Columns) -> dict[Any, np.ndarray]:
+        """Return columns that keep the rules as they are written, wherever cells that may not change allow it."""
+        axes, missing = orders.axes, {name: np.isnan(columns[name]) for name in orders.columns}
+        shown, least, most = {}, {}, {}
+        for name in orders.columns:
+            low, high = self.ends[name]
+            x = np.where(missing[name], axes[name].value(low), columns[name])
+            shown[name] = np.clip(axes[name].shown(x), low, high)
+            least[name], most[name] = (np.where(fixed[name], shown[name], end) for end in (low, high))
+        kept = orders.repaired(shown, least, most, missing)
+        moved = {name: np.where(missing[name], np.nan, axes[name].value(kept[name])) for name in kept}
+        return {name: np.where(fixed[name], columns[name], moved[name]) for name in moved}
+
+    def meets(self, chunk: Sequence[np.ndarray], wanted: Mapping[Any, Wanted]) -> np.ndarray:
+        """Return which rows with spans meet conditions on columns."""
+        columns = dict(zip(self.names, self.undone(chunk), strict=True))
+        return np.all([wanted[name].of(columns[name]) for name in wanted], axis=0)
+
+    def hull(self, wanted: Mapping[Any, Wanted]) -> dict[Any, Wanted]:
+        """Return conditions on columns with spans which rows meet that meet `wanted`, but for a few that a bound has moved."""
+        spans = {edge.high for edge in self.edges}
+        found = {name: want for name, want in wanted.items() if name not in spans}
+        for edge in self.edges:
+            if edge.high in wanted and wanted[edge.high].is_missing:
+                found[edge.high] = wanted[edge.high]
+            elif edge.high in wanted and not wanted[edge.high].missing:
+                found[edge.high] = Wanted(-1.0 if edge.may_miss else 0.0, edge.most)
+            if edge.may_miss and edge.low not in spans and edge.low in wanted and wanted[edge.low].missing:
+                found.pop(edge.low)
+        return found
+
+    def beside(self) -> dict[Any, Wanted]:
+        """Return the condition that a span lies beside a number."""
+        return {edge.high: Wanted(0.0, edge.most, missing=edge.is_nullable) for edge in self.edges if edge.may_miss}
+
+
+def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:
+    """Return the spans of a schema, as far as public facts allow them.
+
+    The two columns are both of numbers or of times of one resolution, and the larger one has no other that is at most as large. Columns
+    that are ordered or added up may be in several rules that say so, and missing together, but in no other rule.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the whole table.
+    dtypes : dict of column to str, default=None
+        Of the table that samples are written to.
+    """
+    axes = axes_of(schema, dtypes) if schema.rules else {}
+    rules = _kept_by_spans(schema, axes)
+    orders = tuple(tie.orders for tie in ties_of(schema, rules, dtypes))
+    columns = [name for each in orders for name in each.columns]
+    edges = [_edge(rule, schema, axes) for rule in rules if isinstance(rule, Inequality)]
+    edges.sort(key=lambda edge: columns.index(edge.high))
+    ends = {name: tuple(axes[name].shown(np.array([kind.low, kind.high], dtype=float))) for name in columns if (kind := schema[name].coded)}
+    return Spans(tuple(schema.coded) if rules else (), tuple(edges), orders, ends, tuple(rules))
+
+
+def with_spans(schema: Schema, spans: Spans) -> Schema:
+    """Return the schema of columns as mechanisms see them, with spans in it and without the rules that these keep."""
+    if not spans:
+        return schema
+    kinds = {
+        edge.high: Span(*(-1 if edge.may_miss else 0, edge.most), integer=_is_whole(edge, schema), nullable=schema[edge.high].nullable)
+        for edge in spans.edges
+    }
+    return schema._coded_as({**schema, **kinds}, tuple(rule for rule in schema.rules if rule not in spans.rules))
+
+
+def _is_whole(edge: SpanEdge, schema: Schema) -> bool:
+    return bool(schema[edge.low].integer and schema[edge.high].integer)
+
+
+def _kept_by_spans(schema: Schema, axes: Mapping[Any, Axis]) -> list[Rule]:
+    """Return the inequalities and totals of whose columns no other rule needs the numbers."""
+    sources = schema.sources
+    moved = {place: {rule.low, rule.high} for place, rule in enumerate(schema.rules) if isinstance(rule, Inequality)}
+    moved |= {
+        place: set(leaves_of(rule, sources))
+        for place, rule in enumerate(schema.rules)
+        if isinstance(rule, Sum) and binds(rule, schema, sources)
+    }
+    told = {place: set(rule.columns_named) for place, rule in enumerate(schema.rules) if isinstance(rule, Impossible | Unique)} | moved
+    highs = [rule.high for rule in schema.rules if isinstance(rule, Inequality)]
+    kept = {place for place in moved if _is_kept(schema.rules[place], schema, axes, highs)}
+    while True:
+        left = {place for place in kept if all(other in kept for other in told if told[other] & moved[place])}
+        if left == kept:
+            return [rule for place, rule in enumerate(schema.rules) if place in kept]
+        kept = left
+
+
+def _is_kept(rule: Rule, schema: Schema, axes: Mapping[Any, Axis], highs: Sequence[Any]) -> bool:
+    """Whether this is a total, or an inequality of two columns on one scale, on which a span is possible, to one number."""
+    if not isinstance(rule, Inequality):
+        return True
+    is_on_one_scale = _apart(axes[rule.low], axes[rule.high]) is not None
+    return is_on_one_scale and highs.count(rule.high) == 1 and _edge(rule, schema, axes).most > max(rule.strict - 1e-9, 0.0)
+
+
+def _apart(low: Axis, high: Axis) -> float | None:
+    """Return the difference of `read` between equal values; None where they are rounded each in its way, so that none tells it."""
+    if isinstance(low, TimeAxis) and isinstance(high, TimeAxis):
+        return float(low.first - high.first) if (low.unit, low.step) == (high.unit, high.step) else None
+    if isinstance(low, NumberAxis) and isinstance(high, NumberAxis):
+        return None if high.is_whole and not low.is_whole else 0.0
+    return None
+
+
+def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdge:
+    low, high = schema[rule.low].coded, schema[rule.high].coded
+    apart = _apart(axes[rule.low], axes[rule.high])
+    assert apart is not None
+    return SpanEdge(
+        *(rule.low, rule.high, apart, (float(low.low), float(low.high))),
+        *(float(high.high) - float(low.low) - apart, bool(low.nullable), bool(high.nullable)),
+        float(low.high) + apart + rule.strict > float(high.high),
+    )

@@ -1,0 +1,100 @@
+"""What people compute first of a column of numbers: mean, deviation, quantiles, zeros, and how much lies far out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import MICROSECONDS, Continuous, Inequality, Schema, Times
+
+_QUANTILES = {"5 %": 0.05, "median": 0.5, "95 %": 0.95}
+_FAR = 0.999
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of one column of numbers in the real and in the synthetic rows, or of a span between two columns.
+
+    Attributes
+    ----------
+    real, synthetic : dict of str to float
+        "mean", "deviation", "5 %", "median", "95 %" (quantiles), "zeros" (share of zeros) and "far" (share above the 99.9 % quantile of the
+        real rows, of which about .001 is), of the cells that are there. Times are counted from their lower bound, in their resolution.
+    unit : str
+        Such as "days" or "hours" of times and spans of times; else empty.
+    origin : datetime64 or None
+        The lower bound of times, from which they are counted.
+    """
+
+    real: dict[str, float]
+    synthetic: dict[str, float]
+    unit: str
+    origin: np.datetime64 | None = None
+
+    def shown(self, statistic: str, rows: str) -> str:
+        """Return a number as people read it: of times the moment, of shares percent.
+
+        Parameters
+        ----------
+        statistic : str
+        rows : {"real", "synthetic"}
+        """
+        value = getattr(self, rows)[statistic]
+        if statistic in ("zeros", "far"):
+            return f"{value:.2%}"
+        if self.origin is None or statistic == "deviation":
+            return f"{value:.4g}"
+        size = MICROSECONDS[self.unit[:-1]]
+        moment = self.origin + np.timedelta64(round(value * size), "us")
+        return str(moment.astype("datetime64[D]" if size >= MICROSECONDS["hour"] else "datetime64[m]")).replace("T", " ")
+
+
+def summaries_of(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: Schema) -> dict[Any, Summary]:
+    """Summarize columns of numbers, and the spans of columns that an `Inequality` orders, as ``"end - begin"``.
+
+    Parameters
+    ----------
+    tables : (list of ndarray, list of ndarray)
+        Columns of the real and of the synthetic rows, as `skdpsynth.domain.read` gives them.
+    coded : Schema
+        Of these columns.
+    stated : Schema
+        With the kinds and rules of the caller.
+    """
+    columns = [dict(zip(coded, table, strict=True)) for table in tables]
+    found = {name: _summary([each[name] for each in columns], stated[name]) for name, kind in coded.items() if isinstance(kind, Continuous)}
+    for rule in stated.rules:
+        if isinstance(rule, Inequality):
+            spans = [_numbers(stated[rule.high], each[rule.high]) - _numbers(stated[rule.low], each[rule.low]) for each in columns]
+            found[f"{rule.high} - {rule.low}"] = _summary(
+                [each / _size(stated[rule.high]) for each in spans], stated[rule.high], is_span=True
+            )
+    return {name: summary for name, summary in found.items() if summary is not None}
+
+
+def _summary(columns: Sequence[np.ndarray], kind: Any, is_span: bool = False) -> Summary | None:
+    known = [column[~np.isnan(column)] for column in columns]
+    if not all(map(len, known)):
+        return None
+    far = float(np.quantile(known[0], _FAR, method="inverted_cdf"))
+    real, synthetic = ({**_statistics(x), "far": float((x > far).mean())} for x in known)
+    if not isinstance(kind, Times):
+        return Summary(real, synthetic, "")
+    origin = None if is_span else np.datetime64(kind.first * MICROSECONDS[kind.resolution], "us")
+    return Summary(real, synthetic, f"{kind.resolution}s", origin)
+
+
+def _statistics(x: np.ndarray) -> dict[str, float]:
+    quantiles = dict(zip(_QUANTILES, np.quantile(x, list(_QUANTILES.values()), method="inverted_cdf").tolist(), strict=True))
+    return {"mean": float(x.mean()), "deviation": float(x.std()), **quantiles, "zeros": float((x == 0).mean())}
+
+
+def _size(kind: Any) -> int:
+    """Return the resolution of a column in microseconds; 1 of numbers."""
+    return MICROSECONDS[kind.resolution] if isinstance(kind, Times) else 1
+
+
+def _numbers(kind: Any, column: np.ndarray) -> np.ndarray:
+    """Return numbers that can be subtracted from those of another column: of times, microseconds since 1970."""
+    return (column + kind.first) * MICROSECONDS[kind.resolution] if isinstance(kind, Times) else column

@@ -1,0 +1,96 @@
+"""Rows with spans and back: which rules can be spans, and that nothing of a row that keeps them is lost."""
+
+import numpy as np
+import pytest
+
+from skdpsynth.domain import Continuous, Date, DateTime, Impossible, Inequality, MissingTogether, Schema, Sum, Wanted, spans_of, with_spans
+
+DAYS = Date("2020-01-01", "2020-12-31", nullable=True)
+KINDS = {"a": Continuous(0, 60, nullable=True), "b": Continuous(0, 60, nullable=True), "c": Continuous(0, 60, nullable=True)}
+KINDS |= {
+    "real": Continuous(0.0, 60.0, nullable=True),
+    "both": Continuous(0, 120, nullable=True),
+    "day": DAYS,
+    "later": Date("2020-02-01", "2021-01-31", nullable=True),
+}
+KINDS |= {"second": DateTime("2020-01-01", "2020-12-31", resolution="second"), "long ago": Date("2010-01-01", "2010-12-31")}
+CHAIN, FORK = [Inequality("a", "b"), Inequality("b", "c")], [Inequality("a", "b"), Inequality("a", "c", strict=True)]
+
+
+def schema_of(rules):
+    named = {name for rule in rules for name in rule.columns_named}
+    return Schema({name: kind for name, kind in KINDS.items() if name in named}, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "larger"),
+    [
+        (CHAIN, {"b", "c"}),
+        (FORK, {"b", "c"}),
+        ([Inequality("a", "real")], {"real"}),
+        ([Inequality("real", "a")], set()),  # no span of real numbers ends at whole ones
+        ([Inequality("day", "later", strict=True)], {"later"}),
+        ([Inequality("day", "second")], set()),
+        ([Inequality("a", "c"), Inequality("b", "c")], set()),
+        ([*CHAIN, Impossible({"c": 3})], set()),  # b is compared with the number of c
+        ([*CHAIN, Impossible({"a": 3})], set()),
+        ([Inequality("a", "b"), MissingTogether(["a", "b"])], {"b"}),
+        ([Inequality("a", "b"), Sum(["b", "c"], "both")], {"b"}),
+        ([Inequality("a", "b"), Sum(["b", "c"], "real")], {"b"}),
+        ([Inequality("long ago", "day")], {"day"}),
+    ],
+)
+def test_larger_columns_that_no_other_rule_names_are_spans(rules, larger):
+    schema = schema_of(rules)
+    spans = spans_of(schema)
+    assert {edge.high for edge in spans.edges} == larger
+    coded = with_spans(schema.coded, spans)
+    assert {name for name, kind in coded.items() if type(kind).__name__ == "Span"} == larger
+    assert [rule for rule in coded.rules if isinstance(rule, Inequality) and rule.high in larger] == []
+
+
+@pytest.mark.parametrize(
+    "rules", [CHAIN, FORK, [Inequality("a", "real")], [Inequality("day", "later")]], ids=["chain", "fork", "real", "dates"]
+)
+def test_rows_that_keep_the_rules_come_back_as_they_were(rules):
+    """Also where cells are missing, all of them, none or some; each number is tried beside each other one."""
+    schema, rng = schema_of(rules), np.random.default_rng(0)
+    spans, names, n = spans_of(schema), list(schema), 20_000
+    columns = {name: rng.integers(40, 61, n) + (rng.random(n) if name == "real" else 0.0) for name in names}
+    keeps = np.ones(n, dtype=bool)
+    for edge in spans.edges:
+        is_strict = any(rule.strict for rule in rules if rule.columns_named == (edge.low, edge.high))
+        keeps &= columns[edge.low] + edge.apart + is_strict <= columns[edge.high]
+    for name in names:
+        columns[name] = np.where(rng.random(n) < 0.3, np.nan, np.clip(columns[name], schema[name].coded.low, schema[name].coded.high))
+    rows = [column[keeps] for column in columns.values()]
+    assert keeps.sum() > 1000
+    coded = with_spans(schema.coded, spans)
+    made = spans(rows)
+    for name, column in zip(names, made, strict=True):
+        assert np.all(np.isnan(column) | ((column >= coded[name].low) & (column <= coded[name].high)))
+    for now, then in zip(spans.undone(made), rows, strict=True):
+        np.testing.assert_allclose(now, then, atol=1e-9)
+
+
+def test_what_breaks_a_rule_comes_back_as_the_nearest_row_that_keeps_it():
+    spans = spans_of(schema_of([Inequality("a", "b", strict=True)]))
+    assert [column.tolist() for column in spans.undone(spans([np.array([9.0, 60.0, 7.0]), np.array([3.0, 60.0, 7.0])]))] == [
+        [9, 59, 7],
+        [10, 60, 8],
+    ]
+
+
+def test_conditions_on_columns_are_narrowest_among_spans():
+    spans = spans_of(schema_of(CHAIN))
+    rows = [np.array(column) for column in ([1.0, np.nan, 2.0], [4.0, 5.0, np.nan], [9.0, np.nan, 8.0])]
+    made = spans(rows)
+    for wanted, met in [
+        ({"b": Wanted(4.0, 4.0)}, [True, False, False]),
+        ({"a": Wanted(among=np.empty(0), missing=True)}, [False, True, False]),
+        ({"b": Wanted(0.0, 4.0, missing=True), "c": Wanted(8.0, 9.0)}, [True, False, True]),
+    ]:
+        assert spans.meets(made, wanted).tolist() == met
+        for name, want in spans.hull(wanted).items():  # no row that meets them is left out
+            column = made[spans.names.index(name)]
+            assert want.of(column)[np.array(met)].all()
