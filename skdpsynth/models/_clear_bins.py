@@ -24,7 +24,7 @@ def threshold_bins(
     one_way: NoisyTables,
     two_way: NoisyTables,
     totals: np.ndarray,
-    left_alone: Set[Hashable],
+    drawn_together: Set[Hashable],
 ) -> tuple[dict[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
     """Return links and tables in which bins that hold nothing but noise hold nothing.
 
@@ -42,20 +42,22 @@ def threshold_bins(
         From `Estimates`: the margins of pairs are those of columns.
     totals : ndarray of shape (n_classes,)
         Number of rows of each class.
-    left_alone : set of hashable
-        Columns that keep what they have: rules, or differences from others, are told in their bins.
+    drawn_together : set of hashable
+        Columns of which rules, or differences from others, are told in their bins: what is expected in a bin counts in it itself.
     """
     new, columns, kept = dict(links), dict(one_way.tables), dict[int, np.ndarray]()
     deviation = one_way.deviation * math.sqrt(len(totals))
     for i, name in enumerate(names):
         link, table = new.get(name), columns[i,]
-        if not isinstance(link, Link) or name in left_alone:
+        if not isinstance(link, Link):
             continue
         counts = table[:, : link.n_bins].sum(axis=0)
         found = expected_counts(counts, deviation)
         if found is None:
             continue
         expected, alike, falls = found
+        if name in drawn_together:
+            alike = np.where(expected > 0, np.arange(link.n_bins), alike)
         new[name] = with_counts(link, np.maximum(expected, 0.0), alike, falls)
         codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
         kept[i] = np.unique(codes)

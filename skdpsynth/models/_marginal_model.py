@@ -186,10 +186,24 @@ class MarginalModel:
     def _mixtures(self, label: int, recoded: Mapping[Hashable, Callable[[np.ndarray], np.ndarray]]) -> tuple[Mixture, ...]:
         """Return the law of the codes that are drawn of each block, in a class."""
         names, found = [name for name in self.schema if name != self.stratum], []
+        empty = self._without_empty_bins()
         for columns, factors in zip(self.blocks, self.factors, strict=True):
             places = {place: names[column] for place, column in enumerate(columns)}
-            found.append(factors.mixture(label).recoded({place: recoded[name] for place, name in places.items() if name in recoded}))
+            mixture = factors.mixture(label).recoded({place: recoded[name] for place, name in places.items() if name in recoded})
+            some = {place: empty[name] for place, name in places.items() if name in empty}
+            conditional, probability = mixture.given(some) if some else (mixture, 1.0)
+            found.append(conditional if probability else mixture)
         return tuple(found)
+
+    def _without_empty_bins(self) -> dict[Hashable, np.ndarray]:
+        """Return which codes are drawn of columns that are drawn together: all but bins without mass, which a model hardly excludes."""
+        together = joint_columns(self.tied, self.near)
+        links = {name: link for name, link in self.links.items() if name in together and isinstance(link, Link)}
+        return {
+            name: np.append(link.masses > 0, [True] * self.schema[name].nullable).astype(float)
+            for name, link in links.items()
+            if not link.masses.all()
+        }
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         """Return values of columns, as `skdpsynth.domain.read` gives them, made by so many threads."""

@@ -18,7 +18,6 @@ from skdpsynth.models import (
     Link,
     MarginalModel,
     MergedPairs,
-    Near,
     NoisyInteractions,
     NoisyTables,
     Pool,
@@ -68,7 +67,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     if known is None or chooses:
         codes = _links_of(located, places, grids, plan, budget)
         near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools, known))
-        codes = replace(codes, links=_with_graded_bins(codes, near, plan, budget.relation), near=near)
+        codes = _with_graded_bins(replace(codes, near=near), plan, budget.relation)
     else:
         codes = known
     coded = _coded(located, places, schema, stratum, codes.links)
@@ -197,11 +196,19 @@ def _rows_of_pools(pools: Mapping[Hashable, Pool], before: Codes | None = None) 
     return max(1.0, float(np.mean(rows))) if rows else 1.0
 
 
-def _with_graded_bins(codes: Codes, near: Sequence[Near], plan: MarginalsPlan, relation: str) -> dict[Hashable, Link | LevelGroups]:
-    """Return the links in bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it."""
-    growth, together = growth_of_bins(plan, relation, _rows_of_pools(codes.pools)), joint_columns(codes.tied, near)
-    alone = {name: link for name, link in codes.links.items() if isinstance(link, Link) and name not in together}
-    return {**codes.links, **({} if growth is None else {name: grade_bins(link, growth) for name, link in alone.items()})}
+def _with_graded_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes:
+    """Return codes with bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it.
+
+    Columns near each other, and those that rules compare, whose bins may be no more, stay as they are.
+    """
+    assert plan.schema is not None
+    growth = growth_of_bins(plan, relation, _rows_of_pools(codes.pools))
+    if growth is None:
+        return codes
+    fixed = joint_columns((), codes.near) | {name for tie in plan.ties for name in tie.ordered}
+    links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in codes.links.items()}
+    tied, links = tied_columns(plan.ties, plan.schema, links)
+    return replace(codes, links=links, tied=tuple(tied))
 
 
 def _rows_in(counts: np.ndarray) -> float:

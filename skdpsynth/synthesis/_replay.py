@@ -100,8 +100,8 @@ class Replay:
         n_samples = self.n_samples if self.is_public else None
         model, estimates = self.model, Estimates.of([one_way, of_pairs], pairs_within(self.model.blocks), n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
-        left_alone = joint_columns(model.tied, model.near)
-        links, one_way, two_way = threshold_bins(names, links, estimates.one_way, estimates.two_way, rows, left_alone)
+        together = joint_columns(model.tied, model.near)
+        links, one_way, two_way = threshold_bins(names, links, estimates.one_way, estimates.two_way, rows, together)
         return model.again(links, one_way, two_way, rows, _FITS, n_steps)
 
     def pool(self, values: Sequence[np.ndarray]) -> "Pool":

@@ -13,7 +13,7 @@ from internals import _quality as quality_module
 from sklearn.exceptions import NotFittedError
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
-from skdpsynth.domain import Box, Continuous, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import Box, Continuous, Date, Identifier, Inequality, Nominal, Ordinal, Schema
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.metrics import QualityReport, correlation_error, marginal_total_variation, quality_report
 from skdpsynth.synthesis import PrivateSynthesizer
@@ -255,3 +255,28 @@ def test_evaluation_costs_nothing_and_changes_nothing(X):
 def test_evaluation_before_fit_is_refused():
     with pytest.raises(NotFittedError):
         PrivateMeasureMechanism().evaluate(np.zeros((3, 1)))
+
+
+def test_numbers_are_those_that_a_person_computes_of_both_tables(report):
+    for rows, frame in (("real", table(0)), ("synthetic", table(1, 300))):
+        for name in ("age", "pressure"):
+            column = frame[name].dropna()
+            found = getattr(report.numbers[name], rows)
+            expected = {"mean": column.mean(), "deviation": column.std(ddof=0), "zeros": 0.0}
+            expected |= {words: column.quantile(share, interpolation="lower") for words, share in (("median", 0.5), ("95 %", 0.95))}
+            assert {key: found[key] for key in expected} == pytest.approx(expected, rel=0.01)
+            assert found["far"] == (column > table(0)[name].dropna().quantile(0.999, interpolation="higher")).mean()
+    assert set(report.numbers) == {"age", "pressure"}
+
+
+def test_spans_of_an_inequality_stand_beside_its_columns_and_times_are_shown_as_moments():
+    begin = np.datetime64("2024-01-01") + np.arange(100)
+    frame = pd.DataFrame({"begin": begin, "end": begin + np.repeat([2, 7], [60, 40])})
+    days = Date("2023-12-31", "2024-12-31")
+    report = quality_report(frame, frame.head(50), Schema({"begin": days, "end": days}, rules=[Inequality("begin", "end")]))
+    span = report.numbers["end - begin"]
+    assert (span.real["mean"], span.real["median"], span.synthetic["mean"], span.unit) == (4.0, 2.0, 2.0, "days")
+    assert report.numbers["begin"].shown("median", "real") == "2024-02-19"
+    assert "end - begin, days" in str(report)
+    lines = {(line["measure"], line["what"]): line["value"] for line in report.to_records()}
+    assert lines["mean of real rows", "end - begin"] == 4.0
