@@ -20,6 +20,7 @@ from skdpsynth.cli._saying import Voice, speaking
 @click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="How many rows of one unit count.")
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
 @click.option("--stratify", help="The column that a model shall predict from the synthetic rows.")
+@click.option("--too-wide", type=click.FloatRange(1), default=1.0, show_default=True, help="How many times too wide the bounds may be.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Tables that are simulated.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds after which no further table is begun.")
 @speaking
@@ -39,7 +40,8 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
     estimator = estimator_of(method, kinds, unit, given["stratify"], **settings)
     epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
     with voice.at_work():
-        expected = planned(estimator, rows, epsilons=epsilons, unit_rows=given["most"], n_repeats=repeats, time_limit=time_limit)
+        settings = {"unit_rows": given["most"], "too_wide": given["too_wide"], "n_repeats": repeats, "time_limit": time_limit}
+        expected = planned(estimator, rows, epsilons=epsilons, **settings)
     voice.result({"method": method, "why": why, **_told(expected)}, str(expected))
 
 

@@ -41,6 +41,7 @@ def plan(
     deltas: Any = None,
     unit_rows: Any = None,
     prior: Any = None,
+    too_wide: float = 1.0,
     n_repeats: int = 5,
     max_rows: int = 100_000,
     time_limit: float = 60.0,
@@ -76,6 +77,9 @@ def plan(
         What is simulated. None: made-up rows, uneven and dependent, within the bounds or levels. "uniform": rows as even as can be, which
         tell of noise alone. An array or data frame that is public, and like the private one, such as that of another year: rows are drawn
         from it.
+    too_wide : float, default=1.0
+        How many times as wide as need be the bounds are: simulated numbers lie within the first part of them. 10 and 100 tell what a
+        generous guess costs, in this estimator and at these budgets. Not beside a table as `prior`.
     n_repeats : int, default=5
         Tables that are simulated.
     max_rows : int, default=100000
@@ -109,9 +113,9 @@ def plan(
     -----
     *What is measured.* Synthetic rows of numbers: the 1-Wasserstein distance (of one feature the exact one; of more the sliced one of all
     rows, and the exact one of 1000), and the mean error of single columns in shares of their range. Mixed tables: the total variation of
-    pairs of columns and of single ones, and the error of correlations. Principal components: the share of the variance that is lost, and
-    the error of the covariance. Streams: as synthesizers, at their end. Errors are against the simulated rows, beside those at
-    ``epsilon=inf`` and those of a uniform guess.
+    pairs of columns and of single ones, the error of correlations, and that of means in standard deviations. Principal components: the
+    share of the variance that is lost, and the error of the covariance. Streams: as synthesizers, at their end. Errors are against the
+    simulated rows, beside those at ``epsilon=inf`` and those of a uniform guess.
 
     *How far it may be off* is told, as measured, in the guide "Choosing epsilon, delta, relation and unit": errors depend on what rows look
     like. Plans are best with a public table that is like the private one. **Never give the private table itself as** `prior`: the plan
@@ -134,7 +138,7 @@ def plan(
     """
     _check_numbers(n_samples, n_repeats, max_rows, time_limit)
     budgets = _budgets(estimator, epsilons, deltas, unit_rows)
-    setting = setting_of(estimator, bounds, schema, n_features, prior)
+    setting = setting_of(estimator, bounds, schema, n_features, prior, too_wide)
     n_simulated = min(int(n_samples), int(max_rows))
     simulation = _Simulation(setting, budgets, int(n_samples) / n_simulated, n_simulated, random_state)
     with _quiet(simulation), task("simulated fits", total=int(n_repeats) * (1 + len(budgets))) as progress:

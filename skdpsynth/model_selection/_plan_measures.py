@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Schema
+from skdpsynth.domain import Continuous, Schema, columns_of
 from skdpsynth.metrics import (
     captured_variance_ratio,
     correlation_error,
@@ -107,7 +107,12 @@ class OfTables:
             ),
             Measure("correlations", "error of a correlation", "a correlation of two columns is off by about {}"),
         )
-        return several if len(self.schema) > 1 else several[1:2]
+        means = Measure("means", "error of a mean, in deviations", "a mean of numbers is off by about {} standard deviations")
+        return (*(several if len(self.schema) > 1 else several[1:2]), *([means] if self._numbers else []))
+
+    @property
+    def _numbers(self) -> list[Any]:
+        return [name for name, kind in self.schema.items() if isinstance(kind.coded, Continuous)]
 
     def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
         """Return the errors of a fitted model against the rows it was fitted to."""
@@ -119,9 +124,17 @@ class OfTables:
 
     def _between(self, X: Any, Y: Any) -> tuple[float, ...]:
         single = marginal_total_variation(X, Y, self.schema, order=1)
+        means = self._off_means(X, Y)
         if len(self.schema) == 1:
-            return (single,)
-        return marginal_total_variation(X, Y, self.schema), single, correlation_error(X, Y, self.schema)
+            return single, *means
+        return marginal_total_variation(X, Y, self.schema), single, correlation_error(X, Y, self.schema), *means
+
+    def _off_means(self, X: Any, Y: Any) -> list[float]:
+        if not self._numbers:
+            return []
+        real, made = (columns_of(table, self.schema) for table in (X, Y))
+        off = [abs(np.nanmean(made[name]) - np.nanmean(real[name])) / max(np.nanstd(real[name]), 1e-300) for name in self._numbers]
+        return [float(np.mean(off))]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,16 @@
 """What a plan simulates, and what it measures: by the estimator, and by what is public about the table."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._checks import is_real, is_whole, shown
 from skdpsynth._input import array_of
 from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, listed, pair_of
 from skdpsynth.model_selection._plan_measures import OfComponents, OfNumbers, OfTables
-from skdpsynth.model_selection._plan_tables import Ground
+from skdpsynth.model_selection._plan_tables import Ground, narrowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +33,22 @@ class Setting:
     words: str
 
 
-def setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any) -> Setting:
+def setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, too_wide: Any = 1.0) -> Setting:
     """Return what to simulate; refuse what cannot be."""
     _check_estimator(estimator)
     prior, words = _checked_prior(prior)
+    if not (is_real(too_wide) and 1 <= too_wide < math.inf):
+        raise ValueError(f"too_wide must be a number of at least 1, got {shown(too_wide)}; 10 simulates rows in a tenth of the bounds.")
+    if too_wide > 1 and words == _TABLE:
+        raise ValueError("too_wide must be 1 beside a public table as prior, whose rows lie where they lie; widen the bounds themselves.")
+    setting = _setting_of(estimator, bounds, schema, n_features, prior, words)
+    if too_wide == 1:
+        return setting
+    ground = replace(setting.ground, schema=narrowed(setting.ground.schema, float(too_wide)))
+    return replace(setting, ground=ground, words=f"{words} in a part of bounds that are {float(too_wide):g} times as wide")
+
+
+def _setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, words: str) -> Setting:
     fitted = clone(estimator)
     params = fitted.get_params(deep=False)
     if "accountant" in params:

@@ -1,7 +1,7 @@
 """Simulated tables: rows made from public facts alone, or drawn from a table that is public."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,16 @@ class Ground:
         for place, (kind, column) in enumerate(zip(kinds, columns, strict=True)):
             rows[:, place] = column if isinstance(kind, Continuous) else _levels(kind, column)
         return rows
+
+
+def narrowed(schema: Schema, too_wide: float) -> Schema:
+    """Return a schema of coded columns whose numbers lie within the first of so many parts of their bounds."""
+    kinds = dict(schema)
+    for name, kind in schema.items():
+        if isinstance(kind, Continuous):
+            high = kind.low + (kind.high - kind.low) / too_wide
+            kinds[name] = replace(kind, high=max(kind.low + 1, int(high)) if kind.integer else high)
+    return Schema(kinds)
 
 
 def made_up(schema: Schema, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, an
 _ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of Laplace's law, hardly ever has so much
 _SEEN = 2.0  # ... of one bin beside those that are clear
 _FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few say too little of other columns
-_LEAST = 0.05  # rows
+_LEAST = 1.0  # rows: fewer, far out, would come and go with the sample, and are most of a deviation
 
 
 def threshold_bins(

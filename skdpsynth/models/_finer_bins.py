@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from skdpsynth.models._links import Link
 
-FINE = 16  # bins, into which fewer are cut
+FINE = 48  # bins, into which fewer are cut
 _LEAST = 1e-9  # probability of a code, in logarithms
 _FARTHEST = 2.0  # distances between two bins, up to which a trend goes on beyond the outer ones
 _ROUNDS = 50

@@ -245,7 +245,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     an order, whose variance the noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes
     two copies whose noise is independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are
     mixed. Where a split says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture.
-    Rows are drawn from the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 16 bins, and no rule ties
+    Rows are drawn from the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 48 bins, and no rule ties
     it, where in its bin a number lies follows the factors too: the logarithms of P(bin | z) are interpolated between bins along normal
     scores. The law of the bins does not change.
 
