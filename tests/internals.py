@@ -64,6 +64,7 @@ measures._primal_dual: PrimalDual
 measures._transport: NearestMeasure
 model_selection._plan_measures: Measure
 model_selection._plan_result: Point
+model_selection._plan_setting: setting_of
 model_selection._plan_tables: Ground
 model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._blocks: NoisyTables blocks_of

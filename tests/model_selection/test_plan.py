@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from internals import Measure, Point, _latent_factors
+from internals import Measure, Point, _latent_factors, setting_of
 from sklearn.base import BaseEstimator
 
 from skdpsynth import (
@@ -274,3 +274,33 @@ def test_a_picture_has_axes_for_each_measure_and_takes_those_of_a_caller():
 def test_what_cannot_be_planned_is_refused_in_one_sentence(estimator, settings, error, words):
     with pytest.raises(error, match=words):
         quick(estimator, **settings)
+
+
+@pytest.mark.parametrize("too_wide", [1, 50])
+def test_simulated_rows_lie_within_the_first_part_of_bounds_that_are_too_wide(too_wide):
+    kinds = {"n": (0.0, 100.0), "whole": (10, 1010), "level": ["a", "b"]}
+    setting = setting_of(LatentFactorSynthesizer(kinds), None, None, None, None, too_wide)
+    rows, uniform = setting.ground.rows(2000, np.random.default_rng(0)), setting.ground.uniform(2000, np.random.default_rng(1))
+    assert dict(setting.estimator.schema) == dict(Schema(kinds))
+    for table in (rows, uniform):
+        assert table["n"].between(0, 100 / too_wide).all()
+        assert table["whole"].between(10, 10 + 1000 / too_wide).all()
+    assert rows["n"].max() > 50 / too_wide
+
+
+def test_bounds_that_are_too_wide_cost_much_of_few_rows_and_little_of_many():
+    estimator = LatentFactorSynthesizer({"n": (0.0, 100.0), "level": ["a", "b"]}, delta=1e-6)
+    off = {}
+    for n_samples, too_wide in ((500, 1), (500, 100), (20_000, 100)):
+        expected = plan(estimator, n_samples, epsilons=[0.3], n_repeats=2, too_wide=too_wide, random_state=0)
+        off[n_samples, too_wide] = expected.to_frame().set_index("measure").loc["means", "error"]
+    assert off[500, 100] > 3 * off[500, 1]
+    assert off[20_000, 100] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [({"too_wide": 0.5}, "at least 1"), ({"too_wide": 2, "prior": np.zeros((5, 1))}, "beside a public table")]
+)
+def test_bounds_that_are_too_wide_are_checked(more, words):
+    with pytest.raises(ValueError, match=words):
+        plan(PrivateMeasureMechanism(), 100, n_features=1, **more)
