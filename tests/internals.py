@@ -13,7 +13,8 @@ modules: models._marginal_model models._together models._training models._wide_f
 modules: privacy._gaussian_dp privacy._intervals privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
 modules: privacy._normals privacy._optimal privacy._rejection privacy._scales privacy._sup_norm statistics._duckdb
 modules: statistics._histogram statistics._interactions statistics._magnitudes synthesis._base synthesis._drawing
-modules: synthesis._latent_near synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._signed_measure
+modules: synthesis._latent_near synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._private_measure
+modules: synthesis._signed_measure
 modules: testing._evidence_kinds testing._evidence_losses
 _blas: one_blas_thread
 _cached: cached_property

@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth._cached import cached_property
+from skdpsynth._state import is_array, require
 from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._shrinkage import learned_mass, usual_shares
+from skdpsynth.persistence import savable
 
 _PARTS = 1 << 18  # whose sums are made at a time
-_MOST_LEARNED = 1 << 14  # parts; more were measured to be shared better, and faster, by least squares alone
+MOST_LEARNED = 1 << 14  # parts; more were measured to be shared better, and faster, by least squares alone
 _HARDLY = 1e-9  # of an even share of the rows
 
 
@@ -145,6 +147,7 @@ class _Group(NamedTuple):
     below: list[np.ndarray]
 
 
+@savable
 @dataclass(frozen=True, eq=False)
 class TwoStages:
     """Two independent noisy histograms: of the cells of one level, and of a partition that halves each of these some times more.
@@ -179,10 +182,29 @@ class TwoStages:
     above: Sequence[Any] = ()
     above_variances: Sequence[float] = ()
 
+    def _check_loaded(self) -> None:
+        depth = self.coarse_depth
+        require(is_array(self.coarse, "i", 1 << max(depth, 0)) and is_array(self.refinement, "i", len(self.coarse)) and self.n >= 1)
+        require(self.refinement.min() >= 0 and depth + self.refinement.max() <= self.partition.depth)
+        require(is_array(self.fine, "i", -1) and float(np.sum(2.0**self.refinement)) == len(self.fine))
+        require(0 < self.first_variance < math.inf and 0 < self.second_variance < math.inf)
+        require(len(self.above) == len(self.above_variances) and len(self.above) in (0, depth))
+        for level, (counts, variance) in enumerate(zip(self.above, self.above_variances, strict=True)):
+            require(counts is None or (is_array(counts, "i", 1 << level) and 0 < variance < math.inf))
+
     @property
     def coarse_depth(self) -> int:
         """Level of the coarse cells."""
         return len(self.coarse).bit_length() - 1
+
+    def pairs(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | float]]:
+        """Yield the siblings that were counted, some at a time: their level, their parents, and estimates with their variances."""
+        for level, (estimates, variances) in enumerate(self._joined_levels[1:], 1):
+            yield level, np.arange(1 << (level - 1)), estimates, variances
+        for halvings, members, below in self._groups():
+            for i in range(1, halvings + 1):
+                parents = (members[:, None] << (i - 1)) + np.arange(1 << (i - 1))
+                yield self.coarse_depth + i, parents.ravel(), below[i].ravel(), self.second_variance * 2.0 ** (halvings - i)
 
     def _groups(self) -> Iterator[_Group]:
         """Yield coarse cells in the order of `fine`, some at a time: their sums take twice the memory of their parts."""
@@ -248,7 +270,7 @@ class TwoStages:
     def _shared(
         self, estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[Any], left_shares: Sequence[Any]
     ) -> tuple[np.ndarray, list[float]]:
-        if self.noise_free or len(self.fine) > _MOST_LEARNED:
+        if self.noise_free or len(self.fine) > MOST_LEARNED:
             return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
         return learned_mass(estimates, root, variances, left_shares, self._usual)
 

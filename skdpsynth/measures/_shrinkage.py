@@ -18,6 +18,7 @@ _ABOUT_EDGE = np.array([0.0, 0.08])
 _IN_TABLES = np.array([[20.0, 4.0, 2.0, 0.5, 0.5, 0.5], [1.0, 1.0, 16.0, 8.0, 2.0, 4.0], [2.0, 1.0, 4.0, 4.0, 40.0, 40.0]])
 _IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
 _TABLES = np.array([0.1, 0.2, 0.7])
+USUAL = _TABLES @ _IN_TABLES  # before anything is seen of a table
 _NODES = 1.5  # that what is usual counts as much as
 _ROUNDS = 6
 _MOST = 1 << 11  # nodes of a level; where there are more, time matters and the noise of each counts little
@@ -51,7 +52,11 @@ def usual_shares(
     usual : ndarray of shape (n_kinds,)
         For `learned_mass`.
     """
-    evidence = _shared(estimates, root, variances, left_shares, _TABLES @ _IN_TABLES).evidence
+    return usual_by(_shared(estimates, root, variances, left_shares, USUAL).evidence)
+
+
+def usual_by(evidence: np.ndarray) -> np.ndarray:
+    """Return how usual each kind of share is, by the logarithm of the likelihood of what was seen in each kind of table."""
     tables = _TABLES * np.exp(evidence - evidence.max())
     return tables / tables.sum() @ _IN_TABLES
 
@@ -94,25 +99,58 @@ def _shared(
 ) -> _Shared:
     mass, moved, evidence = np.asarray(root, dtype=float)[..., None], [], np.zeros(len(_TABLES))
     for level, variance, share in zip(estimates, variances, left_shares, strict=True):
-        left_estimate, right_estimate = level[..., 0::2], level[..., 1::2]
-        raw = left_estimate + share * (mass - left_estimate - right_estimate)
-        left = np.clip(raw, 0, mass)
-        moved.append(0.0)
-        if mass.size <= _MOST:
-            variance = np.broadcast_to(variance, level.shape)
-            noise = (1 - share) ** 2 * variance[..., 0::2] + share**2 * variance[..., 1::2]
-            some = mass > _NONE
-            whole = mass[some]
-            shares, told = _posterior(raw[some] / whole, np.maximum(noise[some] / whole**2, _LEAST), whole, usual)
-            learned = shares * whole
-            moved[-1] = float(np.abs(learned - left[some]).sum())
-            left[some] = learned
-            evidence += told
-        below = np.empty((*left.shape[:-1], 2 * left.shape[-1]))
-        below[..., 0::2] = left
-        np.subtract(mass, left, out=below[..., 1::2])
-        mass = below
+        left, units, told = left_mass(mass, level, variance, share, usual)
+        moved.append(units)
+        evidence += told
+        mass = siblings(left, mass - left)
     return _Shared(mass, moved, evidence)
+
+
+def left_mass(
+    mass: np.ndarray, estimates: np.ndarray, variances: np.ndarray | float, share: np.ndarray | float, usual: np.ndarray | None
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Share the mass of each node between its children, whose estimates lie side by side.
+
+    Parameters
+    ----------
+    mass : ndarray of shape (..., n_nodes)
+    estimates : ndarray of shape (..., 2 * n_nodes)
+    variances : ndarray of that shape, or float
+    share : ndarray or float
+        Of a deficit, for the left child.
+    usual : ndarray of shape (n_kinds,) or None
+        From `usual_shares`; None: by the estimates alone.
+
+    Returns
+    -------
+    left : ndarray of shape (..., n_nodes)
+        Mass of each left child.
+    moved : float
+        How much went to another child than by the estimates alone.
+    evidence : ndarray of shape (n_tables,)
+        Log-likelihood of what was seen in each kind of table.
+    """
+    left_estimate, right_estimate = estimates[..., 0::2], estimates[..., 1::2]
+    raw = left_estimate + share * (mass - left_estimate - right_estimate)
+    left = np.clip(raw, 0, mass)
+    if usual is None or mass.size > _MOST:
+        return left, 0.0, np.zeros(len(_TABLES))
+    variances = np.broadcast_to(variances, estimates.shape)
+    noise = (1 - share) ** 2 * variances[..., 0::2] + share**2 * variances[..., 1::2]
+    some = mass > _NONE
+    whole = mass[some]
+    shares, evidence = _posterior(raw[some] / whole, np.maximum(noise[some] / whole**2, _LEAST), whole, usual)
+    learned = shares * whole
+    moved = float(np.abs(learned - left[some]).sum())
+    left[some] = learned
+    return left, moved, evidence
+
+
+def siblings(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the values of a level from those of left and of right children."""
+    level = np.empty((*left.shape[:-1], 2 * left.shape[-1]), dtype=left.dtype)
+    level[..., 0::2], level[..., 1::2] = left, right
+    return level
 
 
 def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from skdpsynth.fitting import Facts
 
 @runtime_checkable
 class JoinsBlocks(Protocol):
-    """A `PrivateSynthesizer` whose fitted blocks can be joined, and which reads mixed tables of a stream.
+    """A `PrivateSynthesizer` whose fitted blocks can be joined; if it has a schema, it reads mixed tables of a stream too.
 
     Others need none of this: their blocks are mixed by rows. All that is handed from block to block was released, so it is
     post-processing, and blocks cost together what one of them does.
@@ -17,6 +17,14 @@ class JoinsBlocks(Protocol):
     @property
     def _can_join(self) -> bool:
         """Whether these parameters allow it; else blocks are mixed by rows."""
+
+    @property
+    def _growth_of_blocks(self) -> float:
+        """How far time grows over a block where the caller has not said so."""
+
+    @property
+    def _joins_fast(self) -> bool:
+        """Whether blocks may be joined for each sample: then each stands for just its rows, else for them to a quarter of a block."""
 
     def _least_rows_of_block(self, facts: Facts) -> int:
         """Return how many rows a block must have to be more than noise: a function of public facts."""
@@ -36,7 +44,7 @@ class JoinsBlocks(Protocol):
         """
 
     def _before_blocks(self, reader: Any) -> Any:
-        """Return a synthesizer that has a model of public facts alone: of samples before the first block of a mixed table is full."""
+        """Return a synthesizer that has a model of public facts alone, for samples before the first block of a mixed table is full."""
 
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> Any:
         """Return a fitted synthesizer of the union of blocks, each of which stands for so many rows.

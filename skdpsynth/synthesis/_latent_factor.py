@@ -395,6 +395,12 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     # What streams ask for: see `JoinsBlocks`.
 
+    # The noise of a block is the same however few rows it has: the model of all needs large ones. Just after a block the noise on
+    # frequencies is sqrt((g + 1) / (g - 1)) times that of one fit to the rows so far, and g times that before the next. The mean of its
+    # logarithm is least at g = 1 + sqrt(2), and from 2.1 to 2.8 within 1 % of that. Less lets fewer rows wait.
+    _growth_of_blocks = 2.25
+    _joins_fast = False
+
     @property
     def _can_join(self) -> bool:
         return self.strategy == "marginals"

@@ -195,6 +195,10 @@ class Adaptive(Plan):
         return cls(False, partition, stages, finest, noises[:-1], noises[-1])
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        """Release both stages."""
+        return self.counts_of(rows, n, budget).measure()
+
+    def counts_of(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
         """Release the coarse cells; then the parts of each, as many as the noisy counts of the first stage say."""
         plan, coarse_depth = self.stages, self.stages.coarse_depth
         cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - coarse_depth
@@ -213,10 +217,9 @@ class Adaptive(Plan):
         refinement = refinement_of(estimates, n, plan.halvings, self.finest - coarse_depth)
         counts = total(cells, Histogram.over_refined(shift, refinement))
         fine = budget.answer(counts.query(budget.relation), self.second, "counts of the refined cells")
-        del counts, levels  # they may be many
 
         variances, free = (first_variance, second_variance), self.second.loss.is_infinite
-        return TwoStages(self.partition, n, coarse, refinement, fine, *variances, free, above, above_variances).measure()
+        return TwoStages(self.partition, n, coarse, refinement, fine, *variances, free, above, above_variances)
 
 
 STRATEGIES: dict[str, Any] = {"adaptive": Adaptive, "optimal": OneStage, "paper": PublishedLevels}

@@ -51,8 +51,8 @@ class OnlineSynthesizer(RunningStream):
     Parameters
     ----------
     strategy : {"blocks", "paper"}, default="blocks"
-        "blocks": disjoint blocks of consecutive rows, each synthesized with the whole epsilon when it is full; a sample is the
-        union of theirs. "paper": Algorithm 12 of [1]_ with its budgets corrected, for comparison: a tree that grows with time, with
+        "blocks": disjoint blocks of consecutive rows, each released with the whole epsilon when it is full; a sample is drawn from one
+        model of all of them (where `synthesizer` allows it; else each block gives its share). "paper": Algorithm 12 of [1]_ with its budgets corrected, for comparison: a tree that grows with time, with
         a private counter in every cell.
     synthesizer : unfitted synthesizer, default=None
         What runs on a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``, ``bounds``,
@@ -61,8 +61,8 @@ class OnlineSynthesizer(RunningStream):
         used. All bounds and levels must be public, because they must stand before the first row comes.
     growth : float or "auto", default=None
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
-        waits in the open block. None: 1.25; and 2.25 where the blocks have one model (`LatentFactorSynthesizer`), whose noise is least if
-        they are few and large. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
+        waits in the open block. None: 1.25; and 2.25 for `LatentFactorSynthesizer`, the noise of whose model is least if blocks are few
+        and large. "auto": blocks of order t**(d / (d + 1)) rows at time t, so that this share tends to zero; see Notes.
         Where the number of rows is private: how far the number of ticks grows.
     window : int, default=None
         Synthesize the last `window` rows only (where their number is private: ticks), by whole blocks: up to a block of older rows is
@@ -143,7 +143,12 @@ class OnlineSynthesizer(RunningStream):
     a row is counted by the counters of one level of time, in one cell of each depth; replacing it changes two cells a depth, and
     the budgets of all depths sum to epsilon. `sample` is free. `score` is not private.
 
-    *Joined blocks.* Blocks of `LatentFactorSynthesizer` are counted, and a sample is drawn from one model of all their noisy tables: that
+    *Blocks of numbers.* Blocks of `PrivateMeasureMechanism` (strategy "auto" or "adaptive") are counted. The counts of a cell add up over
+    blocks, and one measure is made of the sums at the first sample after new rows: so the noise of b blocks is sqrt(b) times that of one,
+    where b measures of their own would each make mass of their noise. That costs no privacy, and blocks that nobody samples from get no
+    measure. A cell that early blocks counted less finely is divided as the later ones say.
+
+    *Blocks of mixed tables.* Blocks of `LatentFactorSynthesizer` are counted, and a sample is drawn from one model of all their noisy tables: that
     costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many rows as the
     noise of a count is large, and each later one as many as came before it and a quarter more (with a `horizon` somewhat more or less, so
     that the last one ends there): with a known end no row waits at last, and else up to 56 % do, with the last block in their place. Blocks

@@ -20,10 +20,11 @@ from skdpsynth.privacy import check_epsilon
 from skdpsynth.synthesis._drawing import BATCH
 from skdpsynth.synthesis._joining import JoinsBlocks
 from skdpsynth.synthesis._online_draws import Conditional, Share
-from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length, usual_growth
+from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length
 from skdpsynth.synthesis._online_rows import Columns, Points, rows_of
 
-_PARTS = 4  # of a block, by which it weighs in a model of all
+_GROWTH = 1.25  # of time over a block, where blocks are not joined
+_PARTS = 4  # of a block, by which it weighs in a model of all that takes long to make
 _UNIONS = 2  # models of all blocks that are kept
 _GROUP = "blocks"
 _NAMED = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
@@ -139,7 +140,7 @@ class Blocks:
         if before < self._upto_charged:
             return self._upto_charged - before
         first = 1 if self.in_ticks else first_length(self.epsilon / self.rows_per_unit, self.least)
-        growth = usual_growth(self.are_joined) if growth is None else growth
+        growth = (self.inner._growth_of_blocks if self.are_joined else _GROWTH) if growth is None else growth
         if isinstance(growth, Real):  # narrow ones of numpy overflow
             growth = min(float(growth), 2.0**62) if isinstance(growth, np.floating) or growth < 2**62 else 2.0**62
         if self.are_joined and growth != "auto" and window is None and horizon is not None:
@@ -331,19 +332,19 @@ class Blocks:
     def _union(self, first: int) -> Any:
         """Return the synthesizer of all blocks from some time on; post-processing of what was released of each.
 
-        How much of the first block is left, and how many rows wait for which the last one stands, counts in quarters of a block: so a
-        model serves for some rows more, and which one it is follows from the time alone and not from the samples before.
+        How much of the first block is left, and how many rows wait for which the last one stands, counts in quarters of a block where a
+        model takes long to make: so it serves for some rows more, and which one it is follows from the time alone and not from the samples
+        before.
         """
         blocks = [block for block in self.blocks if block[1] > first] or [self.blocks[-1]]
-        quarters = [
-            round(_PARTS * length / (stop - start)) for (length, *_), (start, stop, _) in zip(self._parts(first), blocks, strict=True)
-        ]
-        quarters[-1] = max(quarters[-1], 1)
-        key = tuple((start, stop, n) for (start, stop, _), n in zip(blocks, quarters, strict=True) if n)
+        steps = [1.0 if self.inner._joins_fast else (stop - start) / _PARTS for start, stop, _ in blocks]
+        lengths = [round(length / step) for (length, *_), step in zip(self._parts(first), steps, strict=True)]
+        lengths[-1] = max(lengths[-1], 1)
+        key = tuple((start, stop, n) for (start, stop, _), n in zip(blocks, lengths, strict=True) if n)
         union = self.unions.get(key)
         if union is None:
             rates = self.rates[len(self.rates) - len(blocks) :]
-            numbers = [n / _PARTS * (stop - start) * rate for (start, stop, _), n, rate in zip(blocks, quarters, rates, strict=True)]
+            numbers = [n * step * rate for n, step, rate in zip(lengths, steps, rates, strict=True)]
             kept = [(model, number) for (*_, model), number in zip(blocks, numbers, strict=True) if number]
             union = self.inner._joined(*zip(*kept, strict=True))
             while len(self.unions) >= _UNIONS:

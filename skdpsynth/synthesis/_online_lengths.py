@@ -5,11 +5,6 @@ from typing import Any
 
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
 _BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
-_GROWTH = 1.25
-# The noise of a block is the same however few rows it has: the model of all needs large ones. Just after a block the noise on frequencies
-# is sqrt((g + 1) / (g - 1)) times that of one fit to the rows so far, and g times that before the next. The mean of its logarithm is least
-# at g = 1 + sqrt(2), and from 2.1 to 2.8 within 1 % of that. Less lets fewer rows wait.
-_GROWTH_OF_JOINED = 2.25
 
 
 def first_length(epsilon: Any, least: int) -> int:
@@ -23,11 +18,6 @@ def first_length(epsilon: Any, least: int) -> int:
         What the synthesizer of blocks asks for.
     """
     return max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0, least)
-
-
-def usual_growth(are_joined: bool) -> float:
-    """Return how far time grows over a block where the caller has not said so; `are_joined`: all blocks have one model."""
-    return _GROWTH_OF_JOINED if are_joined else _GROWTH
 
 
 def balanced_length(before: int, n_features: int, size: float) -> int:

@@ -89,7 +89,7 @@ class RunningStream(PrivateSynthesizer):
     def _try_loaded(self) -> None:
         """Draw some rows where that is free of consequences: counters would take noise, and a model of all blocks takes long to make."""
         blocks = getattr(self._stream, "blocks", ()) if hasattr(self, "accountant_") else ()
-        if blocks and self._stream.are_joined:
+        if blocks and self._stream.are_joined and not self._stream.inner._joins_fast:
             blocks[-1][-1]._try_loaded()
         elif blocks:
             super()._try_loaded()

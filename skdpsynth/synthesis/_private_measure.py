@@ -1,16 +1,17 @@
 """The private measure mechanism (PMM)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from skdpsynth._checks import check_choice, is_whole, shown
 from skdpsynth._state import require
 from skdpsynth.domain import Box, Rows, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
-from skdpsynth.measures import MAX_DEPTH, BinaryPartition
+from skdpsynth.measures import MAX_DEPTH, BinaryPartition, DiscreteMeasure, TwoStages, measure_of_union
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._measure_plans import MOST_HELD, STRATEGIES
@@ -19,10 +20,7 @@ from skdpsynth.synthesis._small import warn_if_small
 
 @dataclass(frozen=True)
 class _Measured(Plan):
-    """A strategy, and what private numbers of rows add to its bound."""
-
     strategy: Any = None
-    count_error: float = 0.0
 
 
 @savable
@@ -140,6 +138,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     """
 
     partition_: Any
+    _is_block = False  # whether what is fitted shall only be counted, as a block of a stream is
+    _counted: TwoStages
 
     def __init__(
         self,
@@ -180,22 +180,34 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         planned = STRATEGIES[strategy].of(facts, depth, cut)
         # What the caller decided is not warned of.
         warn_if_small(facts, planned.finest if depth is None and self.partition is None else facts.n_features)
-        return _Measured(False, planned, facts.count_error)
+        return _Measured(False, planned)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
-        if self.partition is None and hasattr(self, "measure_"):
+        if "_counted" in vars(self):
+            partition = self._counted.partition
+            require(isinstance(partition, BinaryPartition if self.partition is None else _Guarded))
+            require(self.partition is not None or partition.box.n_features == self.n_features_in_)
+        elif self.partition is None and hasattr(self, "measure_"):
             require(isinstance(self.partition_, BinaryPartition) and isinstance(self.measure_.partition, BinaryPartition))
             require(self.measure_.partition.box.n_features == self.n_features_in_)
             self.partition_ = self.measure_.partition  # one object, as fit made it
 
     def _release(self, rows: Rows, plan: _Measured, budget: Budget) -> None:
         n = self.n_samples_
-        self.measure_, bound = plan.strategy.measure_of(rows, n, budget)
+        if self._is_block:
+            self._counted = plan.strategy.counts_of(rows, n, budget)
+            del self._is_block
+            return
+        self.__dict__.update(self._fitted(*plan.strategy.measure_of(rows, n, budget)))
+
+    def _fitted(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
+        """Return the attributes that show a measure with a bound for a public number of rows."""
         # A noisy number of rows stood for n, from which it differs by E|Z| on average: twice that, against dividing by a noisy number.
-        widest = float(np.max(self.measure_.partition.diameters(0)))
-        self.error_bound_ = min(bound + widest * 2 * plan.count_error / n, widest) if plan.count_error else bound
-        self.partition_ = self.measure_.partition if self.partition is None else self.partition
+        widest, error = float(np.max(measure.partition.diameters(0))), self._size_error
+        bound = min(bound + widest * 2 * error / self.n_samples_, widest) if error else bound
+        partition = measure.partition if self.partition is None else self.partition
+        return {"measure_": measure, "error_bound_": bound, "partition_": partition}
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return self.measure_.sample(n_samples, rng, self.n_jobs)
@@ -206,6 +218,39 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     @property
     def _lacks_bounds(self) -> bool:
         return super()._lacks_bounds and self.partition is None
+
+    # What streams ask for: see `JoinsBlocks`.
+
+    _growth_of_blocks = 1.25
+    _joins_fast = True
+
+    @property
+    def _can_join(self) -> bool:
+        return self.strategy in ("auto", "adaptive")
+
+    def _least_rows_of_block(self, facts: Facts) -> int:
+        return 0
+
+    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "PrivateMeasureMechanism":
+        part = clone(self)
+        part._is_block = self._can_join
+        return part
+
+    def _before_blocks(self, reader: Any) -> Any:
+        raise NotImplementedError("It reads no mixed tables.")
+
+    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "PrivateMeasureMechanism":
+        union: Any = object.__new__(type(self))
+        vars(union).update({name: value for name, value in vars(blocks[-1]).items() if name != "_counted"})
+        union.measure_ = measure_of_union([block._counted for block in blocks], numbers)
+        return union
+
+    def __getattr__(self, name: str) -> Any:
+        # A block of a stream is counted, and gets a measure of its own only where somebody asks for it: a sample of the stream is drawn
+        # from one measure of all its blocks.
+        if name in ("measure_", "error_bound_", "partition_") and "_counted" in vars(self):
+            return self._fitted(*replace(self._counted).measure())[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _check_parameters(self, box: Box) -> int | None:
         """Return the depth asked for (None: "auto"), or raise."""

@@ -1,0 +1,110 @@
+"""The measure of a union of disjoint rows, from the noisy counts of its parts."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from skdpsynth.measures._adaptive import MOST_LEARNED, TwoStages
+from skdpsynth.measures._measure import DiscreteMeasure
+from skdpsynth.measures._shrinkage import USUAL, left_mass, siblings, usual_by
+
+_CLEAR = 2.0  # standard errors
+_LEAST = 1e-9  # rows
+
+
+class _Pairs(NamedTuple):
+    """Siblings of one level that some part counted: their parents in order, the sums of the counts of both, and of what they stand for."""
+
+    parents: np.ndarray
+    estimates: np.ndarray
+    variances: np.ndarray
+    counted: np.ndarray
+
+
+class _Cells(NamedTuple):
+    """Cells of one level and their mass, and the evidence of their siblings for each kind of table."""
+
+    cells: np.ndarray
+    mass: np.ndarray
+    evidence: np.ndarray
+
+
+def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> DiscreteMeasure:
+    """Return the measure of the union of disjoint rows, each part of which was counted by itself.
+
+    The counts of a cell add up, and so do the variances of their noise. So noise is taken for what it is once, in the sums: mass that each
+    part made of its own noise would add up too.
+
+    Parameters
+    ----------
+    parts : sequence of TwoStages
+        Over one space, with cells that are numbered alike.
+    numbers : sequence of float
+        How many rows of the union each part stands for.
+
+    Returns
+    -------
+    measure : DiscreteMeasure
+    """
+    levels, n_all = _added(parts, numbers), float(sum(numbers))
+    noise_free = parts[-1].noise_free
+    usual = None
+    if not noise_free and sum(len(pairs.parents) for pairs in levels) < MOST_LEARNED:
+        usual = usual_by(sum((level.evidence for level in _shared(levels, n_all, USUAL, noise_free)), np.zeros(1)))
+    cells, depths, mass = [], [], []
+    shared = list(_shared(levels, n_all, usual, noise_free))
+    for depth, level in enumerate(shared):
+        ends = np.ones(len(level.cells), dtype=bool)
+        if depth < len(levels):
+            ends[np.searchsorted(level.cells, levels[depth].parents)] = False
+        cells.append(level.cells[ends])
+        depths.append(np.full(len(cells[-1]), depth, dtype=np.int8))
+        mass.append(level.mass[ends])
+    partition = max((part.partition for part in parts), key=lambda partition: partition.depth)
+    return DiscreteMeasure.from_mass(partition, np.concatenate(cells), np.concatenate(depths), np.concatenate(mass))
+
+
+def _added(parts: Sequence[TwoStages], numbers: Sequence[float]) -> list[_Pairs]:
+    """Add up what all parts say of the levels 1, 2, ..."""
+    found = defaultdict(list)
+    for part, number in zip(parts, numbers, strict=True):
+        weight = number / part.n
+        for level, parents, estimates, variances in replace(part).pairs():  # of a copy, so that nothing computed stays with a part
+            spread = np.broadcast_to(variances, estimates.shape)
+            found[level].append((parents, weight * estimates, weight**2 * spread, np.full(len(parents), float(number))))
+    return [_sums_of_level(*map(np.concatenate, zip(*found.pop(level), strict=True))) for level in sorted(found)]
+
+
+def _sums_of_level(parents: np.ndarray, estimates: np.ndarray, variances: np.ndarray, counted: np.ndarray) -> _Pairs:
+    distinct, places = np.unique(parents, return_inverse=True)
+    children, n = siblings(2 * places, 2 * places + 1), len(distinct)
+    counts, noise = (np.bincount(children, values, 2 * n) for values in (estimates, variances))
+    return _Pairs(distinct, counts, noise, np.bincount(places, counted, n))
+
+
+def _shared(levels: Sequence[_Pairs], n_all: float, usual: np.ndarray | None, noise_free: bool) -> Iterator[_Cells]:
+    """Yield the cells of the levels 0, 1, ... with their mass, shared from the root."""
+    cells, mass = np.zeros(1, dtype=np.int64), np.array([n_all])
+    yield _Cells(cells, mass, np.zeros(1))
+    for pairs in levels:
+        whole = mass[np.searchsorted(cells, pairs.parents)]
+        times = whole / _rows_counted(pairs, whole, n_all, noise_free)
+        of_pair = np.repeat(times, 2)
+        share = pairs.variances[0::2] / (pairs.variances[0::2] + pairs.variances[1::2])
+        left, _, evidence = left_mass(whole, of_pair * pairs.estimates, of_pair**2 * pairs.variances, share, usual)
+        cells, mass = siblings(2 * pairs.parents, 2 * pairs.parents + 1), siblings(left, whole - left)
+        yield _Cells(cells, mass, evidence)
+
+
+def _rows_counted(pairs: _Pairs, whole: np.ndarray, n_all: float, noise_free: bool) -> np.ndarray:
+    """Return how many rows of each parent are of the parts that counted its children.
+
+    As large a share as of all rows, unless the counts themselves are clear of that; and all but what the other parts can hold.
+    """
+    seen = pairs.estimates[0::2] + pairs.estimates[1::2]
+    reach = 0.0 if noise_free else _CLEAR * np.sqrt(pairs.variances[0::2] + pairs.variances[1::2])
+    likely = np.clip(whole * (pairs.counted / n_all), seen - reach, seen + reach)
+    return np.maximum(np.clip(likely, whole - (n_all - pairs.counted), whole), _LEAST)
