@@ -52,8 +52,8 @@ class OnlineSynthesizer(RunningStream):
     ----------
     strategy : {"blocks", "paper"}, default="blocks"
         "blocks": disjoint blocks of consecutive rows, each released with the whole epsilon when it is full; a sample is drawn from one
-        model of all of them (where `synthesizer` allows it; else each block gives its share). "paper": Algorithm 12 of [1]_ with its budgets corrected, for comparison: a tree that grows with time, with
-        a private counter in every cell.
+        model of all of them (where `synthesizer` allows it; else each block gives its share). "paper": Algorithm 12 of [1]_ with its
+        budgets corrected, for comparison: a tree that grows with time, with a private counter in every cell.
     synthesizer : unfitted synthesizer, default=None
         What runs on a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``, ``bounds``,
         ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`. It gets rows of numbers. For mixed
@@ -148,8 +148,8 @@ class OnlineSynthesizer(RunningStream):
     where b measures of their own would each make mass of their noise. That costs no privacy, and blocks that nobody samples from get no
     measure. A cell that early blocks counted less finely is divided as the later ones say.
 
-    *Blocks of mixed tables.* Blocks of `LatentFactorSynthesizer` are counted, and a sample is drawn from one model of all their noisy tables: that
-    costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many rows as the
+    *Blocks of mixed tables.* Blocks of `LatentFactorSynthesizer` are counted too, and a sample is drawn from one model of all their noisy
+    tables: that costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many rows as the
     noise of a count is large, and each later one as many as came before it and a quarter more (with a `horizon` somewhat more or less, so
     that the last one ends there): with a known end no row waits at last, and else up to 56 % do, with the last block in their place. Blocks
     are counted in the bins and groups of levels that those before released, until twice as many rows have come as chose them; then a block
