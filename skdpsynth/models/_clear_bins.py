@@ -52,7 +52,7 @@ def threshold_bins(
         if not isinstance(link, Link):
             continue
         counts = table[:, : link.n_bins].sum(axis=0)
-        found = expected_counts(counts, deviation)
+        found = expected_counts(counts, deviation, len(names))
         if found is None:
             continue
         expected, alike, falls = found
@@ -82,7 +82,7 @@ def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.n
     return out
 
 
-def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def expected_counts(counts: np.ndarray, deviation: float, n_columns: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Tell the bins of a column that are clear of noise from those beyond them.
 
     Parameters
@@ -91,6 +91,8 @@ def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, n
         With noise.
     deviation : float
         Of the noise of each.
+    n_columns : int, default=1
+        How many columns tell the number of rows, if it is private.
 
     Returns
     -------
@@ -107,7 +109,7 @@ def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, n
     rows, least = -float(counts[heavy]), counts.sum() / (_FEW * len(counts))
     for outwards, way in ((slice(heavy, None), 1), (slice(heavy, None, -1), -1)):
         side = counts[outwards]
-        last = _last_clear(side, deviation) if deviation else len(side) - 1
+        last = _last_clear(side, deviation, len(counts), n_columns) if deviation else len(side) - 1
         expected[outwards][last + 1 :] = _beyond(side[last:], float(side[last - 1]) if last else 0.0, deviation)
         falls[outwards][last + 1 :] = way
         told = int(np.flatnonzero(side[: last + 1] >= least)[-1])
@@ -116,9 +118,15 @@ def expected_counts(counts: np.ndarray, deviation: float) -> tuple[np.ndarray, n
     return (expected, alike, falls) if rows > counts.sum() / 2 else None
 
 
-def _last_clear(counts: np.ndarray, deviation: float) -> int:
-    """Return the place of the last bin that is clear of noise, of bins outwards from one that is: alone, or with those before it."""
+def _last_clear(counts: np.ndarray, deviation: float, n_all: int, n_columns: int) -> int:
+    """Return the place of the last bin that is clear of noise, of bins outwards from one that is: alone, or with those before it.
+
+    How many rows are at a place or beyond is told by all other bins too, where these are few: it is what they leave of the number of rows.
+    """
     last = int(np.flatnonzero(np.append(_ALONE * deviation + 1, counts[1:]) > _ALONE * deviation)[-1])
+    others = n_all - np.arange(len(counts) - 1, 0, -1) + 1 + n_all / n_columns  # with the missing cells, and the number itself
+    left = np.flatnonzero(np.cumsum(counts[:0:-1])[::-1] > _CLEAR * deviation * np.sqrt(others))
+    last = max(last, int(left[-1]) + 1 if len(left) else 0)
     while last + 1 < len(counts):
         n_bins = np.arange(1, len(counts) - last)
         least = np.minimum(_CLEAR + (n_bins - 1) / 2, _ALONE) * deviation

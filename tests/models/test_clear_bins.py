@@ -10,6 +10,7 @@ from skdpsynth.domain import Continuous, Schema, grids_of
 from skdpsynth.models import Link
 
 BULK = np.array([400.0, 900, 1200, 700, 300])
+NOISE = np.random.default_rng(0).normal(size=(200, 12))
 EDGES = np.array([0, 2, 4, 6, 8, 10, 14, 22, 38, 64])
 
 
@@ -41,6 +42,16 @@ def test_bins_that_go_on_falling_are_clear_together_and_go_on_where_noise_hides_
     np.testing.assert_array_equal(expected[:7], counts[:7])
     assert (np.diff(expected[6:]) <= 0).all()
     assert 0 < expected[7:].sum() < 17
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_rows_that_a_heavy_bin_leaves_are_kept_though_noise_hides_each_bin_of_them(side):
+    """As of money that most do not have: 720 rows in twelve bins, of which a third is kept; by sums of these bins alone a seventh."""
+    few = np.stack([60 + 50 * NOISE, 50 * NOISE])
+    counts = np.concatenate([9000 - few.sum(axis=2, keepdims=True), few], axis=2)
+    rows, noise = ([expected_counts(table[::side], 50.0, 13)[0][::side][1:].sum() for table in each] for each in counts)
+    assert np.mean(rows) > 200
+    assert np.mean(noise) < 30
 
 
 @pytest.mark.parametrize(("counts", "deviation"), [(BULK, 30.0), (np.zeros(5), 0.0), (np.full(5, -3.0), 1.0)])
