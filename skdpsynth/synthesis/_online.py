@@ -149,14 +149,14 @@ class OnlineSynthesizer(RunningStream):
     measure. A cell that early blocks counted less finely is divided as the later ones say.
 
     *Blocks of mixed tables.* Blocks of `LatentFactorSynthesizer` are counted too, and a sample is drawn from one model of all their noisy
-    tables: that costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many rows as the
-    noise of a count is large, and each later one as many as came before it and a quarter more (with a `horizon` somewhat more or less, so
-    that the last one ends there): with a known end no row waits at last, and else up to 56 % do, with the last block in their place. Blocks
-    are counted in the bins and groups of levels that those before released, until twice as many rows have come as chose them; then a block
-    chooses others, by its own counts and the earlier ones, and older tables are translated. The tables of blocks are added up; but each is
-    drawn to the mean of all as far as its distance from it looks like noise, so that where the stream changes, blocks keep what is their
-    own. A model is fitted at the first sample after a block, and when some more rows wait: within 7 to 20 seconds for 13 columns, while the
-    stream is locked.
+    tables: that costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many
+    rows as the noise of a count is large, and each later one as many as came before it and a quarter more (with a `horizon` somewhat more
+    or less, so that the last one ends there): with a known end no row waits at last, and else up to 56 % do, with the last block in their
+    place. Blocks are counted in the bins and groups of levels that those before released, until twice as many rows have come as chose them;
+    then a block chooses others, by its own counts and the earlier ones, and older tables are translated. The tables of blocks are added up;
+    but each is drawn to the mean of all as far as its distance from it looks like noise, so that where the stream changes, blocks keep what
+    is their own. A model is fitted at the first sample after a block, and when some more rows wait: within 7 to 20 seconds for 13 columns,
+    while the stream is locked.
 
     *Units.* With `unit` the rows of one unit are replaced by as many others, wherever in the stream they came, and the first
     `max_rows_per_unit` of each count. With j_b of k rows in block b, whose noise is for k rows, the block loses ``epsilon j_b / k`` on
