@@ -153,8 +153,8 @@ FAULTS = (
     Fault(
         "choice_for_one",
         "privacy/_accountant.py",
-        "permute_and_flip(change.times(self.rows_per_unit), loss,",
-        "permute_and_flip(change, loss,",
+        "selection(change.times(self.rows_per_unit), loss,",
+        "selection(change, loss,",
         "a person of several rows moves a choice by more than is charged",
     ),
     Fault(

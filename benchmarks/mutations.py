@@ -56,9 +56,9 @@ NAMED = re.compile(
     re.I,
 )
 MAKERS = {
-    "Change", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip",
+    "Change", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip", "ExponentialMechanism",
     "laplace_scale", "gaussian_scale", "rho_of_epsilon", "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
-    "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "permute_and_flip", "release", "spend",
+    "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "selection", "release", "spend",
 }  # fmt: skip
 ALIKE = {
     "name",

@@ -99,14 +99,14 @@ persistence: _FORMAT
 privacy._composition: covers rho_of_pure total
 privacy._discovery: is_hidden
 privacy._gaussian: _table
-privacy._gaussian_dp: LEAST_SCALE ROUNDED SLACK delta_above epsilon_of_gaussian mills
+privacy._gaussian_dp: LEAST_SCALE ROUNDED SLACK delta_above epsilon_of_gaussian gaussian_of_pure mills pure_of_gaussian
 privacy._intervals: bernoulli_exp_minus exp_minus times
 privacy._laplace: _digit _one_sided _two_sided
 privacy._ledger_text: entry_of text_of text_of_entry thing_of
 privacy._noise: Noise
 privacy._normals: FIRST LIMB Normals fraction_bits
 privacy._optimal: is_optimal optimal_epsilon
-privacy._selection: PermuteAndFlip _below _shuffled
+privacy._selection: ExponentialMechanism PermuteAndFlip _below _shuffled
 privacy._table: SurvivalTable
 privacy._totals: Sums
 report._promise: rounded_up

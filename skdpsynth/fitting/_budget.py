@@ -116,7 +116,7 @@ class Budget:
         return self.accountant.release_discovered(tables, chosen, self.rng.child(name), name=name)
 
     def choose(self, utilities: Query, share: PrivacyLoss, name: str) -> int:
-        """Charge a pure share, and return the number of a candidate that is chosen by exact utilities.
+        """Charge a share, and return the number of a candidate that is chosen by exact utilities.
 
         Parameters
         ----------

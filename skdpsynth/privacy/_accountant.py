@@ -22,7 +22,7 @@ from skdpsynth.privacy._optimal import losses_of_child, optimal_loss
 from skdpsynth.privacy._presentation import LARGER, refusal
 from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._records import LedgerKeeper, checked_words
-from skdpsynth.privacy._selection import checked_utilities, permute_and_flip
+from skdpsynth.privacy._selection import checked_utilities, selection
 from skdpsynth.privacy._standing import StandingRelease, taken_up
 from skdpsynth.privacy._unit import Unit, check_unit
 
@@ -87,9 +87,9 @@ class PrivacyAccountant(LedgerKeeper):
     How much each loss is may be chosen as one goes, by what was released before, as long as all are of one kind: pure, of Gaussian noise
     [1]_ [2]_, or zCDP [3]_. Losses in epsilon may also come before all in rho. One that comes after them, or zCDP after Gaussian noise, is
     refused, because its turn could follow from noise that was seen, and every possible turn would have a delta of its own. To spend on
-    several kinds by turns, fix their shares first: give each kind a `child`. One made with ``rho="zcdp"`` takes pure losses too, and
-    counts all of them in rho, in any order: many small ones add up to less so. What was spent before the budget is used up, and epsilon
-    at another delta, are those of losses that were fixed in advance. Curves of several fits are never composed: no such filter is proved.
+    several kinds by turns, fix their shares first: give each kind a `child`. One made with ``rho="zcdp"`` or
+    ``rho="gaussian"`` takes pure losses too, and counts all of them in rho, in any order: many small ones add up to less so. What was
+    spent before the budget is used up, and epsilon at another delta, are those of losses that were fixed in advance. Curves of several fits are never composed: no such filter is proved.
 
     In memory it lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.
@@ -290,7 +290,8 @@ class PrivacyAccountant(LedgerKeeper):
         name : str
             What is chosen, for the ledger.
         loss : PrivacyLoss or number, default=None
-            A pure one. None: all that remains.
+            A pure one, for permute and flip, or one in rho, Gaussian or zCDP, for the exponential mechanism, whose candidates of less
+            utility are chosen less often by twice that exponent at the same loss. None: all that remains.
 
         Returns
         -------
@@ -300,7 +301,7 @@ class PrivacyAccountant(LedgerKeeper):
         utilities = checked_utilities(utilities)
         loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
         check_kind("change", change, Change, "a Change, as a statistic tells it")
-        choice = permute_and_flip(change.times(self.rows_per_unit), loss, self.neighboring, rng, name)
+        choice = selection(change.times(self.rows_per_unit), loss, self.neighboring, rng)
         self._charge(self._entry(name, loss, choice, rng, change=change, n_values=1))
         return choice.choose(utilities, rng)
 

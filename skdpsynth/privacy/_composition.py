@@ -12,7 +12,7 @@ from typing import Any
 from scipy.optimize import brentq, minimize_scalar
 
 from skdpsynth._checks import check_flag
-from skdpsynth.privacy._gaussian_dp import SLACK, epsilon_of_gaussian, rho_of_gaussian
+from skdpsynth.privacy._gaussian_dp import SLACK, epsilon_of_gaussian, gaussian_of_pure, rho_of_gaussian
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta, check_epsilon
 from skdpsynth.privacy._scales import to_fraction
 
@@ -165,8 +165,10 @@ def _rho_below(epsilon: Fraction, delta: Fraction, gaussian: bool) -> Fraction:
     return rho
 
 
-def rho_of_pure(epsilon: Amount) -> Amount:
-    """Return the least rho of zCDP that every loss of a pure epsilon has, ``epsilon * tanh(epsilon / 2)``, rounded up to 24 decimals.
+def rho_of_pure(epsilon: Amount, gaussian: bool = False) -> Amount:
+    """Return the least rho that every loss of a pure epsilon has, rounded up: of Gaussian noise by `_gaussian_dp`, else of zCDP.
+
+    Of zCDP it is ``epsilon * tanh(epsilon / 2)``.
 
     Whatever is epsilon-differentially private is randomised response of that epsilon and post-processing [1]_, of which the Renyi
     divergence at alpha = 1 + t is g(t) / t, g(t) = ln(cosh((2 t + 1) x) / cosh(x)), x = epsilon / 2. Here g(0) = 0 and
@@ -177,6 +179,8 @@ def rho_of_pure(epsilon: Amount) -> Amount:
     ----------
     .. [1] Kairouz, Oh, Viswanath (2015), "The composition theorem for differential privacy".
     """
+    if gaussian:
+        return epsilon if epsilon == math.inf or not epsilon else gaussian_of_pure(Fraction(epsilon))
     return epsilon if epsilon > _LARGEST_PURE else _rho_of_pure(Fraction(epsilon))  # tanh is at most 1
 
 
@@ -222,9 +226,9 @@ def covers(loss: PrivacyLoss, other: PrivacyLoss) -> bool:
     if loss.is_infinite or other.is_infinite:
         return loss.is_infinite
     if loss.rho is not None:
-        if loss.gaussian and not other.gaussian:
-            return False  # more is said of the charge than is known of the release
-        return bool(loss.rho >= (rho_of_pure(other.epsilon) if other.rho is None else other.rho)) and not other.delta
+        if other.rho is None:
+            return bool(loss.rho >= rho_of_pure(other.epsilon, loss.gaussian)) and not other.delta
+        return bool(loss.rho >= other.rho and (other.gaussian or not loss.gaussian))
     if other.rho is None:
         return loss.epsilon >= other.epsilon and loss.delta >= other.delta
     return bool(loss.delta) and loss.epsilon >= epsilon_of_rho(other.rho, loss.delta, gaussian=other.gaussian)

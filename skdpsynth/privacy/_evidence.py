@@ -19,6 +19,7 @@ _NORMS = {
     "DiscreteSupNorm": "sup",
     "DiscreteMatrixLaplace": "nuclear",
     "PermuteAndFlip": "sup",
+    "ExponentialMechanism": "sup",
 }
 
 

@@ -20,6 +20,18 @@ Up to n = 2^41 values n eta < 1e-13, so 2e-13 of epsilon and 1e-13 of each delta
 **The unit of account is rho = mu^2 / 2.** GDP of that mu implies zCDP with that rho, and the noise itself has the zCDP loss
 D^2 / (2 scale^2), which is less. So the flag "gaussian" of a loss only ever adds what is known of it.
 
+**What is pure is Gaussian, too.** The trade-off curve of a mechanism of which the logarithm of P / Q lies in an interval [t - b, t]
+(its range is b) is convex from (0, 1) to (1, 0), with slopes from -e^t to -e^(t - b). So it lies above both chords that meet at (q, 1 - p),
+p = e^t q and 1 - p = e^(t - b) (1 - q); and a convex curve lies below them if it passes below that point, as that of mu-GDP does from
+mu = h(x + b) - h(x) on, where x is the logit of q, x + b that of p, and h(x) is the normal quantile of 1 / (1 + e^-x) [1]_ [5]_. Here
+h' = D / phi(h), with D = Phi Q at h, is even. It falls on both sides of 0: at z = h > 0 the sign of its slope is that of -W, where
+W = phi (Phi - Q) - z Phi Q is 0 at 0 and at infinity and has the slope 2 phi^2 - Phi Q, which is positive first and changes its sign once:
+with m = phi / Q, which is convex and has a slope below 1, the logarithm of phi^2 / (Phi Q) has the slope
+m(z) - m(-z) - 2 z <= (m'(0) - 1) z, and m'(0) = 2 / pi. So the integral of h' over a length b is largest about 0, whatever t is:
+**a range of b is mu-GDP with mu = 2 h(b / 2)**. A pure epsilon, in [-epsilon, epsilon], has t = epsilon and b = 2 epsilon, but also
+q = 1 / (1 + e^epsilon) = 1 - p: mu = 2 h(epsilon) by either. h is concave from 0 on, with the slope sqrt(pi / 8) there, so
+rho = mu^2 / 2 <= pi epsilon^2 / 4; and Q(x) <= e^(-x^2 / 2) / 2 makes it at most 4 epsilon.
+
 **Conversion.** mu-GDP is (epsilon, delta)-differential privacy for delta = Q(a) - e^epsilon Q(a + mu), epsilon = a mu + mu^2 / 2, and for
 no smaller one [4]_; Q is the upper tail of N(0, 1). With the density phi and Mills' ratio R = Q / phi this is
 delta = phi(a) (R(a) - R(a + mu)), which falls in a and grows with mu. Floats find a; what is returned is certified in Decimal.
@@ -30,11 +42,13 @@ References
 .. [2] Smith, Thakurta (2022), "Fully adaptive composition for Gaussian differential privacy".
 .. [3] Koskela, Tobaben, Honkela (2023), "Individual privacy accounting with Gaussian differential privacy".
 .. [4] Balle, Wang (2018), "Improving the Gaussian mechanism for differential privacy", Theorem 8.
+.. [5] Dong, Durfee, Rogers (2020), "Optimal differential privacy composition for exponential mechanisms".
 """
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtri_exp
@@ -55,12 +69,37 @@ _QUANTUM = Decimal("1e-20")
 _LARGE = Decimal("1e40")  # beyond, 80 digits hold no 20 decimals
 _GRID = 10**15  # of an epsilon that is returned: its 15 decimals are those of the conversion of zCDP
 _SERIES = 5  # up to which Mills' ratio is a series
+_QUARTER_PI = Fraction(785398163397448310, 10**18)  # pi / 4, rounded up
+_LEAST_PURE, _LARGEST_PURE = Fraction(1, 10**4), 100  # between them floats find the way; below, rho is pi / 4 of the square to 1e-9
 _FARTHEST = 39.0  # the least delta, 5e-324, is Q(38.5)
 
 
 def epsilon_of_gaussian(rho: Fraction, delta: Fraction) -> Fraction:
     """Return an upper bound on the epsilon at `delta` of Gaussian losses that sum to `rho`; tight but for the slack of 2e-13."""
     return Fraction(math.ceil((SLACK + _epsilon_above(rho, _kept(delta))) * _GRID), _GRID)
+
+
+def pure_of_gaussian(rho: Fraction) -> Fraction:
+    """Return the largest epsilon, rounded down, of which every pure loss is that of Gaussian noise of `rho`: ln(1 / Q(mu / 2) - 1)."""
+    # A smaller mu and a larger tail make a smaller epsilon.
+    x = _DOWN.next_minus(_DOWN.sqrt(_quotient(rho / 2, _DOWN)))
+    tail = _delta(x, mills(x)[1])
+    odds = _DOWN.divide(_DOWN.subtract(1, tail), tail)
+    return max(Fraction(0), Fraction(_SHORT.plus(_DOWN.next_minus(_DOWN.ln(odds)))))
+
+
+@lru_cache(maxsize=1 << 10)
+def gaussian_of_pure(epsilon: Fraction) -> Fraction:
+    """Return the least rho of Gaussian noise whose loss covers a pure epsilon (rounded up, by less than 1e-9 of it)."""
+    if epsilon > _LARGEST_PURE:
+        return 4 * epsilon
+    rho = _QUARTER_PI * epsilon**2
+    if epsilon > _LEAST_PURE:
+        rho = min(rho, to_fraction(2 * float(ndtri_exp(-math.log1p(math.exp(epsilon)))) ** 2))
+    more = Fraction(1, 10**13)
+    while pure_of_gaussian(rho) < epsilon:
+        rho, more = rho + rho * more, 2 * more
+    return rho
 
 
 def _kept(delta: Fraction) -> Fraction:

@@ -104,7 +104,7 @@ def refusal(
     else:
         cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(epsilon):g} remains"
     if in_rho and entry.loss.rho is None:  # a kind of its own, whatever remains
-        rest, less = "what was charged here holds no more, or is rho of Gaussian noise, which covers no such loss", "loss in rho"
+        rest, less = "what was charged here is rho, and holds no more of such losses", "loss in rho"
     elif in_rho and needed[0] <= epsilon and needed[1] <= delta:
         rest = f"the rho that was charged for epsilon={float(epsilon):g} at delta={float(delta):g} holds no more"
     out = f"give it a {less}, or {LARGER}"

@@ -19,6 +19,7 @@ class Sums:
     delta: Fraction = Fraction(0)
     gaussian: bool = True  # every loss in rho is
     pure: Amount = Fraction(0)  # the zCDP that the losses in epsilon are, but for their deltas
+    pure_gaussian: Amount = Fraction(0)  # ... and the Gaussian loss
     most: Amount = math.inf  # of rho: what was charged for the account, where that was a loss in rho
     only_gaussian: bool = False  # ... and that of Gaussian noise
 
@@ -35,8 +36,9 @@ class Sums:
     def plus(self, loss: PrivacyLoss) -> "Sums":
         if loss.rho is not None:
             return replace(self, rho=self.rho + loss.rho, gaussian=self.gaussian and loss.gaussian)
-        pure = self.pure + rho_of_pure(loss.epsilon)
-        return replace(self, epsilon=self.epsilon + loss.epsilon, delta=self.delta + loss.delta, pure=pure)
+        pure, as_gaussian = self.pure + rho_of_pure(loss.epsilon), self.pure_gaussian + rho_of_pure(loss.epsilon, gaussian=True)
+        more_epsilon, more_delta = self.epsilon + loss.epsilon, self.delta + loss.delta
+        return replace(self, epsilon=more_epsilon, delta=more_delta, pure=pure, pure_gaussian=as_gaussian)
 
     def admits(self, loss: PrivacyLoss) -> bool:
         """Whether a loss may follow, whatever made somebody choose it now.
@@ -56,8 +58,8 @@ class Sums:
 
     def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
         """Return (epsilon, delta) of the sums, at the delta of a budget."""
-        if self.most != math.inf and self.epsilon:  # an account of zCDP
-            return total(Fraction(0), self.rho + self.pure, self.delta, delta)
+        if self.most != math.inf and self.epsilon:
+            return total(Fraction(0), self._all_in_rho, self.delta, delta, self.gaussian and self.only_gaussian)
         return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
 
     def at(self, delta: Fraction) -> Amount:
@@ -68,11 +70,15 @@ class Sums:
     def is_beyond(self) -> bool:
         """Whether an account that was charged for in rho cannot hold them: they are more, or of another kind.
 
-        Pure losses are zCDP, but no Gaussian noise.
+        Pure losses are both zCDP and Gaussian losses, of different rho.
         """
         if self.most == math.inf:
             return False
-        return bool(self.delta) or (self.only_gaussian and not (self.gaussian and not self.epsilon)) or self.rho + self.pure > self.most
+        return bool(self.delta) or (self.only_gaussian and not self.gaussian) or self._all_in_rho > self.most
+
+    @property
+    def _all_in_rho(self) -> Amount:
+        return self.rho + (self.pure_gaussian if self.only_gaussian else self.pure)
 
     def with_group(self, before: "Sums", after: "Sums") -> "Sums":
         """Return the sums when the largest of a group has grown."""
@@ -85,7 +91,7 @@ class Sums:
         return in_epsilon + ([PrivacyLoss(rho=self.rho, gaussian=self.gaussian)] if self.rho else [])
 
 
-_ADDED = ("epsilon", "rho", "delta", "pure")
+_ADDED = ("epsilon", "rho", "delta", "pure", "pure_gaussian")
 
 
 @dataclass

@@ -239,8 +239,8 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
         check.wrong.append(f"{_told_loss(charged)} was charged for all releases, and they need more")
     if not is_unit(promise):
         check.wrong.append(f"the promise is for {promise['unit'] or 'a row'}, which are not {promise['rows_per_unit']!r} rows")
-    if "rho" in charged and total.epsilon:  # an account of zCDP counts all of it in rho
-        total = type(total)(delta=total.delta, rho=total.rho + total.in_rho, gaussian=False)
+    if "rho" in charged and total.epsilon:
+        total = total.all_in_rho(charged["gaussian"])
     if not holds_at(epsilon, delta, total):
         check.wrong.append(f"all releases together lose more than the epsilon {_short(epsilon)} and delta {_short(delta)} that are said")
     elif not is_tight(epsilon, delta, total):
@@ -253,8 +253,8 @@ def _over(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str | None:
     """Say what is wrong with parts of one charge; None if they are within it."""
     total = added_up(parts)
     if "rho" in charge:
-        within = total.rho + total.in_rho <= number(charge["rho"]) and not total.delta
-        return None if within and ((total.gaussian and not total.epsilon) or not charge["gaussian"]) else "and its parts need more"
+        within = total.all_in_rho(charge["gaussian"]).rho <= number(charge["rho"]) and not total.delta
+        return None if within and (total.gaussian or not charge["gaussian"]) else "and its parts need more"
     epsilon, delta = number(charge["epsilon"]), number(charge["delta"])
     if holds_at(epsilon, delta, total):
         return None

@@ -13,6 +13,7 @@ NORM_OF = {
     "DiscreteSupNorm": "sup",
     "DiscreteMatrixLaplace": "nuclear",
     "PermuteAndFlip": "sup",
+    "ExponentialMechanism": "sup",
 }
 ROUNDED = Fraction(5, 3)  # of the variance: discrete Gaussian noise is the rounding of continuous noise of so much less
 _DIGITS = 60
@@ -20,6 +21,7 @@ _SLACK = Fraction(1, 10**12)  # of an epsilon that is converted, which is rounde
 _STEP = Fraction(1, 2**20)  # Gaussian scales are rounded up to it
 _LEAST = Fraction(1, 100)  # of all scales
 _MOST_SUMS = 20_000
+_LARGE = 100  # epsilon
 
 
 def number(text: Any) -> Any:
@@ -32,6 +34,8 @@ def cost(release: dict[str, Any], change: Any, scale: Fraction) -> Any:
 
     - Laplace, of values, of their largest or of a symmetric matrix: the exponent of the density moves by at most change / scale.
     - Permute and flip is the largest of utilities with exponential noise: the winner and the largest of the others both move.
+    - The exponential mechanism: the logarithm of the ratio of chances lies in a range of 2 change / scale, which is as Gaussian as a pure
+      loss of half of it.
     - Gaussian: change^2 / (2 scale^2) of zCDP, and over the variance that is left after rounding, half the square of mu.
     - Levels that enough rows have, and sparse counts: see `_shown` and `_sparse`.
     """
@@ -39,6 +43,8 @@ def cost(release: dict[str, Any], change: Any, scale: Fraction) -> Any:
     if noise == "DiscreteGaussian":
         variance = scale**2 - (ROUNDED if loss.get("gaussian") else 0)
         return math.inf if loss.get("gaussian") and scale < 3 else change / (2 * variance)
+    if noise == "ExponentialMechanism":
+        return gaussian_of_pure(change / scale)
     if kind == "levels_shown":
         return change / scale, _shown(release, scale)
     if kind == "sparse_over_time":
@@ -73,7 +79,7 @@ def is_least(release: dict[str, Any], change: Any, scale: Fraction) -> bool:
     loss = release["loss"]
     if scale == _LEAST or not change:
         return True
-    if release["noise"] == "DiscreteGaussian":
+    if release["noise"] in ("DiscreteGaussian", "ExponentialMechanism"):
         return scale == 3 or (covers(loss, cost(release, change, scale)) and not covers(loss, cost(release, change, scale - _STEP)))
     if (release["statistic"] or {}).get("kind") == "levels_shown" and number(loss["delta"]) >= _shown(release, scale, 1) < 1:
         return False
@@ -84,9 +90,8 @@ def covers(loss: dict[str, Any], needed: Any) -> bool:
     """Whether what was charged is at least what is needed: (epsilon, delta), or rho of the kind that is charged."""
     is_rho = not isinstance(needed, tuple)
     if "rho" in loss:
-        if loss["gaussian"] and not is_rho and needed[0]:
-            return False  # no Gaussian noise is as bad as what is pure, at every delta
-        return bool(number(loss["rho"]) >= (needed if is_rho else rho_of_pure(needed[0])) and (is_rho or not needed[1]))
+        of_pure = gaussian_of_pure if loss["gaussian"] else rho_of_pure
+        return bool(number(loss["rho"]) >= (needed if is_rho else of_pure(needed[0])) and (is_rho or not needed[1]))
     epsilon, delta = number(loss["epsilon"]), number(loss["delta"])
     if is_rho:
         return bool(delta > 0 and holds_at(epsilon, delta, Sums(rho=needed, gaussian=False)))
@@ -104,7 +109,8 @@ class Sums:
     delta: Fraction = Fraction(0)
     rho: Any = Fraction(0)
     gaussian: bool = True
-    in_rho: Any = Fraction(0)  # what those in epsilon are in rho
+    in_rho: Any = Fraction(0)  # what those in epsilon are in rho of zCDP
+    in_gaussian: Any = Fraction(0)  # ... and of Gaussian noise
 
     @classmethod
     def of(cls, losses: Iterable[dict[str, Any]]) -> "Sums":
@@ -113,18 +119,27 @@ class Sums:
         pure, others = [x for x in listed if "rho" not in x], [x for x in listed if "rho" in x]
         epsilons = [number(x["epsilon"]) for x in pure]
         delta, rho = sum((number(x["delta"]) for x in pure), Fraction(0)), sum((number(x["rho"]) for x in others), Fraction(0))
-        return cls(sum(epsilons, Fraction(0)), delta, rho, all(x["gaussian"] for x in others), sum(map(rho_of_pure, epsilons), Fraction(0)))
+        in_rho, in_gaussian = (sum(map(of_pure, epsilons), Fraction(0)) for of_pure in (rho_of_pure, gaussian_of_pure))
+        return cls(sum(epsilons, Fraction(0)), delta, rho, all(x["gaussian"] for x in others), in_rho, in_gaussian)
 
     @classmethod
     def largest(cls, all_sums: Iterable["Sums"]) -> "Sums":
         """Return what holds for each of some sums: of members of a group, whose rows are disjoint."""
         listed = list(all_sums)
-        most = {name: max(getattr(each, name) for each in listed) for name in ("epsilon", "delta", "rho", "in_rho")}
+        most = {name: max(getattr(each, name) for each in listed) for name in _ADDED}
         return cls(**most, gaussian=all(each.gaussian for each in listed))
 
     def __add__(self, other: "Sums") -> "Sums":
-        both = {name: getattr(self, name) + getattr(other, name) for name in ("epsilon", "delta", "rho", "in_rho")}
+        both = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
         return Sums(**both, gaussian=self.gaussian and other.gaussian)
+
+    def all_in_rho(self, gaussian: bool) -> "Sums":
+        """Return the sums of an account that counts what is pure in rho: of Gaussian noise, or of zCDP."""
+        more = self.in_gaussian if gaussian else self.in_rho
+        return Sums(delta=self.delta, rho=self.rho + more, gaussian=self.gaussian and gaussian)
+
+
+_ADDED = ("epsilon", "delta", "rho", "in_rho", "in_gaussian")
 
 
 def added_up(releases: Iterable[dict[str, Any]]) -> Sums:
@@ -169,6 +184,25 @@ def rho_of_pure(epsilon: Any) -> Any:
         context.prec = _DIGITS
         grown = _decimal(min(epsilon, Fraction(10**4))).exp()
         return epsilon * Fraction((grown - 1) / (grown + 1))
+
+
+def gaussian_of_pure(epsilon: Any) -> Any:
+    """Return the rho of Gaussian noise that is as bad as randomised response of an epsilon: mu / 2 has the upper tail 1 / (1 + e^epsilon).
+
+    Newton's method finds it: the tail is convex there, so that it comes from below, and its last step is rounded up.
+    """
+    if epsilon == math.inf or not epsilon:
+        return epsilon
+    if epsilon > _LARGE:
+        return 4 * epsilon  # the tail at x is below exp(-x^2 / 2) / 2
+    with localcontext() as context:
+        context.prec = _DIGITS
+        wanted, x = 1 / (1 + _decimal(epsilon).exp()), Decimal(0)
+        root, step = (2 * _pi()).sqrt(), Decimal(1)
+        while step > x * Decimal("1e-30"):
+            step = (upper_tail(x) - wanted) * root * (x * x / 2).exp()
+            x += step
+        return 2 * Fraction(x * (1 + Decimal("1e-28"))) ** 2
 
 
 def _zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:

@@ -10,14 +10,27 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from internals import LEAST_SCALE, ROUNDED, SLACK, Change, _gaussian_dp, delta_above, epsilon_of_gaussian, mills
+from internals import (
+    LEAST_SCALE,
+    ROUNDED,
+    SLACK,
+    Change,
+    _evidence_losses,
+    _gaussian_dp,
+    delta_above,
+    epsilon_of_gaussian,
+    gaussian_of_pure,
+    mills,
+    pure_of_gaussian,
+)
 from sampler_trees import PI
+from scipy.special import expit
+from scipy.stats import norm
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
-    DiscreteLaplace,
     PrivacyAccountant,
     PrivacyLoss,
     SeededBits,
@@ -234,12 +247,34 @@ def test_noise_is_charged_as_gaussian_from_exactly_its_scale_on(scale):
         accountant.release(values, smaller, SeededBits(0), name="a", loss=loss, change=change)
 
 
-@pytest.mark.parametrize("noise", [DiscreteGaussian(2.99), DiscreteLaplace(100)])
-def test_noise_that_is_no_rounding_of_a_gaussian_is_not_charged_as_one(noise):
+def test_gaussian_noise_of_a_small_scale_is_not_charged_as_such():
     accountant, change, values = PrivacyAccountant(1e9, 1e-6), Change("replace_one", 1, 1, 1), np.zeros(1, dtype=np.int64)
+    noise = DiscreteGaussian(2.99)
     accountant.release(values, noise, SeededBits(0), name="a", loss=PrivacyLoss(rho=1), change=change)
     with pytest.raises(ValueError, match="more than the loss"):
         accountant.release(values, noise, SeededBits(0), name="b", loss=gaussian(1e6), change=change)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**7), Fraction(1, 10**4), Fraction(1, 10), Fraction(7, 5), Fraction(30), Fraction(99)])
+def test_a_pure_loss_is_the_gaussian_one_whose_halves_tell_as_much(epsilon):
+    """By scipy, and by the decimals of the checker, which share no code; the other way round to the last digits."""
+    rho = gaussian_of_pure(epsilon)
+    tail = 1 / (1 + math.exp(epsilon))
+    assert float(rho) == pytest.approx(2 * norm.isf(tail) ** 2, rel=1e-9 if epsilon > 1e-3 else 1e-6)
+    assert float(rho / _evidence_losses.gaussian_of_pure(epsilon)) == pytest.approx(1, rel=1e-8)
+    assert pure_of_gaussian(rho) >= epsilon > pure_of_gaussian(rho * (1 - Fraction(1, 10**8)))
+    assert gaussian_of_pure(Fraction(1000)) == 4000 <= _evidence_losses.gaussian_of_pure(Fraction(1000))
+
+
+@pytest.mark.parametrize("span", [0.1, 1.0, 6.0])
+def test_a_range_of_losses_is_the_gaussian_loss_of_a_pure_one_of_half_of_it(span):
+    """Wherever the range lies: the chords of the trade-off curve meet above that of mu, and touch it where the range is even."""
+    mu = math.sqrt(2 * float(gaussian_of_pure(Fraction(span / 2))))
+    x = np.linspace(-15, 15, 601) - span / 2
+    p, q = expit(x + span), expit(x)
+    gaps = (1 - p) - norm.cdf(norm.isf(q) - mu)  # of errors of the second kind at an error q of the first
+    assert gaps.min() >= -1e-12
+    assert abs(gaps[300]) < 1e-12
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 2), 0.01, 40, Fraction(12345, 678910)])

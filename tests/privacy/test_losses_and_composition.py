@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import covers, rho_of_pure, total
+from internals import covers, gaussian_of_pure, rho_of_pure, total
 
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -158,7 +158,8 @@ def gaussian(rho):
         (gaussian(0.1), gaussian(0.1), True),
         (gaussian(0.1), gaussian(Fraction(1, 10) + Fraction(1, 10**30)), False),
         (gaussian(0.1), PrivacyLoss(rho=0.01), False),
-        (gaussian(10), PrivacyLoss(0.01), False),
+        (gaussian(gaussian_of_pure(Fraction(1))), PrivacyLoss(1), True),
+        (gaussian(gaussian_of_pure(Fraction(1))), PrivacyLoss(Fraction(1001, 1000)), False),
         (PrivacyLoss(rho=0.1), gaussian(0.1), True),
         (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)), True),
         (PrivacyLoss(1, 1e-6), gaussian(rho_of_epsilon(1, 1e-6, gaussian=True) * Fraction(100001, 100000)), False),

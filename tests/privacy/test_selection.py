@@ -1,4 +1,4 @@
-"""Permute and flip: its law, its loss, and the door."""
+"""Choices: their laws, their losses, and the door."""
 
 import itertools
 import math
@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import PermuteAndFlip, _below, _shuffled
+from internals import ExponentialMechanism, PermuteAndFlip, _below, _shuffled, gaussian_of_pure
 from laws import ALARM, CERTAIN, chi_squared
+from scipy.stats import norm
 
 from skdpsynth import PrivacyAccountant
 from skdpsynth.exceptions import BudgetExceededError
@@ -50,6 +51,35 @@ def test_draws_follow_the_law():
     assert all(chi_squared(drawn, chances(utilities, scale)) < CERTAIN for scale in (2, 4.5))
 
 
+def tempered(utilities, scale):
+    """The law of the exponential mechanism."""
+    weights = np.exp((np.array(utilities) - max(utilities)) / scale)
+    return weights / weights.sum()
+
+
+def test_draws_of_the_exponential_mechanism_follow_its_law():
+    """5,000 draws; 2/3 and 3/2 of the scale fail."""
+    utilities, choice, rng = [0, 2, 5, 4], ExponentialMechanism(Fraction(3)), SeededBits(1)
+    drawn = np.bincount([choice.choose(utilities, rng) for _ in range(5_000)], minlength=4)
+    assert chi_squared(drawn, tempered(utilities, 3)) > ALARM
+    assert all(chi_squared(drawn, tempered(utilities, scale)) < CERTAIN for scale in (2, 4.5))
+    assert ExponentialMechanism(Fraction(0)).choose([1, 3, 3], rng) == 1
+
+
+@pytest.mark.parametrize("scale", [0.7, 2, 9])
+def test_no_attack_on_an_exponential_mechanism_does_better_than_its_gaussian_loss_allows(scale):
+    """By brute force: three candidates, all utilities from 0 to 3, all moves by 1 at most; the best tests order candidates by their ratio."""
+    mu = math.sqrt(2 * float(gaussian_of_pure(Fraction(1 / scale))))
+    worst = 1.0
+    for utilities in itertools.product(range(4), repeat=3):
+        for move in itertools.product((-1, 0, 1), repeat=3):
+            p, q = tempered(utilities, scale), tempered(np.add(utilities, move), scale)
+            order = np.argsort(-q / p)
+            first, second = np.cumsum(p[order])[:-1], 1 - np.cumsum(q[order])[:-1]
+            worst = min(worst, (second - norm.cdf(norm.isf(first) - mu)).min())
+    assert -1e-12 <= worst < 0.02
+
+
 def test_orders_are_uniform():
     rng = SeededBits(2)
     orders = [tuple(_shuffled(3, rng)) for _ in range(3_000)]
@@ -85,6 +115,12 @@ def test_the_door_charges_first_and_keeps_its_books():
     assert endless.release_choice(np.array([1, 3, 3]), CHANGE, check_rng(None), name="choice") == 1  # the first of the best
     assert PermuteAndFlip(Fraction(1, 10**6)).choose([-(2**62), 2**62], SeededBits(0)) == 1
 
+    in_rho = PrivacyAccountant(1, 1e-6)
+    in_rho.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice", loss=PrivacyLoss(rho=0.01, gaussian=True))
+    (entry,) = in_rho.ledger
+    assert entry.noise == "ExponentialMechanism"
+    assert gaussian_of_pure(1 / entry.scale[0]) <= Fraction(1, 100) < gaussian_of_pure(1 / (entry.scale[0] - Fraction(1, 2**20)))
+
     class NoBits:
         seeded = False
 
@@ -100,7 +136,7 @@ def test_the_door_charges_first_and_keeps_its_books():
         (np.array([], dtype=np.int64), CHANGE, 0.1, TypeError, "utilities must be"),
         (np.array([[1]]), CHANGE, 0.1, TypeError, "utilities must be"),
         (np.array([1]), Change("add_or_remove_one", 1, 1, 1), 0.1, ValueError, "ask for that"),
-        (np.array([1]), CHANGE, PrivacyLoss(rho=0.1), ValueError, "pure loss"),
+        (np.array([1]), CHANGE, PrivacyLoss(rho=1e-200), ValueError, "too small for a choice"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused_before_the_charge(utilities, change, loss, error, words):

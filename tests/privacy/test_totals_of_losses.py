@@ -14,6 +14,7 @@ from internals import Sums, _optimal, is_optimal, optimal_epsilon, rho_of_pure
 
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteGaussian, PrivacyAccountant, PrivacyLoss, SecureBits, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.testing import check_evidence
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -194,9 +195,8 @@ def test_a_child_in_rho_holds_its_rho_to_the_last_digit(kind):
 def test_a_child_in_rho_of_gaussian_noise_refuses_other_losses_and_spends_all_that_remains_in_rho():
     parent = PrivacyAccountant(9, 1e-6)
     child = parent.child(1, 1e-6, name="fit", rho="gaussian")
-    for loss in (PrivacyLoss(1e-6), PrivacyLoss(1e-6, 1e-9)):
-        with pytest.raises(BudgetExceededError, match="rho of Gaussian noise, which covers no such loss; give it a loss in rho"):
-            child.spend(loss, name="pure")
+    with pytest.raises(BudgetExceededError, match="what was charged here is rho, and holds no more of such losses; give it a loss in rho"):
+        child.spend(PrivacyLoss(1e-6, 1e-9), name="approximate")
     for attempt in (lambda: child.spend(PrivacyLoss(rho=1e-6), name="zcdp"), lambda: child.child(0.1, 1e-7, name="part")):
         with pytest.raises(BudgetExceededError):
             attempt()
@@ -206,10 +206,15 @@ def test_a_child_in_rho_of_gaussian_noise_refuses_other_losses_and_spends_all_th
     assert sum(entry.loss.rho for entry in child.ledger) == parent.ledger[0].loss.rho
 
 
-def test_a_child_in_zcdp_takes_pure_losses_for_the_rho_that_they_are():
-    child = PrivacyAccountant(9, 1e-6).child(1, 1e-6, name="fit", rho="zcdp")
+@pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
+def test_a_child_in_rho_takes_pure_losses_for_the_rho_that_they_are(kind):
+    is_gaussian = kind == "gaussian"
+    child = PrivacyAccountant(9, 1e-6).child(1, 1e-6, name="fit", rho=kind)
     child.spend(PrivacyLoss(0.1), name="pure")
-    child.spend(PrivacyLoss(rho=rho_of_epsilon(1, 1e-6) - rho_of_pure(Fraction(1, 10))), name="rest")
+    left = rho_of_epsilon(1, 1e-6, gaussian=is_gaussian) - rho_of_pure(Fraction(1, 10), is_gaussian)
+    child.spend(PrivacyLoss(rho=left, gaussian=is_gaussian), name="rest")
+    assert 1 - Fraction(1, 10**6) < child.spent <= 1
+    assert check_evidence(child.record().evidence()).ok
     with pytest.raises(BudgetExceededError):
         child.spend(PrivacyLoss(1e-9), name="more")
 
