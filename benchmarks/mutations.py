@@ -56,8 +56,9 @@ NAMED = re.compile(
     re.I,
 )
 MAKERS = {
-    "Change", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip", "ExponentialMechanism",
-    "laplace_scale", "gaussian_scale", "rho_of_epsilon", "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
+    "Change", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip",
+    "ExponentialMechanism", "loss_of_choice", "pure_of_gaussian", "gaussian_of_pure", "laplace_scale", "gaussian_scale", "rho_of_epsilon",
+    "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
     "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "selection", "release", "spend",
 }  # fmt: skip
 ALIKE = {

@@ -114,6 +114,7 @@ statistics._classes: Cuts
 statistics._cover: cover
 statistics._cuts: EvenCuts WholeCuts
 statistics._dask: added_sums dask_Part=Part
+statistics._dependences: change_of_dependences=change dependences
 statistics._distances: change distances
 statistics._packed: Packed packed_sum
 statistics._sql: of_raw
@@ -121,6 +122,7 @@ statistics._trees: levels_of
 synthesis._dimension: n_directions needs_distance
 synthesis._drawing: usual_number
 synthesis._intervals: _interval
+synthesis._latent_choice: FewPairs splits_of
 synthesis._latent_near: spread_of
 synthesis._latent_pairs: Pairs
 synthesis._latent_planning: MOST_CODES MarginalsPlan

@@ -47,7 +47,7 @@ def others():
     schema = {**{i: list(range(3)) for i in range(4)}, 4: (0.0, 1.0)}
     table = np.column_stack([RNG.integers(0, 3, (200, 4)), RNG.random(200)])
     ordered = np.column_stack([table, RNG.integers(0, 2, 200), RNG.integers(0, 4, 200)])
-    labels = np.repeat(np.arange(30), 2)
+    labels, few = np.repeat(np.arange(30), 2), RNG.integers(0, 2, (1500, 24))
     search = PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]})
     return {
         **{f"table-{r}-{d}": (LatentFactorSynthesizer(schema, neighboring=r, delta=d), table) for r in RELATIONS for d in (0, 1e-6)},
@@ -55,6 +55,7 @@ def others():
         "table-rich": (LatentFactorSynthesizer(schema, epsilon=50), np.repeat(table, 20, axis=0)),
         "table-scores": (LatentFactorSynthesizer({**schema, 5: Ordinal(range(2)), 6: Ordinal(range(4))}, strategy="scores"), ordered),
         "table-triples": (LatentFactorSynthesizer({i: [0, 1] for i in range(7)}, epsilon=10, delta=1e-6), RNG.integers(0, 2, (40_000, 7))),
+        **{f"table-few-{d}": (LatentFactorSynthesizer({i: [0, 1] for i in range(24)}, delta=d), few) for d in (0, 1e-6)},
         "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0)),
         "gaussian": (PrivatePCA(2, noise="gaussian", delta=1e-6, epsilon=0.3), X),
         "wide": (PrivatePCA(2, noise="laplace", center="private"), np.tile(X, 4)),

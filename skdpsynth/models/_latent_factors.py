@@ -15,6 +15,7 @@ from skdpsynth.models._mixture import Mixture, Part, Within
 from skdpsynth.models._near_law import NearLaw, NearPair
 from skdpsynth.models._together import pay_together, steps_together, steps_with, trained_together
 from skdpsynth.models._training import (
+    VARIANCES,
     Targets,
     Trained,
     chosen_variance,
@@ -35,6 +36,8 @@ _STEPS = 1500
 _LEAST_STEPS = 100
 _WORK = 6e8  # after which no other fit is begun, in the units of `work_of_step`
 _SMALL = 800  # codes
+_OF_FEW = (*VARIANCES[2:], 4.0)  # variances of the prior where few pairs were counted: those that say most
+_FITS_OF_FEW = 6  # they take more steps
 
 
 _LARGEST = 1e6  # of a number in a model from a file, far above what a fit gives
@@ -305,9 +308,10 @@ def _part_of(law: TiedLaw | NearLaw, state: Any) -> Part:
 def _fits(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[Trained], float]:
     """Fit from different starts, as long as there is time; return also the variance of the prior."""
     a_step = work_of_step(targets)
-    variance, work = chosen_variance(targets, nodes, _WORK / 4)
+    variances, most_fits = (VARIANCES, _FITS) if targets[0].has_all_pairs else (_OF_FEW, min(_FITS, _FITS_OF_FEW))
+    variance, work = chosen_variance(targets, nodes, _WORK / 4, variances)
     fits: list[Trained] = []
-    while not fits or (len(fits) < _FITS and work + fits[-1].n_steps * a_step <= _WORK):
+    while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):
         most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
         fits.append(trained(targets, nodes, variance, len(fits), most_steps))
         work += fits[-1].n_steps * a_step

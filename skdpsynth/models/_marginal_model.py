@@ -224,7 +224,7 @@ def _tables_of(
     """Yield what the factors of each block are fitted to."""
     deviations = deviations_beside(one_way, two_way)
     for block in blocks:
-        of_pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2)}
+        of_pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
         yield [one_way.tables[(i,)] for i in block], of_pairs, np.maximum(totals, _LEAST_ROWS), deviations
 
 

@@ -22,7 +22,7 @@ _MOST_WEIGHT = 50.0  # of columns against pairs
 _MOST_NOISE = 1e4  # deviation of a frequency of a pair: beyond, all is noise, and squares of it would leave the range of a float
 WINDOW = 25  # steps, of which the mean objective is compared with the one before
 FLAT = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
-_VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
+VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
 _USUAL = 0.2  # where one choice would take too long, or nothing can be split
 _PILOT_STEPS = 100
 _SPLITS = 2
@@ -121,6 +121,11 @@ class Targets:
     def starts(self) -> np.ndarray:
         """Where the codes of each column begin."""
         return starts_of(self.sizes)
+
+    @property
+    def has_all_pairs(self) -> bool:
+        """Whether every pair of columns was counted."""
+        return int(np.count_nonzero(self.mask)) == int(self.sizes.sum() ** 2 - (self.sizes**2).sum())
 
     @cached_property
     def slices(self) -> list[list[slice]]:
@@ -229,7 +234,9 @@ def taken_apart(fit: Trained) -> tuple[list[np.ndarray], np.ndarray, list[np.nda
     return intercepts, shared, list(loadings - shared)
 
 
-def chosen_variance(targets: Sequence[Targets], nodes: np.ndarray, most_work: float) -> tuple[float, float]:
+def chosen_variance(
+    targets: Sequence[Targets], nodes: np.ndarray, most_work: float, variances: Sequence[float] = VARIANCES
+) -> tuple[float, float]:
     """Choose the variance of the prior by count splitting: fit to one half of the noise, judge by the other.
 
     Errors count by the root of the frequency that independent columns would have: between absolute errors, in which tables are compared,
@@ -241,21 +248,22 @@ def chosen_variance(targets: Sequence[Targets], nodes: np.ndarray, most_work: fl
     nodes : ndarray of shape (n_nodes, n_factors)
     most_work : float
         In the units of `work_of_step`: beyond it the usual variance is taken.
+    variances : sequence of float
 
     Returns
     -------
     variance, work : float
     """
-    work = work_of_step(targets) * _PILOT_STEPS * len(_VARIANCES)
+    work = work_of_step(targets) * _PILOT_STEPS * len(variances)
     n_splits = min(_SPLITS, int(most_work / work))
     if not n_splits or not targets[0].deviation:
         return _USUAL, 0.0
-    rng, scores = np.random.default_rng(SEED), np.zeros(len(_VARIANCES))
+    rng, scores = np.random.default_rng(SEED), np.zeros(len(variances))
     for _ in range(n_splits):
         fitted, judged = zip(*(target.split(rng) for target in targets), strict=True)
-        for place, variance in enumerate(_VARIANCES):
+        for place, variance in enumerate(variances):
             scores[place] += score(judged, nodes, trained(fitted, nodes, variance, 0, _PILOT_STEPS))
-    return _VARIANCES[int(np.argmin(scores))], work * n_splits
+    return variances[int(np.argmin(scores))], work * n_splits
 
 
 def work_of_step(targets: Sequence[Targets]) -> float:

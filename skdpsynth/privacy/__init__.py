@@ -29,6 +29,7 @@ from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
 from skdpsynth.privacy._mechanism import Mechanism, loss_of_kind, losses_of_kind, mechanism, scale_of_kind
 from skdpsynth.privacy._opening import check_accountant, opened_accountant
 from skdpsynth.privacy._random import SEEDED, RandomBits, SecureBits, SeededBits, check_rng, stream_of
+from skdpsynth.privacy._selection import loss_of_choice
 from skdpsynth.privacy._standing import StandingRelease
 from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 from skdpsynth.privacy._unit import ALONE, Unit

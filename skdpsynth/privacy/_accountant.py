@@ -89,7 +89,8 @@ class PrivacyAccountant(LedgerKeeper):
     refused, because its turn could follow from noise that was seen, and every possible turn would have a delta of its own. To spend on
     several kinds by turns, fix their shares first: give each kind a `child`. One made with ``rho="zcdp"`` or
     ``rho="gaussian"`` takes pure losses too, and counts all of them in rho, in any order: many small ones add up to less so. What was
-    spent before the budget is used up, and epsilon at another delta, are those of losses that were fixed in advance. Curves of several fits are never composed: no such filter is proved.
+    spent before the budget is used up, and epsilon at another delta, are those of losses that were fixed in advance. Curves of several
+    fits are never composed: no such filter is proved.
 
     In memory it lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.

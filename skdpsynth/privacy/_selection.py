@@ -11,11 +11,10 @@ import numpy as np
 
 from skdpsynth._change import Change
 from skdpsynth._input import array_of
-from skdpsynth.privacy._gaussian_dp import pure_of_gaussian
+from skdpsynth.privacy._gaussian_dp import gaussian_of_pure, pure_of_gaussian
 from skdpsynth.privacy._intervals import bernoulli_exp_minus
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._random import RandomBits, check_stream
-
 
 _STEPS = 1 << 20  # of a scale, as of Gaussian ones
 
@@ -171,6 +170,13 @@ def exponential_scale(sup: Fraction, rho: Fraction) -> Fraction:
     if not epsilon:
         raise ValueError(f"A loss of rho={float(rho):g} is too small for a choice; give it a larger share of the budget.")
     return Fraction(math.ceil(sup / epsilon * _STEPS), _STEPS)
+
+
+def loss_of_choice(sup: Fraction, scale: Fraction, kind: PrivacyLoss) -> PrivacyLoss:
+    """Return what a choice of some scale costs, in the kind of another loss: the way back from `selection`."""
+    if kind.rho is None:
+        return PrivacyLoss(epsilon=2 * sup / scale, rows=kind.rows)
+    return PrivacyLoss(rho=gaussian_of_pure(sup / scale), gaussian=kind.gaussian, rows=kind.rows)
 
 
 def checked_utilities(utilities: Any) -> list[int]:

@@ -3,6 +3,8 @@
 from skdpsynth._change import Change, Query
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._codes import CellsOf, Coding, LeavesOf, Merging
+from skdpsynth.statistics._dependences import change as change_of_dependences
+from skdpsynth.statistics._dependences import dependences
 from skdpsynth.statistics._differences import DifferencesOf
 from skdpsynth.statistics._discovery import Occurrences
 from skdpsynth.statistics._distances import change as change_of_distances

@@ -32,6 +32,7 @@ from skdpsynth.models import (
 )
 from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
+from skdpsynth.synthesis._latent_choice import FewPairs, finer_links, splits_of
 from skdpsynth.synthesis._latent_near import near_columns
 from skdpsynth.synthesis._latent_pairs import Pairs
 from skdpsynth.synthesis._latent_planning import (
@@ -75,6 +76,8 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
         codes = replace(codes, **_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
     plan = with_triples(plan, coded.sizes, _rows_of(one_way, plan), budget.relation, codes.near)
     pairs = pairs_within(codes.blocks)
+    if (few := FewPairs.of(plan, budget.relation, _rows_of(one_way, plan))) is not None:
+        pairs, plan = few.choose(*_for_choices(located, places, codes.links, one_way, plan), plan, budget)
     of_pairs = _pairs(coded, pairs, one_way, plan, budget)
     estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
     totals = estimates.rows(plan.n_samples)
@@ -182,7 +185,9 @@ def _links(
     links: dict[Hashable, Link | LevelGroups] = {}
     assert plan.schema is not None
     cuts, joined = cuts_in_cells(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
-    n_bins = wanted_bins(plan, budget.relation, _rows_of_pools(pools))
+    n_rows = _rows_of_pools(pools)
+    few = FewPairs.of(plan, budget.relation, plan.n_samples or n_rows)
+    n_bins = wanted_bins(plan, budget.relation, n_rows) if few is None else few.n_bins
     for (name, grid), levels in zip(grids.items(), joined, strict=True):
         tree = [levels.get(j) for j in range(1, grid.depth + 1)]
         links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
@@ -208,6 +213,19 @@ def _with_graded_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes
     links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in codes.links.items()}
     tied, links = tied_columns(plan.ties, plan.schema, links)
     return replace(codes, links=links, tied=tuple(tied))
+
+
+def _for_choices(
+    located: Rows, places: Mapping[Hashable, int], links: Mapping[Hashable, Link | LevelGroups], one_way: NoisyTables, plan: MarginalsPlan
+) -> tuple[Rows, list[int], list[np.ndarray]]:
+    """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
+    schema = plan.schema
+    assert schema is not None
+    finer = finer_links(links)
+    coded = _coded(located, places, schema, None, {**links, **finer})
+    masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
+    shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]
+    return coded.rows, coded.sizes[:-1], [splits_of(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
 
 
 def _rows_in(counts: np.ndarray) -> float:

@@ -20,7 +20,6 @@ from skdpsynth.models import (
     NoisyInteractions,
     NoisyTables,
     joint_columns,
-    pairs_within,
     threshold_bins,
 )
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, LedgerEntry, RandomBits
@@ -46,6 +45,8 @@ class Replay:
         Of each step, by the name of its release.
     interactions : Interactions or None
         What pairs were released as; None: tables.
+    pairs : tuple of (int, int)
+        Whose tables are estimated.
     n_samples : int
         Number of rows.
     is_public : bool
@@ -55,6 +56,7 @@ class Replay:
     model: MarginalModel
     noises: Mapping[str, Any]
     interactions: Interactions | None
+    pairs: tuple[tuple[int, int], ...]
     n_samples: int
     is_public: bool
 
@@ -71,7 +73,9 @@ class Replay:
             over = Interactions(tuple(sizes), tuple(scales), len(model.weights), multipliers)  # type: ignore[arg-type]
         is_public = synthesizer.neighboring == "replace_one"
         weak = replace(model, factors=tuple(replace(factors, variance=_WEAK) for factors in model.factors))
-        replay = cls(weak, noises, over, n_samples, is_public)
+        lead = 0 if model.stratum is None else 1
+        pairs: Any = [tuple(names.index(name) for name in columns[lead:]) for columns in synthesizer.marginals_consistent_]
+        replay = cls(weak, noises, over, tuple(pair for pair in pairs if len(pair) == 2), n_samples, is_public)
         one_way, two_way = replay._released(synthesizer, names)
         return replace(replay, model=replay._fitted(model.links, one_way, two_way, _STEPS))
 
@@ -98,7 +102,7 @@ class Replay:
 
     def _fitted(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> MarginalModel:
         n_samples = self.n_samples if self.is_public else None
-        model, estimates = self.model, Estimates.of([one_way, of_pairs], pairs_within(self.model.blocks), n_samples)
+        model, estimates = self.model, Estimates.of([one_way, of_pairs], self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
         together = joint_columns(model.tied, model.near)
         links, one_way, two_way = threshold_bins(names, links, estimates.one_way, estimates.two_way, rows, together)
@@ -141,8 +145,7 @@ class Replay:
         columns = [(i,) for i in range(len(sizes) - 1)]
         one_way = self._counted(codes, sizes, columns, "counts of columns", bits)
         if self.interactions is None:
-            pairs = pairs_within(self.model.blocks)
-            tables = self._counted(codes, sizes, pairs, "counts of pairs", bits)
+            tables = self._counted(codes, sizes, self.pairs, "counts of pairs", bits)
             return self._fitted(links, one_way, tables, _STEPS)
         exact = Marginals.of(codes, sizes, [(len(sizes) - 1, *pair) for pair in self.interactions.pairs])
         values = self.interactions.query(exact, "replace_one").values

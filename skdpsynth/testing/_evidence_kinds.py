@@ -172,6 +172,23 @@ def _of_distances(facts: Facts, relation: str) -> Norms:
     return {"l1": most * tables, "l2_squared": most**2 * tables, "sup": most if tables else 0}
 
 
+def _dependences(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """Of pairs of columns of three codes and two: the farthest split from the nearest table of a few rows of independent columns."""
+    shares = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(1))
+    for n in (1, 2, 4):
+        tables = [[round(n * x * y) for x in (p, 1 - p) for y in (q, 1 - q)] for p, q in product(shares, repeat=2)]
+        found = []
+        for place in range(facts["pairs"]):
+            splits = [[[(row[place] in up) + 2 * row[-1] for row in rows].count(cell) for cell in range(4)] for up in ((0,), (0, 1))]
+            found.append(max(min(sum(abs(a - b) for a, b in zip(cells, table, strict=True)) for table in tables) for cells in splits))
+        yield [sorted(found)[-facts["rank"]]] if "rank" in facts else found
+
+
+def _of_dependences(facts: Facts, relation: str) -> Norms:
+    n_values, most = 1 if "rank" in facts else facts["pairs"], 2 if relation == REPLACED else 1
+    return {"l1": most * n_values, "l2_squared": most**2 * n_values, "sup": most}
+
+
 def _utilities(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     """One candidate, beside points that it may have drawn."""
     if facts["scoring"] == "captured_variance":
@@ -432,6 +449,13 @@ KINDS: dict[str, Kind] = {
     ),
     "levels_shown": Kind(lambda f, relation: _units(f["tables"], relation), _few(tables=[1]), lambda f: _codes(3), _tables),
     "distances": Kind(_of_distances, _few(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _distances),
+    "dependences": Kind(
+        _of_dependences,
+        ({"pairs": 1}, {"pairs": 2}, {"pairs": 2, "rank": 1}, {"pairs": 2, "rank": 2}),
+        lambda f: _codes(*[3, 2][-f["pairs"] :], 2),
+        _dependences,
+        ("sup",),
+    ),
     "utilities": Kind(_of_utilities, _UTILITIES, _rows_of_utilities, _utilities, ()),
     "sum": Kind(_of_sums, _few(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]), _rows_of_sums, _sums),
     "packed_moments": Kind(_of_packed, _PACKED, _rows_of_sums_within, _packed, ("sup",)),

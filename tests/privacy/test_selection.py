@@ -68,7 +68,7 @@ def test_draws_of_the_exponential_mechanism_follow_its_law():
 
 @pytest.mark.parametrize("scale", [0.7, 2, 9])
 def test_no_attack_on_an_exponential_mechanism_does_better_than_its_gaussian_loss_allows(scale):
-    """By brute force: three candidates, all utilities from 0 to 3, all moves by 1 at most; the best tests order candidates by their ratio."""
+    """By brute force: three candidates, all utilities from 0 to 3, all moves by 1 at most; best tests order them by their ratio."""
     mu = math.sqrt(2 * float(gaussian_of_pure(Fraction(1 / scale))))
     worst = 1.0
     for utilities in itertools.product(range(4), repeat=3):
