@@ -72,6 +72,28 @@ def spiked(n, d, spikes, noise, rng):
     return rows, frame
 
 
+def survey(n, seed=0):
+    """Return n answers to 33 questions, a column a list, and of each the number of its levels.
+
+    Three grades, whole numbers from 0 to 20, follow one ability, with correlations of .84 to .9. The others have 2 to 5 levels in turn;
+    three of them follow the ability a little.
+    """
+    rng = np.random.default_rng(seed)
+    ability, columns, n_levels = rng.standard_normal(n), {}, {}
+
+    def answer(weight):
+        return weight * ability + np.sqrt(1 - weight**2) * rng.standard_normal(n)
+
+    for number, weight in enumerate((0.90, 0.94, 0.96), start=1):
+        columns[f"grade_{number}"] = np.clip(np.rint(11 + 3.5 * answer(weight)), 0, 20).astype(int)
+        n_levels[f"grade_{number}"] = 21
+    for number in range(30):
+        size, weight = 2 + number % 4, {0: 0.35, 4: -0.25, 8: 0.2}.get(number, 0.0)
+        latent, cuts = answer(weight), np.sort(rng.normal(0, 0.7, size - 1))
+        columns[f"q{number:02}"], n_levels[f"q{number:02}"] = np.digitize(latent, cuts), size
+    return columns, n_levels
+
+
 def patches():
     """Return the grey 8 x 8 patches of a photograph that comes with scikit-learn: 265,860 rows of 64 columns, from 0 to 255."""
     grey = load_sample_images().images[0].mean(axis=2)

@@ -1,11 +1,14 @@
-"""Small tables of real numbers: the quality score of sdmetrics, and AUC, beside AIM, MST and PrivBayes. Downloads nothing.
+"""Small tables: the quality score of sdmetrics, and AUC, beside AIM, MST and PrivBayes; and grades in a survey. Downloads nothing.
 
-python benchmarks/small_tables.py [--seeds 3] [--tables digits diabetes wine]
+python benchmarks/small_tables.py [--seeds 3] [--tables digits diabetes wine survey survey_1500]
     [--measure [--environments FOLDER] [--keep FOLDER] [--limit 900] [--peer-seeds 3]]
 
 Tables of scikit-learn, with public bounds that are stated here and not read from rows. digits: 1,200 of 1,797 images, in 12 parts of 2 x 2
 pixels (all but the corners); diabetes: 332 of 442 patients, 11 columns; wine: 133 of 178 wines, 13 columns. Secure noise,
 epsilon 1, delta 1e-6, add/remove of one row, no column known to be a target.
+
+survey, survey_1500: made-up answers of 395 and of 1,500 people to 33 questions (generators.py). Beside their score stands the error of the
+correlations of three grades, the mean absolute one of 20,000 synthetic rows, under both relations, with delta and without.
 
 Score: the mean of the shapes (1 less the Kolmogorov-Smirnov distance of a column, in the mean over columns) and of the trends (1 less half
 of what Pearson correlations differ by, in the mean over pairs whose correlation is above .5 or below -.5 in the training rows), of as many
@@ -13,7 +16,10 @@ synthetic rows. It is what the QualityReport of sdmetrics 0.32 says of numbers; 
 and the two must agree. AUC: the mean of logistic regression and gradient boosting, trained on synthetic rows to tell whether the target is
 above a public cut, and tested on held-out real rows.
 
-Goals: a score, and an AUC, of at least the best peer's on that table: figures in benchmarks/peers/small.json with date, versions and
+Goals: scores of no table lower than before few pairs were chosen (`BEFORE`, by two standard errors of the difference), and higher in the
+mean of all; errors of grades at most half of what they were at delta 1e-6.
+
+Goals beside peers: a score, and an AUC, of at least the best peer's on that table: figures in benchmarks/peers/small.json with date, versions and
 command. `--measure` fits the peers again (peers/dpmm.txt in an environment of its own), one process a fit with a limit of seconds of the
 processor, and stores what comes out; rows that lie in `--keep` are not made again.
 """
@@ -30,11 +36,13 @@ import time
 import warnings
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from coded_tables import PEERS, at_most, environment
+from generators import survey
 from scipy.stats import ks_2samp
 from sklearn.datasets import load_diabetes, load_digits, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -44,6 +52,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 
 STORED = PEERS / "small.json"
@@ -71,7 +80,27 @@ def wine():
     return *split(rows, 133), bounds(rows, ends), "proline", 700.0
 
 
-TABLES = {"digits": digits, "diabetes": diabetes, "wine": wine}
+def answers(n):
+    columns, n_levels = survey(n + n // 3)
+    rows = pd.DataFrame(columns)
+    kinds = [Continuous(0, 20) if size > 5 else (Nominal, Ordinal)[i % 2](range(size)) for i, size in enumerate(n_levels.values())]
+    return rows[:n], rows[n:], Schema(dict(zip(rows, kinds, strict=True))), "grade_3", 11
+
+
+TABLES = {"digits": digits, "diabetes": diabetes, "wine": wine, "survey": partial(answers, 395), "survey_1500": partial(answers, 1500)}
+SURVEYS = ("survey", "survey_1500")
+GRADES = ["grade_1", "grade_2", "grade_3"]
+# Where the pairs of all columns were counted: mean score, its standard deviation, fits; and errors of grades, by delta.
+BEFORE = {
+    "digits": (0.8530, 0.0193, 12),
+    "diabetes": (0.7911, 0.0126, 12),
+    "wine": (0.7371, 0.0118, 12),
+    "survey": (0.7262, 0.0059, 6),
+    "survey_1500": (0.7684, 0.0025, 6),
+}
+GRADES_BEFORE = {("survey", 1e-6): 0.873, ("survey", 0.0): 0.868, ("survey_1500", 1e-6): 0.862, ("survey_1500", 0.0): 0.860}
+RELATIONS = ("replace_one", "add_or_remove_one")
+N_SAMPLED = 20_000  # rows, of which correlations of grades are taken
 
 
 def bounds(rows, ends):
@@ -135,7 +164,49 @@ def ours(name, seed):
     start = time.perf_counter()
     model.fit(rows)
     seconds = time.perf_counter() - start
-    return [*figures(name, pd.DataFrame(model.sample(len(rows), random_state=seed), columns=list(rows))), seconds]
+    return [*figures(name, pd.DataFrame(model.sample(len(rows), random_state=seed), columns=list(rows)).astype(float)), seconds]
+
+
+def grade_error(name, neighboring, delta, seed):
+    """Return by how much correlations of grades are off, and the seconds of the processor that the fit took."""
+    rows, _, schema, _, _ = TABLES[name]()
+    start = time.process_time()
+    model = LatentFactorSynthesizer(schema, epsilon=EPSILON, delta=delta, neighboring=neighboring).fit(rows)
+    seconds = time.process_time() - start
+    made = model.sample(N_SAMPLED, random_state=seed)
+    return np.abs(correlations(made[GRADES]) - correlations(rows[GRADES])).mean(), seconds
+
+
+def compare_grades(n_fits, names):
+    """Print the errors of grades; return whether all goals were met."""
+    print("\n| table | relation | delta | fits | error of grades (sd) | before | seconds of the processor | goal |\n" + "|---" * 8 + "|")
+    all_met = True
+    for name, neighboring, delta in product((each for each in SURVEYS if each in names), RELATIONS, (DELTA, 0.0)):
+        found, before = np.array([grade_error(name, neighboring, delta, seed) for seed in range(n_fits)]), GRADES_BEFORE[name, delta]
+        mean, met = found[:, 0].mean(), not delta or found[:, 0].mean() <= before / 2
+        all_met &= bool(met)
+        goal = "" if not delta else f"{before / 2:.3f}: {'met' if met else 'MISSED'}"
+        spread = f"{mean:.3f} ({found[:, 0].std(ddof=1):.3f})"
+        print(
+            f"| {name} | {neighboring} | {delta:g} | {n_fits} | {spread} | {before:.3f} | {found[:, 1].mean():.1f} | {goal} |", flush=True
+        )
+    return all_met
+
+
+def no_lower(scores):
+    """Print scores beside those before, of each table and in the mean; return whether none is lower and the mean is higher."""
+    print("\n| table | score | before | goal |\n|---|---|---|---|")
+    all_met = True
+    for name, found in scores.items():
+        mean, deviation, n_before = BEFORE[name]
+        error = 2 * np.hypot(np.std(found, ddof=1) / len(found) ** 0.5, deviation / n_before**0.5)
+        met = np.mean(found) >= mean - error
+        all_met &= bool(met)
+        print(f"| {name} | {np.mean(found):.3f} | {mean:.3f} | within two standard errors, {error:.3f}: {'met' if met else 'MISSED'} |")
+    now, then = np.mean([np.mean(found) for found in scores.values()]), np.mean([BEFORE[name][0] for name in scores])
+    met = now > then or not set(SURVEYS) & set(scores)
+    print(f"| mean | {now:.3f} | {then:.3f} | higher: {'met' if met else 'MISSED'} |", flush=True)
+    return all_met and bool(met)
 
 
 def line(name, who, found, goal=""):
@@ -144,11 +215,12 @@ def line(name, who, found, goal=""):
 
 
 def compare(seeds, names):
-    """Print the table; return whether all goals were met."""
-    stored, all_met = json.loads(STORED.read_text()), True
+    """Print the tables; return whether all goals were met."""
+    stored, all_met, scores = json.loads(STORED.read_text()), True, {}
     print("| table | tool | fits | score (sd) | shapes | trends | AUC | seconds a fit | goal |\n" + "|---" * 9 + "|")
     for name in names:
         found = [ours(name, seed) for seed in range(seeds)]
+        scores[name] = [each[0] for each in found]
         theirs = {tool: stored["fits"].get(f"{name} {tool}") for tool in TOOLS}
         means = [np.mean(each, axis=0) for each in theirs.values() if each]
         goal = "no figures of peers: nothing compared"
@@ -157,12 +229,12 @@ def compare(seeds, names):
             met = bool((np.mean(found, axis=0)[[0, 3]] >= most).all())
             goal, all_met = f"best of peers: {most[0]:.3f}, AUC {most[1]:.3f}: {'met' if met else 'MISSED'}", all_met and met
         line(name, "skdpsynth", found, goal)
-        for tool, each in theirs.items():
+        for tool, each in () if name in SURVEYS else theirs.items():
             if each:
                 line(name, f"{tool} (dpmm)", each)
             else:
                 print(f"| {name} | {tool} (dpmm) | {stored['without figures'].get(f'{name} {tool}', 'not installed')} |", flush=True)
-    return all_met
+    return all([all_met, no_lower(scores), compare_grades(max(seeds, 10), names)])
 
 
 def peer(python, tool, name, seed, keep, limit):

@@ -17,7 +17,7 @@ from skdpsynth.synthesis._latent_planning import MarginalsPlan
 
 PAIRS, LOOK, CHOICE = "counts of pairs", "spread of dependence", "choice of pairs"
 _SHARES = {LOOK: 0.05, CHOICE: 0.57, PAIRS: 0.38}  # of what pairs would have alone
-_QUIETER = 4  # times less noise on the pairs that are chosen pays for choosing them
+_LARGER = 16  # times the share of a pair, that of one that is chosen, pays for choosing it
 _STRONG = Fraction(1, 2)  # of the rows: the distance of a pair whose columns have a correlation of about .75
 _SURE = 1.5  # scales of a choice by which such a pair stands out, beyond the logarithm of the number of pairs
 _DROWNED = 3  # times the noise of all pairs: of fewer rows they say nothing
@@ -56,7 +56,8 @@ class FewPairs:
 
         A choice costs more, the more pairs there are and the weaker those are that are sought. If there were one for each pair of a strong
         dependence that the share pays for, t, there were many for tables of many rows, and noise on all their counts: so there are the
-        root of t, and weaker pairs are found, too. They pay where their counts have `_QUIETER` times less noise than those of all pairs.
+        root of t, and weaker pairs are found, too. They pay where each is counted at `_LARGER` times the share that each of all pairs would
+        have: of Gaussian noise, with the root of so many times less noise.
         """
         assert plan.shares is not None
         assert plan.schema is not None
@@ -76,9 +77,9 @@ class FewPairs:
         if n_affordable < 1:
             return None
         n_pairs = min(math.ceil(math.sqrt(n_affordable)), n_columns - 1)
-        of_few = mechanism(Marginals.change(relation, n_pairs), shares[PAIRS]).deviation
-        if of_all < _QUIETER * of_few:
+        if n_all * shares[PAIRS].over(share) < _LARGER * n_pairs:
             return None
+        of_few = mechanism(Marginals.change(relation, n_pairs), shares[PAIRS]).deviation
         n_bins = int(np.clip(round(math.sqrt(n_rows / (_CLEAR * of_few))), _LEAST_BINS, _MOST_BINS))
         return cls(n_pairs, shares, n_rows, n_bins)
 
