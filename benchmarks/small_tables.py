@@ -19,9 +19,9 @@ above a public cut, and tested on held-out real rows.
 Goals: scores of no table lower than before few pairs were chosen (`BEFORE`, by two standard errors of the difference), and higher in the
 mean of all; errors of grades at most half of what they were at delta 1e-6.
 
-Goals beside peers: a score, and an AUC, of at least the best peer's on that table: figures in benchmarks/peers/small.json with date, versions and
-command. `--measure` fits the peers again (peers/dpmm.txt in an environment of its own), one process a fit with a limit of seconds of the
-processor, and stores what comes out; rows that lie in `--keep` are not made again.
+Beside peers the goals are a score, and an AUC, of at least the best one's on that table: figures in benchmarks/peers/small.json with date,
+versions and command. `--measure` fits the peers again (peers/dpmm.txt in an environment of its own), one process a fit with a limit of
+seconds of the processor, and stores what comes out; rows that lie in `--keep` are not made again.
 """
 
 import argparse
@@ -114,7 +114,8 @@ def split(rows, n_train):
 
 
 def correlations(rows):
-    return np.nan_to_num(np.corrcoef(rows.to_numpy().T))[np.triu_indices(rows.shape[1], 1)]
+    with np.errstate(invalid="ignore"):  # of a column that is constant
+        return np.nan_to_num(np.corrcoef(rows.to_numpy().T))[np.triu_indices(rows.shape[1], 1)]
 
 
 def own_score(rows, synthetic):

@@ -221,10 +221,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     without `stratify`: six tenths choose them, and the rest counts them alone. A pair is chosen for its distance from the nearest table of
     independent columns (a row moves it by at most 2: ``statistics/_dependences.py``): by permute and flip, or, of a budget in rho, by the
     exponential mechanism; both are exact. None closes a circle of those before. There are as many as the root of how many strong ones the
-    share could tell, and they take the place of all pairs where each then has at least 16 times the share of the budget. Where there are rows
-    enough, a twentieth of the share looks first how wide dependence spreads: if a quarter of the pairs are far from independent, all are
-    counted. Columns of numbers get as many bins as leave a cell of the chosen pairs 4 times the noise. `marginals_consistent_` has the
-    pairs that were counted, and the ledger every step.
+    share could tell, and they take the place of all pairs where each then has at least 16 times the share that it would have among all.
+    Where there are rows enough, a twentieth of the share looks first how wide dependence spreads: if a quarter of the pairs are far from
+    independent, all are counted. Columns of numbers get as many bins as leave a cell of the chosen pairs 4 times the noise.
+    `marginals_consistent_` has the pairs that were counted, and the ledger every step.
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
     4), a second round takes a quarter of what pairs have, up to 40 columns. Of up to 60 triples of columns that depend on each other in the

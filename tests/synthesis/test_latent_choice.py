@@ -55,6 +55,14 @@ def test_pairs_that_depend_are_chosen_and_the_ledger_says_so_and_sums_to_the_bud
     assert check_evidence(model.accountant_.evidence()).is_exact
 
 
+def test_intervals_count_the_pairs_that_were_chosen():
+    """The chosen pairs have correlations of about .8: those of tables that intervals are made of are near."""
+    model = fitted(700, delta=1e-6)
+    i, j = min(pairs_of(model) & {(0, 1), (0, 2), (1, 2)})
+    (table,) = model.bootstrap_tables(1, random_state=0)
+    assert np.corrcoef(np.asarray(table, dtype=float).T)[i, j] > 0.4
+
+
 def test_a_looser_choice_is_found_by_the_checker():
     told = fitted(700, delta=1e-6).accountant_.evidence()
     (first,) = (each for each in told["releases"] if each["name"] == "choice of pairs 1")
