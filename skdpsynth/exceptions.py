@@ -31,7 +31,9 @@ class BudgetExceededError(ValueError):
 
 
 class BoundsWarning(UserWarning):
-    """Nobody gave bounds, so values are clipped to (0, 1). It follows from the parameters alone.
+    """Nobody gave bounds, so values are clipped to (0, 1); or noise hides where numbers end within bounds that may be too wide.
+
+    It follows from the parameters and from public or noisy numbers alone.
 
     See Also
     --------

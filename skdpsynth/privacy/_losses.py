@@ -171,10 +171,6 @@ class PrivacyLoss:
         """What it costs, without the rows of a unit that noise is to be made for."""
         return self if self.rows == 1 else replace(self, rows=1)
 
-    def over(self, other: "PrivacyLoss") -> float:
-        """Return how many losses like another one, of the same kind, add up to this one."""
-        return float(self.epsilon / other.epsilon if self.rho is None else self.rho / other.rho)
-
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         if not isinstance(other, PrivacyLoss):
             return NotImplemented

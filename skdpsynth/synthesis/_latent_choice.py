@@ -73,11 +73,11 @@ class FewPairs:
             shares = _split(share, {name: weight for name, weight in _SHARES.items() if name != LOOK})
         scale = _STRONG * n_rows / Fraction(round(64 * (math.log(n_all) + _SURE)), 64)
         sup = change_of_dependences(relation, n_all).times(share.rows).sup
-        n_affordable = shares[CHOICE].over(loss_of_choice(sup, scale, share))
+        n_affordable = _ratio(shares[CHOICE], loss_of_choice(sup, scale, share))
         if n_affordable < 1:
             return None
         n_pairs = min(math.ceil(math.sqrt(n_affordable)), n_columns - 1)
-        if n_all * shares[PAIRS].over(share) < _LARGER * n_pairs:
+        if n_all * _ratio(shares[PAIRS], share) < _LARGER * n_pairs:
             return None
         of_few = mechanism(Marginals.change(relation, n_pairs), shares[PAIRS]).deviation
         n_bins = int(np.clip(round(math.sqrt(n_rows / (_CLEAR * of_few))), _LEAST_BINS, _MOST_BINS))
@@ -124,6 +124,11 @@ class FewPairs:
 
 def _split(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, PrivacyLoss]:
     return dict(zip(weights, share.split(list(weights.values())), strict=True))
+
+
+def _ratio(loss: PrivacyLoss, other: PrivacyLoss) -> float:
+    """Return how many losses like another one, of the same kind, add up to this one."""
+    return float(loss.epsilon / other.epsilon if loss.rho is None else loss.rho / other.rho)
 
 
 def _rank(n_pairs: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Continuous, Grid, Nominal, Rows, Schema, grids_of
+from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.fitting import Budget
 from skdpsynth.models import (
     Codes,
@@ -40,6 +41,7 @@ from skdpsynth.synthesis._latent_planning import (
     ONE_BLOCK,
     MarginalsPlan,
     growth_of_bins,
+    noise_hides_ends,
     noise_is_all,
     of_many_levels,
     wanted_bins,
@@ -84,6 +86,8 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None and (message := noise_is_all(plan, budget.relation, totals.sum())):
         budget.warn(message)
+    elif plan.n_samples is None and (message := noise_hides_ends(plan, budget.relation, totals.sum())):
+        budget.warn(message, BoundsWarning)
     codes = replace(codes, n_rows=n_samples) if chooses else codes.after(n_samples)
     beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
     counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)

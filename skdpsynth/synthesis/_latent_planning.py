@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsynth._checks import shown
 from skdpsynth.domain import Continuous, Nominal, Rows, Schema, Tie, cuts_of, listed, ties_of
+from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.fitting import Facts, Plan
 from skdpsynth.models import LEAST_ROWS, MOST_TUPLES, Codes, most_counts_of_pairs, most_tuples
 from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
@@ -116,6 +117,8 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
         made = _with_better_shares(made, facts.neighboring)
     if facts.n_samples is not None and (message := noise_is_all(made, facts.neighboring, facts.n_samples)):
         facts.warn(message)
+    elif facts.n_samples is not None and (message := noise_hides_ends(made, facts.neighboring, facts.n_samples)):
+        facts.warn(message, BoundsWarning)
     if not facts.delta and facts.epsilon != math.inf:
         with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, block)
         facts.warn_if_delta_helps(*(_widest_deviation(each, facts.neighboring) for each in (made, with_delta)))
@@ -305,6 +308,19 @@ def noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     return (
         f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
         "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
+    )
+
+
+def noise_hides_ends(plan: MarginalsPlan, relation: str, n: float) -> str | None:
+    """What to warn of, from public or noisy numbers, if noise hides where numbers end within their bounds."""
+    assert plan.schema is not None
+    numbers = [name for name, kind in plan.schema.whole.items() if isinstance(kind, Continuous)]
+    if not numbers or growth_of_bins(plan, relation, n) is not None:
+        return None
+    return (
+        f"Noise hides where the numbers of {listed(numbers)} end within their bounds, at so many rows and this budget: where these are "
+        "many times too wide, means and deviations of synthetic rows are too large. Narrow the bounds by what is publicly known, or use "
+        "more rows or a larger epsilon; model_selection.plan(..., too_wide=10) shows what wide ones cost."
     )
 
 
