@@ -103,7 +103,7 @@ class Blocks:
     @property
     def are_joined(self) -> bool:
         """Whether one model is made of all blocks; else a sample is mixed of theirs."""
-        return isinstance(self.inner, JoinsBlocks) and self.inner._can_join
+        return bool(getattr(self.inner, "_can_join", False))  # asked for each row: to compare with a protocol takes longer than all else
 
     def __post_init__(self) -> None:
         if self._buffer is None:
