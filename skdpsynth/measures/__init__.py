@@ -17,7 +17,7 @@ from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition
 from skdpsynth.measures._schedules import optimal_shares, paper_shares
 from skdpsynth.measures._shrinkage import learned_mass, usual_shares
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
-from skdpsynth.measures._unions import measure_of_union
+from skdpsynth.measures._union import measure_of_union
 
 # What users are told of; the other rooms import more.
 __all__ = ["BinaryPartition", "DiscreteMeasure", "Lattice", "NearestMeasure", "nearest_probability_measure"]
