@@ -233,7 +233,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
     def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "PrivateMeasureMechanism":
         part = clone(self)
-        part._is_block = self._can_join
+        if self._can_join:
+            part._is_block = True
         return part
 
     def _before_blocks(self, reader: Any) -> Any:

@@ -361,9 +361,12 @@ def test_one_measure_of_all_blocks_is_nearer_than_the_rows_of_each(neighboring):
     assert one < 0.75 * by_rows
 
 
-def test_blocks_on_a_partition_of_the_caller_have_one_measure_that_a_file_gives_again():
-    box = Box([0, 0], [1, 1])
-    model = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(partition=BinaryPartition(box, 6)), bounds=(0, 1)).fit(stream_of(300))
+INNER = {"partition": {"partition": BinaryPartition(Box([0, 0], [1, 1]), 6)}, "optimal": {"strategy": "optimal"}}
+
+
+@pytest.mark.parametrize("setting", INNER.values(), ids=INNER)
+def test_blocks_of_any_parameters_give_again_from_a_file_what_they_gave(setting):
+    model = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(**setting), bounds=(0, 1)).fit(stream_of(300))
     assert model.sample(50, random_state=0).tolist() == from_bytes(to_bytes(model)).sample(50, random_state=0).tolist()
 
 
