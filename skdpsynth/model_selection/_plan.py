@@ -20,7 +20,7 @@ from skdpsynth._input import array_of
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._workers import do_all
-from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection._plan_result import Point, SpendingPlan
 from skdpsynth.model_selection._plan_setting import Setting, setting_of
 from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
@@ -217,7 +217,7 @@ class _Simulation:
 def _quiet(simulation: _Simulation) -> Iterator[None]:
     """Show no warning that protects rows, because these are public, and note at which budgets a fit says that rows are too few."""
     with warnings.catch_warnings():
-        for category in (InsecureRandomnessWarning, BudgetWarning):
+        for category in (InsecureRandomnessWarning, BudgetWarning, BoundsWarning):
             warnings.simplefilter("ignore", category)
         warnings.simplefilter("always", SmallSampleWarning)
         shown_before = warnings.showwarning

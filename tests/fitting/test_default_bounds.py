@@ -66,7 +66,7 @@ def test_every_kind_of_table_is_told_a_stream_by_its_first_rows_alone_and_a_plan
 
 
 SILENT = {
-    "schema": (LatentFactorSynthesizer({"a": (0, 99)}), pd.DataFrame({"a": AGES[:, 0]})),
+    "schema": (LatentFactorSynthesizer({"a": (0, 99)}), pd.DataFrame({"a": np.tile(AGES[:, 0], 200)})),
     "stream of a schema": (OnlineSynthesizer(synthesizer=LatentFactorSynthesizer({"a": (0, 99)})), pd.DataFrame({"a": AGES[:, 0]})),
     "encoder of a schema": (MixedTypeEncoder({"a": (0, 99)}), pd.DataFrame({"a": AGES[:, 0]})),
     "partition": (PrivateMeasureMechanism(partition=BinaryPartition(Box([0] * 3, [99] * 3), 4)), AGES),
@@ -79,6 +79,15 @@ SILENT = {
 @pytest.mark.parametrize(("model", "X"), SILENT.values(), ids=SILENT)
 def test_what_takes_the_place_of_bounds_is_silent(model, X):
     assert told(lambda: model.fit(X)) == []
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize(("n_rows", "warns"), [(300, True), (20_000, False)])
+def test_bounds_within_which_noise_hides_where_numbers_end_are_told_of_by_the_number_of_rows_alone(n_rows, warns, neighboring):
+    for rows in (np.zeros(n_rows), np.arange(n_rows) % 99.0):
+        model = LatentFactorSynthesizer({0: (0.0, 99.0), 1: [0, 1]}, delta=1e-6, n_factors=2, neighboring=neighboring)
+        words = [each for each in told(lambda: model.fit(np.column_stack([rows, np.zeros(n_rows)]))) if "Noise hides" in each]  # noqa: B023
+        assert len(words) == warns
 
 
 @pytest.mark.parametrize("model", [PrivateMeasureMechanism("optimal"), PrivatePCA(), LatentFactorSynthesizer()])
