@@ -10,8 +10,8 @@ import numpy as np
 from skdpsynth.persistence import savable
 
 _BLOCK = 12  # the most columns of a block
-_DEPENDENT = 12.0  # score above which columns are joined: chi squared passes it by chance once in 2,000 pairs
-_GROUPS = 3  # of a nominal column; others have two
+_LEAST_GROUPS = 3  # of a nominal column of more codes; others have two
+_GROUPS = 2048  # of all columns, up to which nominal ones have more: a model of so many takes about ten seconds
 
 Block = tuple[int, ...]
 
@@ -47,14 +47,23 @@ def shares_of(totals: np.ndarray) -> np.ndarray:
 def merged_groups(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.ndarray]:
     """Merge the codes of each column into groups of about equal mass; of each column, the group of each code.
 
+    Ordered codes have two groups: a trend shows in any two. What nominal codes share with other columns may lie between any of them, and
+    a group hides it, whatever the noise. A row moves the interactions of a pair hardly more where there are more codes, and the factors
+    are few, so the noise of more counts hardly moves them. So each nominal code is a group by itself, unless these are too many to fit.
+
     Parameters
     ----------
     one_way : NoisyTables
         Of each column.
     is_nominal : sequence of bool
-        A nominal column gets three groups of any codes, others two groups of neighbours.
+        A nominal column gets groups of any codes, others two groups of neighbours.
     """
-    return [_groups(table.sum(axis=0), nominal) for table, nominal in zip(one_way.tables.values(), is_nominal, strict=True)]
+    counts = [table.sum(axis=0) for table in one_way.tables.values()]
+    sizes = [len(each) if nominal else 2 for each, nominal in zip(counts, is_nominal, strict=True)]
+    most = max(sizes, default=0)
+    while most > _LEAST_GROUPS and sum(min(size, most) for size in sizes) > _GROUPS:
+        most -= 1
+    return [_groups(each, most if nominal else 0) for each, nominal in zip(counts, is_nominal, strict=True)]
 
 
 def blocks_of(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> list[Block]:
@@ -63,7 +72,7 @@ def blocks_of(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> lis
     Parameters
     ----------
     dependence : ndarray of shape (n_columns, n_columns)
-        How far each pair is from what is expected: about 1 where noise is all that there is.
+        How far each pair is from what is expected: about 0 where noise is all that there is, and hardly ever more than 1.
     tied : sequence of sequence of int, default=()
         Sets of columns that share a block, however many they are.
     """
@@ -72,7 +81,7 @@ def blocks_of(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> lis
         blocks |= dict.fromkeys(together, tuple(sorted(together)))
     first, second = np.triu_indices(len(dependence), 1)
     order = np.argsort(-dependence[first, second], kind="stable")
-    n_joined = max(1, int((dependence[first, second] > _DEPENDENT).sum()))
+    n_joined = max(1, int((dependence[first, second] > 1).sum()))
     for i, j in zip(first[order[:n_joined]].tolist(), second[order[:n_joined]].tolist(), strict=True):
         if blocks[i] != blocks[j] and len(blocks[i]) + len(blocks[j]) <= _BLOCK:
             joined = tuple(sorted(blocks[i] + blocks[j]))
@@ -95,14 +104,14 @@ def pairs_within(blocks: Sequence[Block]) -> list[tuple[int, int]]:
     return [pair for block in blocks for pair in combinations(block, 2)]
 
 
-def _groups(noisy: np.ndarray, is_nominal: bool) -> np.ndarray:
-    """Merge codes into groups of about equal mass: neighbours, or for a nominal column each to the group that is lightest so far."""
+def _groups(noisy: np.ndarray, most: int) -> np.ndarray:
+    """Merge codes into groups of about equal mass: two of neighbours, or at most so many of codes, each to the one that is lightest so far."""
     mass = np.maximum(noisy, 0).astype(float)
-    if not is_nominal or len(mass) <= 2:
+    if not most or len(mass) <= 2:
         upto = np.cumsum(mass) - mass / 2
         half = (upto > mass.sum() / 2).astype(np.int64)
         return half if 0 < half.sum() < len(mass) else (np.arange(len(mass)) >= (len(mass) + 1) // 2).astype(np.int64)
-    group, load = np.zeros(len(mass), dtype=np.int64), np.zeros(min(_GROUPS, len(mass)))
+    group, load = np.zeros(len(mass), dtype=np.int64), np.zeros(min(most, len(mass)))
     for rank, code in enumerate(np.argsort(-mass, kind="stable")):
         group[code] = rank if rank < len(load) else int(np.argmin(load))
         load[group[code]] += mass[code]

@@ -1,15 +1,18 @@
-"""What small tables of all pairs of very many columns tell: their codes are merged into two or three groups."""
+"""What small tables of all pairs of very many columns tell: ordered codes are merged into two groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 from skdpsynth.models._blocks import NoisyTables
 from skdpsynth.models._estimates import NoisyInteractions, pairs_of
 from skdpsynth.models._training import starts_of
 from skdpsynth.persistence import savable
+
+_CHANCE = 1 / 2000
 
 
 @savable
@@ -94,8 +97,9 @@ class MergedPairs:
     def dependence(self, expected: np.ndarray) -> np.ndarray:
         """Return how far the table of each pair is from what is expected, shape (n_columns, n_columns).
 
-        It is in variances of the noise: the mean over the degrees of freedom of the table, which is 1 where noise is all that there is.
-        Without noise it is in squared rows.
+        The sum over a table, in variances of the noise, is chi squared with f degrees of freedom where noise is all that there is: f in
+        the mean, and more than q in one table of 2,000. Returned is its excess over f, in multiples of q - f, so that tables of all
+        sizes pass 1 by chance equally often. Without noise, squared rows take the place of variances.
 
         Parameters
         ----------
@@ -103,7 +107,8 @@ class MergedPairs:
             Interactions.
         """
         square = (self.interactions - expected).astype(float) ** 2 / (self.deviation or 1 / self.n_rows) ** 2
-        starts, free = starts_of(self.sizes), np.maximum(self.sizes - 1, 1)
-        sums = np.add.reduceat(np.add.reduceat(square, starts, axis=0), starts, axis=1)
-        np.fill_diagonal(sums, 0)
-        return sums / np.outer(free, free)
+        starts, each = starts_of(self.sizes), np.maximum(self.sizes - 1, 1)
+        sums, free = np.add.reduceat(np.add.reduceat(square, starts, axis=0), starts, axis=1), np.outer(each, each)
+        excess = (sums - free) / (chdtri(free, _CHANCE) - free)
+        np.fill_diagonal(excess, 0)
+        return excess

@@ -13,19 +13,30 @@ def groups(noisy, is_nominal):
 
 
 def test_merged_codes_share_the_mass_evenly():
-    """Ordered codes are cut at the median; a nominal column has three groups; noise may be negative, and no group is empty."""
+    """Ordered codes are cut at the median; nominal ones are not merged; noise may be negative, and no group is empty."""
     rng = np.random.default_rng(0)
     for size in (2, 3, 5, 16):
         for noisy in (rng.integers(1, 50, size), rng.integers(-50, 20, size), np.zeros(size, dtype=int), np.eye(size, dtype=int)[0]):
             ordered, nominal = (groups(noisy, is_nominal) for is_nominal in (False, True))
             assert set(ordered) == {0, 1}
             assert set(np.diff(ordered)) <= {0, 1}
-            assert set(nominal) == set(range(min(size, 3)))
+            assert set(nominal) == set(range(size))
     assert groups(np.array([1, 1, 1, 100]), False).tolist() == [0, 0, 0, 1]
     assert groups(np.array([100, 1, 1, 1]), False).tolist() == [0, 1, 1, 1]
     mass = rng.integers(1, 50, 16)
     assert np.bincount(groups(mass, False), mass).max() <= mass.sum() / 2 + mass.max()
-    assert np.ptp(np.bincount(groups(mass, True), mass)) <= mass.max()
+
+
+def test_nominal_codes_are_merged_evenly_where_all_columns_have_too_many():
+    """2048 groups in all, of which ordered columns have two: so 14 of the 16 codes, and no more, are too many for 150 + 2 columns."""
+    rng = np.random.default_rng(0)
+    masses = rng.integers(1, 50, (152, 1, 16))
+    merged = merged_groups(NoisyTables({(i,): mass for i, mass in enumerate(masses)}, 1.0), [True] * 150 + [False] * 2)
+    assert [len(set(group)) for group in merged] == [13] * 150 + [2] * 2
+    for group, (mass,) in zip(merged[:150], masses, strict=False):
+        assert np.ptp(np.bincount(group, mass)) <= mass.max()
+    few = merged_groups(NoisyTables({(i,): mass for i, mass in enumerate(np.ones((1000, 1, 5)))}, 1.0), [True] * 1000)
+    assert {len(set(group)) for group in few} == {3}
 
 
 def dependence_of(codes, scale=0, seed=0):
@@ -74,14 +85,22 @@ def test_no_way_to_make_blocks_has_more_pairs_of_codes_than_the_bound(n_columns)
     assert most_counts_of_pairs(sizes.tolist(), False) == int(sizes.sum()) ** 2
 
 
-def test_dependence_is_one_where_noise_is_all_that_there_is():
-    """4000 tables of 2 x 3 cells: the mean has a deviation of sqrt(2 / 2) / sqrt(4000) = .016; 5 of those are a false alarm of 6e-7."""
-    rng = np.random.default_rng(0)
-    groups = [np.arange(2), np.arange(3)] * 64
-    two = {(i, j): 7 * rng.standard_normal((1, 2 + i % 2, 2 + j % 2)) for i in range(128) for j in range(i + 1, 128) if (i + j) % 2}
-    merged = MergedPairs.of(NoisyTables(two, 49.0), groups, 500)
+def test_noise_alone_makes_tables_of_any_size_dependent_equally_seldom():
+    """4000 tables of 2 x 2, 2 x 6 and 6 x 6 cells each: two of 4000 pass 1 by chance, and 10 do in one of 20,000 tests.
+
+    The excess has a mean of 0 and, for f degrees of freedom, a deviation of sqrt(2 f) before its scale, which is at least 3.3 of those.
+    """
+    rng, d = np.random.default_rng(0), 180
+    sizes = np.where(np.arange(d) % 2, 6, 2)
+    two = {(i, j): 7 * rng.standard_normal((1, sizes[i], sizes[j])) for i in range(d) for j in range(i + 1, d)}
+    merged = MergedPairs.of(NoisyTables(two, 49.0), [np.arange(size) for size in sizes], 500)
     found = merged.dependence(np.zeros_like(merged.interactions))
-    assert abs(np.mean([found[pair] for pair in two]) - 1) < 5 * 0.016
+    for free in (1, 5, 25):
+        alike = np.array([found[i, j] for i, j in two if (sizes[i] - 1) * (sizes[j] - 1) == free])
+        assert len(alike) > 3900
+        assert abs(alike.mean()) < 5 / 3.3 / len(alike) ** 0.5
+        assert (alike > 1).sum() < 14
+        assert (alike > 0.75).sum() > 0
 
 
 def test_sums_of_codes_make_interactions_of_products():
