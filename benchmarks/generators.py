@@ -94,6 +94,27 @@ def survey(n, seed=0):
     return columns, n_levels
 
 
+def words_on_factors(n, n_columns, seed=0):
+    """Columns on three normal factors, with noise of their own: one of four words and one of numbers in turn.
+
+    Returns a frame, and of each column of words, these in the order of the factors: an order that is another in each, and that nobody is
+    told.
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(3, n_columns)) / np.sqrt(3)
+    Z = rng.normal(size=(n, 3)) @ loadings + rng.normal(size=(n, n_columns))
+    columns, orders = {}, {}
+    for j in range(n_columns):
+        if j % 2:
+            columns[j] = np.clip(Z[:, j], -4, 4)
+            continue
+        orders[j] = rng.permutation(["ash", "elm", "oak", "pine"])
+        columns[j] = orders[j][np.searchsorted([-1, 0, 1], Z[:, j])]
+    return pd.DataFrame(columns), orders
+
+
 def patches():
     """Return the grey 8 x 8 patches of a photograph that comes with scikit-learn: 265,860 rows of 64 columns, from 0 to 255."""
     grey = load_sample_images().images[0].mean(axis=2)

@@ -61,12 +61,23 @@ def common_of(
     deviation = merged.deviation * n
     target = Targets.of_all([n * mass for mass in masses], counts, mask.astype(np.float32), n, (deviation / 7, deviation))
     variance, work = chosen_variance([target], nodes, _WORK_OF_COMMON / 2)
-    most_steps = int(np.clip((_WORK_OF_COMMON - work) / work_of_step([target]), _LEAST_STEPS, _STEPS))
+    nodes, more = _with_fewer_factors(target, nodes, variance, _WORK_OF_COMMON / 2)
+    most_steps = int(np.clip((_WORK_OF_COMMON - work - more) / work_of_step([target]), _LEAST_STEPS, _STEPS))
     fit = trained([target], nodes, variance, 0, most_steps)
     at = Probabilities.of(target, (fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T).astype(np.float32))
     Q = at.singles - np.repeat(np.add.reduceat(at.singles, starts, axis=0) / merged.sizes[:, None], merged.sizes, axis=0)
     common = Common(merged, nodes, fit.loadings[0].astype(np.float32), variance)
     return common, blocks_of(merged.dependence(Q @ Q.T / len(nodes)), tied)
+
+
+def _with_fewer_factors(target: Targets, nodes: np.ndarray, variance: float, most_work: float) -> tuple[np.ndarray, float]:
+    """Return nodes of as many factors as count splitting tells, as others would learn noise; and the work, as `chosen_variance` does."""
+    work = work_of_step([target]) * _PILOT_STEPS * nodes.shape[1]
+    if not target.deviation or work > most_work:
+        return nodes, 0.0
+    fitted, judged = target.split(np.random.default_rng(_SEED))
+    options = [quasi_normal(len(nodes), n_factors) for n_factors in range(1, nodes.shape[1])] + [nodes]
+    return min(options, key=lambda each: score([judged], each, trained([fitted], each, variance, 0, _PILOT_STEPS))), work
 
 
 def wide_factors(
