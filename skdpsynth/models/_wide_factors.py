@@ -18,7 +18,7 @@ _FACTORS = 12  # of either kind, at most
 _STEPS, _LEAST_STEPS = 600, 100
 _WORK_OF_COMMON = 5e8  # as that of `LatentFactors`
 _VARIANCES = (0.1, 0.25, 0.6, 1.5)  # of the prior of a block's own factors, among which count splitting chooses
-_PILOT_STEPS, _PILOT_COLUMNS = 80, 24
+_PILOT_STEPS, _PILOT_COLUMNS, _PILOT_VARIANCE = 80, 24, 0.2
 _SEED = 13  # public: of the order of the nodes of each block, and of what splits released numbers
 
 
@@ -60,8 +60,8 @@ def common_of(
     counts = n * mask * (np.outer(whole, even) + np.outer(even, alone) + merged.interactions)
     deviation = merged.deviation * n
     target = Targets.of_all([n * mass for mass in masses], counts, mask.astype(np.float32), n, (deviation / 7, deviation))
-    variance, work = chosen_variance([target], nodes, _WORK_OF_COMMON / 2)
-    nodes, more = _with_fewer_factors(target, nodes, variance, _WORK_OF_COMMON / 2)
+    nodes, work = _with_fewer_factors(target, nodes, _WORK_OF_COMMON / 2)
+    variance, more = chosen_variance([target], nodes, _WORK_OF_COMMON / 2)
     most_steps = int(np.clip((_WORK_OF_COMMON - work - more) / work_of_step([target]), _LEAST_STEPS, _STEPS))
     fit = trained([target], nodes, variance, 0, most_steps)
     at = Probabilities.of(target, (fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T).astype(np.float32))
@@ -70,14 +70,14 @@ def common_of(
     return common, blocks_of(merged.dependence(Q @ Q.T / len(nodes)), tied)
 
 
-def _with_fewer_factors(target: Targets, nodes: np.ndarray, variance: float, most_work: float) -> tuple[np.ndarray, float]:
+def _with_fewer_factors(target: Targets, nodes: np.ndarray, most_work: float) -> tuple[np.ndarray, float]:
     """Return nodes of as many factors as count splitting tells, as others would learn noise; and the work, as `chosen_variance` does."""
     work = work_of_step([target]) * _PILOT_STEPS * nodes.shape[1]
     if not target.deviation or work > most_work:
         return nodes, 0.0
     fitted, judged = target.split(np.random.default_rng(_SEED))
     options = [quasi_normal(len(nodes), n_factors) for n_factors in range(1, nodes.shape[1])] + [nodes]
-    return min(options, key=lambda each: score([judged], each, trained([fitted], each, variance, 0, _PILOT_STEPS))), work
+    return min(options, key=lambda each: score([judged], each, trained([fitted], each, _PILOT_VARIANCE, 0, _PILOT_STEPS))), work
 
 
 def wide_factors(

@@ -120,7 +120,8 @@ class _Descent:
         self.summing = wide.common.merged.summing(self.order)
         self._weigh(is_ordered)
         parameters = [*self.intercepts, self.slopes, self.bends, *self.own]
-        self.adam = Adam(parameters, [1.0] * (n_classes + 2) + [OWN] * len(self.own))
+        rates = [*[1.0] * (n_classes + 1), np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32), *[OWN] * len(self.own)]
+        self.adam = Adam(parameters, rates)
 
     def _weigh(self, is_ordered: np.ndarray) -> None:
         """Set the weights of the parts of the objective."""
