@@ -2,13 +2,14 @@
 
     python benchmarks/wide_tables.py [--seeds 3] [--only common words groups size]
 
-All at delta 1e-6, replace-one, secure noise, and epsilon 1 where nothing else is said. *common*: 100 columns x 20,000 rows on three normal factors, with noise of each
-column's own; every second one is cut to four levels, the others are numbers. The mean absolute error of the associations of all pairs
-(`correlation_error`) of a sample, and of the columns each shuffled. *words*: the same where every second column has four words without
-an order, at epsilon 1 and 10. The mean absolute error of the correlations of all pairs, and of pairs of words, which are numbered as the
-factors order them; and `correlation_error`, which has Cramer's V of pairs of words. *groups*: 100 columns x 50,000 rows in groups of four
-(`mixed_tables.wide_table`): total variation of pairs within groups, and how far pairs of different groups, which are independent, are
-correlated. *size*: 300 columns x 50,000 rows on three factors: seconds of a fit, and peak memory of its process, with imports and data.
+All at delta 1e-6, replace-one, secure noise, and epsilon 1 where nothing else is said. *common*: 100 columns x 20,000 rows on three
+normal factors, with noise of each column's own; every second one is cut to four levels, the others are numbers. The mean absolute error
+of the associations of all pairs (`correlation_error`) of a sample, and of the columns each shuffled. *words*: such a table
+(`generators.words_on_factors`) whose levels are words without an order, at epsilon 1 and 10. The mean absolute error of the correlations
+of all pairs, and of pairs of words, which are numbered as the factors order them; and `correlation_error`, which has Cramer's V of pairs
+of words. *groups*: 100 columns x 50,000 rows in groups of four (`mixed_tables.wide_table`): total variation of pairs within groups, and
+how far pairs of different groups, which are independent, are correlated. *size*: 300 columns x 50,000 rows on three factors: seconds of a
+fit, and peak memory of its process, with imports and data.
 """
 
 import argparse

@@ -105,7 +105,7 @@ def pairs_within(blocks: Sequence[Block]) -> list[tuple[int, int]]:
 
 
 def _groups(noisy: np.ndarray, most: int) -> np.ndarray:
-    """Merge codes into groups of about equal mass: two of neighbours, or at most so many of codes, each to the one that is lightest so far."""
+    """Merge codes into groups of about equal mass: `most` of any codes, each into the lightest so far; where it is 0, two of neighbours."""
     mass = np.maximum(noisy, 0).astype(float)
     if not most or len(mass) <= 2:
         upto = np.cumsum(mass) - mass / 2

@@ -237,11 +237,12 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
     given the noisy ones.
 
-    With more than 40 columns there are four, with .2, .3, .2 and .3. Before the last step the tables of all pairs are released with codes
-    merged into two groups (nominal: three), as interactions where that has less noise. A first model of few factors is fitted to them: what
-    all columns have in common. Columns whose table is farther from it than its noise explains are joined into blocks of at most 12, the
-    most dependent first, and only pairs within a block are counted in full. Then all is fitted together: factors that all columns share,
-    and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
+    With more than 40 columns there are four, with .2, .3, .2 and .3. Before the last step the tables of all pairs are released, with
+    ordered codes merged into two groups, as interactions where that has less noise. (Where all columns would have more than 2048 groups,
+    nominal codes are merged, too.) A first model is fitted to them: what all columns have in common, with at most 12 factors, of which
+    count splitting keeps as many as can be told from noise. Columns whose table is farther from it than its noise explains are joined into
+    blocks of at most 12, the most dependent first, and only pairs within a block are counted in full. Then all is fitted together: factors
+    that all columns share, and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
 
     *Rules* of the schema hold in every row of every sample, and cost nothing. Columns that follow from others are not counted. Given the
     factors, columns that other rules tie are drawn together: the product of their probabilities, on the combinations that are allowed,

@@ -4,11 +4,25 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import Common, CommonDraw, MergedPairs, Mixture, RowLaw, Targets, WideTargets, _Descent, _shuffle_within, filled
+from internals import (
+    Common,
+    CommonDraw,
+    MergedPairs,
+    Mixture,
+    RowLaw,
+    Targets,
+    WideTargets,
+    _Descent,
+    _shuffle_within,
+    _wide_factors,
+    filled,
+    quasi_normal,
+)
 from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, binomial, chi_squared
 
 from skdpsynth.domain import Nominal, Schema, Wanted
+from skdpsynth.models import NoisyTables, common_of
 
 BLOCKS = ((0, 2), (1,))
 SIZES = (2, 3, 2)
@@ -141,3 +155,17 @@ def test_derivatives_are_those_of_differences():
         parameter[:] = start
         wanted = float((gradient * direction).sum())
         assert (found[0] - found[1]) / 0.04 == pytest.approx(wanted, rel=0.02, abs=2e-4)
+
+
+def test_common_factors_are_as_many_as_noise_lets_be_seen(monkeypatch):
+    """Thirty columns of four codes on two factors, which lie between any of the codes."""
+    monkeypatch.setattr(_wide_factors, "_PILOT_STEPS", 80)  # as it is outside of tests
+    d, n = 30, 10_000
+    for seed, deviation in enumerate((0.01, 0.04)):
+        rng = np.random.default_rng(seed)
+        P = np.exp(rng.normal(size=(d, 4, 2)) @ quasi_normal(256, 2).T)
+        P /= P.sum(axis=1, keepdims=True)
+        noisy = {(i, j): n * (P[i] @ P[j].T / 256 + deviation * rng.standard_normal((4, 4)))[None] for j in range(d) for i in range(j)}
+        merged = MergedPairs.of(NoisyTables(noisy, (n * deviation) ** 2), [np.arange(4)] * d, n)
+        common, _ = common_of(merged, list(n * P.mean(axis=2)), n, 6)
+        assert common.nodes.shape[1] == common.loadings.shape[1] == 2
