@@ -313,7 +313,7 @@ class Flat:
 class Adam:
     """Adam, on arrays that it changes in place."""
 
-    def __init__(self, parameters: list[np.ndarray], rates: list[float]) -> None:
+    def __init__(self, parameters: list[np.ndarray], rates: Sequence[float | np.ndarray]) -> None:
         self._rates, self._taken = rates, 0
         self._parts = [(parameter, np.zeros_like(parameter), np.zeros_like(parameter)) for parameter in parameters]
 

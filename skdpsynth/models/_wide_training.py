@@ -120,7 +120,12 @@ class _Descent:
         self.summing = wide.common.merged.summing(self.order)
         self._weigh(is_ordered)
         parameters = [*self.intercepts, self.slopes, self.bends, *self.own]
-        rates = [*[1.0] * (n_classes + 1), np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32), *[OWN] * len(self.own)]
+        # Where noise is small, the prior hardly keeps bends from going as far as slopes: their steps must.
+        rates: list[float | np.ndarray] = [
+            *[1.0] * (n_classes + 1),
+            np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32),
+            *[OWN] * len(self.own),
+        ]
         self.adam = Adam(parameters, rates)
 
     def _weigh(self, is_ordered: np.ndarray) -> None:
