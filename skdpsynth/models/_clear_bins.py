@@ -13,6 +13,7 @@ from skdpsynth.models._links import Link, with_counts
 LEAST_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
 _ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of Laplace's law, hardly ever has so much
+_AT_BOUND = 2.5  # ... of a bound alone, from which on a growing part of it counts, up to all of it at `_CLEAR`
 _SEEN = 2.0  # ... of one bin beside those that are clear
 _FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few say too little of other columns
 _LEAST = 1.0  # rows: fewer, far out, would come and go with the sample, and are most of a deviation
@@ -52,7 +53,7 @@ def threshold_bins(
         if not isinstance(link, Link):
             continue
         counts = table[:, : link.n_bins].sum(axis=0)
-        found = expected_counts(counts, deviation, len(names))
+        found = expected_counts(counts, deviation, len(names), *(np.diff(link.edges)[[0, -1]] == 1))
         if found is None:
             continue
         expected, alike, falls = found
@@ -82,7 +83,9 @@ def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.n
     return out
 
 
-def expected_counts(counts: np.ndarray, deviation: float, n_columns: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def expected_counts(
+    counts: np.ndarray, deviation: float, n_columns: int = 1, first_is_bound: bool = False, last_is_bound: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Tell the bins of a column that are clear of noise from those beyond them.
 
     Parameters
@@ -93,6 +96,8 @@ def expected_counts(counts: np.ndarray, deviation: float, n_columns: int = 1) ->
         Of the noise of each.
     n_columns : int, default=1
         How many columns tell the number of rows, if it is private.
+    first_is_bound, last_is_bound : bool, default=False
+        Whether the first or last bin is a bound of the column alone, where clipped numbers pile up: it needs to be less clear of noise.
 
     Returns
     -------
@@ -107,11 +112,13 @@ def expected_counts(counts: np.ndarray, deviation: float, n_columns: int = 1) ->
         return None
     heavy, expected, alike, falls = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts)), np.zeros(len(counts), dtype=int)
     rows, least = -float(counts[heavy]), counts.sum() / (_FEW * len(counts))
-    for outwards, way in ((slice(heavy, None), 1), (slice(heavy, None, -1), -1)):
+    for outwards, way, is_bound in ((slice(heavy, None), 1, last_is_bound), (slice(heavy, None, -1), -1, first_is_bound)):
         side = counts[outwards]
         last = _last_clear(side, deviation, len(counts), n_columns) if deviation else len(side) - 1
         expected[outwards][last + 1 :] = _beyond(side[last:], float(side[last - 1]) if last else 0.0, deviation)
         falls[outwards][last + 1 :] = way
+        if is_bound and last + 1 < len(side) and (found := _at_bound(float(side[-1]), deviation)) > expected[outwards][-1]:
+            expected[outwards][-1], falls[outwards][-1] = found, 0
         told = int(np.flatnonzero(side[: last + 1] >= least)[-1])
         alike[outwards][told + 1 :] = alike[outwards][told]
         rows += side[: last + 1].sum()
@@ -135,6 +142,11 @@ def _last_clear(counts: np.ndarray, deviation: float, n_all: int, n_columns: int
             break
         last += 1 + int(clear[0])
     return last
+
+
+def _at_bound(count: float, deviation: float) -> float:
+    """Return what is expected at a bound: a pile of clipped numbers is likely there, but not if bounds are generous."""
+    return count * min(max((count / deviation - _AT_BOUND) / (_CLEAR - _AT_BOUND), 0.0), 1.0)
 
 
 def _beyond(counts: np.ndarray, before: float, deviation: float) -> np.ndarray:

@@ -144,7 +144,8 @@ def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> n
 def grade_bins(link: Link, growth: float) -> Link:
     """Return the same measure in bins of which none, from the densest outwards, is more than so many times as wide as all before it.
 
-    Wider ones are cut: how far out the rows of the last bins lie is told by counts of narrow bins only.
+    Wider ones are cut: how far out the rows of the last bins lie is told by counts of narrow bins only. The bounds, where clipped numbers
+    pile up, become bins of their own.
     """
     widths = np.diff(link.edges).tolist()
     densest, further = int(np.argmax(link.masses / widths)), list[int]()
@@ -157,7 +158,8 @@ def grade_bins(link: Link, growth: float) -> Link:
                 left, near = left - widest, near + step * widest
                 further.append(near)
             widest, place = max(widest, left), place + step
-    return Link(link.mass, np.union1d(link.edges, np.array(further, dtype=np.int64)))
+    bounds = [1, len(link.mass) - 1] if len(link.mass) > 1 else []
+    return Link(link.mass, np.union1d(link.edges, np.array([*further, *bounds], dtype=np.int64)))
 
 
 def with_counts(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.ndarray) -> Link:

@@ -133,3 +133,13 @@ def test_rows_that_noise_hides_lie_where_the_density_falls_to():
         np.testing.assert_allclose([mass[:10].sum(), mass[10:110].sum(), mass[110:].sum()], [400, 10, 0], atol=1e-9)
         assert np.all(np.diff(mass[10:110]) < 0)
         assert mass[10] == pytest.approx(2.0, rel=0.15)
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_pile_at_a_bound_counts_the_more_the_clearer_it_is_of_noise(way):
+    for count, kept in ((20.0, 0.0), (40.0, 30.0), (50.0, 50.0)):
+        counts = np.append(BULK, [0, -4, 3, count])[::way]
+        at_bound, inside = (expected_counts(counts, 10.0, 1, *([is_bound] * 2))[0][::way] for is_bound in (True, False))
+        assert at_bound[8] == pytest.approx(kept, abs=1e-9)
+        assert inside[8] < 1
+        assert at_bound[:8].tolist() == inside[:8].tolist()
