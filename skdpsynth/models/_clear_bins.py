@@ -55,6 +55,8 @@ def threshold_bins(
         counts = table[:, : link.n_bins].sum(axis=0)
         found = expected_counts(counts, deviation, len(names), *(np.diff(link.edges)[[0, -1]] == 1))
         if found is None:
+            falls = falls_of_widest(link)
+            new[name] = with_counts(link, link.masses, np.arange(link.n_bins), falls) if falls.any() else link
             continue
         expected, alike, falls = found
         if name in drawn_together:
@@ -81,6 +83,16 @@ def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.n
     out, even = np.zeros(table.shape), first.sum(axis=1)[:, None, None] / (len(rows) * len(cells))
     out[some] = first[:, rows, None] / len(cells) + second[:, None, cells] / len(rows) - even + centred(table[some])
     return out
+
+
+def falls_of_widest(link: Link) -> np.ndarray:
+    """Return 1 or -1 of bins that are wider than all between them and the densest one: where their density falls to, as noise hides it."""
+    widths, falls = np.diff(link.edges), np.zeros(link.n_bins, dtype=int)
+    densest = int(np.argmax(link.masses / widths))
+    for outwards, way in ((slice(densest, None), 1), (slice(densest, None, -1), -1)):
+        side = widths[outwards]
+        falls[outwards][1:] = np.where(side[1:] > np.cumsum(side)[:-1], way, 0)
+    return falls
 
 
 def expected_counts(

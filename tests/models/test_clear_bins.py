@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from internals import NoisyTables, expected_counts, grade_bins, linked, share_by_mass, threshold_bins, with_counts
+from internals import NoisyTables, expected_counts, falls_of_widest, grade_bins, linked, share_by_mass, threshold_bins, with_counts
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Schema, grids_of
@@ -121,18 +121,23 @@ def test_bounds_that_are_forty_times_too_wide_leave_mean_and_deviation():
     assert 0.6 < rows.std() / x.std() < 2.2
 
 
-def test_rows_that_noise_hides_lie_where_the_density_falls_to():
-    """By hand: 400 rows on 10 cells, then 10 on 100 cells: the density falls from 40 and .1 to 2 at their border, and has the mean .1."""
-    measure = Link(np.repeat([0.04, 0.004], [10, 150]), np.array([0, 10, 110, 160]))
-    for way in (1, -1):
-        counts, edges = np.array([400.0, 10, 0])[::way], measure.edges if way == 1 else 160 - measure.edges[::-1]
-        found = with_counts(
-            Link(measure.mass[::way], edges), counts, np.arange(3), np.array([0, way, way]) if way == 1 else np.array([way, way, 0])
-        )
-        mass = found.mass[::way] * 410
-        np.testing.assert_allclose([mass[:10].sum(), mass[10:110].sum(), mass[110:].sum()], [400, 10, 0], atol=1e-9)
-        assert np.all(np.diff(mass[10:110]) < 0)
-        assert mass[10] == pytest.approx(2.0, rel=0.15)
+@pytest.mark.parametrize("way", [1, -1])
+def test_rows_that_noise_hides_lie_where_the_density_falls_to(way):
+    """By hand: 80 and 40 rows a cell go on to 40 / sqrt(2) at the border; an exponential law of 10 rows from there has 94 % in a cell."""
+    edges = np.array([0, 10, 20, 120, 170])
+    measure = Link(np.full(170, 1 / 170), edges if way == 1 else 170 - edges[::-1])
+    found = with_counts(measure, np.array([800.0, 400, 10, 0])[::way], np.arange(4), np.array([0, 0, way, way])[::way])
+    mass = found.mass[::way] * 1210
+    np.testing.assert_allclose([mass[:10].sum(), mass[10:20].sum(), mass[20:120].sum(), mass[120:].sum()], [800, 400, 10, 0], atol=1e-9)
+    assert mass[20] == pytest.approx(10 * (1 - np.exp(-(40 / np.sqrt(2)) / 10)), rel=0.01)
+    assert np.all(np.diff(mass[20:120]) <= 0)
+
+
+def test_bins_wider_than_all_before_them_fall_also_where_noise_hides_all():
+    measure = Link(np.repeat([0.1, 0.2, 0.1, 0.02, 0.004], [2, 2, 2, 4, 50]) / 1.36, np.array([0, 2, 4, 6, 10, 60]))
+    assert falls_of_widest(measure).tolist() == [0, 0, 0, 0, 1]
+    back = Link(measure.mass[::-1], 60 - measure.edges[::-1])
+    assert falls_of_widest(back).tolist() == [-1, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("way", [1, -1])
