@@ -13,6 +13,7 @@ from skdpsynth.domain._dtypes import check_dtype
 from skdpsynth.domain._kinds import Continuous, as_nullable, shown_name
 from skdpsynth.domain._left_out import Identifier, Text
 from skdpsynth.domain._reading import numbers_of, read_column
+from skdpsynth.domain._rules import Inequality
 from skdpsynth.domain._source import open_source
 from skdpsynth.domain._table import read_table
 from skdpsynth.domain._times import parsed, stamps_of, units_of
@@ -20,6 +21,7 @@ from skdpsynth.domain._violations import Broken, broken_rules
 
 _WARNING = "Reads the rows unprotected: do not publish."
 _MOST_SHOWN = 5
+_MOST_BROKEN = 0.5  # of the rows: more say that a rule is the wrong way round
 _DAMAGED = (
     "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them, "
     "or, if cells hold line breaks, say so in the schema: read={'multiline': True}, in YAML read: and below it multiline: true."
@@ -111,7 +113,9 @@ def findings_of(schema: Any, frame: Any) -> Findings:
 
 def _of_rule(rule: Any, found: Broken) -> Finding:
     column, rule = rule if isinstance(rule, tuple) else (rule.columns_named, rule)
-    return Finding(column, "rule", found.rows, found.share, f"breaks {rule!r}; such rows count as they are, and samples have none.")
+    counts = "as if both were equal" if isinstance(rule, Inequality) else "as they are"
+    swapped = "; are low and high swapped?" if isinstance(rule, Inequality) and found.share > _MOST_BROKEN else "."
+    return Finding(column, "rule", found.rows, found.share, f"breaks {rule!r}; such rows count {counts}, and samples have none{swapped}")
 
 
 class _AsText(dict[Any, Any]):

@@ -18,6 +18,7 @@ from skdpsynth.models._systematic import points_below
 from skdpsynth.persistence import savable
 
 _MOST_BINS = 1 << 24
+_NARROWEST = 1e-9  # of a bin: rows that lie within so little of it are at its border
 
 
 @savable
@@ -193,7 +194,7 @@ def _at_border(densities: np.ndarray, widths: np.ndarray) -> float:
 def _falling(n_cells: int, mean: float) -> np.ndarray:
     """Return shares of cells that fall exponentially, so that their mean is this part of where they begin."""
     # (1 - exp(-r)) / r = mean; r lies below 1 / mean, and above 2 (1 - mean), as the left side is convex.
-    rate = brentq(lambda r: -math.expm1(-r) / r - mean, 1e-9, 1 / mean + 1) if 0 < mean < 1 - 1e-6 else 1e9 * (mean <= 0)
+    rate = brentq(lambda r: -math.expm1(-r) / r - mean, 1e-9, 1 / mean + 1) if _NARROWEST < mean < 1 - 1e-6 else (mean < 0.5) / _NARROWEST
     shares = np.exp(-rate * np.arange(n_cells) / n_cells)
     return shares / shares.sum()
 

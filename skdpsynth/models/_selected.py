@@ -10,7 +10,7 @@ from skdpsynth.models._row_law import RowLaw
 
 _LEAST, _MOST = 1 << 10, 1 << 16  # rows drawn at a time
 _TRIES = 1 << 10  # rows drawn for each that is wanted, at most, beyond the first ones
-_FIRST = 1 << 22
+_FIRST = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class Selected:
         while n_left:
             if n_drawn > _FIRST + _TRIES * n_samples:
                 raise ValueError(
-                    f"conditions must be met by more than one row in {_TRIES} that the model draws where they are on a column that an "
-                    f"Inequality orders, got {n_samples - n_left} rows in {n_drawn}; widen the range, or set one on the smaller column too."
+                    f"conditions on columns that a rule orders or adds up must be met by at least one row in {_TRIES} of the model, got "
+                    f"{n_samples - n_left} of {n_drawn} drawn; widen the range, or set one on the smaller column too."
                 )
             for block in self.law.sample_blocks(size, rng):
                 met = np.flatnonzero(self.meets(block))[:n_left]

@@ -36,7 +36,7 @@ from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
 from skdpsynth.synthesis._closed import close
 from skdpsynth.synthesis._intervals import IntervalSynthesizer
-from skdpsynth.synthesis._latent_near import words_of_loose_times
+from skdpsynth.synthesis._latent_near import words_of_loose_orders, words_of_loose_times
 from skdpsynth.synthesis._latent_planning import MOST_CODES, Block
 from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, opened_prior
 
@@ -394,8 +394,9 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             setattr(self, name, value)
         if self.strategy == "marginals":
             near = self._counted.codes.near if "_counted" in vars(self) else self._model.near
-            if message := words_of_loose_times(self.schema_, near):
-                budget.warn(message)
+            for message in (words_of_loose_times(self.schema_, near), words_of_loose_orders(self.schema_, spans)):
+                if message is not None:
+                    budget.warn(message)
         for name in ("_block", "_prior"):
             self.__dict__.pop(name, None)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Continuous, Grid, Nominal, Rows, Schema, grids_of
-from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.fitting import Budget
 from skdpsynth.models import (
     Codes,
@@ -41,10 +40,9 @@ from skdpsynth.synthesis._latent_planning import (
     ONE_BLOCK,
     MarginalsPlan,
     growth_of_bins,
-    noise_hides_ends,
-    noise_is_all,
     of_many_levels,
     wanted_bins,
+    warn_of_noise,
 )
 from skdpsynth.synthesis._latent_triples import TripleRound, has_triples, with_triples
 
@@ -64,14 +62,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     grids, names = grids_of(schema), [name for name in schema if name != stratum]
     places = {name: place for place, name in enumerate(schema)}
     located = _located(rows, places, grids)
-    known = None if plan.block is None else plan.block.codes
-    chooses = plan.block is None or plan.block.chooses
-    if known is None or chooses:
-        codes = _links_of(located, places, grids, plan, budget)
-        near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools, known))
-        codes = _with_graded_bins(replace(codes, near=near), plan, budget.relation)
-    else:
-        codes = known
+    codes, plan = _codes(rows, located, places, grids, plan, budget)
     coded = _coded(located, places, schema, stratum, codes.links)
     one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
     if not codes.blocks:
@@ -84,11 +75,9 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
     totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
-    if plan.n_samples is None and (message := noise_is_all(plan, budget.relation, totals.sum())):
-        budget.warn(message)
-    elif plan.n_samples is None and (message := noise_hides_ends(plan, budget.relation, totals.sum())):
-        budget.warn(message, BoundsWarning)
-    codes = replace(codes, n_rows=n_samples) if chooses else codes.after(n_samples)
+    if plan.n_samples is None:
+        warn_of_noise(budget, plan, budget.relation, totals.sum())
+    codes = replace(codes, n_rows=n_samples) if plan.block is None or plan.block.chooses else codes.after(n_samples)
     beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
     counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
     attributes, triples = _fitted(counted, coded, plan, budget)
@@ -100,6 +89,18 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
         "_size_error": math.sqrt(estimates.variance_of_total),
         **attributes,
     }
+
+
+def _codes(
+    rows: Rows, located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
+) -> tuple[Codes, MarginalsPlan]:
+    """Return the codes of columns, those that were chosen before or new ones, and the plan with what that leaves."""
+    known = None if plan.block is None else plan.block.codes
+    if known is not None and plan.block is not None and not plan.block.chooses:
+        return known, plan
+    codes = _links_of(located, places, grids, plan, budget)
+    near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools, known))
+    return _with_graded_bins(replace(codes, near=near), plan, budget.relation), plan
 
 
 def _fitted(counted: Counted, coded: _Coded, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:

@@ -10,8 +10,10 @@ import numpy as np
 from skdpsynth._checks import shown
 from skdpsynth.domain import (
     Grid,
+    Inequality,
     Rows,
     Schema,
+    Spans,
     Times,
     comparable,
     edges_of_differences,
@@ -93,6 +95,19 @@ def words_of_loose_times(schema: Schema, near: Sequence[Near]) -> str | None:
                 f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
                 "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
                 "the other, state an Inequality in the schema."
+            )
+    return None
+
+
+def words_of_loose_orders(schema: Schema, spans: Spans) -> str | None:
+    """Return what a caller should know of an `Inequality` that is kept, but not as start and span; by public facts alone."""
+    for rule in schema.rules:
+        if isinstance(rule, Inequality) and rule not in spans.rules:
+            low, high = (shown(name) for name in (rule.low, rule.high))
+            return (
+                f"Columns {low} and {high} are kept in order by a rule, but may come out far too wide apart: a span between them needs two "
+                "columns of one scale (times of one resolution; no real number below a whole one) of which no other rule says more than "
+                "orders and sums, and one smaller column for each larger one; state the two alike, or leave the other rule out."
             )
     return None
 

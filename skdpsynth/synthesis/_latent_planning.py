@@ -115,10 +115,8 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
     made = min(options, key=lambda option: _error(option, facts.neighboring)) if len(options) > 1 else options[0]
     if "counts of pairs" in weights and not has_blocks:
         made = _with_better_shares(made, facts.neighboring)
-    if facts.n_samples is not None and (message := noise_is_all(made, facts.neighboring, facts.n_samples)):
-        facts.warn(message)
-    elif facts.n_samples is not None and (message := noise_hides_ends(made, facts.neighboring, facts.n_samples)):
-        facts.warn(message, BoundsWarning)
+    if facts.n_samples is not None:
+        warn_of_noise(facts, made, facts.neighboring, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
         with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, block)
         facts.warn_if_delta_helps(*(_widest_deviation(each, facts.neighboring) for each in (made, with_delta)))
@@ -295,6 +293,14 @@ def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
     return [mechanism(change, plan.shares[name]).deviation for name, change in changes.items()]
 
 
+def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> None:
+    """Let facts or a budget warn, by public or noisy numbers, of what noise does to tables of n rows."""
+    if message := noise_is_all(plan, relation, n):
+        told.warn(message)
+    elif message := noise_hides_ends(plan, relation, n):
+        told.warn(message, BoundsWarning)
+
+
 def noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     """What to warn of, from public or noisy numbers, if the count of a level can hardly be told from its noise."""
     assert plan.schema is not None
@@ -314,13 +320,13 @@ def noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
 def noise_hides_ends(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     """What to warn of, from public or noisy numbers, if noise hides where numbers end within their bounds."""
     assert plan.schema is not None
-    numbers = [name for name, kind in plan.schema.whole.items() if isinstance(kind, Continuous)]
+    numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
     if not numbers or growth_of_bins(plan, relation, n) is not None:
         return None
     return (
-        f"Noise hides where the numbers of {listed(numbers)} end within their bounds, at so many rows and this budget: where these are "
-        "many times too wide, means and deviations of synthetic rows are too large. Narrow the bounds by what is publicly known, or use "
-        "more rows or a larger epsilon; model_selection.plan(..., too_wide=10) shows what wide ones cost."
+        f"Noise hides where the numbers of {listed(numbers)} end within their bounds, at so many rows and this budget: if bounds are many "
+        "times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or use more rows "
+        "or a larger epsilon."
     )
 
 

@@ -680,7 +680,7 @@ def test_rows_that_are_replayed_in_a_budget_of_zcdp_are_charged_again_as_far_as_
     for n in (2, 3):
         load(saved).partial_fit(X[200:400])
         assert [entry.loss.epsilon for entry in year.ledger] == [0.5] * n
-    with pytest.raises(BudgetExceededError, match="what was charged here holds no more"):
+    with pytest.raises(BudgetExceededError, match="what was charged here is rho, and holds no more"):
         load(saved).partial_fit(X[200:400])
     assert len(year.ledger) == 3
 
