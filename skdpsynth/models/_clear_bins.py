@@ -8,7 +8,7 @@ import numpy as np
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import centred
 from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._links import Link, with_counts
+from skdpsynth.models._links import Link, rate_of_fall, with_counts
 
 LEAST_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
@@ -53,7 +53,9 @@ def threshold_bins(
         if not isinstance(link, Link):
             continue
         counts = table[:, : link.n_bins].sum(axis=0)
-        found = expected_counts(counts, deviation, len(names), *(np.diff(link.edges)[[0, -1]] == 1))
+        widths = np.diff(link.edges)
+        first_is_bound, last_is_bound = (widths[[0, -1]] == 1).tolist()
+        found = expected_counts(counts, deviation, len(names), first_is_bound, last_is_bound, widths)
         if found is None:
             falls = falls_of_widest(link)
             new[name] = with_counts(link, link.masses, np.arange(link.n_bins), falls) if falls.any() else link
@@ -96,7 +98,12 @@ def falls_of_widest(link: Link) -> np.ndarray:
 
 
 def expected_counts(
-    counts: np.ndarray, deviation: float, n_columns: int = 1, first_is_bound: bool = False, last_is_bound: bool = False
+    counts: np.ndarray,
+    deviation: float,
+    n_columns: int = 1,
+    first_is_bound: bool = False,
+    last_is_bound: bool = False,
+    widths: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Tell the bins of a column that are clear of noise from those beyond them.
 
@@ -110,6 +117,8 @@ def expected_counts(
         How many columns tell the number of rows, if it is private.
     first_is_bound, last_is_bound : bool, default=False
         Whether the first or last bin is a bound of the column alone, where clipped numbers pile up: it needs to be less clear of noise.
+    widths : ndarray of shape (n_bins,), default=None
+        Of the bins. None: all are alike.
 
     Returns
     -------
@@ -123,11 +132,13 @@ def expected_counts(
     if counts.sum() <= LEAST_ROWS * deviation:
         return None
     heavy, expected, alike, falls = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts)), np.zeros(len(counts), dtype=int)
+    wide = np.ones(len(counts)) if widths is None else widths
     rows, least = -float(counts[heavy]), counts.sum() / (_FEW * len(counts))
     for outwards, way, is_bound in ((slice(heavy, None), 1, last_is_bound), (slice(heavy, None, -1), -1, first_is_bound)):
         side = counts[outwards]
         last = _last_clear(side, deviation, len(counts), n_columns) if deviation else len(side) - 1
-        expected[outwards][last + 1 :] = _beyond(side[last:], float(side[last - 1]) if last else 0.0, deviation)
+        before = side[last - 1] / wide[outwards][last - 1] if last else 0.0
+        expected[outwards][last + 1 :] = _beyond(side[last:], wide[outwards][last:], float(before), deviation)
         falls[outwards][last + 1 :] = way
         if is_bound and last + 1 < len(side) and (found := _at_bound(float(side[-1]), deviation)) > expected[outwards][-1]:
             expected[outwards][-1], falls[outwards][-1] = found, 0
@@ -161,22 +172,32 @@ def _at_bound(count: float, deviation: float) -> float:
     return count * min(max((count / deviation - _AT_BOUND) / (_CLEAR - _AT_BOUND), 0.0), 1.0)
 
 
-def _beyond(counts: np.ndarray, before: float, deviation: float) -> np.ndarray:
+def _beyond(counts: np.ndarray, widths: np.ndarray, before: float, deviation: float) -> np.ndarray:
     """Return what is expected in the bins beyond the first of these.
 
-    They become wider outwards, and hold fewer rows each: at most half of the one before. A bin has the posterior mean, given its count,
-    of a normal law whose mean goes on falling as the bins before fell, and whose deviation is as large. Beyond one that may be noise,
-    the shares fall twice as fast in each bin: as in a normal law, or in a lognormal one.
+    A bin has the posterior mean, given its count, of a normal law whose mean is what an exponential law leaves beyond the bin before, at
+    most half of that bin, and whose deviation is as large. How fast that law falls is told by the density of the bin before beside the
+    density at its border; beyond one that may be noise, it falls no slower than it fell.
+
+    Parameters
+    ----------
+    counts, widths : ndarray of shape (n_bins,)
+    before : float
+        The density at the border of the first.
+    deviation : float
+        Of the noise of a count.
     """
-    out, most, is_seen = np.zeros(len(counts) - 1), float(counts[0]), True
-    share = min(0.5, most / before) if before > 0 else 0.5
-    for place, count in enumerate(counts[1:].tolist()):
-        prior = most * share
-        weight = prior**2 / (prior**2 + deviation**2)
+    out, most = np.zeros(len(counts) - 1), max(float(counts[0]), 0.0)
+    rate = rate_of_fall(most / widths[0] / before) / widths[0] if before > 0 else 0.0
+    for place, (count, width) in enumerate(zip(counts[1:].tolist(), widths[1:].tolist(), strict=True)):
+        within = rate * float(widths[place])
+        left = -math.expm1(-rate * width) / math.expm1(min(within, 700.0)) if within > 0 else 1.0
+        prior = most * min(left, 0.5)
+        weight = prior**2 / (prior**2 + deviation**2) if prior else 0.0
         found = min(max(prior + weight * (count - prior), 0.0), most / 2)
         if found < _LEAST:
             break
-        is_seen &= count > _SEEN * deviation
-        share = found / most / (1 if is_seen else 2)
+        seen = rate_of_fall(found / width / (most / float(widths[place]))) / width
+        rate = seen if count > _SEEN * deviation else max(rate, seen)
         out[place] = most = found
     return out

@@ -193,10 +193,16 @@ def _at_border(densities: np.ndarray, widths: np.ndarray) -> float:
 
 def _falling(n_cells: int, mean: float) -> np.ndarray:
     """Return shares of cells that fall exponentially, so that their mean is this part of where they begin."""
-    # (1 - exp(-r)) / r = mean; r lies below 1 / mean, and above 2 (1 - mean), as the left side is convex.
-    rate = brentq(lambda r: -math.expm1(-r) / r - mean, 1e-9, 1 / mean + 1) if _NARROWEST < mean < 1 - 1e-6 else (mean < 0.5) / _NARROWEST
-    shares = np.exp(-rate * np.arange(n_cells) / n_cells)
+    shares = np.exp(-rate_of_fall(mean) * np.arange(n_cells) / n_cells)
     return shares / shares.sum()
+
+
+def rate_of_fall(mean: float) -> float:
+    """Return r of exp(-r x), x in [0, 1], whose mean is this: 0 where that is 1 or more, and never more than 1e9."""
+    # (1 - exp(-r)) / r = mean; r lies below 1 / mean, as the left side does below 1 / r.
+    if mean >= 1 - 1e-6:
+        return 0.0
+    return float(brentq(lambda r: -math.expm1(-r) / r - mean, 1e-9, 1 / mean + 1)) if mean > _NARROWEST else 1 / _NARROWEST
 
 
 def share_by_mass(link: Link, table: np.ndarray) -> np.ndarray:
