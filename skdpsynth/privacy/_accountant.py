@@ -300,7 +300,7 @@ class PrivacyAccountant(LedgerKeeper):
             The number of a candidate.
         """
         utilities = checked_utilities(utilities)
-        loss = PrivacyLoss(epsilon=self._all_that_remains()) if loss is None else as_loss(loss)
+        loss = self._rest() if loss is None else as_loss(loss)
         check_kind("change", change, Change, "a Change, as a statistic tells it")
         choice = selection(change.times(self.rows_per_unit), loss, self.neighboring, rng)
         self._charge(self._entry(name, loss, choice, rng, change=change, n_values=1))
@@ -496,7 +496,7 @@ class PrivacyAccountant(LedgerKeeper):
         sums, epsilon = self._entries.sums(self._account), self._all_that_remains()
         if sums.most == math.inf:
             return PrivacyLoss(epsilon=epsilon)
-        return PrivacyLoss(rho=sums.most - sums.rho - sums.pure, gaussian=sums.only_gaussian)
+        return PrivacyLoss(rho=sums.left, gaussian=sums.only_gaussian)
 
     def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
         check_word("name", name)

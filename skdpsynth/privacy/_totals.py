@@ -77,6 +77,11 @@ class Sums:
         return bool(self.delta) or (self.only_gaussian and not self.gaussian) or self._all_in_rho > self.most
 
     @property
+    def left(self) -> Amount:
+        """What is left of an account that was charged for in rho."""
+        return self.most - self._all_in_rho
+
+    @property
     def _all_in_rho(self) -> Amount:
         return self.rho + (self.pure_gaussian if self.only_gaussian else self.pure)
 

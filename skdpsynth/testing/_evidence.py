@@ -11,7 +11,7 @@ from typing import Any
 
 from skdpsynth.testing._evidence_form import is_loss, is_unit, unsound
 from skdpsynth.testing._evidence_kinds import RELATIONS, derived
-from skdpsynth.testing._evidence_losses import NORM_OF, added_up, cost, covers, holds_at, is_least, is_tight, number, optimal_holds
+from skdpsynth.testing._evidence_losses import CHOICES, NORM_OF, added_up, cost, covers, holds_at, is_least, is_tight, number, optimal_holds
 
 _LARGEST = 1 << 26  # bytes of a file
 
@@ -206,6 +206,12 @@ def _checked_change(release: dict[str, Any], check: EvidenceCheck) -> Fraction |
     if found is None:
         check.unchecked.append(f"{line} is of the kind {statistic['kind']!r}, which is not known here")
         return None
+    if release["noise"] in CHOICES and (
+        release["values"] != 1 or statistic["kind"] not in CHOICES[release["noise"]] or "rank" in statistic
+    ):
+        check.wrong.append(
+            f"{line} is a choice, which shows one place and nothing else, but states {release['values']} values of another kind"
+        )
     said = Fraction(release["change"])
     other = derived(statistic, next(r for r in RELATIONS if r != release["relation"]), norm, release["rows_per_unit"])
     if release["norm"] != norm:

@@ -15,6 +15,7 @@ NORM_OF = {
     "PermuteAndFlip": "sup",
     "ExponentialMechanism": "sup",
 }
+CHOICES = dict.fromkeys(("PermuteAndFlip", "ExponentialMechanism"), ("utilities", "dependences"))  # and of what one may choose
 ROUNDED = Fraction(5, 3)  # of the variance: discrete Gaussian noise is the rounding of continuous noise of so much less
 _DIGITS = 60
 _SLACK = Fraction(1, 10**12)  # of an epsilon that is converted, which is rounded up to 15 decimals and has 2e-13 for the rounding above

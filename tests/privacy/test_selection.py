@@ -121,6 +121,12 @@ def test_the_door_charges_first_and_keeps_its_books():
     assert entry.noise == "ExponentialMechanism"
     assert gaussian_of_pure(1 / entry.scale[0]) <= Fraction(1, 100) < gaussian_of_pure(1 / (entry.scale[0] - Fraction(1, 2**20)))
 
+    child = PrivacyAccountant(2, 1e-6).child(1, 5e-7, name="part", rho="gaussian")
+    child.spend(0.1, name="pure")
+    left = child.remaining
+    child.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice")  # all that remains, in rho
+    assert 0 <= child.remaining < left / 10**6
+
     class NoBits:
         seeded = False
 

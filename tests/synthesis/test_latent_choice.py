@@ -55,6 +55,15 @@ def test_pairs_that_depend_are_chosen_and_the_ledger_says_so_and_sums_to_the_bud
     assert check_evidence(model.accountant_.evidence()).is_exact
 
 
+def test_evidence_of_a_choice_that_shows_more_than_one_place_or_counts_is_found():
+    evidence = fitted(700, delta=1e-6).accountant_.evidence()
+    place = next(i for i, line in enumerate(evidence["releases"]) if line["name"].startswith("choice"))
+    for change in ({"values": 276}, {"statistic": {"kind": "tables", "tables": 1}}):
+        crafted = {**evidence, "releases": [*evidence["releases"]]}
+        crafted["releases"][place] = {**evidence["releases"][place], **change}
+        assert any("which shows one place and nothing else" in line for line in check_evidence(crafted).wrong)
+
+
 def test_intervals_count_the_pairs_that_were_chosen():
     """The chosen pairs have correlations of about .8: those of tables that intervals are made of are near."""
     model = fitted(700, delta=1e-6)
