@@ -8,7 +8,7 @@ import numpy as np
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import centred
 from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._links import Link, rate_of_fall, with_counts
+from skdpsynth.models._links import Link, density_at_border, rate_of_fall, with_counts
 
 LEAST_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
@@ -137,8 +137,9 @@ def expected_counts(
     for outwards, way, is_bound in ((slice(heavy, None), 1, last_is_bound), (slice(heavy, None, -1), -1, first_is_bound)):
         side = counts[outwards]
         last = _last_clear(side, deviation, len(counts), n_columns) if deviation else len(side) - 1
-        before = side[last - 1] / wide[outwards][last - 1] if last else 0.0
-        expected[outwards][last + 1 :] = _beyond(side[last:], wide[outwards][last:], float(before), deviation)
+        densities = np.maximum(side / wide[outwards], 1e-300)[last::-1]
+        before = density_at_border(densities[:3], wide[outwards][last::-1][:3]) if last else 0.0
+        expected[outwards][last + 1 :] = _beyond(side[last:], wide[outwards][last:], before, deviation)
         falls[outwards][last + 1 :] = way
         if is_bound and last + 1 < len(side) and (found := _at_bound(float(side[-1]), deviation)) > expected[outwards][-1]:
             expected[outwards][-1], falls[outwards][-1] = found, 0
@@ -197,7 +198,7 @@ def _beyond(counts: np.ndarray, widths: np.ndarray, before: float, deviation: fl
         found = min(max(prior + weight * (count - prior), 0.0), most / 2)
         if found < _LEAST:
             break
-        seen = rate_of_fall(found / width / (most / float(widths[place]))) / width
+        seen = rate_of_fall(math.sqrt(found / width / (most / float(widths[place])))) / width
         rate = seen if count > _SEEN * deviation else max(rate, seen)
         out[place] = most = found
     return out

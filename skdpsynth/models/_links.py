@@ -167,20 +167,20 @@ def with_counts(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.nda
     """Return the same bins with so many rows in each, and with others that they are like.
 
     Cells keep their shares of a bin, but where `falls` says that noise hides them. There the density falls as an exponential law does, to
-    the right (1) or to the left (-1), from `_at_border`.
+    the right (1) or to the left (-1), from `density_at_border`.
     """
     widths, own = np.diff(link.edges), link.masses
     within = np.where(np.repeat(own, widths) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, widths), widths)
     densities = np.maximum(counts / widths, 1e-300)
     for bin_, way in zip(np.flatnonzero(falls).tolist(), falls[falls != 0].tolist(), strict=True):
         outwards = slice(bin_, None, -way)
-        border = _at_border(densities[outwards][:3], widths[outwards][:3])
+        border = density_at_border(densities[outwards][:3], widths[outwards][:3])
         shares = _falling(int(widths[bin_]), min(densities[bin_] / border, 1.0))
         within[link.edges[bin_] : link.edges[bin_ + 1]] = shares if way == 1 else shares[::-1]
     return Link(np.repeat(counts / counts.sum(), widths) * within, link.edges, alike)
 
 
-def _at_border(densities: np.ndarray, widths: np.ndarray) -> float:
+def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
     """Return the density where a bin begins, from its own mean density and those of one or two bins before it, the nearest first.
 
     The logarithms of the two before go on as a straight line, unless they rise; but it is no less than the geometric mean of the density
