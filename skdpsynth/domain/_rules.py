@@ -362,7 +362,9 @@ def _of_keys(told: Mapping[str, Any]) -> Rule:
     given = {key: value for key, value in told.items() if key != "rule"}
     missing = sorted(keys - {"strict"} - set(given))
     if wrong := [f"without {shown(key)}" for key in missing] + [f"with {shown(key)}" for key in given if key not in keys]:
-        raise ValueError(f"a rule {told['rule']!r} must have the keys {', '.join(sorted(keys))}, got one {wrong[0]}; correct it.")
+        raise ValueError(
+            f"a rule {told['rule']!r} must have the keys {', '.join(sorted(keys - {'strict'}))}, got one {wrong[0]}; correct it."
+        )
     if made is Impossible:
         return Impossible(_cells_of_keys(given["cells"]))
     if made is Determines:

@@ -1,7 +1,7 @@
 """What people compute first of a column of numbers: mean, deviation, quantiles, zeros, and how much lies far out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,13 +67,22 @@ def summaries_of(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: 
     for rule in stated.rules:
         if isinstance(rule, Inequality):
             spans = [_numbers(stated[rule.high], each[rule.high]) - _numbers(stated[rule.low], each[rule.low]) for each in columns]
-            found[f"{rule.high} - {rule.low}"] = _summary(
-                [each / _size(stated[rule.high]) for each in spans], stated[rule.high], is_span=True
-            )
+            found[f"{rule.high} - {rule.low}"] = _span_summary(spans, stated[rule.high])
     return {name: summary for name, summary in found.items() if summary is not None}
 
 
-def _summary(columns: Sequence[np.ndarray], kind: Any, is_span: bool = False) -> Summary | None:
+def _span_summary(spans: Sequence[np.ndarray], kind: Any) -> Summary | None:
+    """Summarize spans; those of times, in microseconds, in the largest unit of which the mean of the real ones is at least two."""
+    if not isinstance(kind, Times):
+        return _summary(spans, kind)
+    known, units = spans[0][~np.isnan(spans[0])], [unit for unit, size in MICROSECONDS.items() if size >= MICROSECONDS[kind.resolution]]
+    mean = float(known.mean()) if len(known) else 0.0
+    unit = max((unit for unit in units if mean >= 2 * MICROSECONDS[unit]), key=MICROSECONDS.__getitem__, default=kind.resolution)
+    found = _summary([each / MICROSECONDS[unit] for each in spans], kind)
+    return None if found is None else replace(found, unit=f"{unit}s", origin=None)
+
+
+def _summary(columns: Sequence[np.ndarray], kind: Any) -> Summary | None:
     known = [column[~np.isnan(column)] for column in columns]
     if not all(map(len, known)):
         return None
@@ -81,18 +90,13 @@ def _summary(columns: Sequence[np.ndarray], kind: Any, is_span: bool = False) ->
     real, synthetic = ({**_statistics(x), "far": float((x > far).mean())} for x in known)
     if not isinstance(kind, Times):
         return Summary(real, synthetic, "")
-    origin = None if is_span else np.datetime64(kind.first * MICROSECONDS[kind.resolution], "us")
+    origin = np.datetime64(kind.first * MICROSECONDS[kind.resolution], "us")
     return Summary(real, synthetic, f"{kind.resolution}s", origin)
 
 
 def _statistics(x: np.ndarray) -> dict[str, float]:
     quantiles = dict(zip(_QUANTILES, np.quantile(x, list(_QUANTILES.values()), method="inverted_cdf").tolist(), strict=True))
     return {"mean": float(x.mean()), "deviation": float(x.std()), **quantiles, "zeros": float((x == 0).mean())}
-
-
-def _size(kind: Any) -> int:
-    """Return the resolution of a column in microseconds; 1 of numbers."""
-    return MICROSECONDS[kind.resolution] if isinstance(kind, Times) else 1
 
 
 def _numbers(kind: Any, column: np.ndarray) -> np.ndarray:

@@ -201,8 +201,9 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
        the counts of the columns: their interactions. A row moves those less (proof: ``statistics/_interactions.py``).
 
     *Bins beyond the rows*, as where bounds are generous, hold noise, of which a few rows so far out would be most of a mean. So a bin keeps
-    its count where it is clear of noise: by 4.5 deviations beside others that are, by 6 alone. Beyond them counts go on falling as they
-    fell, and are soon none. Outliers that noise hides are lost with that.
+    its count where it is clear of noise: by 4.5 deviations beside others that are, by 6 alone; a bound itself, where clipped numbers pile
+    up, counts in part from 2.5 on. Beyond them counts fall as an exponential law does, and are soon none; and in bins that noise hides
+    numbers lie where the density falls to. Outliers that noise hides are lost with that.
 
     Columns of numbers on one scale (both whole or both real, bounds with half of their range in common; at most 45 such pairs) may be near
     each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have
