@@ -25,17 +25,18 @@ def text_of(report: Any) -> str:
     return "\n".join([*lines, "", *_remarks(report), *_numbers_in_text(report)])
 
 
-def numbers_table(report: Any) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the heads and the lines of a table of numbers: of each column "synthetic (real)", those whose means are farthest off first."""
-    heads = ("numbers: synthetic (real)", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
+def numbers_table(report: Any, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the heads and the lines of a table of numbers: two of each column, those whose means are farthest off first."""
+    heads = ("numbers", "rows", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
 
     def off(each: Any) -> float:
         return abs(each.synthetic["mean"] - each.real["mean"]) / max(each.real["deviation"], 1e-300)
 
     lines = []
-    for name, each in sorted(report.numbers.items(), key=lambda item: -off(item[1])):
-        cells = [f"{each.shown(key, 'synthetic')} ({each.shown(key, 'real')})" for key in each.real]
-        lines.append((f"{name}, {each.unit}" if each.unit and each.origin is None else str(name), *cells))
+    for name, each in sorted(report.numbers.items(), key=lambda item: -off(item[1]))[:most]:
+        named = f"{name}, {each.unit}" if each.unit and each.origin is None else str(name)
+        lines.append((named, "synthetic", *(each.shown(key, "synthetic") for key in each.real)))
+        lines.append(("", "real", *(each.shown(key, "real") for key in each.real)))
     return heads, lines
 
 
@@ -43,9 +44,10 @@ def _numbers_in_text(report: Any) -> list[str]:
     heads, lines = numbers_table(report)
     if not lines:
         return []
-    shown = [heads, *lines[:_MOST_NUMBERS]]
+    shown = [heads, *lines]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    more = [f"... and {len(lines) - _MOST_NUMBERS} more columns of numbers."] if len(lines) > _MOST_NUMBERS else []
+    n_more = len(report.numbers) - _MOST_NUMBERS
+    more = [f"... and {n_more} more columns of numbers."] if n_more > 0 else []
     return ["", *("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in shown), *more]
 
 
@@ -56,7 +58,8 @@ def html_of(report: Any) -> str:
         for words, value, halves in _table(report)
     )
     heads, numbers = numbers_table(report)
-    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in numbers[:_MOST_NUMBERS])
+    cell = "<td style='text-align:right;white-space:nowrap'>{}</td>"
+    cells = "".join(f"<tr>{''.join(cell.format(escape(each)) for each in line)}</tr>" for line in numbers)
     table = f"<table><thead><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{cells}</tbody></table>"
     remarks = "".join(f"<li>{escape(line)}</li>" for line in _remarks(report))
     return (

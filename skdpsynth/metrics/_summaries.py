@@ -44,7 +44,7 @@ class Summary:
         if statistic in ("zeros", "far"):
             return f"{value:.2%}"
         if self.origin is None or statistic == "deviation":
-            return f"{value:.4g}"
+            return f"{value:.4g}" + (f" {self.unit}" if self.origin is not None else "")
         size = MICROSECONDS[self.unit[:-1]]
         moment = self.origin + np.timedelta64(round(value * size), "us")
         return str(moment.astype("datetime64[D]" if size >= MICROSECONDS["hour"] else "datetime64[m]")).replace("T", " ")

@@ -76,7 +76,7 @@ def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
     """Return the tables of a report, the summary first."""
     marginals = sorted(quality.marginals.items(), key=lambda each: -each[1])
     pairs = sorted(quality.pairs.items(), key=lambda each: -each[1])
-    heads, numbers = numbers_table(quality)
+    heads, numbers = numbers_table(quality, _MOST_COLUMNS)
     tables = [
         QualityTable("In short", "0 is best. Beside each number stands that of two halves of the real rows.", tuple(_summary(quality))),
         QualityTable(
@@ -84,9 +84,9 @@ def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
         ),
         QualityTable(
             "Numbers",
-            "Synthetic rows, and in brackets real ones; columns whose means are farthest off first.",
-            tuple(numbers[:_MOST_COLUMNS]),
-            ("What", *heads[1:]),
+            "The columns whose means are farthest off first.",
+            tuple(numbers),
+            ("What", *(head[0].upper() + head[1:] for head in heads[1:])),
         ),
         QualityTable("Pairs of columns", _worst_of("Total variation distance of pairs", pairs, _MOST_PAIRS), _rows(pairs, _MOST_PAIRS)),
         QualityTable("Use for prediction", "Scores on real rows: more is better.", tuple(_scores(quality))),
