@@ -1,6 +1,5 @@
 """What a plan simulates, and what it measures: by the estimator, and by what is public about the table."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,8 +36,8 @@ def setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior:
     """Return what to simulate; refuse what cannot be."""
     _check_estimator(estimator)
     prior, words = _checked_prior(prior)
-    if not (is_real(too_wide) and 1 <= too_wide < math.inf):
-        raise ValueError(f"too_wide must be a number of at least 1, got {shown(too_wide)}; 10 simulates rows in a tenth of the bounds.")
+    if not (is_real(too_wide) and 1 <= too_wide <= _WIDEST):
+        raise ValueError(f"too_wide must be a number from 1 to 1e15, got {shown(too_wide)}; 10 simulates rows in a tenth of the bounds.")
     if too_wide > 1 and words == _TABLE:
         raise ValueError("too_wide must be 1 beside a public table as prior, whose rows lie where they lie; widen the bounds themselves.")
     setting = _setting_of(estimator, bounds, schema, n_features, prior, words)
@@ -66,6 +65,7 @@ def _setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior
 
 
 _TABLE = "rows of a public table"
+_WIDEST = 1e15
 
 
 def _checked_prior(prior: Any) -> tuple[Any, str]:

@@ -50,5 +50,6 @@ def ending_length(before: int, first: int, growth: float, horizon: int) -> int:
     """
     if not before:
         return horizon if first <= horizon < first * math.sqrt(growth) else first
-    n_blocks = max(1, round(math.log(horizon / before) / math.log(growth)))
-    return horizon - before if n_blocks == 1 else math.ceil(before * ((horizon / before) ** (1 / n_blocks) - 1))
+    times = math.log(horizon) - math.log(before)  # whose quotient may be beyond all floats
+    n_blocks = max(1, round(times / math.log(growth)))
+    return horizon - before if n_blocks == 1 else math.ceil(before * math.expm1(times / n_blocks))

@@ -299,7 +299,7 @@ def test_bounds_that_are_too_wide_cost_much_of_few_rows_and_little_of_many():
 
 
 @pytest.mark.parametrize(
-    ("more", "words"), [({"too_wide": 0.5}, "at least 1"), ({"too_wide": 2, "prior": np.zeros((5, 1))}, "beside a public table")]
+    ("more", "words"), [({"too_wide": 0.5}, "from 1 to"), ({"too_wide": 2, "prior": np.zeros((5, 1))}, "beside a public table")]
 )
 def test_bounds_that_are_too_wide_are_checked(more, words):
     with pytest.raises(ValueError, match=words):
