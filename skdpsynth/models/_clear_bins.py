@@ -62,7 +62,7 @@ def threshold_bins(
             continue
         expected, alike, falls = found
         if name in drawn_together:
-            alike = np.where(expected > 0, np.arange(link.n_bins), alike)
+            alike, falls = np.where(expected > 0, np.arange(link.n_bins), alike), np.where(falls, falls, falls_of_widest(link))
         new[name] = with_counts(link, np.maximum(expected, 0.0), alike, falls)
         codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
         kept[i] = np.unique(codes)

@@ -26,6 +26,7 @@ from skdpsynth.models import (
     common_of,
     cuts_in_cells,
     grade_bins,
+    joint_columns,
     merged_groups,
     pairs_within,
     tied_columns,
@@ -208,13 +209,13 @@ def _rows_of_pools(pools: Mapping[Hashable, Pool], before: Codes | None = None) 
 def _with_graded_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes:
     """Return codes with bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it.
 
-    Columns that rules compare stay as they are, as their bins may be no more.
+    Columns near each other, and those that rules compare, whose bins may be no more, stay as they are.
     """
     assert plan.schema is not None
     growth = growth_of_bins(plan, relation, _rows_of_pools(codes.pools))
     if growth is None:
         return codes
-    fixed = {name for tie in plan.ties for name in tie.ordered}
+    fixed = joint_columns((), codes.near) | {name for tie in plan.ties for name in tie.ordered}
     links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in codes.links.items()}
     tied, links = tied_columns(plan.ties, plan.schema, links)
     return replace(codes, links=links, tied=tuple(tied))
