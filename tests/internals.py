@@ -69,7 +69,7 @@ model_selection._plan_setting: setting_of
 model_selection._plan_tables: Ground
 model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._blocks: NoisyTables blocks_of
-models._clear_bins: falls_of_widest expected_counts threshold_bins
+models._clear_bins: clear_law falls_of_widest expected_counts threshold_bins
 models._contrasts: contrasts_expected=expected likely_contrasts
 models._estimates: centred deviations_beside
 models._factor_draw: CommonDraw FactorDraw _shuffle_within

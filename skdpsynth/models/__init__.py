@@ -1,7 +1,7 @@
 """Mathematics of tables: models that are fitted to noisy answers and sampled from. It knows no data and no privacy."""
 
 from skdpsynth.models._blocks import NoisyTables, blocks_of, merged_groups, most_counts_of_pairs, pairs_within, shares_of
-from skdpsynth.models._clear_bins import LEAST_ROWS, threshold_bins
+from skdpsynth.models._clear_bins import LEAST_ROWS, clear_law, threshold_bins
 from skdpsynth.models._completing import completed
 from skdpsynth.models._counted import Codes, Counted
 from skdpsynth.models._estimates import Estimates, NoisyInteractions, expected_error

@@ -8,7 +8,7 @@ import numpy as np
 from skdpsynth.models._blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._estimates import centred
 from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._links import Link, density_at_border, rate_of_fall, with_counts
+from skdpsynth.models._links import Link, density_at_border, grade_bins, rate_of_fall, with_counts
 
 LEAST_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
@@ -85,6 +85,25 @@ def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.n
     out, even = np.zeros(table.shape), first.sum(axis=1)[:, None, None] / (len(rows) * len(cells))
     out[some] = first[:, rows, None] / len(cells) + second[:, None, cells] / len(rows) - even + centred(table[some])
     return out
+
+
+def clear_law(link: Link, n_rows: float, deviation: float) -> Link:
+    """Return the law of a column by itself without rows that noise made far out, where noise lets bins be told from it.
+
+    Parameters
+    ----------
+    link : Link
+    n_rows : float
+        As far as is known.
+    deviation : float
+        Of the noise of a node of the tree of the link: a bin is made of several.
+    """
+    graded = grade_bins(link, 2.0)
+    counts, widths = n_rows * graded.masses, np.diff(graded.edges)
+    found = expected_counts(counts, math.sqrt(2) * deviation, widths=widths)
+    if found is None:
+        return with_counts(link, link.masses, np.arange(link.n_bins), falls_of_widest(link))
+    return with_counts(graded, np.maximum(found[0], 0.0), np.arange(graded.n_bins), found[2])
 
 
 def falls_of_widest(link: Link) -> np.ndarray:

@@ -206,11 +206,11 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     numbers lie where the density falls to. Outliers that noise hides are lost with that.
 
     Columns of numbers on one scale (both whole or both real, bounds with half of their range in common; at most 45 such pairs) may be near
-    each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have
-    counts differences coarsely; of up to 8 pairs of columns that these show to be near, a twentieth counts them finely, in trees. Pairs
-    of their bins then depend on each other in the model as these differences say, and one number is drawn as the other one plus a
-    difference. Nearly all rows have ``start <= end`` then; where it is a fact, state an `Inequality`. Columns that rules name, and tables
-    of more than 40 columns, are left alone.
+    each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have,
+    or up to four where less would not tell, counts differences coarsely; of up to 8 pairs of columns that these show to be near, a
+    twentieth counts them finely, in trees. Pairs of their bins then depend on each other in the model as these differences say, and one
+    number is drawn as the other one plus a difference. Nearly all rows have ``start <= end`` then; where it is a fact, state an
+    `Inequality`. Columns that rules name, and tables of more than 40 columns, are left alone.
 
     Of two columns in the order of an `Inequality` the larger one is counted as a span: how far it lies above the smaller one. Its cells are
     as wide as spans are long, so minutes and years have bins alike. `bins_`, `marginals_` and interactions of that column are those of

@@ -21,14 +21,18 @@ from skdpsynth.domain import (
     keys_of,
 )
 from skdpsynth.fitting import Budget
-from skdpsynth.models import Codes, Link, Near, directed
+from skdpsynth.models import Codes, Link, Near, clear_law, directed
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import DifferencesOf, Marginals, Trees, total
 from skdpsynth.synthesis._latent_planning import MarginalsPlan
 
-_TO_LOOK, _TO_TELL = 0.01, 0.05  # of what pairs have: for the coarse differences, and for the fine ones
+_TO_LOOK, _TO_TELL = (
+    (0.01, 0.02, 0.04),
+    0.05,
+)  # of what pairs have: for the coarse differences the least that can tell, and for the fine ones
 _MOST = 8  # pairs whose fine differences are counted
 _CELLS = 32  # of coarse differences
+_BINS = 16  # of fine differences, which are told from noise bin by bin
 _POINTS = 128  # of each column, to tell the differences of independent columns
 _HELD, _WITHIN = 0.8, 0.35  # so much of the rows, in cells that would hold so much of them if the columns were independent
 _NOISE = 0.05  # of the rows: more noise on what is held could not tell
@@ -55,14 +59,17 @@ def near_columns(rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, 
     assert plan.shares is not None
     schema = plan.schema
     pairs = candidates(plan)
-    if not pairs or not can_tell(len(pairs), plan.shares["counts of pairs"], budget.relation, n_rows):
+    look = next(
+        (part for part in _TO_LOOK if pairs and can_tell(len(pairs), part, plan.shares["counts of pairs"], budget.relation, n_rows)), None
+    )
+    if look is None:
         return (), plan
-    to_look, rest = plan.shares["counts of pairs"].split([_TO_LOOK, 1 - _TO_LOOK])
+    to_look, rest = plan.shares["counts of pairs"].split([look, 1 - look])
     found = _found(rows, pairs, codes.links, schema, to_look, budget, n_rows)
     near: tuple[Near, ...] = ()
     if found:
         to_tell, rest = rest.split([_TO_TELL, 1 - _TO_TELL])
-        near = _told(rows, found, codes.links, plan, to_tell, budget)
+        near = _told(rows, found, codes.links, plan, to_tell, budget, n_rows)
     return near, replace(plan, shares={**plan.shares, "counts of pairs": rest})
 
 
@@ -112,9 +119,9 @@ def words_of_loose_orders(schema: Schema, spans: Spans) -> str | None:
     return None
 
 
-def can_tell(n_pairs: int, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
+def can_tell(n_pairs: int, look: float, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
     """Whether the noise lets differences tell of columns that are near, by public numbers (or noisy ones, where none is public)."""
-    to_look, rest = share.split([_TO_LOOK, 1 - _TO_LOOK])
+    to_look, rest = share.split([look, 1 - look])
     to_tell = rest.split([_TO_TELL, 1 - _TO_TELL])[0]
     window = mechanism(Marginals.change(relation, n_pairs), to_look).deviation * math.sqrt(_CELLS * _WITHIN)
     half = mechanism(Trees.change(relation, [13]), to_tell).deviation
@@ -190,7 +197,9 @@ def _matched(pairs: Sequence[Pair]) -> list[Pair]:
     return out
 
 
-def _told(rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan, share: PrivacyLoss, budget: Budget) -> tuple[Near, ...]:
+def _told(
+    rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan, share: PrivacyLoss, budget: Budget, n_rows: float
+) -> tuple[Near, ...]:
     """Count fine differences, in a tree for each pair; return their laws."""
     assert plan.schema is not None
     schema, places = plan.schema, {name: place for place, name in enumerate(plan.schema)}
@@ -203,6 +212,8 @@ def _told(rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan
     noisy = budget.answer(query, noise, "counts of differences")
     grids, out = grids_of(schema), []
     for (a, b), own, depth, of_tree in zip(pairs, edges, depths, exact.levels(noisy), strict=True):
-        law = Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, 1)
+        law = clear_law(
+            Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, _BINS), n_rows, noise.deviation
+        )
         out.append(directed(Near(a, b, own, law.mass, schema[a].integer), links, grids))
     return tuple(out)

@@ -3,7 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-from internals import NoisyTables, expected_counts, falls_of_widest, grade_bins, linked, share_by_mass, threshold_bins, with_counts
+from internals import (
+    NoisyTables,
+    clear_law,
+    expected_counts,
+    falls_of_widest,
+    grade_bins,
+    linked,
+    share_by_mass,
+    threshold_bins,
+    with_counts,
+)
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Schema, grids_of
@@ -148,3 +158,16 @@ def test_a_pile_at_a_bound_counts_the_more_the_clearer_it_is_of_noise(way):
         assert at_bound[8] == pytest.approx(kept, abs=1e-9)
         assert inside[8] < 1
         assert at_bound[:8].tolist() == inside[:8].tolist()
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_law_by_itself_loses_rows_that_noise_made_far_out(way):
+    mass = np.zeros(512)
+    mass[:40] = 5000.0 * np.exp(-np.arange(40) / 8)
+    noisy = mass.copy()
+    noisy[[100, 300, 480]] = 60.0  # less than two deviations of a bin
+    noisy = noisy[::way]
+    found = clear_law(Link(noisy / noisy.sum(), np.arange(0, 513, 32)), noisy.sum(), 40.0).mass[::way]
+    assert found.sum() == pytest.approx(1)
+    assert found[64:].sum() < 1e-3 < (noisy[::way][64:] / noisy.sum()).sum()
+    np.testing.assert_allclose(found[:16], noisy[::way][:16] / mass.sum(), rtol=0.05)
