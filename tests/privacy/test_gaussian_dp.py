@@ -299,7 +299,8 @@ def test_of_the_two_ways_to_charge_gaussian_noise_the_one_with_less_noise_is_tak
 def test_mixed_tables_charge_all_their_steps_in_one_way_by_the_noise(epsilon, is_gaussian):
     X = np.random.default_rng(0).random((200, 3))
     model = LatentFactorSynthesizer(n_factors=1, epsilon=epsilon, delta=1e-6, random_state=0).fit(X)
-    assert [entry.loss.gaussian for entry in model.accountant_.ledger] == [is_gaussian] * 3
+    assert {entry.loss.gaussian for entry in model.accountant_.ledger} == {is_gaussian}
+    assert len(model.accountant_.ledger) >= 3
 
 
 def test_shares_of_a_loss_are_of_its_kind_and_join_to_it_again():
