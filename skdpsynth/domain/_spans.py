@@ -105,11 +105,11 @@ class Spans:
                 spans[edge.high] = np.where(gone[edge.low] & (columns[edge.low] == places[edge]), -1.0, spans[edge.high])
         return [*{**columns, **spans}.values()]
 
-    def undone(self, chunk: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def decode(self, chunk: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return columns whose spans are numbers again, such that all rules of `edges` hold for the rows as they are written."""
-        return [*self.completed(chunk, {}, {}).values()] if self else [*chunk]
+        return [*self.decode_known(chunk, {}, {}).values()] if self else [*chunk]
 
-    def told(self, values: Columns, known: Columns) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def encode_known(self, values: Columns, known: Columns) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return rows of which some cells are known with spans, and which cells of those are known.
 
         Parameters
@@ -121,7 +121,7 @@ class Spans:
         of_spans = {edge.high: known[edge.low] & known[edge.high] for edge in self.edges}
         return self([values[name] for name in self.names]), [{**known, **of_spans}[name] for name in self.names]
 
-    def completed(self, chunk: Sequence[np.ndarray], given: Columns, known: Columns) -> dict[Any, np.ndarray]:
+    def decode_known(self, chunk: Sequence[np.ndarray], given: Columns, known: Columns) -> dict[Any, np.ndarray]:
         """Return columns whose spans are numbers again; cells that are known stay, and if a larger one is, the smaller one lies below it.
 
         Parameters
@@ -168,7 +168,7 @@ class Spans:
 
     def meets(self, chunk: Sequence[np.ndarray], wanted: Mapping[Any, Wanted]) -> np.ndarray:
         """Return which rows with spans meet conditions on columns."""
-        columns = dict(zip(self.names, self.undone(chunk), strict=True))
+        columns = dict(zip(self.names, self.decode(chunk), strict=True))
         return np.all([wanted[name].of(columns[name]) for name in wanted], axis=0)
 
     def hull(self, wanted: Mapping[Any, Wanted]) -> dict[Any, Wanted]:
@@ -184,8 +184,8 @@ class Spans:
                 found.pop(edge.low)
         return found
 
-    def beside(self) -> dict[Any, Wanted]:
-        """Return the condition that a span lies beside a number."""
+    def starts_present(self) -> dict[Any, Wanted]:
+        """Return the condition that the smaller column of each span is there."""
         return {edge.high: Wanted(0.0, edge.most, missing=edge.is_nullable) for edge in self.edges if edge.may_miss}
 
 

@@ -35,8 +35,8 @@ def numbers_table(report: Any, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ..
     lines = []
     for name, each in sorted(report.numbers.items(), key=lambda item: -off(item[1]))[:most]:
         named = f"{name}, {each.unit}" if each.unit and each.origin is None else str(name)
-        lines.append((named, "synthetic", *(each.shown(key, "synthetic") for key in each.real)))
-        lines.append(("", "real", *(each.shown(key, "real") for key in each.real)))
+        lines.append((named, "synthetic", *(each.format(key, "synthetic") for key in each.real)))
+        lines.append(("", "real", *(each.format(key, "real") for key in each.real)))
     return heads, lines
 
 

@@ -1,4 +1,4 @@
-"""What people compute first of a column of numbers: mean, deviation, quantiles, zeros, and how much lies far out."""
+"""Summary statistics of columns of numbers: mean, deviation, quantiles, zeros, and how much lies far out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +32,8 @@ class Summary:
     unit: str
     origin: np.datetime64 | None = None
 
-    def shown(self, statistic: str, rows: str) -> str:
-        """Return a number as people read it: of times the moment, of shares percent.
+    def format(self, statistic: str, rows: str) -> str:
+        """Write a number as people read it: of times the moment, of shares percent.
 
         Parameters
         ----------

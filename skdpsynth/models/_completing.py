@@ -64,7 +64,7 @@ class _Completing:
     def drawn(self, evidence: Evidence) -> Columns:
         """Return the columns that mechanisms see, filled."""
         given, known = ({name: each[name] for name in self.names} for each in (evidence.values, evidence.known))
-        values, known_here = self.spans.told(given, known) if self.spans else ([*given.values()], [*known.values()])
+        values, known_here = self.spans.encode_known(given, known) if self.spans else ([*given.values()], [*known.values()])
         out = [column.copy() for column in values]
         for rows, wanted in evidence.wanted():
             made = filled(
@@ -77,7 +77,7 @@ class _Completing:
             )
             for column, new in zip(out, made, strict=True):
                 column[rows] = new
-        return self.spans.completed(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
+        return self.spans.decode_known(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
 
     def _on(self, wanted: Mapping[Any, Any]) -> RowLaw:
         """Return the law on a condition; as it is, where that has no probability."""

@@ -83,11 +83,8 @@ class MarginalModel:
     ) -> "MarginalModel":
         """Fit the factors of each block to the tables within it; `totals` are the numbers of rows of the strata."""
         names = [name for name in schema if name != stratum]
-        told = [{each.first, each.second} for each in near]
-        alone = [each for each in tied if set(each.tie.columns) not in told]
         groups = [
-            (*groups_of(alone, names, block, stratum, len(totals)), *pairs_near(near, schema, links, names, block, tied))
-            for block in blocks
+            (*groups_of(tied, names, block, stratum, len(totals)), *pairs_near(near, schema, links, names, block)) for block in blocks
         ]
         ordered = [is_ordered(schema[name], one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
         if common is not None:

@@ -1,4 +1,4 @@
-"""What small tables of all pairs of very many columns tell: ordered codes are merged into two groups."""
+"""Noisy tables of all pairs of very many columns, whose ordered codes are merged into two groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

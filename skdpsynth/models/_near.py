@@ -12,7 +12,7 @@ from skdpsynth.domain import Grid, Schema, grids_of
 from skdpsynth.models._linked_columns import Members, Numbers
 from skdpsynth.models._links import Link
 from skdpsynth.models._near_law import NearPair
-from skdpsynth.models._tied import TiedColumns, can_occur
+from skdpsynth.models._tied import TiedColumns
 from skdpsynth.persistence import savable
 
 _FLOOR = 1e-4  # of the weight of a pair of bins, where 1 is that of independent columns: what differences exclude stays possible
@@ -267,11 +267,10 @@ def pairs_near(
     links: Mapping[Hashable, Any],
     names: Sequence[Hashable],
     block: Sequence[int],
-    tied: Sequence[TiedColumns] = (),
 ) -> tuple[NearPair, ...]:
     """Return the pairs of a block of columns, whose places are those in `names`, with the weights of their codes.
 
-    That a cell is missing tells nothing of the other column. Codes that rules exclude have weight 0.
+    That a cell is missing tells nothing of the other column.
     """
     places, grids = {names[place]: number for number, place in enumerate(block)}, grids_of(schema) if near else {}
     out = []
@@ -281,8 +280,5 @@ def pairs_near(
             continue
         weights = NearDraw.of(each, {name: Numbers.of(links[name], grids[name]) for name in pair}).weights(masses(links[each.first]))
         weights = np.pad(weights, [(0, int(schema[name].nullable)) for name in pair], constant_values=1.0)
-        for each_tied in tied:
-            if set(each_tied.tie.columns) == set(pair):
-                weights = weights * can_occur(each_tied, pair)
         out.append(NearPair((places[each.first], places[each.second]), weights))
     return tuple(out)

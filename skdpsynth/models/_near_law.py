@@ -29,7 +29,7 @@ class NearPair:
     columns : tuple of int
         Places in the block.
     weights : ndarray of shape (size, size)
-        W: above 0, or 0 where rules exclude a pair.
+        W: above 0.
     """
 
     columns: tuple[int, ...]

@@ -146,14 +146,6 @@ def _cells(name: Hashable, tie: Tie, schema: Schema, links: Links, grids: Mappin
     return cells_of_levels(len(kind.levels) if link is None else link.n_bins, kind.nullable)
 
 
-def can_occur(tied: TiedColumns, pair: tuple[Hashable, Hashable]) -> np.ndarray:
-    """Return which pairs of codes of the two columns of a tie can occur, shape (size, size)."""
-    first, second = (tied.classes[name] for name in pair)
-    allowed = np.zeros((int(first.max()) + 1, int(second.max()) + 1), dtype=bool)
-    allowed[tuple(tied.tuples[:, tied.tie.columns.index(name)] for name in pair)] = True
-    return allowed[first[:, None], second]
-
-
 def possible_strata(tied: Sequence[TiedColumns], stratum: Hashable, n_strata: int) -> np.ndarray:
     """Return which classes of rows can occur at all."""
     possible = np.ones(n_strata, dtype=bool)

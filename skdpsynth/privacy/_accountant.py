@@ -496,7 +496,7 @@ class PrivacyAccountant(LedgerKeeper):
         sums, epsilon = self._entries.sums(self._account), self._all_that_remains()
         if sums.most == math.inf:
             return PrivacyLoss(epsilon=epsilon)
-        return PrivacyLoss(rho=sums.left, gaussian=sums.only_gaussian)
+        return PrivacyLoss(rho=sums.remaining_rho, gaussian=sums.only_gaussian)
 
     def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
         check_word("name", name)

@@ -20,7 +20,19 @@ _STEPS = 1 << 20  # of a scale, as of Gaussian ones
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip:
+class _Choice:
+    """A private choice, told by its scale."""
+
+    scale: Fraction
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """The scale, as noises tell theirs."""
+        return (self.scale,)
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(_Choice):
     """Choose among candidates: look at them in random order, and take candidate c with probability ``exp((u_c - max u) / scale)``.
 
     The best one is taken for sure when it is looked at, so one round is enough.
@@ -52,13 +64,6 @@ class PermuteAndFlip:
        exponential noise".
     """
 
-    scale: Fraction
-
-    @property
-    def scales(self) -> tuple[Fraction, ...]:
-        """The scale, as noises tell theirs."""
-        return (self.scale,)
-
     def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
         """Draw the number of a candidate.
 
@@ -78,7 +83,7 @@ class PermuteAndFlip:
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism:
+class ExponentialMechanism(_Choice):
     """Choose candidate c with probability in proportion to ``exp(u_c / scale)``.
 
     A candidate is drawn evenly and taken with probability ``exp((u_c - max u) / scale)``; where it is not, another draw follows.
@@ -96,13 +101,6 @@ class ExponentialMechanism:
     ----------
     .. [1] Dong, Durfee, Rogers (2020), "Optimal differential privacy composition for exponential mechanisms".
     """
-
-    scale: Fraction
-
-    @property
-    def scales(self) -> tuple[Fraction, ...]:
-        """The scale, as noises tell theirs."""
-        return (self.scale,)
 
     def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
         """Draw the number of a candidate.

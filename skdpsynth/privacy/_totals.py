@@ -77,8 +77,8 @@ class Sums:
         return bool(self.delta) or (self.only_gaussian and not self.gaussian) or self._all_in_rho > self.most
 
     @property
-    def left(self) -> Amount:
-        """What is left of an account that was charged for in rho."""
+    def remaining_rho(self) -> Amount:
+        """The rho that remains of an account that was charged for in rho."""
         return self.most - self._all_in_rho
 
     @property

@@ -1,4 +1,4 @@
-"""How far pairs of columns are from independent ones."""
+"""Distances of pairs of columns from independence."""
 
 from collections.abc import Sequence
 

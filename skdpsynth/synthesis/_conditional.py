@@ -128,7 +128,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         rng = checked_generator(random_state)
         with np.errstate(all="ignore"):
             rows = IncompleteRows.of(X, self._container)
-            law, _ = law.given(self._spans.beside())
+            law, _ = law.given(self._spans.starts_present())
             return rows.with_cells(completed(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng))
 
     def _given(self, conditions: Any) -> "ConditionalSynthesizer":

@@ -209,12 +209,12 @@ class _World:
         """
         if self.n_samples > len(self.rows[0]):
             return self.table(self.replay.model)
-        return self.container.fill(self.spans.undone([column[: self.n_samples] for column in self.rows]))
+        return self.container.fill(self.spans.decode([column[: self.n_samples] for column in self.rows]))
 
     def table(self, model: MarginalModel) -> Any:
         """Return rows of a model."""
         with np.errstate(all="ignore"):
-            return self.container.fill(self.spans.undone(model.sample(self.n_samples, self.rng)))
+            return self.container.fill(self.spans.decode(model.sample(self.n_samples, self.rng)))
 
     def tables(self, number: int) -> Iterator[Any]:
         """Yield rows of so many re-fits."""

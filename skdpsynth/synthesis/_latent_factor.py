@@ -495,10 +495,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     @np.errstate(all="ignore")  # a step beside 0 is below what floats are exact for
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        return self._spans.undone(self._model.sample(n_samples, rng, self.n_jobs))
+        return self._spans.decode(self._model.sample(n_samples, rng, self.n_jobs))
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
-        return map(self._spans.undone, self._model.sample_blocks(n_samples, rng))
+        return map(self._spans.decode, self._model.sample_blocks(n_samples, rng))
 
     def _public_schema(self) -> Schema:
         return self.schema_

@@ -69,13 +69,13 @@ def test_rows_that_keep_the_rules_come_back_as_they_were(rules):
     made = spans(rows)
     for name, column in zip(names, made, strict=True):
         assert np.all(np.isnan(column) | ((column >= coded[name].low) & (column <= coded[name].high)))
-    for now, then in zip(spans.undone(made), rows, strict=True):
+    for now, then in zip(spans.decode(made), rows, strict=True):
         np.testing.assert_allclose(now, then, atol=1e-9)
 
 
 def test_what_breaks_a_rule_comes_back_as_the_nearest_row_that_keeps_it():
     spans = spans_of(schema_of([Inequality("a", "b", strict=True)]))
-    assert [column.tolist() for column in spans.undone(spans([np.array([9.0, 60.0, 7.0]), np.array([3.0, 60.0, 7.0])]))] == [
+    assert [column.tolist() for column in spans.decode(spans([np.array([9.0, 60.0, 7.0]), np.array([3.0, 60.0, 7.0])]))] == [
         [9, 59, 7],
         [10, 60, 8],
     ]

@@ -276,7 +276,7 @@ def test_spans_of_an_inequality_stand_beside_its_columns_and_times_are_shown_as_
     report = quality_report(frame, frame.head(50), Schema({"begin": days, "end": days}, rules=[Inequality("begin", "end")]))
     span = report.numbers["end - begin"]
     assert (span.real["mean"], span.real["median"], span.synthetic["mean"], span.unit) == (4.0, 2.0, 2.0, "days")
-    assert report.numbers["begin"].shown("median", "real") == "2024-02-19"
+    assert report.numbers["begin"].format("median", "real") == "2024-02-19"
     assert "end - begin, days" in str(report)
     lines = {(line["measure"], line["what"]): line["value"] for line in report.to_records()}
     assert lines["mean of real rows", "end - begin"] == 4.0

@@ -9,27 +9,23 @@ from internals import linked_columns_Numbers as Numbers
 from laws import ALARM, CERTAIN, has_law
 from test_row_law import among, p_value
 
-from skdpsynth.domain import Continuous, Inequality, Schema, Wanted, grids_of, ties_of
-from skdpsynth.models import LatentFactors, Link, MarginalModel, Near, tied_columns
+from skdpsynth.domain import Continuous, Schema, Wanted, grids_of
+from skdpsynth.models import LatentFactors, Link, MarginalModel, Near
 
 SCHEMA = Schema({"start": Continuous(0, 9), "job": ["x", "y"], "end": Continuous(0, 11, nullable=True)})
 EDGES = {"start": np.array([0, 3, 7, 10]), "end": np.array([0, 2, 5, 9, 12])}
 NEAR = Near("start", "end", np.arange(-4.0, 5.0), np.array([0, 0, 0, 0.05, 0.3, 0.4, 0.2, 0.05]), True)
-RULED = Schema(dict(SCHEMA), rules=[Inequality("start", "end")])
-ABOVE = Near("start", "end", np.arange(0.0, 5.0), np.array([0.1, 0.4, 0.3, 0.2]), True)
 
 
-def a_model(seed=0, is_ruled=False):
-    """Whole numbers in three bins and in four, the second 0 to 3 above the first, or one below it but where a rule excludes it."""
+def a_model(seed=0):
+    """Whole numbers in three bins and in four, the second 0 to 3 above the first, or one below it."""
     rng = np.random.default_rng(seed)
     links = {name: Link(rng.dirichlet(np.ones(edges[-1])), edges) for name, edges in EDGES.items()}
     sizes = np.array([3, 2, 5])
-    schema, near = (RULED, ABOVE) if is_ruled else (SCHEMA, NEAR)
-    tied, _ = tied_columns(ties_of(schema, schema.rules), schema, links)
-    groups = pairs_near([near], schema, links, list(schema), (0, 1, 2), tied)
+    groups = pairs_near([NEAR], SCHEMA, links, list(SCHEMA), (0, 1, 2))
     a, B = rng.normal(0, 1, (2, 1, 10)), rng.normal(size=(2, 1, 10, 2))
     factors = LatentFactors(sizes, quasi_normal(8, 2), a, B, groups)
-    return MarginalModel(schema, None, np.ones(1), ((0, 1, 2),), (factors,), links, tuple(tied), near=(near,))
+    return MarginalModel(SCHEMA, None, np.ones(1), ((0, 1, 2),), (factors,), links, near=(NEAR,))
 
 
 def within(model):
@@ -81,12 +77,11 @@ def codes_of(columns):
     return tuple(np.asarray(column, dtype=float).astype(int) for column in (columns[0], columns[1], end))
 
 
-@pytest.mark.parametrize("is_ruled", [False, True])
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_rows_on_a_condition_have_its_law_and_its_probability(name, is_ruled):
+def test_rows_on_a_condition_have_its_law_and_its_probability(name):
     """20,000 rows, and the first ones of samples of two; numbers that are near by their bins alone fail, but where a condition leaves only
     some that are far apart."""
-    model, rng = a_model(2, is_ruled), np.random.default_rng(1)
+    model, rng = a_model(2), np.random.default_rng(1)
     (wanted, within), joint = CONDITIONS[name], law(model)
     conditional, probability = model.law().given(wanted)
     assert probability == pytest.approx(joint[np.ix_(*within)].sum(), rel=1e-5)
@@ -100,24 +95,14 @@ def test_rows_on_a_condition_have_its_law_and_its_probability(name, is_ruled):
     assert name != "none" or has_law(first_rows, lambda rows: p_value(codes_of(rows), joint, within), 500)
 
 
-def test_pairs_of_codes_that_a_rule_excludes_are_never_drawn():
-    """By enumeration: no start of the second or third bin goes with an end of the first, and so on; all other pairs can be."""
-    (group,) = a_model(is_ruled=True).factors[0].groups
-    allowed = [[EDGES["start"][i] <= EDGES["end"][j + 1] - 1 for j in range(4)] + [True] for i in range(3)]
-    np.testing.assert_array_equal(group.weights > 0, allowed)
-    assert len(group.law(0).part(group.law(0).forward([np.zeros((3, 1)), np.zeros((5, 1))])).codes) == np.sum(allowed)
-
-
-@pytest.mark.parametrize("is_ruled", [False, True])
 @pytest.mark.parametrize("gone", ["end", "start"])
-def test_a_filled_number_is_near_the_one_that_is_there(gone, is_ruled):
+def test_a_filled_number_is_near_the_one_that_is_there(gone):
     """It keeps to differences that have mass, in a bin that they lead to."""
-    model, n = a_model(is_ruled=is_ruled), 2000
+    model, n = a_model(), 2000
     start, end = np.full(n, 4.0), np.full(n, 6.0)
     to_fill = [np.full(n, name == gone) for name in SCHEMA]
     out = filled(model.law(), [start, np.zeros(n, dtype=int), end], to_fill, np.random.default_rng(0))
     assert np.mean((out[2] - out[0] >= -1) & (out[2] - out[0] <= 3)) > 0.99
-    assert not is_ruled or np.all(out[2] >= out[0])
 
 
 def test_real_numbers_keep_the_difference_to_the_last_digit():
