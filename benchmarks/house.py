@@ -1,29 +1,50 @@
-"""The structure of the package, from its syntax trees: how long bodies are, and which rooms import which.
+"""The structure of the package: what one fit enters, how large its rooms are, and which of them import each other.
 
-A body is counted without signature and docstring. A room is a folder or a module of the package; run-time imports count too.
+Files and functions are counted by running a fit and a sample of a plain array (`sys.setprofile`), all else from the syntax trees. A body is
+counted without signature and docstring. A room is a folder or a module of the package; run-time imports count too.
 
     python benchmarks/house.py
 """
 
 import ast
+import re
 import sys
+import tokenize
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-PACKAGE = Path(__file__).parents[1] / "skdpsynth"
-TARGETS = {"median": 6, "90th percentile": 16, "longest": 40}
+import skdpsynth
+from skdpsynth.domain import Schema
+from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
+
+PACKAGE = Path(skdpsynth.__file__).parent
+BODIES = {"median": 6, "90th percentile": 16, "longest": 40}
+ENTERED = {"PrivateMeasureMechanism": 40, "LatentFactorSynthesizer": 62}  # files of one fit
+OPENED = 10  # files of opening a table
+LINES = {"package": 50_000, "domain + frames + tables": 7500, "statistics": 2300}
+TABLES = ("domain", "frames", "tables")
+PARTICIPLE = re.compile(r"_?([a-z]+ed|told|shown|kept|met|given|found|drawn|made|known|held|seen|taken|cut|put|read|sent|built|bought|written)$")
 
 
-def bodies(tree):
-    """Lines of each function, without signature and docstring."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-            yield body[-1].end_lineno - body[0].lineno + 1 if body else 0
+def trees():
+    """The syntax trees of the package by path."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def rooms(tree):
+def functions(tree):
+    """All functions of a file."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def body_length(function):
+    """Lines of a function without signature and docstring."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def imported_rooms(tree):
     """Rooms of the package that a file imports."""
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -31,32 +52,149 @@ def rooms(tree):
         yield from (name.split(".")[1] for name in names if name.startswith("skdpsynth."))
 
 
+def imported_files(path, tree, files):
+    """Files of the package that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "skdpsynth":
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                place = PACKAGE.parent / Path(*name.split("."))
+                yield from (each for each in (place.with_suffix(".py"), place / "__init__.py") if each in files and each != path)
+
+
 def circle(arrows):
-    """Rooms that import each other around, if there are any: what is left when rooms that import nothing are taken away."""
-    left = {room: set(others) for room, others in arrows.items()}
+    """What imports each other around: what is left when all that imports nothing, or is imported by nothing, is taken away."""
+    left = {each: set(others) & arrows.keys() for each, others in arrows.items()}
     while True:
-        free = {room for room, others in left.items() if not others & left.keys()}
-        if not free:
+        targets = set().union(*left.values()) if left else set()
+        ends = {each for each, others in left.items() if not others & left.keys() or each not in targets}
+        if not ends:
             return sorted(left)
-        left = {room: others for room, others in left.items() if room not in free}
+        left = {each: others - ends for each, others in left.items() if each not in ends}
+
+
+def code_lines(path):
+    """Lines of a file that hold code: neither blank, nor a comment, nor a docstring."""
+    lines, is_statement_start = set(), True
+    passed = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.ENCODING)
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type in passed:
+                continue
+            if not (token.type == tokenize.STRING and is_statement_start):
+                lines.update(range(token.start[0], token.end[0] + 1) if token.type != tokenize.NEWLINE else ())
+            is_statement_start = token.type == tokenize.NEWLINE
+    return len(lines)
+
+
+def entered(call):
+    """Return (files, functions, depth of the stack) of the package that a call enters."""
+    files, codes, depth, deepest = set(), set(), 0, 0
+
+    def watch(frame, event, argument):
+        nonlocal depth, deepest
+        if not frame.f_code.co_filename.startswith(str(PACKAGE)) or event not in ("call", "return"):
+            return
+        if event == "return":
+            depth -= 1
+            return
+        depth += 1
+        deepest = max(deepest, depth)
+        if frame.f_code.co_name != "<module>":
+            files.add(frame.f_code.co_filename)
+            codes.add(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return len(files), len(codes), deepest
+
+
+def fits():
+    """Return by name a fit, and a sample, of a plain array."""
+    rows = np.random.default_rng(0).random((500, 4))
+    made = {
+        "PrivatePCA": (skdpsynth.PrivatePCA(2, bounds=(0, 1)), rows),
+        "PrivateMeasureMechanism": (PrivateMeasureMechanism(bounds=(0, 1)), rows[:, :2]),
+        "SignedMeasureMechanism": (SignedMeasureMechanism(bounds=(0, 1), n_cells=64), rows[:, :2]),
+        "LowDimSynthesizer": (LowDimSynthesizer(2, bounds=(0, 1)), rows),
+        "LatentFactorSynthesizer": (LatentFactorSynthesizer(bounds=(0, 1)), rows),
+    }
+    for name, (estimator, X) in made.items():
+        estimator.fit(X)  # lazy imports are over
+        yield f"{name}.fit", lambda estimator=estimator, X=X: estimator.fit(X)
+        if hasattr(estimator, "sample"):
+            estimator.sample(10)
+            yield f"{name}.sample", lambda estimator=estimator: estimator.sample(10)
+
+
+def opening():
+    """Open a data frame by a schema: the walk from a table to its rows, without a release."""
+    import pandas as pd
+
+    from skdpsynth.domain import MixedTypeEncoder
+
+    frame = pd.DataFrame({"age": np.arange(50) % 80, "sex": ["f", "m"] * 25})
+    encoder = MixedTypeEncoder(Schema({"age": (0, 99), "sex": ["f", "m"]}))
+    encoder.fit(frame)
+    return lambda: encoder.fit(frame)
+
+
+def table_of_rooms(files):
+    """Print files, lines and code of each room; return the lines by room."""
+    rooms: dict = {}
+    for path in files:
+        rooms.setdefault(path.relative_to(PACKAGE).parts[0].removesuffix(".py"), []).append(path)
+    folders = {room: paths for room, paths in rooms.items() if (PACKAGE / room).is_dir()}
+    folders["top level"] = [path for room, paths in rooms.items() if room not in folders for path in paths]
+    print(f"{'room':18} {'files':>6} {'lines':>7} {'code':>7} {'functions':>10}")
+    lines = {}
+    for room, paths in sorted(folders.items(), key=lambda each: -len(each[1])):
+        lines[room] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+        code, number = sum(map(code_lines, paths)), sum(len(functions(files[path])) for path in paths)
+        print(f"{room:18} {len(paths):6d} {lines[room]:7d} {code:7d} {number:10d}")
+    return lines
+
+
+def report(what, value, target):
+    """Print a figure beside its target; return whether it is met."""
+    print(f"{what}: {value:g}, target <= {target:g}: {'met' if value <= target else 'MISSED'}")
+    return bool(value <= target)
 
 
 def main():
-    files = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
-    lengths = np.array([length for tree in files.values() for length in bodies(tree)])
-    found = {"median": np.median(lengths), "90th percentile": np.percentile(lengths, 90), "longest": lengths.max()}
-    met = True
-    for what, value in found.items():
-        met &= bool(value <= TARGETS[what])
-        print(f"body of a function, {what}: {value:g} lines, target <= {TARGETS[what]}: {'met' if value <= TARGETS[what] else 'MISSED'}")
-    arrows: dict = {}
+    warnings.simplefilter("ignore")
+    files = trees()
+    lines = table_of_rooms(files)
+    every = [function for tree in files.values() for function in functions(tree)]
+    arguments = [argument for function in every for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    annotated = [ast.unparse(argument.annotation) for argument in arguments if argument.annotation is not None]
+    participles = sum(bool(PARTICIPLE.match(function.name)) for function in every)
+    print(f"{len(files)} files, {len(every)} functions, {participles} of them participles; {annotated.count('Any')} of {len(annotated)} Any")
+    lengths = np.array(list(map(body_length, every)))
+    bodies = {"median": np.median(lengths), "90th percentile": np.percentile(lengths, 90), "longest": lengths.max()}
+    met = [report(f"body of a function, {what}", value, BODIES[what]) for what, value in bodies.items()]
+    sums = {"package": sum(lines.values()), "domain + frames + tables": sum(lines.get(room, 0) for room in TABLES)}
+    met += [report(f"lines of {what}", value, LINES[what]) for what, value in (sums | {"statistics": lines["statistics"]}).items()]
+    for name, call in fits():
+        n_files, n_functions, depth = entered(call)
+        print(f"{name} of an array: {n_files} files, {n_functions} functions, {depth} deep")
+        estimator, _, method = name.partition(".")
+        if method == "fit" and estimator in ENTERED:
+            met.append(report(f"files of {name}", n_files, ENTERED[estimator]))
+    met.append(report("files of opening a table", entered(opening())[0], OPENED))
+    room_arrows: dict = {}
     for path, tree in files.items():
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if room != "__init__":
-            arrows.setdefault(room, set()).update(set(rooms(tree)) - {room})
-    around = circle(arrows)
-    print(f"{len(lengths)} functions, {len(arrows)} rooms, {sum(map(len, arrows.values()))} arrows, in a circle: {around or 'none'}")
-    return 0 if met and not around else 1
+            room_arrows.setdefault(room, set()).update(set(imported_rooms(tree)) - {room})
+    # A face (`__init__`) imports its files, and they do not import it: circles are those among the others.
+    arrows = {path: set(imported_files(path, tree, files)) for path, tree in files.items() if path.name != "__init__.py"}
+    around = [circle(room_arrows), [str(path.relative_to(PACKAGE)) for path in circle(arrows)]]
+    print(f"in a circle: rooms {around[0] or 'none'}; files {around[1] or 'none'}")
+    return 0 if all(met) and not any(around) else 1
 
 
 if __name__ == "__main__":
