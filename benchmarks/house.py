@@ -25,7 +25,9 @@ ENTERED = {"PrivateMeasureMechanism": 40, "LatentFactorSynthesizer": 62}  # file
 OPENED = 10  # files of opening a table
 LINES = {"package": 50_000, "domain + frames + tables": 7500, "statistics": 2300}
 TABLES = ("domain", "frames", "tables")
-PARTICIPLE = re.compile(r"_?([a-z]+ed|told|shown|kept|met|given|found|drawn|made|known|held|seen|taken|cut|put|read|sent|built|bought|written)$")
+PARTICIPLE = re.compile(
+    r"_?([a-z]+ed|told|shown|kept|met|given|found|drawn|made|known|held|seen|taken|cut|put|read|sent|built|bought|written)$"
+)
 
 
 def trees():
@@ -169,10 +171,14 @@ def main():
     files = trees()
     lines = table_of_rooms(files)
     every = [function for tree in files.values() for function in functions(tree)]
-    arguments = [argument for function in every for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    arguments = [
+        argument for function in every for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    ]
     annotated = [ast.unparse(argument.annotation) for argument in arguments if argument.annotation is not None]
     participles = sum(bool(PARTICIPLE.match(function.name)) for function in every)
-    print(f"{len(files)} files, {len(every)} functions, {participles} of them participles; {annotated.count('Any')} of {len(annotated)} Any")
+    print(
+        f"{len(files)} files, {len(every)} functions, {participles} of them participles; {annotated.count('Any')} of {len(annotated)} Any"
+    )
     lengths = np.array(list(map(body_length, every)))
     bodies = {"median": np.median(lengths), "90th percentile": np.percentile(lengths, 90), "longest": lengths.max()}
     met = [report(f"body of a function, {what}", value, BODIES[what]) for what, value in bodies.items()]

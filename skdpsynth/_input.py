@@ -6,14 +6,13 @@ On the ground floor, because checks for scikit-learn, the rooms of public facts 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import repeat
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._checks import check_kind, is_whole, shown
+from skdpsynth._checks import shown
 
 _INSTEAD = "give LatentFactorSynthesizer a schema, with which it takes mixed tables as they are"
 _ARROW_NUMBERS = re.compile(r"u?int\d+|halffloat|float|double|bool")
@@ -180,61 +179,6 @@ def check_rows_and_columns(X: Any, name: str = "X") -> None:
             f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: {name}.reshape(-1, 1) if it has "
             f"a single feature, {name}.reshape(1, -1) if it is a single row."
         )
-
-
-def array_of(values: Any, dtype: Any = None) -> np.ndarray:
-    """Return what numpy makes of an array-like, and an object that is no number of what it cannot read, or should not.
-
-    For checks that refuse such a dtype in a sentence of their own: numpy's errors quote cells, and those of the caller's objects may.
-    """
-    if type(values) is np.ndarray and dtype is None:
-        return values
-    if not isinstance(values, str | bytes | np.ma.MaskedArray):
-        with suppress(Exception):
-            return np.asarray(values, dtype=dtype)
-    return np.array(None, dtype=object)
-
-
-def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
-    """Return an array-like of numbers as an array, for those who hand numbers from one part of the package to another.
-
-    Parameters
-    ----------
-    values : array-like
-    name : str
-    ndim : int or None, default=1
-        How many axes it must have; None: any.
-    whole : bool, default=False
-        Whether all must be whole numbers, which come back as int64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In a sentence that quotes no number.
-    """
-    array = array_of(values)
-    if array.dtype == float and not array.size:  # what numpy makes of an empty list
-        array = array.astype(np.int64 if whole else float)
-    if array.dtype.kind == "O":
-        with suppress(Exception):
-            array = array.astype(np.int64 if whole and all(map(is_whole, array.flat, repeat(-(2**63)))) else float)
-    if whole and array.dtype.kind == "f":
-        with np.errstate(all="ignore"):  # 2**53 is infinite in half precision
-            if np.all(np.abs(array) < 2**53) and np.all(array == np.trunc(array)):
-                array = array.astype(np.int64)
-    kinds = "iu" if whole else "iufb"
-    if array.dtype.kind not in kinds:
-        raise TypeError(f"{name} must hold {'whole ' if whole else ''}numbers only, got {shown(values)}; give an array of them.")
-    if ndim is not None and array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}.")
-    if whole and array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} must hold whole numbers below 2**63, but one is larger.")
-    return array.astype(np.int64, copy=False) if whole else array
-
-
-def check_generator(rng: Any) -> None:
-    """Refuse what is no source of public randomness."""
-    check_kind("rng", rng, np.random.Generator, "a generator of numpy, such as np.random.default_rng()")
 
 
 def rows_of(X: Any, n_features: int, name: str = "X") -> np.ndarray:

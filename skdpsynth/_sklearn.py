@@ -9,8 +9,9 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, check_random_state, validate_data
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import Named, array_of, column_names, is_arrow, is_pandas, native, table_of_numbers
+from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
 from skdpsynth._locks import lock_of
 from skdpsynth._workers import do_all, threads_of
 

@@ -55,7 +55,7 @@ FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms} | 
 # What every room stands on. Of these files each imports only those before it.
 GROUND = (
     *("_version", "_rooms", "exceptions", "_checks", "_notebook", "_locks", "_cached", "_blas", "_progress", "_workers"),
-    *("_input", "_sklearn", "_state", "_savable", "_links", "_whole_file", "persistence", "_change"),
+    *("_arrays", "_input", "_sklearn", "_state", "_savable", "_links", "_whole_file", "persistence", "_change"),
 )
 NO_PRIVACY = {"domain", "measures", "models", "statistics", "metrics", "federated"}  # where nothing can be released
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter

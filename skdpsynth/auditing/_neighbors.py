@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import check_memory, is_whole, shown
-from skdpsynth._input import array_of, column_names, eager_frame
+from skdpsynth._input import column_names, eager_frame
 from skdpsynth.auditing._corners import CELL, Corners
 from skdpsynth.auditing._counting import Counting, is_counter
 from skdpsynth.auditing._likelihood import untangled

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import array_of, column_names, frame_of
+from skdpsynth._input import column_names, frame_of
 from skdpsynth.auditing._corners import NEEDS, Corners
 from skdpsynth.fitting import PrivateEstimator
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._change import Change, described
 from skdpsynth._checks import check_word, is_whole, memory, shown
-from skdpsynth._input import array_of
 from skdpsynth._locks import lock_of
 from skdpsynth._state import is_array, require
 from skdpsynth.privacy import (

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._change import Change
 from skdpsynth._checks import check_choice, check_word, is_whole
-from skdpsynth._input import array_of
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, require
 from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_held, check_size, locked, noise_for, opened, stream_of

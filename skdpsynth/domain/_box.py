@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skdpsynth._arrays import numbers_of
 from skdpsynth._checks import check_flag, check_kind, check_memory, check_real, check_whole, is_real, is_whole, shown
-from skdpsynth._input import dense_chunks, numbers_of, rows_of
+from skdpsynth._input import dense_chunks, rows_of
 from skdpsynth.domain._kinds import is_name, listed
 from skdpsynth.persistence import savable
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._input import numbers_of
+from skdpsynth._arrays import numbers_of
 from skdpsynth.domain._expressions import Expression
 from skdpsynth.domain._kinds import Kind, _checked_bounds
 from skdpsynth.persistence import savable

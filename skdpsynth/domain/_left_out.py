@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import numbers_of
 from skdpsynth._checks import shown
-from skdpsynth._input import numbers_of
 from skdpsynth.domain._kinds import Kind
 from skdpsynth.persistence import savable
 

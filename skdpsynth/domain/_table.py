@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import shown
-from skdpsynth._input import array_of, check_table, column_names, eager_frame, is_arrow, is_pandas, native
+from skdpsynth._input import check_table, column_names, eager_frame, is_arrow, is_pandas, native
 from skdpsynth._state import check_installed, fits, require
 from skdpsynth.domain._axes import PER_UNIT
 from skdpsynth.domain._columns import (

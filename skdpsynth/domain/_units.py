@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import array_of, column_names, eager_frame, is_arrow, is_pandas, library_of, native
+from skdpsynth._input import column_names, eager_frame, is_arrow, is_pandas, library_of, native
 from skdpsynth.domain._form import without_rows
 from skdpsynth.domain._remote import RemoteTable
 from skdpsynth.domain._source import Source, open_source

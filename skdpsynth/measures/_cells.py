@@ -7,8 +7,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from skdpsynth._arrays import check_generator, numbers_of
 from skdpsynth._checks import check_kind, is_whole, shown
-from skdpsynth._input import check_generator, numbers_of, rows_of
+from skdpsynth._input import rows_of
 from skdpsynth._state import is_array, require
 from skdpsynth.domain import Box
 from skdpsynth.measures._placement import Placement, packed

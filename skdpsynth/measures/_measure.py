@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import check_generator, numbers_of
 from skdpsynth._checks import check_memory, check_whole
-from skdpsynth._input import check_generator, numbers_of
 from skdpsynth._notebook import small_table
 from skdpsynth._state import is_array, require
 from skdpsynth.measures._deal import Deal

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsynth._arrays import check_generator, numbers_of
 from skdpsynth._checks import check_flag, check_kind, check_whole, is_whole, shown
-from skdpsynth._input import check_generator, numbers_of, rows_of
+from skdpsynth._input import rows_of
 from skdpsynth.domain import Box
 from skdpsynth.measures._placement import Placement
 from skdpsynth.persistence import savable

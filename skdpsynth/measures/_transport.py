@@ -10,8 +10,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import check_choice, is_real, shown
-from skdpsynth._input import array_of
 from skdpsynth._progress import task
 from skdpsynth.measures._cells import NORMS
 from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow, mass_is_far

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth._input import array_of
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._workers import do_all

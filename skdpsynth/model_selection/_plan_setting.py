@@ -5,8 +5,8 @@ from typing import Any
 
 from sklearn.base import clone
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth._input import array_of
 from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, listed, pair_of
 from skdpsynth.model_selection._plan_measures import OfComponents, OfNumbers, OfTables
 from skdpsynth.model_selection._plan_tables import Ground, narrowed

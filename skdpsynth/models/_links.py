@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from skdpsynth._arrays import numbers_of
 from skdpsynth._cached import cached_property
 from skdpsynth._checks import check_real, check_whole, shown
-from skdpsynth._input import numbers_of
 from skdpsynth._state import is_array, require
 from skdpsynth.measures import least_squares, mass_from_root
 from skdpsynth.models._splits import mass_of_splits

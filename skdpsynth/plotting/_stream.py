@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth._arrays import numbers_of
 from skdpsynth._checks import check_choice, check_has, shown
-from skdpsynth._input import numbers_of
 from skdpsynth.plotting._curves import spread_over
 from skdpsynth.plotting._display import COLOURS, PALE, SYNTHETIC, Display, cut, headline, panels, tidy
 

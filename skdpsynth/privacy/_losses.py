@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._change import RELATIONS
 from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth._input import array_of
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._scales import to_fraction
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._change import Change
 from skdpsynth._checks import check_kind, check_whole
-from skdpsynth._input import array_of
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._scales import described, distinct, fits, shape_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import check_memory, is_real, is_whole, shown
-from skdpsynth._input import array_of
 from skdpsynth.privacy._random import RandomBits, check_stream
 
 LARGEST = 2**58

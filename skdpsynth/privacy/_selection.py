@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._change import Change
-from skdpsynth._input import array_of
 from skdpsynth.privacy._gaussian_dp import gaussian_of_pure, pure_of_gaussian
 from skdpsynth.privacy._intervals import bernoulli_exp_minus
 from skdpsynth.privacy._losses import PrivacyLoss

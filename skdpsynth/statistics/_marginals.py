@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._arrays import numbers_of
 from skdpsynth._change import Change, Query, units
 from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import numbers_of
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsynth._arrays import array_of
 from skdpsynth._checks import shown
-from skdpsynth._input import array_of
 
 
 class Statistic:
