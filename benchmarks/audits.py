@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.auditing import audit_epsilon, audit_one_run, isolated_canaries, worst_case_neighbors
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, check_rng
 
 TARGET, TARGET_OF_ONE = 0.9, 0.4
@@ -45,7 +45,6 @@ CASES = {  # what is audited, by how many runs, and whether it is to reach the t
     "SquareRootCounter, 4 events": (SquareRootCounter(4, rho=0.5), 15_000, True),
     "LatentFactor, one pair, add/remove": (LatentFactorSynthesizer(PAIR, epsilon=2.0, **DROP), 20_000, True),
     "LatentFactor, one pair, Gaussian": (LatentFactorSynthesizer(WIDE_PAIR, epsilon=2.0, delta=0.1), 16_000, True),
-    "HonakerCounter, 4 events": (HonakerCounter(4), 40_000, True),
     "UnboundedCounter, 4 events": (UnboundedCounter(rho=0.5), 4_000, False),
 }
 NOISE_ALONE = {  # what is audited, and by how many draws

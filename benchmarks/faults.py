@@ -40,7 +40,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
     load,
 )
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.models import _latent_factors
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, SeededBits
 
@@ -64,7 +64,6 @@ STREAMS = {
 COUNTERS = {
     "KaryCounter": lambda rng: KaryCounter(2000, n_counters=3, random_state=rng),
     "BinaryCounter": lambda rng: BinaryCounter(2000, n_counters=3, random_state=rng),
-    "HonakerCounter": lambda rng: HonakerCounter(2000, n_counters=3, random_state=rng),
     "SparseCounter": lambda rng: SparseCounter(2000, n_counters=3, random_state=rng),
     "SquareRootCounter": lambda rng: SquareRootCounter(2000, n_counters=3, random_state=rng),
     "UnboundedCounter": lambda rng: UnboundedCounter(n_counters=3, random_state=rng),

@@ -34,7 +34,6 @@ from skdpsynth import SignedMeasureMechanism as PSMM
 from skdpsynth.auditing import privacy_evidence, worst_case_neighbors
 from skdpsynth.continual import (
     BinaryCounter,
-    HonakerCounter,
     InhomogeneousCounter,
     KaryCounter,
     SparseCounter,
@@ -260,7 +259,7 @@ def streams():
     case("Online of PSMM, rows 100 at a time", fed(Online(synthesizer=PSMM()), 20_000, 100))
     case("Online of LatentFactor, rows 100 at a time", fed(Online(synthesizer=LatentFactor()), 5000, 100))
     for horizon in (10**6, 10**25 + 10**9, 2**62, 10**300):
-        for kind in (KaryCounter, BinaryCounter, HonakerCounter, SparseCounter, SquareRootCounter):
+        for kind in (KaryCounter, BinaryCounter, SparseCounter, SquareRootCounter):
             case(f"{kind.__name__}, horizon {horizon:.0e}", lambda kind=kind, horizon=horizon: counted(kind(horizon)))
     for size in (10**6, 10**9, 10**12):
         for kind in (KaryCounter, SquareRootCounter, SparseCounter):

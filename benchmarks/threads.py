@@ -16,7 +16,6 @@ import numpy as np
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant
 from skdpsynth.continual import (
     BinaryCounter,
-    HonakerCounter,
     InhomogeneousCounter,
     KaryCounter,
     SparseCounter,
@@ -38,7 +37,6 @@ def counters(n_steps):
     """Counters of `CELLS` cells, by name; the square-root counter is quadratic in time, so it gets fewer steps."""
     yield "KaryCounter", KaryCounter(n_steps, epsilon=0.1, n_counters=CELLS, sensitivity=2), n_steps
     yield "BinaryCounter", BinaryCounter(n_steps, epsilon=0.1, n_counters=CELLS, sensitivity=2), n_steps
-    yield "HonakerCounter", HonakerCounter(n_steps, epsilon=0.1, n_counters=CELLS, sensitivity=2), n_steps
     yield "SparseCounter", SparseCounter(n_steps, epsilon=0.1, n_counters=CELLS, sensitivity=2, every=10), n_steps
     short = min(n_steps, 1000)
     yield "SquareRootCounter", SquareRootCounter(short, rho=0.01, n_counters=CELLS, sensitivity=2), short

@@ -50,7 +50,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.auditing import audit_epsilon, isolated_canaries, worst_case_neighbors
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
@@ -258,7 +258,6 @@ def test_ratios_far_out_are_those_of_nuclear_norms():
 COUNTERS = {  # over 30 seeds the mean share of the promise, and its deviation
     BinaryCounter(6, epsilon=3.0): (0.56, 0.053),
     KaryCounter(4, epsilon=3.0): (0.72, 0.054),
-    HonakerCounter(4, epsilon=3.0): (0.57, 0.050),
     SquareRootCounter(4, rho=2.0): (0.68, 0.057),
     UnboundedCounter(rho=2.0): (0.63, 0.044),
 }
@@ -285,7 +284,7 @@ def test_what_a_sparse_counter_compares_with_its_secret_limits_is_not_looked_at(
 
 
 @pytest.mark.parametrize("n_counters", [1, 3])
-@pytest.mark.parametrize("counter", [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter])
+@pytest.mark.parametrize("counter", [BinaryCounter, KaryCounter, SquareRootCounter])
 @pytest.mark.parametrize("horizon", [4, 13])
 def test_a_worst_stream_loses_all_that_is_promised_by_nodes_that_are_solved_for(counter, horizon, n_counters):
     """Nodes have noise of their own, where the sums of them that are released share it."""

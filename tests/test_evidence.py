@@ -18,7 +18,7 @@ from internals import _latent_factors, levels_of
 
 import skdpsynth.testing
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
@@ -72,7 +72,6 @@ FITS = {name: (estimator, X) for name, estimator in variants().items()} | others
 COUNTERS = {
     "kary": lambda accountant: KaryCounter(1000, epsilon=1, accountant=accountant),
     "binary": lambda accountant: BinaryCounter(1000, epsilon=1, sensitivity=2, accountant=accountant),
-    "honaker": lambda accountant: HonakerCounter(77, epsilon=1, accountant=accountant),
     "sparse": lambda accountant: SparseCounter(1000, epsilon=1, sensitivity=2, every=3, accountant=accountant),
     "square-root": lambda accountant: SquareRootCounter(500, rho=0.01, sensitivity=2, accountant=accountant),
     "square-root-short": lambda accountant: SquareRootCounter(5, rho=0.01, accountant=accountant),

@@ -242,7 +242,6 @@ def test_a_stream_goes_on_with_fresh_noise_when_no_seed_is_set(stream, path):
 COUNTERS = {
     "binary": lambda **kw: continual.BinaryCounter(60, n_counters=3, sensitivity=2, **kw),
     "kary": lambda **kw: continual.KaryCounter(60, n_counters=3, sensitivity=2, **kw),
-    "honaker": lambda **kw: continual.HonakerCounter(60, n_counters=3, sensitivity=2, **kw),
     "square root": lambda **kw: continual.SquareRootCounter(60, rho=0.5, n_counters=3, sensitivity=2, **kw),
     "unbounded": lambda **kw: continual.UnboundedCounter(rho=0.5, n_counters=3, sensitivity=2, **kw),
     "sparse": lambda **kw: continual.SparseCounter(60, epsilon=50.0, n_counters=3, sensitivity=2, **kw),

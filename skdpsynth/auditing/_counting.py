@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._checks import shown
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import epsilon_of_rho
 
 _GAUSSIAN = (SquareRootCounter, UnboundedCounter)
-_COUNTERS = (BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, *_GAUSSIAN)
+_COUNTERS = (BinaryCounter, KaryCounter, SparseCounter, *_GAUSSIAN)
 _TIMES = 4  # at which an event is moved, to see when it tells most
 _DELTA = Fraction(1, 10**6)  # at which a cost in rho is stated in epsilon too, as counters do
 

@@ -13,14 +13,12 @@ time.
 """
 
 from skdpsynth.continual._levels import InhomogeneousCounter
-from skdpsynth.continual._matrix import HonakerCounter
 from skdpsynth.continual._roots import SquareRootCounter, UnboundedCounter
 from skdpsynth.continual._sparse import SparseCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
 
 __all__ = [
     "BinaryCounter",
-    "HonakerCounter",
     "InhomogeneousCounter",
     "KaryCounter",
     "SparseCounter",

@@ -1,6 +1,7 @@
 """Counters with Gaussian noise, by the square root of the prefix sums: with a horizon, and without."""
 
 import math
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +12,7 @@ from skdpsynth._change import Change
 from skdpsynth._checks import is_whole, shown
 from skdpsynth._locks import lock_of
 from skdpsynth._state import fits, is_array, require
-from skdpsynth.continual._base import LARGEST, change_of, check_held, check_size
-from skdpsynth.continual._matrix import StepByStep
+from skdpsynth.continual._base import LARGEST, ContinualCounter, change_of, check_held, check_size, one_hot
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_epsilon, epsilon_of_rho
 
@@ -22,8 +22,8 @@ _UNIT = 2**30  # of the square root without horizon
 _NEAR, _EARLY = 80, 16  # a block of w steps is at least _NEAR * w steps old, and begins after _EARLY * w steps at least
 
 
-class _RootCounter(StepByStep):
-    """A counter whose noise is Gaussian, and whose cost is stated in rho."""
+class _RootCounter(ContinualCounter):
+    """A counter whose noise is Gaussian, whose cost is stated in rho, and whose state is a tuple that nothing changes in place."""
 
     rho: Any
 
@@ -36,6 +36,25 @@ class _RootCounter(StepByStep):
 
     def _loss(self) -> PrivacyLoss:
         return PrivacyLoss(rho=self.rho, gaussian=True)
+
+    def _take(self, x: np.ndarray) -> None:
+        self._check(1)
+        self._state = self._after([x])
+
+    def _take_cells(self, cells: np.ndarray) -> None:
+        self._check(len(cells))
+        self._state = self._after([one_hot(cell, self.n_counters) for cell in cells])
+
+    def _after(self, steps: list[np.ndarray]) -> tuple:
+        """Return the state after some steps. What is drawn for steps that are interrupted never leaves."""
+        state = self._state
+        for x in steps:
+            state = self._next(state, x)
+        return state
+
+    @abstractmethod
+    def _next(self, state: tuple, x: np.ndarray) -> tuple:
+        """Return the state after one step."""
 
 
 @savable

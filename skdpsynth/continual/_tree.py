@@ -138,7 +138,6 @@ class BinaryCounter(TreeCounter):
     See Also
     --------
     KaryCounter : Less error for pure budgets.
-    HonakerCounter : The same noise, with estimates that use all blocks.
 
     Notes
     -----

@@ -16,7 +16,6 @@ from laws import ALARM, CERTAIN, chi_squared, symmetric
 
 from skdpsynth.continual import (
     BinaryCounter,
-    HonakerCounter,
     InhomogeneousCounter,
     KaryCounter,
     SparseCounter,
@@ -26,7 +25,7 @@ from skdpsynth.continual import (
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease, epsilon_of_rho
 
-BOUNDED = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, SparseCounter]
+BOUNDED = [BinaryCounter, KaryCounter, SquareRootCounter, SparseCounter]
 COUNTERS = [*BOUNDED, UnboundedCounter]
 LEVELS = ["kary", "binary", "sparse"]
 BY_RHO = (SquareRootCounter, UnboundedCounter)
@@ -233,22 +232,12 @@ def test_the_horizon_is_the_last_time_that_the_digits_reach():
 
 def test_the_change_of_a_counter_tells_the_public_numbers_that_it_follows_from():
     for counter, kind, facts in (
-        (HonakerCounter(100, sensitivity=3), "tree_over_time", {"base": 2, "levels": 7}),
         (BinaryCounter(100, sensitivity=3), "tree_over_time", {"base": 2, "levels": 7}),
         (KaryCounter(1023, sensitivity=3), "tree_over_time", {"base": 13, "levels": 3}),
         (SquareRootCounter(100, rho=1, sensitivity=3), "square_root_over_time", {"steps": 100, "bits": 16, "gain": 2**12}),
         (UnboundedCounter(rho=1, sensitivity=3), "endless_root_over_time", {"bits": 30}),
     ):
         assert dict(counter._change().statistic) == {"kind": kind, "sensitivity": 3, **facts}
-
-
-@pytest.mark.must
-@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 7, 8, 63, 64, 65])
-def test_an_event_changes_the_blocks_of_honaker_by_the_levels_in_l1_norm(horizon):
-    counter, spy = HonakerCounter(horizon, n_counters=horizon), Spy()
-    counter.resume(spy)
-    counter.update_cells(np.arange(horizon))  # cell t holds the event of step t: a column of all blocks
-    assert np.sum(spy.exact, axis=0).max() == counter._noise().scale * counter.epsilon
 
 
 # ---- What one event changes
@@ -300,7 +289,7 @@ def handed_over(kind, n_steps, sensitivity):
 
 
 TABLES = [(in_another_cell, 5, 2), (with_one_more, 4, 1), (in_one_cell, 5, 3)]
-DENSE = [BinaryCounter, KaryCounter, HonakerCounter, SquareRootCounter, UnboundedCounter]
+DENSE = [BinaryCounter, KaryCounter, SquareRootCounter, UnboundedCounter]
 
 
 @pytest.mark.must
@@ -382,7 +371,7 @@ def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon):
     assert np.abs((expected - np.diag(deviation**2)) / np.outer(deviation, deviation)).max() > 0.3  # a shared node shows
 
 
-@pytest.mark.parametrize(("kind", "levels"), [(BinaryCounter, 6), (KaryCounter, 2), (HonakerCounter, 6)])
+@pytest.mark.parametrize(("kind", "levels"), [(BinaryCounter, 6), (KaryCounter, 2)])
 def test_the_noise_of_a_node_is_discrete_laplace_of_the_claimed_scale(kind, levels):
     counter = kind(63, epsilon=0.5, n_counters=20_000, sensitivity=2, random_state=6)
     draws, scale = values_along(counter, [3])[0].astype(int) - 3, 4 * levels
@@ -426,26 +415,15 @@ def test_every_draw_has_a_name_of_its_own_and_what_trees_keep_stays_bounded(kind
 # ---- Mean squared errors of the specification
 
 
-def coefficients_of_honaker(horizon):
-    """Coefficients of all draws in the value of every time, (times, draws)."""
-    counter = HonakerCounter(horizon, n_counters=2 * horizon)
-    counter.resume(Impulses())
-    return values_along(counter, np.zeros(horizon, dtype=int))
-
-
 @cache
 def variance_factors(kind, horizon):
     """Return by time how many times the variance of one draw a value has."""
-    if kind is HonakerCounter:
-        return (coefficients_of_honaker(horizon) ** 2).sum(axis=1)
     return np.array([sum(1 for _ in kind(horizon)._nodes(t)) for t in range(1, horizon + 1)])
 
 
 SPECIFIED = [
     (BinaryCounter, 63, 219),
     (BinaryCounter, 1023, 1001),
-    (HonakerCounter, 63, 139),
-    pytest.param(HonakerCounter, 1023, 581, marks=pytest.mark.nightly),
     (KaryCounter, 63, 46),
     (KaryCounter, 1023, 170),
 ]
@@ -461,15 +439,6 @@ def test_the_mean_squared_error_is_the_specified_one(kind, horizon, expected):
     counter = kind(horizon, epsilon=0.1, n_counters=4000 if horizon == 63 else 1000, random_state=8)
     errors = values_along(counter, np.ones(horizon, dtype=int)) - np.arange(1, horizon + 1)[:, None]
     assert np.square(errors).mean() * 0.01 == pytest.approx(expected, rel=0.1)
-
-
-def test_honakers_blocks_have_the_weights_of_least_squares():
-    # The last value of 8 steps is the root of a tree of 15 blocks: compare with the generalised least squares of all of them.
-    coefficients = coefficients_of_honaker(8)[-1]
-    blocks = [np.repeat(np.eye(8 >> level), 1 << level, axis=1) for level in range(4)]
-    design = np.vstack(blocks)
-    best = np.ones(8) @ np.linalg.pinv(design)
-    np.testing.assert_allclose(np.sort(coefficients[:15]), np.sort(best), atol=1e-12)
 
 
 # ---- Sparse counting, by a dynamic programme of its own
@@ -771,7 +740,7 @@ def test_what_is_no_size_no_budget_and_no_stream_is_refused(kind):
 def test_what_levels_cannot_count_is_refused_at_no_cost():
     accountant, counter = PrivacyAccountant(1), InhomogeneousCounter("kary")
     with pytest.raises(ValueError, match="counter must be"):
-        InhomogeneousCounter("honaker")
+        InhomogeneousCounter("square_root")
     for history in ([1.9], [1, 2], 1, [[1]], ["a"], [2**63], [None]):
         with pytest.raises(ValueError, match="history must hold a whole number for each of 1 counters"):
             InhomogeneousCounter("kary", history=history)
@@ -810,7 +779,7 @@ def test_the_largest_counts_that_are_taken_add_up_exactly(kind):
     assert largest == 2**62 // 10 or kind is SquareRootCounter
     for t in range(1, 11):
         counter.update(largest)
-        assert counter.value == pytest.approx(t * largest, rel=0 if kind not in (SquareRootCounter, HonakerCounter) else 1e-9)
+        assert counter.value == pytest.approx(t * largest, rel=0 if kind is not SquareRootCounter else 1e-9)
     with pytest.raises(ValueError, match="horizon is 10 steps, and 10 are past: 1 more are too many"):
         counter.update(1)
     with pytest.raises(ValueError, match=f"within {largest} of 0"):
@@ -856,7 +825,7 @@ def test_a_loaded_counter_has_no_door_until_it_resumes_and_then_the_noise_that_i
     np.testing.assert_array_equal(loaded.value, value)
 
 
-@pytest.mark.parametrize("kind", [BinaryCounter, HonakerCounter, *BY_RHO])
+@pytest.mark.parametrize("kind", [BinaryCounter, *BY_RHO])
 def test_a_loaded_counter_of_blocks_that_are_over_goes_on_with_the_noise_it_had_under_one_seed(kind):
     stream = np.random.default_rng(1).integers(0, 3, size=(30, 4))
     straight, saved = (make(kind, 30, 5.0, n_counters=4, random_state=SeededBits(16)) for _ in range(2))

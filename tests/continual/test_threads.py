@@ -11,11 +11,11 @@ import pytest
 from laws import in_threads
 from test_counters import COUNTERS, make
 
-from skdpsynth.continual import BinaryCounter, HonakerCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import PrivacyAccountant
 
 N_CELLS = 20
-STEPS = {KaryCounter: 400, BinaryCounter: 300, HonakerCounter: 300, SparseCounter: 300, SquareRootCounter: 100, UnboundedCounter: 200}
+STEPS = {KaryCounter: 400, BinaryCounter: 300, SparseCounter: 300, SquareRootCounter: 100, UnboundedCounter: 200}
 STEPS |= {"kary": 300, "binary": 300, "sparse": 300}
 
 

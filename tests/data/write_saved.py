@@ -133,7 +133,6 @@ def counters():
     yield from (
         ("counter-binary", continual.BinaryCounter(60, n_counters=2, sensitivity=2)),
         ("counter-kary", continual.KaryCounter(60, n_counters=2)),
-        ("counter-honaker", continual.HonakerCounter(60)),
         ("counter-square-root", continual.SquareRootCounter(60, rho=0.5, n_counters=2)),
         ("counter-unbounded", continual.UnboundedCounter(rho=0.5)),
         ("counter-sparse", continual.SparseCounter(60, epsilon=50.0, n_counters=2)),

@@ -13,12 +13,12 @@ from internals import Change
 
 import skdpsynth
 import skdpsynth.privacy
-from skdpsynth.continual import BinaryCounter, HonakerCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits
 
 PACKAGE = Path(skdpsynth.__file__).parent
-COUNTERS = [KaryCounter, BinaryCounter, HonakerCounter, SparseCounter]
+COUNTERS = [KaryCounter, BinaryCounter, SparseCounter]
 
 ONE = Change("replace_one", 1, 1, 1)
 

@@ -512,7 +512,7 @@ def test_a_nested_parameter_that_changes_along_a_stream_has_no_effect():
     ("parameters", "match"),
     [
         ({"strategy": "tree"}, "strategy must be one of"),
-        ({"counter": "honaker"}, "counter must be one of"),
+        ({"counter": "unary"}, "counter must be one of"),
         *(({"growth": growth}, "growth must be") for growth in (1, True, float("nan"), float("inf"), "fast")),
         ({"window": 0}, "window must be None or a positive integer"),
         ({"horizon": True}, "horizon must be None or a positive integer"),
