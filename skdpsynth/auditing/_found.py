@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from skdpsynth._text import join_words
 from skdpsynth.auditing._gaps import Gap
 
 WARNING = "Not private: made from real rows, so keep it as secret as them."
@@ -106,7 +107,8 @@ class PrivacyEvidence:
         """Say whether training rows stand out."""
         if not self.is_found:
             return "Nothing tells training rows from held-out ones here."
-        return f"Training rows stand out, by {_listed([name.replace('_', ' ') for name in self.found])}: the synthetic rows give them away."
+        found = join_words([name.replace("_", " ") for name in self.found], "and")
+        return f"Training rows stand out, by {found}: the synthetic rows give them away."
 
     def _overlap(self) -> list[str]:
         if not self.is_overlap:
@@ -202,8 +204,3 @@ def _apart(gap: Gap) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _listed(words: list[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from skdpsynth._text import join_words
 from skdpsynth._whole_file import place_of, whole_file
 from skdpsynth.cli._saying import Refusal
 
@@ -39,7 +40,7 @@ class Outputs:
         if path is None or path == STREAM:
             return
         if suffixes and not path.lower().endswith(tuple(suffixes)):
-            raise Refusal(f"{option} must end in {_listed(suffixes)}, got {path!r}")
+            raise Refusal(f"{option} must end in {join_words(suffixes, 'or')}, got {path!r}")
         place = Path(os.path.realpath(path))
         if not place.parent.is_dir():
             raise Refusal(f"{option} must lie in a folder that exists, got {path!r}; make the folder first")
@@ -60,10 +61,6 @@ class Outputs:
             from skdpsynth.domain import checked_path
 
             checked_path(path, "-o")  # whether what writes it is installed
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def write_text(path: str | None, text: str) -> None:

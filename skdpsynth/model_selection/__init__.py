@@ -1,7 +1,6 @@
 """Choices before and around a fit: what to expect of a budget, and a private choice among candidates."""
 
 from skdpsynth.model_selection._plan import plan
-from skdpsynth.model_selection._plan_measures import number_shown as number_shown
 from skdpsynth.model_selection._plan_result import SpendingPlan
 from skdpsynth.model_selection._search import PrivateSearchCV
 

@@ -173,10 +173,5 @@ def as_array(X: Any) -> np.ndarray:
     return np.asarray(X, dtype=float)
 
 
-def number_shown(value: float) -> str:
-    """Return an error as people read it: in the table, in words and in the picture."""
-    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:,.0f}"
-
-
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from skdpsynth._checks import check_choice, is_real, shown
-from skdpsynth.model_selection._plan_measures import Measure, number_shown
+from skdpsynth._text import format_number
+from skdpsynth.model_selection._plan_measures import Measure
 
 _LIKE_GUESSING = 0.75  # of the error without data
 _LIKE_PUBLISHING = 1.25  # times the error without privacy
@@ -219,12 +220,12 @@ class SpendingPlan:
         """Return the cells of the table, a header first."""
         shown_lines = list(self.lines())
         rows = [["epsilon", *(measure.name for measure in self.measures), ""]]
-        rows.append(["no data", *map(number_shown, self.no_data), ""])
+        rows.append(["no data", *map(format_number, self.no_data), ""])
         for words, points in shown_lines:
             if words:
                 rows.append([words, *[""] * len(self.measures), ""])
             rows += [_cells_of(point) for point in points]
-        rows.append(["no privacy", *map(number_shown, self.no_privacy), ""])
+        rows.append(["no privacy", *map(format_number, self.no_privacy), ""])
         return rows
 
     def _table(self) -> list[str]:
@@ -244,8 +245,8 @@ class SpendingPlan:
         words = []
         for name, points in self.lines():
             one = min(points, key=lambda point: abs(math.log(point.epsilon)))
-            told = self.measures[0].sentence.format(number_shown(one.mean[0]))
-            end = f"(without data {number_shown(self.no_data[0])}, without privacy {number_shown(self.no_privacy[0])})."
+            told = self.measures[0].sentence.format(format_number(one.mean[0]))
+            end = f"(without data {format_number(self.no_data[0])}, without privacy {format_number(self.no_privacy[0])})."
             name = name or (_rows_of_unit(one.unit_rows) if one.unit_rows > 1 else "")
             words.append(f"At epsilon {one.epsilon:g}{f' and {name}' if name else ''}, {told} {end}")
             words += _limits(points, self.no_data[0], self.no_privacy[0])
@@ -281,8 +282,8 @@ def _rows_of_unit(unit_rows: int) -> str:
 
 
 def _cells_of(point: Point) -> list[str]:
-    spreads = [f" ±{number_shown(spread)}" if spread == spread else "" for spread in point.spread]
-    cells = [f"{number_shown(mean)}{spread}" for mean, spread in zip(point.mean, spreads, strict=True)]
+    spreads = [f" ±{format_number(spread)}" if spread == spread else "" for spread in point.spread]
+    cells = [f"{format_number(mean)}{spread}" for mean, spread in zip(point.mean, spreads, strict=True)]
     return [f"{point.epsilon:g}", *cells, "*" if point.is_small else ""]
 
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._checks import check_choice, check_has
-from skdpsynth.model_selection import number_shown
+from skdpsynth._text import format_number
 from skdpsynth.plotting._curves import epsilon_axis, spread_over
 from skdpsynth.plotting._display import COLOURS, QUIET, Display, headline, panels, tidy
 
@@ -135,7 +135,7 @@ class PlanDisplay(Display):
         """Draw what no data and what no privacy gives, each with its name: one at the right, the other at the left, clear of the lines."""
         no_data, no_privacy = self.no_data[place], self.no_privacy[place]
         is_beneath = 0 < no_privacy <= low
-        told = f"no privacy: {number_shown(no_privacy)}, below" if is_beneath else "no privacy"
+        told = f"no privacy: {format_number(no_privacy)}, below" if is_beneath else "no privacy"
         # On a linear scale errors come near to it: its name stands below the line, where there is room.
         has_room = low == 0 and no_privacy > 0.05 * ax.get_ylim()[1]
         _reference(ax, no_data, "--", "no data: a uniform guess", (0.99, "right"), 3)

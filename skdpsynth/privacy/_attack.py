@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skdpsynth._checks import is_real, shown
+from skdpsynth._text import percent_at_most
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._ledger import LedgerEntry
 from skdpsynth.privacy._losses import PrivacyLoss
@@ -73,16 +74,10 @@ class AttackRisk:
         target = "one row" if self.unit is None else f"one {self.unit}" + "," * ("," in self.unit)
         return (
             f"Somebody who knows all other rows, and sees all that was released, tries to tell whether {target} {asked}. "
-            f"Guessing, they are right at most {_percent(self.accuracy)} of the time; a coin is right 50 %. "
-            f"If they allow themselves {_percent(self.fpr)} of false alarms, at most {_percent(self.tpr)} of their targets are found; "
-            f"without the releases it would be {_percent(self.fpr)}."
+            f"Guessing, they are right at most {percent_at_most(self.accuracy)} of the time; a coin is right 50 %. "
+            f"If they allow themselves {percent_at_most(self.fpr)} of false alarms, at most {percent_at_most(self.tpr)} of their targets "
+            f"are found; without the releases it would be {percent_at_most(self.fpr)}."
         )
-
-
-def _percent(share: float) -> str:
-    """Return a share in words, rounded up."""
-    digits = 1 if share >= 0.001 or not share else -math.floor(math.log10(share)) - 1  # two that tell
-    return f"{math.ceil(100 * share * 10**digits * (1 - 1e-9)) / 10**digits:.12g} %"
 
 
 def losses_of(entries: Iterable[LedgerEntry]) -> list[PrivacyLoss]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skdpsynth._notebook import DOCS
+from skdpsynth._text import percent_at_most
 from skdpsynth.report._checklist import checklist_of
 from skdpsynth.report._facts import CardFacts
 from skdpsynth.report._promise import LedgerLine, Promise
@@ -26,7 +27,7 @@ def values_of(facts: CardFacts) -> dict[str, Any]:
         "unprotected": unprotected(promise, facts.is_stream, facts.is_multiline),
     }
     tables = {
-        "risk_rows": [(_percent(risk.fpr), _percent(risk.tpr), _percent(risk.fpr)) for risk in promise.risks],
+        "risk_rows": [(percent_at_most(risk.fpr), percent_at_most(risk.tpr), percent_at_most(risk.fpr)) for risk in promise.risks],
         "bound_rows": [(bound.name, bound.value, bound.words) for bound in facts.bounds],
         "column_rows": [_cells_of_column(column) for column in facts.columns],
         **_ledger(promise),
@@ -41,11 +42,6 @@ def values_of(facts: CardFacts) -> dict[str, Any]:
 def amount(number: float | None) -> str:
     """Return epsilon or delta as text."""
     return "" if number is None else "infinite" if number == math.inf else f"{number:g}"
-
-
-def _percent(share: float) -> str:
-    """Return a share in words, rounded up, for it is said to be the most."""
-    return f"{math.ceil(1000 * share - 1e-9) / 10:g} %"
 
 
 def _cells_of_column(column: Any) -> tuple[str, ...]:
