@@ -1,7 +1,7 @@
 """Attack files: edits of right files, with right check sums, damage and bombs, each loaded and then used in a process of its own limits.
 
 What must be 0: errors that are raised by somebody else's code or by a line of ours that is no `raise`, uses of more than 20 seconds,
-samples out of their bounds or not finite. The files that are edited are those of `tests/data/saved`, one of everything that can be saved.
+samples out of their bounds or not finite. The files that are edited are those of `savable.py`, one of everything that can be saved.
 
 Run `python benchmarks/hostile_files.py [n_files] [--seed 0] [--only name] [--list]`: 10,000 files take about half an hour on one core.
 """
@@ -28,11 +28,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+from savable import things
 
 import skdpsynth
-from skdpsynth.persistence import to_bytes
+from skdpsynth.persistence import from_bytes, to_bytes
 
-SAVED = Path(__file__).parents[1] / "tests" / "data" / "saved"
 SECONDS = 20
 MEMORY = 4 << 30  # bytes of addresses of a child
 NAMES = ["sample", "fit", "transform", "_model", "measure_", "x", "__class__", "__dict__", "epsilon", "n_features_in_", "save", "_lock"]
@@ -206,14 +206,14 @@ def bomb(draw):
 class Base:
     """A right file, and what is asked of what it holds."""
 
-    def __init__(self, path):
-        self.name, self.data = path.stem, path.read_bytes()
-        with zipfile.ZipFile(path) as archive:
+    def __init__(self, name, thing):
+        self.name, self.data = name, to_bytes(thing)
+        with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
             self.tree = json.loads(archive.read("object.json"))
             self.arrays = {name: np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            self.rows = self._rows(skdpsynth.load(path))
+            self.rows = self._rows(from_bytes(self.data))
 
     def _rows(self, thing):
         if hasattr(thing, "sample") and hasattr(thing, "n_features_in_"):
@@ -385,7 +385,7 @@ def child(numbers, options, answers):
         raise TookTooLong
 
     signal.signal(signal.SIGALRM, too_long)
-    bases = [Base(path) for path in sorted(SAVED.glob("format_*/*.zip")) if options.only in path.stem]
+    bases = [Base(name, make()) for name, make in things() if options.only in name]
     import skdpsynth.report  # noqa: F401  # so that its memory is not a file's
 
     with tempfile.TemporaryDirectory() as folder:

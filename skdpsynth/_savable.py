@@ -30,9 +30,7 @@ def savable(cls: _Class) -> _Class:
     tuples, lists, dicts, and objects of marked classes. An attribute ``random_state`` is saved as None: a seed must not travel.
 
     `load` checks what it makes: of a dataclass that all fields are there and of their types, and ``__post_init__`` again; of other classes
-    the attributes that are annotated in the body. What else must hold is for a method ``_check_loaded``, which raises where it does not. A
-    parameter that a later version of a class has, and files of an earlier one lack, is named in ``_added``, a dict of class level, with
-    the value by which the class does what it did.
+    the attributes that are annotated in the body. What else must hold is for a method ``_check_loaded``, which raises where it does not.
 
     In a file a class outside the package has the name of its module and its own. `load` imports nothing, so that module must have been
     imported before.
@@ -246,15 +244,14 @@ def decode(told: Any, array_of: Callable[[str], np.ndarray]) -> Any:
 def _read_object(told: dict, array_of: Callable) -> Any:
     """Return an object of a marked class, with this state."""
     cls, state = _class_of(told["class"]), told["state"]
-    added = getattr(cls, "_added", {})
-    lacking = _parameters(cls) - state.keys() - added.keys()
+    lacking = _parameters(cls) - state.keys()
     if lacking:
         raise Refused(f"holds a {cls.__name__} without {', '.join(sorted(lacking))}; it was not written by save.")
     if _shadows(cls, state):
         raise Refused(f"holds a {cls.__name__} that hides what its class defines; it was not written by save.")
     if state.get("random_state") is not None:
         raise Refused(f"holds a {cls.__name__} with a seed, by which its noise would be known; it was not written by save.")
-    return _made(cls, {**added, **{key: decode(value, array_of) for key, value in state.items()}})
+    return _made(cls, {key: decode(value, array_of) for key, value in state.items()})
 
 
 def _made(cls: type, state: dict[str, Any]) -> Any:

@@ -266,9 +266,7 @@ def _is_too_long(text: bytes) -> bool:
 def _check_format(number: Any) -> None:
     if type(number) is not int:
         raise Refused("has no number of a format; it was not written by save.")
-    if number > _FORMAT:
-        raise Refused(f"has format {shown(number)}, and this version of skdpsynth reads {_FORMAT}; load it with a newer one.")
-    if number < _FORMAT:
+    if number != _FORMAT:
         raise Refused(f"has format {shown(number)}, and this version of skdpsynth reads {_FORMAT}; load it with the one that saved it.")
 
 

@@ -95,7 +95,6 @@ models._training: OWN Targets Trained chosen_variance nearest_probabilities scor
 models._triples: TripleErrors
 models._unions: recoding
 models._wide_training: Common WideTargets _Descent
-persistence: _FORMAT
 privacy._composition: covers rho_of_pure total
 privacy._discovery: is_hidden
 privacy._gaussian: _table

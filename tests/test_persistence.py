@@ -557,7 +557,7 @@ def test_json_of_the_wrong_shape_is_refused(path, monkeypatch):
     ("version", "way_out"),
     [
         (1, "has format 1, and this version of skdpsynth reads 2; load it with the one that saved it."),
-        (3, "has format 3, and this version of skdpsynth reads 2; load it with a newer one."),
+        (3, "has format 3, and this version of skdpsynth reads 2; load it with the one that saved it."),
         *((odd, "has no number of a format; it was not written by save.") for odd in ("1", None, [1], 2.0, True)),
     ],
 )

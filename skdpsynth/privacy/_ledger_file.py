@@ -173,8 +173,8 @@ class LedgerFile(AnyLedger):
             raise not_ours(self.path)
         if version != FORMAT:
             raise LedgerError(
-                f"{self.path} is a ledger of format {version}, and this version of skdpsynth reads {FORMAT}; open it with "
-                f"{'a newer' if version > FORMAT else 'an older'} one."
+                f"{self.path} is a ledger of format {version}, and this version of skdpsynth reads {FORMAT}; open it with the one that "
+                "wrote it."
             )
         self._beside = beside(self.path)
         if db.execute("pragma journal_mode").fetchone()[0] == "wal" and (None in self._beside or self._others_lost_it()):

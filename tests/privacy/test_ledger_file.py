@@ -304,7 +304,7 @@ def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
         db.close()
     os.mkfifo(pipe)
     for file, words in (
-        (path, "is a ledger of format 3, and this version of skdpsynth reads 2; open it with a newer one"),
+        (path, "is a ledger of format 3, and this version of skdpsynth reads 2; open it with the one that wrote it"),
         (others, "is not a ledger of skdpsynth"),
         (pipe, "is not a ledger"),
         (path.parent, "is a folder; name a file in it"),

@@ -1,17 +1,11 @@
-"""Write one small file of everything that can be saved, and what each gave: `python tests/data/write_saved.py`, from the root.
+"""One small object of everything that can be saved: what `hostile_files.py` edits."""
 
-Run it once for each format, by the version that writes it; files of earlier formats stay as they are.
-"""
-
-import json
-import warnings
 from fractions import Fraction
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import polars as pl
-from internals import _FORMAT, _latent_factors
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -26,9 +20,7 @@ from skdpsynth import (
 )
 from skdpsynth.measures import nearest_probability_measure
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.persistence import save
 
-HERE = Path(__file__).parent / "saved"
 RNG = np.random.default_rng(0)
 N = 300
 X = RNG.random((N, 2))
@@ -139,65 +131,41 @@ def counters():
     )
 
 
-def things():
-    """Name and object of each file."""
-    for name, estimator, table in estimators():
-        yield name, estimator if table is None else estimator.fit(table)
-    for name, counter in counters():
-        for step in range(27):
-            counter.update_cells([step % counter.n_counters]) if counter.n_counters > 1 else counter.update(1)
-            _ = counter.value
-        yield name, counter
+def counted(counter):
+    for step in range(27):
+        counter.update_cells([step % counter.n_counters]) if counter.n_counters > 1 else counter.update(1)
+        _ = counter.value
+    return counter
+
+
+def counted_levels():
     levels = continual.InhomogeneousCounter("kary", n_counters=3, history=[4, 0, 1])
     levels.start_level(10, 10.0, PrivacyAccountant(20), None)
     levels.update_cells(RNG.integers(0, 3, 8))
-    yield "counter-levels", levels
-    accountant = PrivacyAccountant(2, 1e-6)
-    accountant.spend(0.5, name="a number")
-    accountant.child(1, name="a part", group="parts").spend(1, name="within")
-    yield "accountant", accountant.record()
-    yield "risk", accountant.risk(0.01)
-    yield "schema", SCHEMA
-    rules = [domain.Unique(["a", "b"])]
-    yield (
-        "schema-derived",
-        domain.Schema({"a": (0, 9), "b": ["x", "y"], "note": domain.Text(), "c": domain.Derived("a * 2", (0, 18))}, rules=rules),
-    )
-    yield "encoder", domain.MixedTypeEncoder(NEAR).fit(stays())
-    yield "box", domain.Box([0, 1], [2, 3])
-    yield "measure", nearest_probability_measure(X[:5], np.array([0.5, 0.4, -0.1, 0.1, 0.1]))
+    return levels
 
 
-def given(thing):
-    """What an object gives for a seed, as plain values: rows where it samples or transforms, else what it says."""
-    stream = getattr(thing, "_stream", None)
-    if getattr(stream, "are_joined", False) and not stream.inner._joins_fast:  # a model of all blocks would be fitted first
-        return str(thing.n_samples_seen_)
-    if hasattr(thing, "sample") and hasattr(thing, "accountant_"):
-        rows = thing.sample(5, random_state=0)
-        return [[str(cell) for cell in row] for row in (rows.rows() if isinstance(rows, pl.DataFrame) else np.asarray(rows).tolist())]
-    if hasattr(thing, "components_"):
-        return [[repr(cell) for cell in row] for row in thing.components_.tolist()]
-    if hasattr(thing, "n_steps"):
-        return [str(thing.n_steps), str(np.asarray(thing._last).tolist()) if hasattr(thing, "_last") else ""]
-    if hasattr(thing, "to_json"):
-        return thing.to_json()
-    return repr(thing)
+def accountant():
+    account = PrivacyAccountant(2, 1e-6)
+    account.spend(0.5, name="a number")
+    account.child(1, name="a part", group="parts").spend(1, name="within")
+    return account
 
 
-def main():
-    warnings.simplefilter("ignore")
-    _latent_factors._STEPS = 20
-    folder = HERE / f"format_{_FORMAT}"
-    folder.mkdir(parents=True, exist_ok=True)
-    told = {}
-    for name, thing in things():
-        save(thing, folder / f"{name}.zip")
-        (folder / f"{name}.zip").chmod(0o644)
-        told[name] = given(thing)
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in told.items())
-    (folder / "given.json").write_text(f"{{\n{lines}\n}}\n")
+DERIVED = {"a": (0, 9), "b": ["x", "y"], "note": domain.Text(), "c": domain.Derived("a * 2", (0, 18))}
 
 
-if __name__ == "__main__":
-    main()
+def things():
+    """Yield names, and what makes an object of each."""
+    for name, estimator, table in estimators():
+        yield name, (lambda estimator=estimator: estimator) if table is None else partial(estimator.fit, table)
+    for name, counter in counters():
+        yield name, partial(counted, counter)
+    yield "counter-levels", counted_levels
+    yield "accountant", lambda: accountant().record()
+    yield "risk", lambda: accountant().risk(0.01)
+    yield "schema", lambda: SCHEMA
+    yield "schema-derived", lambda: domain.Schema(DERIVED, rules=[domain.Unique(["a", "b"])])
+    yield "encoder", lambda: domain.MixedTypeEncoder(NEAR).fit(stays())
+    yield "box", lambda: domain.Box([0, 1], [2, 3])
+    yield "measure", lambda: nearest_probability_measure(X[:5], np.array([0.5, 0.4, -0.1, 0.1, 0.1]))
