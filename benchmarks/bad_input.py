@@ -112,6 +112,8 @@ def main():
     options = parser.parse_args()
     page, told = (None if each is None else each.resolve() for each in (options.page, options.faults))
     resource.setrlimit(resource.RLIMIT_AS, (6 * GIB, 6 * GIB))
+    sysconf = os.sysconf
+    os.sysconf = lambda name: 6 * GIB // sysconf("SC_PAGE_SIZE") if name == "SC_PHYS_PAGES" else sysconf(name)
     os.chdir(tempfile.mkdtemp(prefix="junk"))  # some junk is a good name of a file
     warnings.simplefilter("ignore")
     hastily()

@@ -378,6 +378,8 @@ def of_ours(error):
 def in_child(run, report):
     """Run a case under the limits, and write what came of it."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    sysconf = os.sysconf
+    os.sysconf = lambda name: MEMORY // sysconf("SC_PAGE_SIZE") if name == "SC_PHYS_PAGES" else sysconf(name)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     said = os.fdopen(report, "w")
     os.dup2(said.fileno(), 1)

@@ -12,7 +12,7 @@ from skdpsynth._checks import check_kind, is_whole, shown
 def array_of(values: Any, dtype: Any = None) -> np.ndarray:
     """Return what numpy makes of an array-like, and an object that is no number of what it cannot read, or should not.
 
-    For checks that refuse such a dtype in a sentence of their own: numpy's errors quote cells, and those of the caller's objects may.
+    For checks that refuse such a dtype in a sentence of their own: numpy's errors quote cells.
     """
     if type(values) is np.ndarray and dtype is None:
         return values

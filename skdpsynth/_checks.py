@@ -18,17 +18,15 @@ def shown(value: Any) -> str:
     """Return how a message shows a value that was given for a parameter.
 
     Numbers and words are shown, cut where they are long. Of anything else only the type is: a table given in place of a parameter must
-    not be printed, and a ``repr`` of somebody's own may fail.
+    not be printed.
     """
-    if isinstance(value, _PLAIN) and type(value).__module__ == "builtins":
+    if type(value) in _PLAIN:
         if isinstance(value, int) and abs(value) >= 10**_LONGEST:  # Python refuses to print the longest
             return f"a whole number of more than {_LONGEST} digits"
         return _cut(repr(value))
     if isinstance(value, numbers.Number):
-        try:
+        with suppress(ValueError):  # Python refuses to print fractions of the longest numbers, too
             return _cut(repr(value.item()) if hasattr(value, "item") else str(value))
-        except Exception:
-            return f"a {type(value).__name__}"
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
         return f"a {type(value).__name__} of shape {shape}"
@@ -97,18 +95,18 @@ def check_has(name: str, value: Any, attributes: tuple[str, ...], what: str) -> 
 
 
 def elements(value: Any) -> list | None:
-    """Return the elements of what can be listed; None for a text, and for all that has none, or fails to tell them."""
+    """Return the elements of what can be listed; None for a text, and for all that has none."""
     if not isinstance(value, str | bytes):
-        with suppress(Exception):  # of the caller's own objects
+        with suppress(TypeError):
             return list(value)
     return None
 
 
 def check_word(name: str, value: Any) -> str:
-    """Return a string as one of Python's own, or raise TypeError."""
+    """Return a string, or raise TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {shown(value)}.")
-    return str.__str__(value)  # not what its class makes of it
+    return value
 
 
 def check_memory(name: str, value: Any, n_bytes: int) -> None:
@@ -127,17 +125,11 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def memory() -> float:
-    """Return how many bytes this machine's memory has, or this process may take, if that is less; infinity where nobody says."""
+    """Return how many bytes this machine's memory has; infinity where nobody says."""
     try:
-        most = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # not on Windows
         return math.inf
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
-        return most if allowed == resource.RLIM_INFINITY else min(most, float(allowed))
-    return most
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -284,7 +284,7 @@ def _quietly(convert: Callable[[], Any], name: str, instead: str) -> Any:
             return convert()
     except MemoryError:
         raise
-    except Exception:  # also of the caller's own objects
+    except Exception:
         pass
     # Raised here, so that it has no context; of one type, whatever kind of table it is.
     raise TypeError(

@@ -17,7 +17,6 @@ modules: synthesis._latent_near synthesis._latent_planning synthesis._online_blo
 modules: synthesis._signed_measure
 modules: testing._evidence_kinds testing._evidence_losses
 _blas: one_blas_thread
-_cached: cached_property
 _change: Change units
 _checks: shown
 _input: dense_chunks native

@@ -1,7 +1,6 @@
 """What somebody may hand to a function by mistake: values of every kind, made anew for each call, with secrets in their cells.
 
-A secret stands wherever a private cell would: in tables, arrays and lists of rows, and in what an object's own methods say when they
-fail. No message may quote one.
+A secret stands wherever a private cell would: in tables, arrays and lists of rows. No message may quote one.
 """
 
 import collections
@@ -26,52 +25,8 @@ WORD, NUMBER = "SECRET-7f3", 0.7303042
 SECRETS = (WORD, str(NUMBER), "0.730304", "0.7303")
 
 
-class _Failing:
-    """An object whose methods fail, those that are named in a class below."""
-
-
-def _fails(*_, **__):
-    raise RuntimeError(WORD)
-
-
-def _failing(*methods):
-    return type("Failing", (_Failing,), dict.fromkeys(methods, _fails))()
-
-
 class _One(enum.IntEnum):
     ONE = 1
-
-
-class _Liar(_Failing):
-    """It claims a shape and a length that it has not."""
-
-    shape = (3, 2)
-    dtype = np.dtype(float)
-
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, place):
-        raise IndexError(WORD)
-
-
-class _Table(_Failing):
-    """An array protocol that fails."""
-
-    def __array__(self, dtype=None, copy=None):
-        raise ValueError(WORD)
-
-
-class _Word(str):
-    """A str that cannot be shown."""
-
-    __repr__ = __format__ = _fails
-
-
-class _Number(float):
-    """A float that cannot be shown."""
-
-    __format__ = __str__ = __repr__ = _fails
 
 
 def _cyclic():
@@ -122,7 +77,6 @@ KINDS = {
         **_plain("x", "", "05", "x" * 5000, "a\nb", "a\0b", "\ud800", b"x", np.str_("x"), Path("nowhere/x")),
         "bytearray": lambda: bytearray(b"x"),
         "memoryview": lambda: memoryview(b"xy"),
-        "word of its own": lambda: _Word("x"),
         "StringIO": lambda: io.StringIO("x"),
     },
     "containers": {
@@ -209,24 +163,8 @@ KINDS = {
         "accountant": lambda: PrivacyAccountant(1),
         "dtype": lambda: np.dtype(float),
         "exception": lambda: ValueError(WORD),
-        "namespace": lambda: type("Space", (), {"shape": "x", "columns": 3, "dtype": None})(),
-    },
-    "objects that fail": {
-        "repr": lambda: _failing("__repr__", "__str__"),
-        "float": lambda: _failing("__float__", "__int__", "__index__"),
-        "array": _Table,
-        "len": lambda: _failing("__len__", "__getitem__"),
-        "iter": lambda: _failing("__iter__"),
-        "eq": lambda: _failing("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
-        "hash": lambda: _failing("__hash__"),
-        "bool": lambda: _failing("__bool__"),
-        "call": lambda: _failing("__call__"),
-        "liar": _Liar,
-        "number of its own": lambda: _Number(0.5),
-        "list of them": lambda: [_failing("__float__", "__eq__", "__hash__", "__repr__")] * 3,
-        "array of them": lambda: np.array([[_failing("__float__", "__eq__", "__repr__"), 1]], dtype=object),
     },
 }
 # Which of them can be called: where a function is taken, its errors are its own.
-CALLABLE = {"objects: class", "objects: own class", "objects: function", "objects: lambda", "objects that fail: call"}
+CALLABLE = {"objects: class", "objects: own class", "objects: function", "objects: lambda"}
 JUNK = {f"{kind}: {name}": make for kind, several in KINDS.items() for name, make in several.items()}

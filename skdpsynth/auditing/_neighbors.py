@@ -160,8 +160,8 @@ def _rows_of(X: Any, name: str) -> list[tuple]:
 
 
 def _is_missing(cell: Any) -> bool:
-    """Whether a cell is unequal to itself, as NaN is, or cannot say whether it is."""
+    """Whether a cell is unequal to itself, as NaN is, or cannot say whether it is, as pandas' NA."""
     try:
         return bool(cell != cell)
-    except Exception:  # of pandas' NA, and of the caller's own objects
+    except TypeError:
         return True

@@ -93,12 +93,11 @@ class Masks:
         listed = elements(names)
         if listed is None or not all(isinstance(name, str) for name in listed):
             raise TypeError(f"names must be a list of strings, names of the sites, got {shown(names)}.")
-        names = [str(name) for name in listed]
-        keys: dict[str, dict[str, bytes]] = {name: {} for name in names}
-        if len(keys) < max(2, len(names)):
+        keys: dict[str, dict[str, bytes]] = {name: {} for name in listed}
+        if len(keys) < max(2, len(listed)):
             raise ValueError(f"names must be distinct names of at least two sites, got {shown(names)}.")
-        for place, first in enumerate(names):
-            for second in names[place + 1 :]:
+        for place, first in enumerate(listed):
+            for second in listed[place + 1 :]:
                 keys[first][second] = keys[second][first] = secrets.token_bytes(_KEY)
         return {name: cls(name, others) for name, others in keys.items()}
 

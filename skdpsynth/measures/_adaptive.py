@@ -6,11 +6,11 @@ Everything here works on counts that were released and on public numbers.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._cached import cached_property
 from skdpsynth._state import is_array, require
 from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure

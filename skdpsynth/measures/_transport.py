@@ -255,7 +255,7 @@ def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: An
         spans = np.append(np.ptp(positions, axis=0), np.abs(mass).sum())
     if not np.isfinite(spans).all():
         raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
-    if not is_real(total) or not 0 < total <= sys.float_info.max or not float(total):  # a smaller one than floats are
+    if not is_real(total) or not 0 < total <= sys.float_info.max:
         raise ValueError(f"total must be a positive number, got {shown(total)}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)
@@ -264,7 +264,7 @@ def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: An
 def _as_numbers(values: Any, name: str) -> np.ndarray:
     array = array_of(values)
     if array.dtype.kind in "iufbO":
-        with suppress(Exception):  # of the caller's own objects, too
+        with suppress(Exception):  # whose text quotes the value
             return array.astype(float)
     raise ValueError(f"{name} must hold real numbers, got {type(values).__name__} of something else; convert them first.")
 

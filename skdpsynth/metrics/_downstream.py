@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
-from skdpsynth._checks import check_has, check_word, shown
+from skdpsynth._checks import check_has, shown
 from skdpsynth.domain import Continuous, Schema, as_nullable, encode, is_name
 from skdpsynth.metrics._tables import columns_in
 
@@ -108,7 +108,7 @@ def _checked_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> An
         raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {shown(scoring)}; call once for each of several.")
     from sklearn.metrics import get_scorer_names
 
-    if isinstance(scoring, str) and (scoring := check_word("scoring", scoring)) not in get_scorer_names():
+    if isinstance(scoring, str) and scoring not in get_scorer_names():
         raise ValueError(f"scoring must be the name of a scorer, got {shown(scoring)}; sklearn.metrics.get_scorer_names() lists them.")
     return scoring
 

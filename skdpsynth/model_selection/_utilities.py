@@ -7,12 +7,12 @@ private. What is counted follows from each row by itself, in whole numbers: othe
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._cached import cached_property
 from skdpsynth._change import Change, Query, described
 from skdpsynth.domain import Box
 

@@ -12,12 +12,12 @@ with this class; and two codes w(m) w(m') W(c, c'), with W that over the tuples 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._cached import cached_property
 from skdpsynth._state import is_array, require
 from skdpsynth.models._near_law import NearLaw
 from skdpsynth.persistence import savable

@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._cached import cached_property
 from skdpsynth._state import is_array, require
 from skdpsynth.domain import Grid, Schema, grids_of
 from skdpsynth.models._linked_columns import Members, Numbers

@@ -9,11 +9,11 @@ so all sums over pairs are products with the matrix W, and none of them has to b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._cached import cached_property
 from skdpsynth._state import is_array, require
 from skdpsynth.models._mixture import Part
 from skdpsynth.persistence import savable

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from skdpsynth._cached import cached_property
 from skdpsynth.models._mixture import Mixture, Part, Within
 
 _CELLS = 1 << 17  # of rows times nodes at once: what a processor keeps close

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth._cached import cached_property
 from skdpsynth._progress import steps
 from skdpsynth.models._groups import TiedLaw
 from skdpsynth.models._near_law import NearLaw

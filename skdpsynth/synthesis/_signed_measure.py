@@ -321,7 +321,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             cells = np.column_stack([np.asarray(cells[name]) for name in names])
         try:
             return np.array(cells, dtype=float)
-        except Exception:  # what a cell's own __float__ says may be anything
+        except (TypeError, ValueError, OverflowError):  # which quote the cell
             raise ValueError(
                 f"cells must be a Lattice or a table of numbers, a row for each representative, got {type(self.cells).__name__} of "
                 "something else; give an array of shape (n_cells, n_features)."
