@@ -56,13 +56,8 @@ FLOORS = {
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms} | {"metrics": 4}
 # What every room stands on. Of these files each imports only those before it.
 GROUND = (
-<<<<<<< HEAD
-    *("_version", "_rooms", "exceptions", "_checks", "_text", "_notebook", "_locks", "_cached", "_blas", "_progress", "_workers"),
-    *("_arrays", "_input", "_sklearn", "_state", "_savable", "_links", "_whole_file", "persistence", "_change"),
-=======
     *("_version", "_rooms", "exceptions", "_checks", "_text", "_notebook", "_locks", "_blas", "_progress", "_workers"),
-    *("_input", "_sklearn", "_state", "_savable", "_links", "_whole_file", "persistence", "_change"),
->>>>>>> a6c23b8 (Delete checks whose only customer is an object that lies or fails, and the lock-free cache)
+    *("_arrays", "_input", "_sklearn", "_state", "_savable", "_links", "_whole_file", "persistence", "_change"),
 )
 NO_PRIVACY = {"domain", "measures", "models", "statistics", "metrics", "federated"}  # where nothing can be released
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-<<<<<<< HEAD
 from skdpsynth._arrays import numbers_of
-from skdpsynth._cached import cached_property
-=======
->>>>>>> a6c23b8 (Delete checks whose only customer is an object that lies or fails, and the lock-free cache)
 from skdpsynth._checks import check_real, check_whole, shown
 from skdpsynth._state import is_array, require
 from skdpsynth.measures import least_squares, mass_from_root
