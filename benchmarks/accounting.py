@@ -36,7 +36,7 @@ from skdpsynth import (
 )
 from skdpsynth.continual import SquareRootCounter
 from skdpsynth.privacy import PrivacyLoss, epsilon_of_rho, mechanism, rho_of_epsilon
-from skdpsynth.statistics import Change
+from skdpsynth.statistics import Sensitivity
 
 FAILED = []
 BUDGETS = ((0.1, 1e-6), (1, 1e-6), (5, 1e-6), (10, 1e-6), (1, 1e-9), (1, 1e-5))
@@ -68,8 +68,8 @@ def least_scale(epsilon, delta):
 
 
 def our_scale(epsilon, delta):
-    change = Change("replace_one", MOVE, MOVE**2, MOVE)
-    return float(mechanism(change, PrivacyLoss(epsilon, delta), ("gaussian",)).noise.scale) / MOVE
+    sensitivity = Sensitivity("replace_one", MOVE, MOVE**2, MOVE)
+    return float(mechanism(sensitivity, PrivacyLoss(epsilon, delta), ("gaussian",)).noise.scale) / MOVE
 
 
 def noise(budgets):
@@ -106,7 +106,7 @@ def events_of_noise(accountant):
         groups.setdefault(entry.group or entry.id, []).append([*accountant.parts_of(entry)] or [entry])
     for members in groups.values():  # one row is in one member; all have the same budget
         for entry in members[-1]:
-            squared = (float(entry.scale[0]) ** 2 - 5 / 3) / float(entry.change.l2_squared)
+            squared = (float(entry.scale[0]) ** 2 - 5 / 3) / float(entry.sensitivity.l2_squared)
             events.append(GaussianDpEvent(math.sqrt(squared)))
     return ComposedDpEvent(events)
 
@@ -115,7 +115,7 @@ def estimators(relation, delta):
     """Estimators by name."""
     tables = {
         "PCA": PrivatePCA(),
-        "PCA, public centre": PrivatePCA(center="public"),
+        "PCA, public center": PrivatePCA(center="public"),
         "PCA, private bounds": PrivatePCA(bounds="private"),
         "PMM": PrivateMeasureMechanism(),
         "PSMM": SignedMeasureMechanism(),

@@ -167,13 +167,13 @@ def real_patches(repeats):
     middle, leading = X.mean(axis=0), np.linalg.eigh(np.cov(X.T))[1][:, -10:]
     projected = middle + (X - middle) @ leading @ leading.T
     lost = sliced_wasserstein_distance(X, projected, n_projections=10)
-    report("patches, projected on ten directions of non-private PCA, sliced W1 of all rows, grey levels", [lost], None, False)
+    report("patches, projected on ten directions of non-private PCA, sliced W1 of all rows, gray levels", [lost], None, False)
     for parameters, target in (({"n_components": 3, "epsilon": np.inf}, None), ({"delta": 0.0}, None), ({"delta": 1e-6}, 2.5)):
         values = []
         for _ in range(repeats):
             model = LowDimSynthesizer(**parameters, bounds=(0, 255), center="private").fit(X)
             values.append(sliced_wasserstein_distance(X, model.sample(len(X)), n_projections=10))
-        report(f"patches, LowDim({words(parameters)}) sliced W1 of all rows, grey levels", values, target, False)
+        report(f"patches, LowDim({words(parameters)}) sliced W1 of all rows, gray levels", values, target, False)
 
 
 SIZE = """

@@ -1,9 +1,9 @@
-"""Accuracy of the signed measure mechanism: against clipping and normalising, and against PMM inside LowDimSynthesizer.
+"""Accuracy of the signed measure mechanism: against clipping and normalizing, and against PMM inside LowDimSynthesizer.
 
 python benchmarks/accuracy_signed.py [--repeats 4] [--only grid|subspace]
 
 grid: counts of a Gaussian mixture on 9 x 9 x 9 cells, n = 729, noise Lap_Z(1 / epsilon) with epsilon = 1; exact W1 (chebyshev,
-cell centres) to the counts. subspace: d' = 2, 3, 4, 5, in a cube and near as many directions of ten columns; geometric mean of ratios.
+cell centers) to the counts. subspace: d' = 2, 3, 4, 5, in a cube and near as many directions of ten columns; geometric mean of ratios.
 """
 
 import argparse
@@ -37,8 +37,8 @@ def grid(repeats):
     ours, clipped = [], []
     for seed in range(4 * repeats):
         rng = np.random.default_rng(seed)
-        centres = 0.25 + 0.5 * rng.random((4, d))
-        X = np.clip(centres[rng.integers(0, 4, side**d)] + 0.1 * rng.normal(size=(side**d, d)), 0, 1)
+        centers = 0.25 + 0.5 * rng.random((4, d))
+        X = np.clip(centers[rng.integers(0, 4, side**d)] + 0.1 * rng.normal(size=(side**d, d)), 0, 1)
         true = np.histogramdd(X, bins=side, range=[(0, 1)] * d)[0].ravel()
         n = int(true.sum())
         noisy = true.astype(np.int64) + noise.sample(true.shape, secure)
@@ -51,7 +51,7 @@ def grid(repeats):
         clipped.append(w1_on_cells(kept / kept.sum(), true / n, positions))
     ratio = np.mean(ours) / np.mean(clipped)
     nearest, naive = (f"{np.mean(v):.4f} (sd {np.std(v, ddof=1):.4f})" for v in (ours, clipped))
-    print(f"9^3 cells, n = 729, {len(ours)} seeds: W1 to the counts, nearest measure {nearest}, clipped and normalised {naive}")
+    print(f"9^3 cells, n = 729, {len(ours)} seeds: W1 to the counts, nearest measure {nearest}, clipped and normalized {naive}")
     print(f"    ratio {ratio:.2f}, target <= 0.5: {'met' if ratio <= 0.5 else 'MISSED'}", flush=True)
     return ratio <= 0.5
 

@@ -3,9 +3,9 @@
     python benchmarks/counters.py [--steps 1048576] [--only horizon|endless]
 
 All errors are exact, from the whole numbers that the counters use and the scale of their noise, times 2 rho. horizon: the mean over all
-times, and the most, beside those of the square root that is not normalised and the lower bound for any factorisation (asymptotic,
+times, and the most, beside those of the square root that is not normalized and the lower bound for any factorisation (asymptotic,
 Henzinger, Kalinin, Upadhyay 2025); and the time of an update and a reading. endless: the variance of UnboundedCounter over the mean of
-the variances of the normalised square root whose horizon is just that time: at every time to 4096, and some 20 up to `--steps`.
+the variances of the normalized square root whose horizon is just that time: at every time to 4096, and some 20 up to `--steps`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from skdpsynth.continual import SquareRootCounter, UnboundedCounter
-from skdpsynth.continual._roots import coefficients, joined
+from skdpsynth.continual._square_root import closed_block_starts, coefficients
 
 RHO = 0.01
 FAILED = []
@@ -41,7 +41,7 @@ def variances(Q, scale):
 
 
 class Bounded:
-    """The normalised square root of real numbers, whatever the horizon."""
+    """The normalized square root of real numbers, whatever the horizon."""
 
     def __init__(self, n):
         root, self.inverse = square_root(n)
@@ -73,7 +73,7 @@ def horizons():
         now = variances(toeplitz(counter._row) * counter._gains, float(counter._noise().scale))
         bound = (0.701 + math.log(horizon) / math.pi) ** 2
         print(f"horizon {horizon}, 2 rho times the variance, mean / most: square root {before.mean():.2f} / {before.max():.2f}, "
-              f"normalised {now.mean():.2f} / {now.max():.2f}; lower bound of the mean {bound:.2f}")  # fmt: skip
+              f"normalized {now.mean():.2f} / {now.max():.2f}; lower bound of the mean {bound:.2f}")  # fmt: skip
         if horizon == 1023:
             check("SquareRootCounter, horizon 1023, 2 rho MSE", now.mean(), 9.0)
 
@@ -91,7 +91,7 @@ def blocks(n_steps):
     """Starts of the blocks of each step, in order."""
     starts = []
     for t in range(n_steps):
-        gone = set(joined(t))
+        gone = set(closed_block_starts(t))
         starts = [*(s for s in starts if s not in gone), t] if gone else [*starts, t]
         yield starts
 
@@ -115,7 +115,7 @@ def endless_variances(ends):
         total += entry**2
         sums += row * entry
         starts, sums = starts[:-1], sums[:-1]
-        for s in sorted(joined(t)):
+        for s in sorted(closed_block_starts(t)):
             place = np.searchsorted(starts, s)
             starts, sums = np.insert(starts, place, s), np.insert(sums, place, sums[place - 1], axis=0)
     return total * 2.0**60, n_blocks

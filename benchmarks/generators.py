@@ -17,11 +17,11 @@ def cube(name, n, d, seed=0):
     if name == "uniform":
         return rng.random((n, d))
     if name == "gmm":
-        centres = 0.2 + 0.6 * rng.random((5, d))
-        return np.clip(centres[rng.integers(0, 5, n)] + 0.06 * rng.normal(size=(n, d)), 0, 1)
+        centers = 0.2 + 0.6 * rng.random((5, d))
+        return np.clip(centers[rng.integers(0, 5, n)] + 0.06 * rng.normal(size=(n, d)), 0, 1)
     if name == "sparse":
-        centres = rng.random((20, d))
-        return np.clip(centres[rng.integers(0, 20, n)] + 0.004 * rng.normal(size=(n, d)), 0, 1)
+        centers = rng.random((20, d))
+        return np.clip(centers[rng.integers(0, 20, n)] + 0.004 * rng.normal(size=(n, d)), 0, 1)
     if name == "manifold":
         t = rng.random(n)
         curve = np.stack([0.5 + 0.45 * np.cos((i + 1) * 2.1 * t * np.pi / 2 + i) for i in range(d)], axis=1)
@@ -39,8 +39,8 @@ def low_rank(n, d, k, rng, noise=0.01):
     """Return n rows in [0, 1]^d near a k-dimensional affine subspace: six clusters in it, plus Gaussian noise."""
     loadings = rng.normal(size=(k, d))
     loadings /= np.abs(loadings).sum(axis=0)
-    centres = rng.uniform(-0.8, 0.8, (6, k))
-    factors = np.clip(centres[rng.integers(0, 6, n)] + 0.15 * rng.normal(size=(n, k)), -1, 1)
+    centers = rng.uniform(-0.8, 0.8, (6, k))
+    factors = np.clip(centers[rng.integers(0, 6, n)] + 0.15 * rng.normal(size=(n, k)), -1, 1)
     return np.clip(0.5 + 0.5 * factors @ loadings + noise * rng.standard_normal((n, d)), 0, 1)
 
 
@@ -53,8 +53,8 @@ def planar(n, d, rng, shift=0.0):
     z = rng.uniform(-1, 1, (n, 2)) * [1, 0.6]
     reach = np.max(np.abs(frame[:, 0]) + 0.6 * np.abs(frame[:, 1]))
     noise = rng.normal(0, 0.01, (n, d))
-    centre = 0.5 + shift * rng.choice([-1, 1], d)
-    return np.clip(centre + (0.48 - shift) * z @ frame.T / reach + noise, 0, 1)
+    center = 0.5 + shift * rng.choice([-1, 1], d)
+    return np.clip(center + (0.48 - shift) * z @ frame.T / reach + noise, 0, 1)
 
 
 def disc(n, d, rng):
@@ -116,6 +116,6 @@ def words_on_factors(n, n_columns, seed=0):
 
 
 def patches():
-    """Return the grey 8 x 8 patches of a photograph that comes with scikit-learn: 265,860 rows of 64 columns, from 0 to 255."""
-    grey = load_sample_images().images[0].mean(axis=2)
-    return np.lib.stride_tricks.sliding_window_view(grey, (8, 8)).reshape(-1, 64)
+    """Return the gray 8 x 8 patches of a photograph that comes with scikit-learn: 265,860 rows of 64 columns, from 0 to 255."""
+    gray = load_sample_images().images[0].mean(axis=2)
+    return np.lib.stride_tricks.sliding_window_view(gray, (8, 8)).reshape(-1, 64)

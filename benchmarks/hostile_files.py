@@ -36,7 +36,7 @@ from skdpsynth.persistence import from_bytes, to_bytes
 SECONDS = 20
 MEMORY = 4 << 30  # bytes of addresses of a child
 NAMES = ["sample", "fit", "transform", "_model", "measure_", "x", "__class__", "__dict__", "epsilon", "n_features_in_", "save", "_lock"]
-CLASSES = ["Box", "PrivatePCA", "PrivacyLoss", "Schema", "Continuous", "BinaryPartition", "Link", "Change", "MixedTypeEncoder", "Text"]
+CLASSES = ["Box", "PrivatePCA", "PrivacyLoss", "Schema", "Continuous", "BinaryPartition", "Link", "Sensitivity", "MixedTypeEncoder", "Text"]
 FLOATS = [0.0, -1.0, np.nan, np.inf, -np.inf, 1e308, 5e-324, 2.0, 0.5]
 INTS = [0, 1, -1, 2**31, -(2**40), 255, 7]
 HUGE = [-1, 0, 1, 2, 7, 63, 64, 2**31, 2**53, 2**63 - 1, -(2**63), 2**64, 10**30, 10**400, 1e308, 1e-320, -0.5, 0.5, 1e9]

@@ -136,7 +136,7 @@ def opening():
     """Open a data frame by a schema: the walk from a table to its rows, without a release."""
     import pandas as pd
 
-    from skdpsynth.domain import MixedTypeEncoder
+    from skdpsynth.tables import MixedTypeEncoder
 
     frame = pd.DataFrame({"age": np.arange(50) % 80, "sex": ["f", "m"] * 25})
     encoder = MixedTypeEncoder(Schema({"age": (0, 99), "sex": ["f", "m"]}))

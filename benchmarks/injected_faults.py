@@ -109,7 +109,7 @@ FAULTS = (
     ),
     Fault(
         "dtype_of_cells",
-        "domain/_container.py",
+        "tables/_container.py",
         '            dtype = getattr(X, "dtype", np.dtype(float))\n',
         '            dtype = getattr(X, "dtype", np.dtype(float))\n'
         "            dtype = np.dtype(int) if len(X) and dtype == float and not np.any(np.mod(X, 1)) else dtype\n",
@@ -138,7 +138,7 @@ FAULTS = (
     ),
     Fault(
         "triples_exact",
-        "synthesis/_latent_triples.py",
+        "synthesis/_latent_three_way.py",
         "np.argsort(-noisy,",
         "np.argsort(0 * noisy - query.values,",
         "which three columns are counted follows from exact distances",
@@ -159,7 +159,7 @@ FAULTS = (
     ),
     Fault(
         "labels_apart",
-        "domain/_unit_rows.py",
+        "frames/_contribution_bounding.py",
         "self._counts(self._merged(units), high, low, n_equal)",
         "self._counts(units, high, low, n_equal)",
         "a person whose label comes as a number and as a text has twice the rows",
@@ -187,14 +187,14 @@ FAULTS = (
     ),
     Fault(
         "near_exact",
-        "synthesis/_latent_near.py",
+        "synthesis/_latent_differences.py",
         'tables = exact.tables(budget.answer(query, noise, "counts of differences, coarse"))',
         'budget.answer(query, noise, "counts of differences, coarse")\n    tables = exact.tables()',
         "which columns are near each other follows from exact differences",
     ),
     Fault(
         "unclipped_part",
-        "fitting/_parts.py",
+        "fitting/_nested.py",
         ".fit(_clipped(rows, facts) if isinstance(rows, Rows) else rows)",
         ".fit(rows.collected() if isinstance(rows, Rows) else rows)",
         "a synthesizer of others gets rows beyond the bounds that its noise is made for",
@@ -209,7 +209,7 @@ FAULTS = (
     ),
     Fault(
         "rows_of_nobody",
-        "domain/_unit_rows.py",
+        "frames/_contribution_bounding.py",
         "        chosen = units >= 0\n",
         "        chosen = units >= 0\n"
         '        __import__("warnings").warn(f"{(~chosen).sum()} rows have no unit.", UserWarning, stacklevel=2)\n',

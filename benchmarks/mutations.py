@@ -37,7 +37,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 HERE = Path(__file__).resolve().parent.parent
 KEPT = Path(tempfile.gettempdir()) / "skdpsynth-mutations"
-WHOLE = ("skdpsynth/privacy", "skdpsynth/statistics", "skdpsynth/_change.py")
+WHOLE = ("skdpsynth/privacy", "skdpsynth/statistics", "skdpsynth/_sensitivity.py")
 ASKING = tuple(
     f"skdpsynth/{room}"
     for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_schedules")
@@ -56,7 +56,7 @@ NAMED = re.compile(
     re.I,
 )
 MAKERS = {
-    "Change", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip",
+    "Sensitivity", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip",
     "ExponentialMechanism", "loss_of_choice", "pure_of_gaussian", "gaussian_of_pure", "laplace_scale", "gaussian_scale", "rho_of_epsilon",
     "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
     "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "selection", "release", "spend",
@@ -121,9 +121,9 @@ BESIDE = {
 # What changes no noise, no share and no loss, and why: of a whole function, of one expression in it, or of the n-th that reads so (#n).
 EQUIVALENT: dict[str, str] = {
     "decomposition/_pca.py:PrivatePCA._warn_of_noise": "a warning",
-    "decomposition/_steps.py:Steps.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
-    "decomposition/_steps.py::2**57": "as Steps.fits",
-    "decomposition/_steps.py::0.02": "of shares that are rounded to thousandths",
+    "decomposition/_second_moment.py:Steps.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
+    "decomposition/_second_moment.py::2**57": "as Steps.fits",
+    "decomposition/_second_moment.py::0.02": "of shares that are rounded to thousandths",
     "privacy/_laplace.py:DiscreteLaplace.variance:1": "a default that plays no part: all values have the same variance",
     "privacy/_gaussian.py:DiscreteGaussian.variance:1": "as DiscreteLaplace.variance",
     "privacy/_losses.py::10**300": "the largest epsilon that is not refused",
@@ -134,11 +134,11 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_accountant.py:PrivacyAccountant.split:weights": "weights that are all larger share alike",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.epsilon for part in parts)": "of a budget that nobody reaches",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.delta for part in parts)": "as the sum of epsilons",
-    "measures/_schedules.py:optimal_shares:0.02": "where a search begins",
-    "measures/_schedules.py:optimal_shares:1.0": "where a search begins",
-    "measures/_schedules.py:optimal_shares:starts.reshape(-1, r)": "where a search begins, whose shares are divided by their sum",
-    "measures/_schedules.py:optimal_shares.bounds:1e-30": "so that nothing is divided by 0",
-    "measures/_schedules.py:paper_shares:1": "of parts that are made whole numbers",
+    "measures/_budget_per_level.py:optimal_shares:0.02": "where a search begins",
+    "measures/_budget_per_level.py:optimal_shares:1.0": "where a search begins",
+    "measures/_budget_per_level.py:optimal_shares:starts.reshape(-1, r)": "where a search begins, whose shares are divided by their sum",
+    "measures/_budget_per_level.py:optimal_shares.bounds:1e-30": "so that nothing is divided by 0",
+    "measures/_budget_per_level.py:paper_shares:1": "of parts that are made whole numbers",
     "model_selection/_search_plan.py:planned:weights": "weights that are all larger share alike",
     "model_selection/_search_plan.py:_runs:1": "a made-up number of rows, by which a part is asked whether it can plan",
     'privacy/_composition.py::Decimal("1e-30")': "far below the last digit that is kept, and towards more loss",
@@ -151,9 +151,9 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_composition.py:_rho_below:1e-9": "how far before a root a search begins",
     "privacy/_composition.py:_rho_below:1e-13": "where floats end a search, after which rho is made smaller until it converts to epsilon",
     "privacy/_composition.py::60": "from where tanh is 1 to all digits that are kept",
-    "privacy/_optimal.py::1 << 16": "the most losses that are not refused",
-    "privacy/_optimal.py:best_attacks:len(epsilons)": "of how many losses no attack is sought",
-    "privacy/_optimal.py:_law": "weights that are divided by their sum",
+    "privacy/_optimal_composition.py::1 << 16": "the most losses that are not refused",
+    "privacy/_optimal_composition.py:best_attacks:len(epsilons)": "of how many losses no attack is sought",
+    "privacy/_optimal_composition.py:_law": "weights that are divided by their sum",
     "privacy/_gaussian.py::256": "from where draws are rejected instead of looked up, by the same law",
     "privacy/_gaussian.py::2.0": "as 32",
     "privacy/_gaussian.py::32": "within which draws are decided in rationals: by the same law",
@@ -184,17 +184,17 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_scales.py::1 << 60": "the most values that are not refused",
     "privacy/_scales.py::2000": "from where draws are looked up instead of rejected, by the same law",
     "privacy/_scales.py:shape_of:8": "bytes of a number: what memory is asked for",
-    "privacy/_sup_norm.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
-    "privacy/_sup_norm.py:_uniform:64": "bits of a word, which are rounded down",
-    "privacy/_attack.py:_least.at": "at every delta there is a bound, and the least of some is taken",
-    "privacy/_discovery.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
-    "privacy/_discovery.py::2**62": "the largest count that is not refused",
+    "privacy/_linf.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
+    "privacy/_linf.py:_uniform:64": "bits of a word, which are rounded down",
+    "privacy/_tradeoff.py:_least.at": "at every delta there is a bound, and the least of some is taken",
+    "privacy/_partition_selection.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
+    "privacy/_partition_selection.py::2**62": "the largest count that is not refused",
     "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",
-    "synthesis/_latent_triples.py:with_triples:list(weights.values())": "as weights",
+    "synthesis/_latent_three_way.py:with_triples:list(weights.values())": "as weights",
     "privacy/_laplace.py:_variance:700": "from where floats are 0",
     "privacy/_laplace.py:_mean_absolute:700": "from where floats are 0",
-    "privacy/_discovery.py::2**40": "the largest scale that is not refused",
-    "privacy/_discovery.py::1 << 12": "bits of a bound, which is certified with however many",
+    "privacy/_partition_selection.py::2**40": "the largest scale that is not refused",
+    "privacy/_partition_selection.py::1 << 12": "bits of a bound, which is certified with however many",
     "fitting/_facts.py::Fraction(1, 10**9)": "the least epsilon that is not refused",
     "fitting/_facts.py::Fraction(1, 10**6)": "a delta that a warning proposes",
     "fitting/_facts.py::1024": "the largest epsilon that sizes follow",
@@ -202,7 +202,7 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
     "fitting/_fit.py:_made_up:facts.unlisted": "places of columns",
     "statistics/_interactions.py:Interactions.over": "multipliers, of which any serve: the change is derived of those that are taken",
-    "synthesis/_latent_near.py:can_tell": "by public numbers, whether a step is bought; what is bought is planned anew",
+    "synthesis/_latent_differences.py:can_tell": "by public numbers, whether a step is bought; what is bought is planned anew",
     "synthesis/_latent_planning.py:least_rows": "as can_tell",
     "synthesis/_latent_planning.py:_error": "an expected error, for a warning and for choices among shares",
     "synthesis/_latent_planning.py:_planned_pairs": "as _error",
@@ -218,7 +218,7 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_measure_plans.py:Adaptive.of:[stages.shares[i] for i in used]": "weights that are all larger share alike",
     "synthesis/_measure_plans.py:PublishedLevels.of:paper_shares(total_diameters(partition, depth))": "as weights",
     "synthesis/_private_measure.py:PrivateMeasureMechanism._release:2": "a bound that is stated of the error",
-    "synthesis/_ranges.py:scales_of": "how wide intervals are, by what was released before: no noise",
+    "synthesis/_noisy_ranges.py:scales_of": "how wide intervals are, by what was released before: no noise",
     "synthesis/_online.py:OnlineSynthesizer._plan:1": "a number of rows of which it is only asked whether they are too many",
     "synthesis/_online.py:OnlineSynthesizer._plan:max(facts.n_samples or 1, _LONG)": "a number of rows, for warnings",
     "synthesis/_online.py:OnlineSynthesizer._plan:facts.delta": "of a part that is only asked about itself: blocks have the account's",
@@ -327,7 +327,7 @@ class _Finder(ast.NodeVisitor):
             self.noises
             or node.name in ("_release", "_plan")
             or bool(NAMED.search(node.name))
-            or (self.whole and bool({"Change", "units"} & called))
+            or (self.whole and bool({"Sensitivity", "units"} & called))
         )
 
     def visit_Return(self, node: ast.Return) -> None:
@@ -502,7 +502,7 @@ def more(value: object) -> object:
         changed = type(value)(map(more, value))  # type: ignore[call-arg]
     elif type(value).__name__ == "PrivacyLoss":
         changed = _more_of(value, "rho" if value.rho is not None else "epsilon")  # type: ignore[attr-defined]
-    elif type(value).__name__ == "Change":
+    elif type(value).__name__ == "Sensitivity":
         changed = _more_of(value, "l1", "l2_squared", "sup", "nuclear")
     if changed is not value and not _are_equal(changed, value):
         more.changed = True  # type: ignore[attr-defined]
@@ -520,7 +520,7 @@ def _more_of(value: object, *names: str) -> object:
 
 
 class _Wrapping(ast.NodeTransformer):
-    """Hand the value of each site to `more`, with the number of the site: one of them is more, while it is the mutant."""
+    """Hand the value of each site to `added_amount`, with the number of the site: one of them is more, while it is the mutant."""
 
     def __init__(self, sites: dict[tuple[int, int, int, int], int]) -> None:
         self.sites = sites

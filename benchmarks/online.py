@@ -41,8 +41,8 @@ FAILED = []
 
 def stream(kind, T, d, seed=3):
     rng = np.random.default_rng(seed)
-    centres = 0.2 + 0.6 * rng.random((5, d))
-    X = centres[rng.integers(0, 5, T)] + 0.06 * rng.normal(size=(T, d))
+    centers = 0.2 + 0.6 * rng.random((5, d))
+    X = centers[rng.integers(0, 5, T)] + 0.06 * rng.normal(size=(T, d))
     if kind == "drift":
         X = X * 0.5 + 0.5 * (np.arange(T) / T)[:, None]
     return np.clip(X, 0, 1)

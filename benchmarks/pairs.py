@@ -39,14 +39,14 @@ def noise_ratio(sizes, relation):
     pairs = list(combinations(range(len(sizes)), 2))
     over = Interactions.over(sizes, pairs)
     share = PrivacyLoss(rho=RHO, gaussian=True)
-    tables = mechanism(Marginals.change(relation, len(pairs)), share, ("gaussian",))
-    return tables.deviation / (mechanism(over.change(relation), share, ("gaussian",)).deviation / np.mean(over.scales))
+    tables = mechanism(Marginals.sensitivity(relation, len(pairs)), share, ("gaussian",))
+    return tables.deviation / (mechanism(over.sensitivity(relation), share, ("gaussian",)).deviation / np.mean(over.scales))
 
 
 def of_tables(n_columns, relation, n_ways):
     """Return the deviation of the noise on tables of one or of two columns, at the usual shares."""
     share = PrivacyLoss(rho=RHO * [1, 8][n_ways - 1] / 9, gaussian=True)
-    return mechanism(Marginals.change(relation, math.comb(n_columns, n_ways)), share, ("gaussian",)).deviation
+    return mechanism(Marginals.sensitivity(relation, math.comb(n_columns, n_ways)), share, ("gaussian",)).deviation
 
 
 def errors(sizes, relation, seed):

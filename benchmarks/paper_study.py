@@ -4,7 +4,7 @@ SKDPSYNTH_DATA=folder python benchmarks/paper_study.py [--replicates 4] [--quick
 
 The folder holds adult, absenteeism and breast_cancer_coimbra as NAME.csv, with public bounds and levels in NAME.schema.json; without it,
 only tables 3 and 4 (simulated) are made. Four fifths of the synthetic rows train a support vector machine, a random forest and nearest
-neighbours, all with scikit-learn's defaults; they are tested on the other fifth, on raw rows that the synthesizer saw (the paper's
+neighbors, all with scikit-learn's defaults; they are tested on the other fifth, on raw rows that the synthesizer saw (the paper's
 validation), and on rows that it never saw. A cell is accuracy/AUC/F1/average precision, means over the three, and the standard
 deviations of replicates (nan: never both classes in a test, or once only).
 
@@ -313,16 +313,16 @@ def features(frame, task):
 def criteria(train, others, task):
     """Accuracy, AUC, F1 and average precision on each of the other tables, means over the classifiers; shape (len(others), 4)."""
     X, y = features(train, task)
-    centre, scale = X.mean(axis=0), X.std(axis=0)
+    center, scale = X.mean(axis=0), X.std(axis=0)
     indicator = np.isin(X, (0, 1)).all(axis=0)
-    centre, scale = np.where(indicator, 0, centre), np.where(indicator | (scale == 0), 1, scale)
+    center, scale = np.where(indicator, 0, center), np.where(indicator | (scale == 0), 1, scale)
     results = []
     for model in CLASSIFIERS:
         if 0 < y.sum() < len(y):
-            model.fit((X - centre) / scale, y)
+            model.fit((X - center) / scale, y)
         for other in others:
             Z, truth = features(other, task)
-            Z = (Z - centre) / scale
+            Z = (Z - center) / scale
             if not 0 < y.sum() < len(y):  # one class in all rows: nothing to learn but that
                 said, score = np.full(len(Z), y[0]), np.zeros(len(Z))
             elif hasattr(model, "decision_function"):
@@ -390,7 +390,7 @@ def main(synthesize=private):
             report(task, 2 if arguments.quick else arguments.replicates, synthesize)
     print(
         "\nThe paper's values can only be reached without noise: they move by at most .005 between epsilon .1 and 5, on 116 rows as on "
-        "33,916, and are near or below those of a run without noise; with the printed noise, raw rows are labelled as by a coin at both."
+        "33,916, and are near or below those of a run without noise; with the printed noise, raw rows are labeled as by a coin at both."
     )
     if folder is None:
         print("Tables 5 to 7 were left out: SKDPSYNTH_DATA names no folder.")

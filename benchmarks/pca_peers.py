@@ -101,7 +101,7 @@ def compare(repeats):
     """Print the table; return whether ours is at least as good wherever a peer returns."""
     warnings.simplefilter("ignore", BudgetWarning)  # which says that a delta would help
     stored, all_met = json.loads(STORED.read_text()), True
-    print("| data | d | epsilon | centre | PrivatePCA |" + "".join(f" {tool} |" for tool in TOOLS) + "\n" + "|---" * (5 + len(TOOLS)) + "|")
+    print("| data | d | epsilon | center | PrivatePCA |" + "".join(f" {tool} |" for tool in TOOLS) + "\n" + "|---" * (5 + len(TOOLS)) + "|")
     for name, d, epsilon, center in CELLS:
         ours = []
         for seed in range(repeats):

@@ -44,8 +44,8 @@ FAILED = []
 
 def clusters(n, d, rng):
     """Three clusters and some rows anywhere, in the unit box."""
-    centres = rng.random((3, d))
-    rows = centres[rng.integers(3, size=n)] + 0.05 * rng.normal(size=(n, d))
+    centers = rng.random((3, d))
+    rows = centers[rng.integers(3, size=n)] + 0.05 * rng.normal(size=(n, d))
     anywhere = rng.random(n) < 0.1
     rows[anywhere] = rng.random((int(anywhere.sum()), d))
     return np.clip(rows, 0, 1)

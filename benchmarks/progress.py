@@ -24,12 +24,12 @@ def task():
 
 
 def chunk():
-    with progress.reading("X") as read:
+    with progress.reading_task("X") as read:
         read.step()
 
 
 def around_a_fit():
-    with progress.rows_are_public(True), progress.bar("fit"):
+    with progress.set_rows_public(True), progress.bar("fit"):
         pass
 
 
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     X, model = np.zeros((10, 1)), PrivateMeasureMechanism(depth=1)
     fit, own = seconds(lambda: model.fit(X), 100), seconds(around_a_fit)
     a_task = seconds(task)
-    plain, stepped = seconds(lambda: loop(range(PARTS)), 1), seconds(lambda: loop(progress.steps("work", range(PARTS))), 1)
+    plain, stepped = seconds(lambda: loop(range(PARTS)), 1), seconds(lambda: loop(progress.track_steps("work", range(PARTS))), 1)
     print(f"a task {1e6 * a_task:.2f} us, a source with a chunk {1e6 * seconds(chunk):.2f} us")
     print(f"a million parts of a loop {1e3 * stepped:.0f} ms, without {1e3 * plain:.0f} ms")
     share = (own + a_task) / fit

@@ -55,13 +55,13 @@ from skdpsynth import (
 )
 from skdpsynth.domain import Continuous, Date, Inequality, Nominal, Schema
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.models import _latent_factors, _together, _training, _wide_factors
+from skdpsynth.models import _ensemble, _latent_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
-from skdpsynth.testing import Draw, kind_of, watched
+from skdpsynth.testing import Draw, kind_of, watch_releases
 from skdpsynth.testing._budget_laws import is_covered
-from skdpsynth.testing._door import Lost, loss_of_ratios, pair_loss
-from skdpsynth.testing._law import noted_warnings
-from skdpsynth.testing._state import difference, fitted_attributes, held, leaves, released, written
+from skdpsynth.testing._check import record_warnings
+from skdpsynth.testing._spy import NoiseLoss, loss_of_ratios, pair_loss
+from skdpsynth.testing._state import difference, fitted_attributes, full_state, leaves, released_state, serialized_bytes
 
 ROUNDING = 1 + 1e-9  # of floats: norms of matrices, and sums of nodes
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -69,8 +69,8 @@ QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 20,
     (_training, "_SPLITS"): 0,
-    (_together, "_PILOT_STEPS"): 10,
-    (_together, "_PILOT_STEPS_TOGETHER"): 6,
+    (_ensemble, "_PILOT_STEPS"): 10,
+    (_ensemble, "_PILOT_STEPS_TOGETHER"): 6,
     (_wide_factors, "_STEPS"): 20,
     (_wide_factors, "_PILOT_STEPS"): 10,
 }
@@ -113,9 +113,9 @@ def taped() -> Iterator[Tape]:
     """Note the choices and discoveries of all accountants."""
     tape, choose, discover = Tape(), PrivacyAccountant.release_choice, PrivacyAccountant.release_discovered
 
-    def release_choice(self, utilities, change, rng, *, name, loss=None):
-        answer = choose(self, utilities, change, rng, name=name, loss=loss)
-        return tape.note(name, np.array(utilities), change.times(self.rows_per_unit).sup, loss, answer)
+    def release_choice(self, utilities, sensitivity, rng, *, name, loss=None):
+        answer = choose(self, utilities, sensitivity, rng, name=name, loss=loss)
+        return tape.note(name, np.array(utilities), sensitivity.times(self.rows_per_unit).sup, loss, answer)
 
     def release_discovered(self, tables, chosen, rng, *, name):
         answer = discover(self, tables, chosen, rng, name=name)
@@ -125,20 +125,20 @@ def taped() -> Iterator[Tape]:
         yield tape
 
 
-def loss_of_choice(first: Chosen, other: Chosen) -> tuple[Lost, float]:
+def loss_of_choice(first: Chosen, other: Chosen) -> tuple[NoiseLoss, float]:
     """Return what a choice or a discovery lost, and the share of its delta."""
     if isinstance(first.exact, np.ndarray):
         moved = first.exact - other.exact
         # Candidate c wins where u_c and its noise are above the largest of the others: both move by the changes of utilities.
         spread = Fraction(int(moved.max() - moved.min()))
-        return Lost(spread / (2 * first.how) * first.charged.epsilon if spread else Fraction(0)), 0.0
+        return NoiseLoss(spread / (2 * first.how) * first.charged.epsilon if spread else Fraction(0)), 0.0
     scale, threshold, epsilon, delta = first.how.noise.scale, int(first.how.threshold), Fraction(0), 0.0
     for counts, others in zip(first.exact, other.exact, strict=True):
         counts, others = ({level: count for level, count in table.items() if count} for table in (counts, others))
         epsilon += sum((Fraction(abs(counts[level] - others[level])) / scale for level in counts.keys() & others.keys()), Fraction(0))
         alone = [[mine[level] for level in mine.keys() - theirs.keys()] for mine, theirs in ((counts, others), (others, counts))]
         delta += max(sum(shown(count, float(scale), threshold) for count in each) for each in alone)
-    return Lost(epsilon), delta / float(first.charged.delta)
+    return NoiseLoss(epsilon), delta / float(first.charged.delta)
 
 
 def shown(count: int, scale: float, threshold: int) -> float:
@@ -174,7 +174,7 @@ def charge(loss: PrivacyLoss) -> Sum:
     return Sum(loss.epsilon) if loss.rho is None else Sum(rho=loss.rho)
 
 
-def lost_of(lost: Lost, charged: PrivacyLoss | None) -> Sum:
+def lost_of(lost: NoiseLoss, charged: PrivacyLoss | None) -> Sum:
     """Return what was lost in the unit of what was charged for it; of a standing release in its own."""
     if charged is None or charged.rho is None:
         return Sum(lost.epsilon, lost.gaussian)
@@ -196,11 +196,11 @@ def charged_for(accountant: PrivacyAccountant, entries: Any) -> Sum:
     return whole
 
 
-def loss_of_nodes(pairs: list[tuple[Draw, Draw]]) -> Lost:
+def loss_of_nodes(pairs: list[tuple[Draw, Draw]]) -> NoiseLoss:
     """Return the least that changes of nodes lose which explain the changes of all sums of one noise."""
     moved = np.array([(first.values - other.values).ravel() for first, other in pairs])
     if not moved.any():
-        return Lost()
+        return NoiseLoss()
     places = {name: place for place, name in enumerate(dict.fromkeys(name for first, _ in pairs for name, _ in first.nodes))}
     sums = np.zeros((len(pairs), len(places)))
     for row, (first, _) in enumerate(pairs):
@@ -239,17 +239,17 @@ class Run:
 def fit(case: Case, table: Any, door: Any, tape: Tape) -> Run:
     """Fit anew."""
     model, left = clone(case.estimator), {}
-    with noted_warnings() as caught:
+    with record_warnings() as caught:
         if isinstance(table, list):
             for place, rows in enumerate(table):
                 model.partial_fit(rows, unit=case.unit)
                 left |= {f"after tick {place}, {name}": value for name, value in seen(model).items()}
             if model.strategy == "blocks" and case.unit is None:  # a tree holds exact counts, and units are remembered
-                left |= held(model)
+                left |= full_state(model)
         else:
             model.fit(table, unit=case.unit)
-            left |= held(model) | written(model)
-    left |= {"the warnings": [str(warning.message) for warning in caught]} | released(model)
+            left |= full_state(model) | serialized_bytes(model)
+    left |= {"the warnings": [str(warning.message) for warning in caught]} | released_state(model)
     draws, chosen = door.take(), tape.chosen
     tape.chosen = []
     return Run(draws, chosen, model.accountant_, left)
@@ -258,14 +258,14 @@ def fit(case: Case, table: Any, door: Any, tape: Tape) -> Run:
 def seen(stream: OnlineSynthesizer) -> dict[str, Any]:
     """Return what a stream shows between two ticks: its attributes, and of counters, which draw where they are asked, a sample."""
     if stream.strategy == "paper":
-        return released(stream)
+        return released_state(stream)
     return {path: leaf for name, value in fitted_attributes(stream).items() for path, leaf in leaves(value, name)}
 
 
 def replay(case: Case) -> tuple[int, Sum, float, tuple[float, str], str]:
     """Return the number of releases, what was charged, the largest share lost, the worst release, and what differs."""
     whole, worst, state = 0.0, (0.0, "none"), "same"
-    with watched() as door, taped() as tape:
+    with watch_releases() as door, taped() as tape:
         first = fit(case, case.table, door, tape)
         charged = charged_for(first.accountant, first.accountant.ledger)
         for neighbor in case.neighbors:
@@ -284,9 +284,9 @@ def replay(case: Case) -> tuple[int, Sum, float, tuple[float, str], str]:
     return len(first.draws) + len(first.chosen), charged, whole, worst, state
 
 
-def as_lost(lost: Sum) -> Lost:
+def as_lost(lost: Sum) -> NoiseLoss:
     """Return losses in epsilon and those of Gaussian noise."""
-    return Lost(lost.epsilon, lost.rho, lost.rho)
+    return NoiseLoss(lost.epsilon, lost.rho, lost.rho)
 
 
 def losses(first: Run, other: Run) -> tuple[Sum, list[tuple[float, str]]]:
@@ -314,7 +314,7 @@ def unlike(first: Run, other: Run) -> str | None:
     if len(first.draws) != len(other.draws) or len(first.chosen) != len(other.chosen):
         return "a neighbor has fewer releases"
     for draw, again in zip(first.draws, other.draws, strict=True):
-        for what in ("name", "noise", "loss", "change", "nodes"):
+        for what in ("name", "noise", "loss", "sensitivity", "nodes"):
             if getattr(draw, what) != getattr(again, what):
                 return f"{what} of {draw.name!r} differs"
     return difference(first.left, other.left)

@@ -171,7 +171,8 @@ def sources_here(folder, runs):
     import polars as pl
     import pyarrow.parquet as pq
 
-    from skdpsynth.domain import Schema, open_columns
+    from skdpsynth.domain import Schema
+    from skdpsynth.tables import open_columns
 
     levels = {"sex": ["male", "female"], "code": ["01067", "20095", "80331"], "grade": [0, 1, 2, 3, 4]}
     schema = Schema({"age": (0, 100), "income": (0.0, 1e5), "share": (0.0, 1.0), **levels})

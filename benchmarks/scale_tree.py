@@ -21,8 +21,8 @@ import numpy as np
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.federated import RemoteRows
-from skdpsynth.statistics._dask import Part, added_sums
-from skdpsynth.statistics._packed import packed
+from skdpsynth.statistics._dask import Part, add_parts
+from skdpsynth.statistics._sparse_counts import pack
 
 LINK, TASKS = 125e6, 1000.0  # bytes a second of a link, tasks a second of the scheduler
 
@@ -50,7 +50,7 @@ class Asked:
         statistic = question.of(self.rows)
         self.seconds += time.process_time() - start
         self.sums.append(len(statistic.flat))
-        self.sent += packed(statistic).n_bytes
+        self.sent += pack(statistic).n_bytes
         return statistic.flat * self.times
 
 
@@ -100,7 +100,7 @@ def tree(here):
             while len(parts) < n_workers:
                 counts = np.bincount((rng.beta(2, 5, here) * (1 << depth)).astype(np.int64), minlength=1 << depth)
                 whole += counts
-                parts.append(Part(packed(counts), here))
+                parts.append(Part(pack(counts), here))
             failed |= _fold(depth, parts, whole)
     return failed
 
@@ -113,7 +113,7 @@ def _fold(depth, parts, whole):
         added, seconds = [], []
         for group in groups:
             start = time.perf_counter()
-            added.append(added_sums(group))
+            added.append(add_parts(group))
             seconds.append(time.perf_counter() - start)
         moved = [sum(part.sums.n_bytes for part in group[1:]) for group in groups]  # the first is where it is added up
         tasks, sent, one_core = tasks + len(groups), sent + sum(moved), one_core + sum(seconds)

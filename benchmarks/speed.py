@@ -63,7 +63,7 @@ def pca(runs):
             lambda: PCA(2, svd_solver="covariance_eigh").fit(X),
             max(3, runs // 2),
         )
-        report(f"PrivatePCA fit of 1e6 x 50, {center} centre, {ours:.3f} s, over PCA(covariance_eigh) {other:.3f} s", ratio, 2.5, False)
+        report(f"PrivatePCA fit of 1e6 x 50, {center} center, {ours:.3f} s, over PCA(covariance_eigh) {other:.3f} s", ratio, 2.5, False)
 
 
 def matrix_noise(runs):

@@ -27,8 +27,8 @@ def problem(side, d, seed=0):
     from skdpsynth.privacy import DiscreteLaplace, check_rng
 
     rng, m = np.random.default_rng(seed), side**d
-    centres = 0.25 + 0.5 * rng.random((4, d))
-    X = np.clip(centres[rng.integers(0, 4, m)] + 0.1 * rng.normal(size=(m, d)), 0, 1)
+    centers = 0.25 + 0.5 * rng.random((4, d))
+    X = np.clip(centers[rng.integers(0, 4, m)] + 0.1 * rng.normal(size=(m, d)), 0, 1)
     counts = np.histogramdd(X, bins=side, range=[(0, 1)] * d)[0].ravel().astype(np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InsecureRandomnessWarning)
@@ -122,7 +122,7 @@ if __name__ == "__main__":
     check("m = 10,648: MiB added", middle["MiB"], 150)
     check("m = 10,648: relative gap", middle["gap"] / middle["value"], 1e-9)
     for solver in ("highs", "ortools"):
-        figures = run(9, 4, "chebyshev", solver)  # no cell has few neighbours: over arcs from donors to holes
+        figures = run(9, 4, "chebyshev", solver)  # no cell has few neighbors: over arcs from donors to holes
         check("relative gap", figures["gap"] / figures["value"], 1e-9)
     if not arguments.quick:
         figures = run(46, 3, "chebyshev", "highs")

@@ -49,8 +49,8 @@ def clinic(kind, rng):
     counts = visits_of(kind, rng)
     labels = np.repeat(np.arange(N_UNITS), counts)
     frail = np.log(counts) / np.log(counts.max() + 1)
-    centre = np.column_stack([rng.beta(2 + 3 * frail, 4), rng.beta(2, 5 - 3 * frail)])
-    rows = np.clip(centre[labels] + rng.normal(scale=0.05, size=(len(labels), 2)), 0, 1)
+    center = np.column_stack([rng.beta(2 + 3 * frail, 4), rng.beta(2, 5 - 3 * frail)])
+    rows = np.clip(center[labels] + rng.normal(scale=0.05, size=(len(labels), 2)), 0, 1)
     order = rng.permutation(len(labels))
     return labels[order], rows[order]
 

@@ -17,8 +17,8 @@ from skdpsynth import PrivatePCA
 from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.plotting import PrivatePCADisplay
 
-grey = load_sample_image("china.jpg").mean(axis=2)
-X = np.lib.stride_tricks.sliding_window_view(grey, (8, 8)).reshape(-1, 64)[::16]
+gray = load_sample_image("china.jpg").mean(axis=2)
+X = np.lib.stride_tricks.sliding_window_view(gray, (8, 8)).reshape(-1, 64)[::16]
 # The first component is brightness, which any noise finds: the others are what is hard to learn.
 X = X - X.mean(axis=1, keepdims=True)  # within (-255, 255), whatever the picture
 
@@ -26,15 +26,15 @@ warnings.simplefilter("ignore", BudgetWarning)  # which says that a delta would 
 epsilons = (0.1, 0.3, 1, 3, 10)
 settings = {
     "pure, private mean": {"center": "private"},
-    "pure, public centre": {"center": "public"},
-    "delta = 1e-6, public centre": {"center": "public", "delta": 1e-6},
+    "pure, public center": {"center": "public"},
+    "delta = 1e-6, public center": {"center": "public", "delta": 1e-6},
 }
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 paths = {}
-for (label, own), colour, marker in zip(settings.items(), ("#b0782b", "#4d9078", "#1f5fa8"), "s^o", strict=True):
+for (label, own), color, marker in zip(settings.items(), ("#b0782b", "#4d9078", "#1f5fa8"), "s^o", strict=True):
     fits = [PrivatePCA(4, epsilon=e, bounds=(-255, 255), **own).fit(X) for e in epsilons for _ in range(5)]
     paths[label] = PrivatePCADisplay.from_estimators(fits, X)
-    paths[label].plot(ax, color=colour, marker=marker, label=label)
+    paths[label].plot(ax, color=color, marker=marker, label=label)
     means = paths[label].captured.reshape(len(epsilons), 5).mean(axis=1)
     print(f"{label:<30}" + "".join(f"  epsilon {e:g}: {value:.3f}" for e, value in zip(epsilons, means, strict=True)))
 ax.set_title(f"Four components of {len(X):,} patches")
@@ -43,7 +43,7 @@ ax.legend(frameon=False, loc="lower right")
 # %%
 # The components themselves
 # -------------------------
-# Pixels that weigh most are drawn in colour. Noise moves the later components first: they stand closer to each other in variance. Signs are
+# Pixels that weigh most are drawn in color. Noise moves the later components first: they stand closer to each other in variance. Signs are
 # those of the fits at the largest epsilon, for a component has none of its own.
 
 figure = plt.figure(figsize=(10, 3.4), layout="constrained")

@@ -35,7 +35,7 @@ def hospital(n, mean_age):
     return pd.DataFrame({"age": age, "pressure": pressure, **labels})
 
 
-names = ["north", "south", "east", "west", "centre"]
+names = ["north", "south", "east", "west", "center"]
 patients = {name: hospital(400, mean_age) for name, mean_age in zip(names, (40, 48, 55, 62, 70), strict=True)}
 everybody = pd.concat(patients.values(), ignore_index=True)
 

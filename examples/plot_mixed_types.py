@@ -75,15 +75,15 @@ print(f"real rows   AUC {best:.3f}")
 figure, axes = plt.subplots(1, 3, figsize=(12.5, 3.9), layout="constrained")
 real, made = "0.65", "#1f5fa8"
 stages = schema["stage"].levels
-for i, (table, colour, label) in enumerate(((patients, real, "patients (private)"), (synthetic, made, "synthetic, epsilon 1"))):
+for i, (table, color, label) in enumerate(((patients, real, "patients (private)"), (synthetic, made, "synthetic, epsilon 1"))):
     values = [table.loc[table["stage"] == stage, "pressure"].dropna() for stage in stages]
     boxes = axes[0].boxplot(
         values, positions=np.arange(4) + 0.36 * i - 0.18, widths=0.3, showfliers=False, patch_artist=True, medianprops={"color": "black"}
     )
     for box in boxes["boxes"]:
-        box.set(facecolor=colour, alpha=0.8, label=label if box is boxes["boxes"][0] else None)
+        box.set(facecolor=color, alpha=0.8, label=label if box is boxes["boxes"][0] else None)
     days = np.bincount(table["days"], minlength=13)[:13] / len(table)
-    axes[1].bar(np.arange(13) + 0.4 * i - 0.2, days, width=0.4, color=colour, alpha=0.9, label=label)
+    axes[1].bar(np.arange(13) + 0.4 * i - 0.2, days, width=0.4, color=color, alpha=0.9, label=label)
 axes[0].set(xticks=range(4), xticklabels=stages, ylabel="blood pressure (mmHg)", title="Pressure by stage, one fit")
 axes[1].set(xlabel="days in hospital", ylabel="share of patients", title="Days: many stay for none")
 axes[2].axhline(best, color="0.4", linestyle=":", label="trained on patients")

@@ -30,10 +30,10 @@ def errors(strategy, d, n, epsilon, fits=6):
 
 def draw(ax, places, d, size):
     """Both mechanisms at some places; `size` makes (rows, epsilon) of a place."""
-    for strategy, (colour, marker, label) in styles.items():
+    for strategy, (color, marker, label) in styles.items():
         runs = np.array([errors(strategy, d, *size(place)) for place in places])
-        ax.fill_between(places, runs.min(axis=1), runs.max(axis=1), color=colour, alpha=0.18, linewidth=0)
-        ax.plot(places, runs.mean(axis=1), marker=marker, color=colour, label=label)
+        ax.fill_between(places, runs.min(axis=1), runs.max(axis=1), color=color, alpha=0.18, linewidth=0)
+        ax.plot(places, runs.mean(axis=1), marker=marker, color=color, label=label)
         print(f"d={d} {label:<18}" + "".join(f"  {place:g}: {run.mean():.4f}" for place, run in zip(places, runs, strict=True)))
     slope = runs.mean(axis=1)[0] * (np.array(places) / places[0]) ** (-1 / d)
     ax.plot(places, slope, color="0.5", linestyle=":", label="slope of the theorem")

@@ -64,5 +64,5 @@ ax.spines[["top", "right"]].set_visible(False)
 # Whom each line protects, and how far the rows of one patient may move what was released.
 
 frame = model.accountant_.to_frame()
-print(frame[["name", "unit", "epsilon", "noise", "change"]].to_string(index=False))
+print(frame[["name", "unit", "epsilon", "noise", "sensitivity"]].to_string(index=False))
 plt.show()

@@ -47,9 +47,9 @@ for delta, label in ((0.0, "pure"), (1e-5, "delta = 1e-5")):
 reference = pipeline(PCA(6)).fit(X_train, y_train).score(X_test, y_test)
 
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
-for (label, curve), colour, marker in zip(curves.items(), ("#b0782b", "#1f5fa8"), "so", strict=True):
-    ax.fill_between(epsilons, curve.min(axis=1), curve.max(axis=1), color=colour, alpha=0.18, linewidth=0)
-    ax.plot(epsilons, curve.mean(axis=1), marker=marker, color=colour, label=f"PrivatePCA, {label}: mean and range of 5 fits")
+for (label, curve), color, marker in zip(curves.items(), ("#b0782b", "#1f5fa8"), "so", strict=True):
+    ax.fill_between(epsilons, curve.min(axis=1), curve.max(axis=1), color=color, alpha=0.18, linewidth=0)
+    ax.plot(epsilons, curve.mean(axis=1), marker=marker, color=color, label=f"PrivatePCA, {label}: mean and range of 5 fits")
 ax.axhline(reference, color="0.4", linestyle="--", label="PCA, not private")
 ax.set(xscale="log", xlabel="epsilon of the PCA", ylabel="test accuracy", ylim=(0, 1))
 ax.set_title("Digits: 6 private components, then a logistic regression that is not private", fontsize=9)

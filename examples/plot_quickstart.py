@@ -2,7 +2,7 @@
 Synthetic data from real images
 ===============================
 
-Can private synthetic data look like the data? The rows here are real: the colours of two photographs, and small grey
+Can private synthetic data look like the data? The rows here are real: the colors of two photographs, and small gray
 patches of one of them. Each model sees them once, at epsilon 1, and every number below is measured on what it sampled.
 
 The script prints a table and the privacy ledger, and writes ``quickstart.png`` and ``synthetic_pixels.csv``.
@@ -58,7 +58,7 @@ def compare(what, X, models, bounds, fits=3):
 
 
 # %%
-# Colours: 273,280 pixels of three columns
+# Colors: 273,280 pixels of three columns
 # ----------------------------------------
 # The bounds 0 to 255 are public: they come from the file format, not from the picture.
 
@@ -76,11 +76,11 @@ np.savetxt(output / "synthetic_pixels.csv", synthetic_pixels, fmt="%d", delimite
 # %%
 # Patches: 64 columns that lie near a few directions
 # --------------------------------------------------
-# Every 8 x 8 patch of the grey image is a row. The private principal components are those of `PrivatePCA`; `LowDimSynthesizer` samples
+# Every 8 x 8 patch of the gray image is a row. The private principal components are those of `PrivatePCA`; `LowDimSynthesizer` samples
 # patches in a private subspace.
 
-grey = photographs["china"].mean(axis=2)
-patches = np.lib.stride_tricks.sliding_window_view(grey, (8, 8)).reshape(-1, 64)
+gray = photographs["china"].mean(axis=2)
+patches = np.lib.stride_tricks.sliding_window_view(gray, (8, 8)).reshape(-1, 64)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", BudgetWarning)  # which says what a delta would do, as the next line shows
     private_pca = PrivatePCA(6, center="private", epsilon=1.0, bounds=(0, 255)).fit(patches)
@@ -148,7 +148,7 @@ for what, model in (("pixels", pmm), ("patches", low_dim)):
 # %%
 # The picture
 # -----------
-# Each point is a pixel, drawn in its own colour.
+# Each point is a pixel, drawn in its own color.
 
 figure = plt.figure(figsize=(13, 7.4), layout="constrained")
 top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1.15), hspace=0.04)
@@ -167,14 +167,14 @@ ax.scatter(values, range(4), s=60, c=("#1f5fa8", "#b0782b", "0.6", "#8a9a5b"))
 for place, value in enumerate(values):
     ax.annotate(f"{value:.2g}", (value, place), (8, 0), textcoords="offset points", va="center")
 ax.set_yticks(range(4), ["skdpsynth", "paper", "uniform", "two random\nhalves, real"])
-ax.set(title="Distance to the real pixels", xlabel="sliced W1, grey levels (log)", xscale="log", xlim=(0.05, 400))
+ax.set(title="Distance to the real pixels", xlabel="sliced W1, gray levels (log)", xscale="log", xlim=(0.05, 400))
 ax.set_box_aspect(1)
 ax.invert_yaxis()
 ax.spines[["top", "right"]].set_visible(False)
 
 left, right = bottom.subfigures(1, 2, width_ratios=(1.15, 1))
 grid = left.subplots(3, 6)
-left.suptitle("First six components of 265,860 grey 8 x 8 patches")
+left.suptitle("First six components of 265,860 gray 8 x 8 patches")
 rows = ((pca, "not private"), (private_pca, "epsilon 1"), (gaussian_pca, "epsilon 1\ndelta 1e-6"))
 for axes_row, (model, label) in zip(grid, rows, strict=True):
     for ax, component, reference in zip(axes_row, model.components_, pca.components_, strict=True):

@@ -3,7 +3,7 @@ Repairing a signed measure
 ==========================
 
 Counts with honest noise can be negative. What is a good probability measure to put in their place? On a grid of 24 x 24 cells: the rows'
-counts, the noisy counts that the privacy mechanism releases, and two repairs: clip the negative ones and normalise, or the nearest
+counts, the noisy counts that the privacy mechanism releases, and two repairs: clip the negative ones and normalize, or the nearest
 probability measure in the bounded-Lipschitz distance, which ``SignedMeasureMechanism`` takes. W1 is the exact distance to the rows' own
 counts. All pictures are of one release.
 """
@@ -26,8 +26,8 @@ shift, rest = divmod(int(noisy.sum()) - n, len(noisy))  # whole numbers that bri
 noisy -= shift
 noisy[rng.permutation(len(noisy))[:rest]] -= 1
 
-centres = (np.indices((side, side)).reshape(2, -1).T + 0.5) / side
-solution = nearest_probability_measure(centres, noisy, total=n)
+centers = (np.indices((side, side)).reshape(2, -1).T + 0.5) / side
+solution = nearest_probability_measure(centers, noisy, total=n)
 clipped = np.maximum(noisy, 0) / np.maximum(noisy, 0).sum()
 
 
@@ -35,14 +35,14 @@ def w1(weights):
     """Exact W1 (chebyshev) to the rows' counts, of weights rounded to whole rows: the cost of moving what is too much to where it lacks."""
     whole = np.diff(np.floor(n * np.cumsum(weights) + 0.5).astype(int), prepend=0)
     excess, lack = np.maximum(whole - counts, 0), np.maximum(counts - whole, 0)
-    return wasserstein_distance(np.repeat(centres, excess, axis=0), np.repeat(centres, lack, axis=0)) * excess.sum() / n
+    return wasserstein_distance(np.repeat(centers, excess, axis=0), np.repeat(centers, lack, axis=0)) * excess.sum() / n
 
 
 print(f"nearest measure: distance {solution.value:.5f}, gap {solution.gap:.1e}, status {solution.status}")
 panels = {
     "the rows' counts (private)": counts / n,
     f"noisy counts (signed): W1 {w1(noisy / n):.3f}": noisy / n,
-    f"clipped and normalised: W1 {w1(clipped):.3f}": clipped,
+    f"clipped and normalized: W1 {w1(clipped):.3f}": clipped,
     f"nearest measure: W1 {w1(solution.weights):.3f}": solution.weights,
 }
 for title in panels:

@@ -16,8 +16,8 @@ from skdpsynth import OnlineSynthesizer, PrivateMeasureMechanism
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.plotting import StreamDisplay
 
-grey = load_sample_image("china.jpg").mean(axis=2) / 255
-patches = np.lib.stride_tricks.sliding_window_view(grey, (8, 8))[::2, ::2]
+gray = load_sample_image("china.jpg").mean(axis=2) / 255
+patches = np.lib.stride_tricks.sliding_window_view(gray, (8, 8))[::2, ::2]
 patches = patches.swapaxes(0, 1).reshape(-1, 64)  # from left to right: the order of the stream
 stream = np.column_stack([patches.mean(axis=1), 2 * patches.std(axis=1)])  # both within (0, 1), whatever the picture
 

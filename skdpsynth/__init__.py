@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from skdpsynth._rooms import open_by
+from skdpsynth._lazy_imports import register_importer
 from skdpsynth._version import __version__
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _open() -> None:
     globals().update({thing.__name__: thing for thing in public})
 
 
-open_by(_open)
+register_importer(_open)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_kind, is_whole, shown
+from skdpsynth._validation import check_type, is_integer, short_repr
 
 
-def array_of(values: Any, dtype: Any = None) -> np.ndarray:
+def as_array(values: Any, dtype: Any = None) -> np.ndarray:
     """Return what numpy makes of an array-like, and an object that is no number of what it cannot read, or should not.
 
     For checks that refuse such a dtype in a sentence of their own: numpy's errors quote cells.
@@ -22,7 +22,7 @@ def array_of(values: Any, dtype: Any = None) -> np.ndarray:
     return np.array(None, dtype=object)
 
 
-def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
+def as_numeric_array(values: Any, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
     """Return an array-like of numbers as an array, for those who hand numbers from one part of the package to another.
 
     Parameters
@@ -39,19 +39,19 @@ def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = Fa
     TypeError, ValueError
         In a sentence that quotes no number.
     """
-    array = array_of(values)
+    array = as_array(values)
     if array.dtype == float and not array.size:  # what numpy makes of an empty list
         array = array.astype(np.int64 if whole else float)
     if array.dtype.kind == "O":
         with suppress(Exception):
-            array = array.astype(np.int64 if whole and all(map(is_whole, array.flat, repeat(-(2**63)))) else float)
+            array = array.astype(np.int64 if whole and all(map(is_integer, array.flat, repeat(-(2**63)))) else float)
     if whole and array.dtype.kind == "f":
         with np.errstate(all="ignore"):  # 2**53 is infinite in half precision
             if np.all(np.abs(array) < 2**53) and np.all(array == np.trunc(array)):
                 array = array.astype(np.int64)
     kinds = "iu" if whole else "iufb"
     if array.dtype.kind not in kinds:
-        raise TypeError(f"{name} must hold {'whole ' if whole else ''}numbers only, got {shown(values)}; give an array of them.")
+        raise TypeError(f"{name} must hold {'whole ' if whole else ''}numbers only, got {short_repr(values)}; give an array of them.")
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}.")
     if whole and array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
@@ -61,4 +61,4 @@ def numbers_of(values: Any, name: str, ndim: int | None = 1, *, whole: bool = Fa
 
 def check_generator(rng: Any) -> None:
     """Refuse what is no source of public randomness."""
-    check_kind("rng", rng, np.random.Generator, "a generator of numpy, such as np.random.default_rng()")
+    check_type("rng", rng, np.random.Generator, "a generator of numpy, such as np.random.default_rng()")

@@ -36,7 +36,7 @@ class _Limit:
             if limits is not None:
                 limits.__exit__(None, None, None)
 
-    def start_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """After a fork other threads are gone, and would hold the limit for ever."""
         self._lock = threading.Lock()
         if self._holder != threading.get_ident():
@@ -45,7 +45,7 @@ class _Limit:
 
 _limit = _Limit()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_limit.start_anew)
+    os.register_at_fork(after_in_child=_limit.reset_after_fork)
 
 
 @contextmanager

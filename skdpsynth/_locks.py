@@ -6,7 +6,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 _locks: "WeakKeyDictionary[Any, threading.RLock]" = WeakKeyDictionary()
-_making = threading.Lock()
+_creation_lock = threading.Lock()
 
 
 def lock_of(owner: Any) -> Any:
@@ -17,15 +17,15 @@ def lock_of(owner: Any) -> Any:
     """
     lock = _locks.get(owner)
     if lock is None:
-        with _making:
+        with _creation_lock:
             lock = _locks.setdefault(owner, threading.RLock())
     return lock
 
 
-def _start_anew() -> None:
+def _reset_after_fork() -> None:
     global _locks, _making
-    _locks, _making = WeakKeyDictionary(), threading.Lock()
+    _locks, _creation_lock = WeakKeyDictionary(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)

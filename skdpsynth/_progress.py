@@ -1,7 +1,7 @@
 """Signs of life of long work: silent unless somebody asks, and then of public numbers alone.
 
 Names and totals of tasks are written by us; they say nothing of rows. How many rows were read is said only where it is public: see
-`rows_are_public`. How long something takes is seen by whoever watches, with or without this file.
+`set_rows_public`. How long something takes is seen by whoever watches, with or without this file.
 """
 
 import contextvars
@@ -11,28 +11,28 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from skdpsynth._checks import check_kind
+from skdpsynth._validation import check_type
 
 _Item = TypeVar("_Item")
 
 
-class _Silent:
+class _NoTask:
     """A task that nobody watches."""
 
     def step(self) -> None:
         """Say nothing."""
 
-    def __enter__(self) -> "_Silent":
+    def __enter__(self) -> "_NoTask":
         return self
 
     def __exit__(self, *error: object) -> None:
         pass
 
 
-_SILENT = _Silent()
+_NO_TASK = _NoTask()
 _bars: Any = None  # the display of this process
 _n_users = 0  # blocks of show_progress that are open
-_opening = threading.Lock()
+_bars_lock = threading.Lock()
 
 _watching: contextvars.ContextVar[Any] = contextvars.ContextVar("watching", default=None)
 """Who watches the fit that runs in this context, beside the bars: opens tasks of its own."""
@@ -80,12 +80,12 @@ def show_progress(console: Any = None) -> Iterator[None]:
     >>> with show_progress():
     ...     pmm = PrivateMeasureMechanism(bounds=(0, 1)).fit(np.random.default_rng(0).random((1000, 2)))
     """
-    with _opening:
+    with _bars_lock:
         _open(console)
     try:
         yield
     finally:
-        with _opening:
+        with _bars_lock:
             _close()
 
 
@@ -98,7 +98,7 @@ def _open(console: Any) -> None:
         except ImportError:
             raise ImportError("show_progress needs rich; install it: pip install rich.") from None
         if console is not None:
-            check_kind("console", console, Console, "None or a rich.console.Console")
+            check_type("console", console, Console, "None or a rich.console.Console")
         columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
         bars = Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
         bars.start()
@@ -126,7 +126,7 @@ class _Task:
         if self._watcher is not None:
             self._watcher = self._stack.enter_context(self._watcher.task(self._name, self._total))
             if self._nests:
-                self._stack.enter_context(watched_by(self._watcher))
+                self._stack.enter_context(use_watcher(self._watcher))
         if self._bars is not None:
             self._number = self._bars.add_task(self._name, total=self._total or None, done=self._done())
         return self
@@ -162,27 +162,27 @@ def task(name: str, total: int | None = None, *, nests: bool = False) -> Any:
         Whether its parts are tasks themselves, so that only the bar counts them by `step`.
     """
     watcher = _watching.get()
-    return _SILENT if _bars is None and watcher is None else _Task(name, total, watcher, nests=nests)
+    return _NO_TASK if _bars is None and watcher is None else _Task(name, total, watcher, nests=nests)
 
 
 def bar(name: str) -> Any:
     """Return a context manager of a piece of work that has a bar, and is no task for callbacks."""
-    return _SILENT if _bars is None else _Task(name, None)
+    return _NO_TASK if _bars is None else _Task(name, None)
 
 
-def reading(name: str) -> Any:
+def reading_task(name: str) -> Any:
     """Return a context manager of going through a table, whose chunks are counted only where the number of rows is public."""
     if _bars is None:
-        return _SILENT
-    return _Task(name, None) if _are_public.get() else _Uncounted(name, None)
+        return _NO_TASK
+    return _Task(name, None) if _are_public.get() else _UncountedTask(name, None)
 
 
-class _Uncounted(_Task):
+class _UncountedTask(_Task):
     def step(self) -> None:
         """Say nothing: how many chunks there are tells how many rows there are."""
 
 
-def steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:
+def track_steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:
     """Return what goes through `parts` and says so: themselves, where nobody watches.
 
     Parameters
@@ -193,10 +193,10 @@ def steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:
         How many there are is public.
     """
     watcher = _watching.get()
-    return parts if _bars is None and watcher is None else _stepped(parts, _Task(name, len(parts), watcher))
+    return parts if _bars is None and watcher is None else _track(parts, _Task(name, len(parts), watcher))
 
 
-def _stepped(parts: Iterable[_Item], progress: _Task) -> Iterator[_Item]:
+def _track(parts: Iterable[_Item], progress: _Task) -> Iterator[_Item]:
     with progress:
         for part in parts:
             yield part
@@ -204,7 +204,7 @@ def _stepped(parts: Iterable[_Item], progress: _Task) -> Iterator[_Item]:
 
 
 @contextmanager
-def rows_are_public(are_public: bool) -> Iterator[None]:
+def set_rows_public(are_public: bool) -> Iterator[None]:
     """Say whether the number of rows may be told of while the block runs."""
     token = _are_public.set(are_public)
     try:
@@ -213,13 +213,13 @@ def rows_are_public(are_public: bool) -> Iterator[None]:
         _are_public.reset(token)
 
 
-def watching() -> Any:
+def current_watcher() -> Any:
     """Return who watches this context beside the bars, or None."""
     return _watching.get()
 
 
 @contextmanager
-def watched_by(watcher: Any) -> Iterator[None]:
+def use_watcher(watcher: Any) -> Iterator[None]:
     """Let somebody watch the tasks of this context: its method ``task(name, total)`` is a context manager of what has ``step``."""
     token = _watching.set(watcher)
     try:
@@ -228,6 +228,6 @@ def watched_by(watcher: Any) -> Iterator[None]:
         _watching.reset(token)
 
 
-def in_this_context(job: Callable[[], Any]) -> Callable[[], Any]:
+def bind_context(job: Callable[[], Any]) -> Callable[[], Any]:
     """Return a job for another thread that is watched as this one is."""
     return job if _watching.get() is None else partial(contextvars.copy_context().run, job)

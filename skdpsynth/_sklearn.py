@@ -9,11 +9,11 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, check_random_state, validate_data
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import Named, column_names, is_arrow, is_pandas, native, table_of_numbers
+from skdpsynth._arrays import as_array
 from skdpsynth._locks import lock_of
-from skdpsynth._workers import do_all, threads_of
+from skdpsynth._parallel import effective_n_threads, run_all
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.frames import NamedArray, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
 _LARGE = 1 << 25  # bytes, from which on threads pay
 
@@ -42,12 +42,12 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     X : ndarray or compressed sparse rows, of shape (n_samples, n_features)
         No copy where the input is such numbers already.
     """
-    X = native(X)
+    X = to_native(X)
     table = table_of_numbers(X, tell_names=not _READS_FRAMES)
     kinds: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": ensure_min_samples}
     kinds["accept_sparse"] = ["csr"] if get_tags(estimator).input_tags.sparse else False
-    # A floating-point warning would tell of values; and one thread at a time, as `_one_at_a_time` says.
-    with _one_at_a_time(), np.errstate(all="ignore"):
+    # A floating-point warning would tell of values; and one thread at a time, as `_check_array_lock` says.
+    with _check_array_lock(), np.errstate(all="ignore"):
         if is_arrow(X):  # of which nothing but the array of its numbers is left
             remember_columns(estimator, X, reset=reset)
             rows = check_array(table, estimator=estimator, input_name="X", **kinds)
@@ -58,7 +58,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     return rows
 
 
-def _one_at_a_time() -> Any:
+def _check_array_lock() -> Any:
     """Return a lock around ``check_array``, which changes the warning filters of the process for a moment.
 
     Two threads in it at once would restore them in the wrong order, and leave them changed for good.
@@ -82,7 +82,7 @@ def check_points(X: Any, dtype: Any = float) -> np.ndarray:
     X : ndarray of shape (n_samples, n_features)
     """
     X = table_of_numbers(X)
-    with _one_at_a_time():
+    with _check_array_lock():
         points = check_array(X, dtype=dtype, ensure_min_samples=0, ensure_all_finite=False)
     check_finite(points)
     return points
@@ -91,7 +91,7 @@ def check_points(X: Any, dtype: Any = float) -> np.ndarray:
 @np.errstate(all="ignore")
 def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
     """Refuse NaN and infinity in one static sentence, in memory that does not grow with the rows."""
-    if rows.dtype.kind != "f" or not rows.size or np.isfinite(_sum_of(rows, n_jobs)):
+    if rows.dtype.kind != "f" or not rows.size or np.isfinite(_parallel_sum(rows, n_jobs)):
         return
     low, high = rows.min(), rows.max()
     if np.isfinite(low) and np.isfinite(high):  # the sum was too large
@@ -103,27 +103,27 @@ def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
     )
 
 
-def _sum_of(rows: np.ndarray, n_jobs: int | None) -> float:
+def _parallel_sum(rows: np.ndarray, n_jobs: int | None) -> float:
     """Return the sum of an array; of a large one in threads."""
-    n_parts = threads_of(n_jobs) if rows.nbytes > _LARGE else 1
+    n_parts = effective_n_threads(n_jobs) if rows.nbytes > _LARGE else 1
     sums = np.empty(n_parts)
 
     def sum_up(place: int, part: np.ndarray) -> None:
         sums[place] = part.sum()
 
-    do_all([partial(sum_up, *each) for each in enumerate(np.array_split(rows, n_parts))], n_jobs)
+    run_all([partial(sum_up, *each) for each in enumerate(np.array_split(rows, n_parts))], n_jobs)
     return float(sums.sum())
 
 
 def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:
     """Set or compare ``n_features_in_`` and ``feature_names_in_`` for a table that need not hold numbers, without reading a cell."""
-    X, names = native(X), column_names(X)
+    X, names = to_native(X), column_names(X)
     if names is not None and not is_pandas(X) and not _READS_FRAMES:
-        X = Named(X, names)
+        X = NamedArray(X, names)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
-def check_names(estimator: Any, input_features: Any = None) -> list[str]:
+def check_feature_names(estimator: Any, input_features: Any = None) -> list[str]:
     """Return the names of the columns of ``fit``; refuse others, in scikit-learn's words.
 
     Parameters
@@ -139,9 +139,9 @@ def check_names(estimator: Any, input_features: Any = None) -> list[str]:
     known = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
         return [f"x{i}" for i in range(estimator.n_features_in_)] if known is None else list(known)
-    names = array_of(input_features, object)
+    names = as_array(input_features, object)
     if names.ndim == 1 and not all(isinstance(name, str) for name in names):
-        raise TypeError(f"input_features must be None or a list of strings, got {shown(input_features)}; list the names.")
+        raise TypeError(f"input_features must be None or a list of strings, got {short_repr(input_features)}; list the names.")
     if known is not None and (names.ndim == 1 or isinstance(input_features, str)) and not np.array_equal(known, names):
         raise ValueError("input_features is not equal to feature_names_in_; give the columns that fit got, or None.")
     if names.ndim != 1 or len(names) != estimator.n_features_in_:
@@ -153,15 +153,15 @@ def check_names(estimator: Any, input_features: Any = None) -> list[str]:
 
 def check_seed(random_state: Any) -> np.random.RandomState:
     """Return scikit-learn's generator for a seed; what is none is refused here, because its own message would print a table."""
-    if not (random_state is None or is_whole(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
+    if not (random_state is None or is_integer(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
         raise ValueError(
-            f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {shown(random_state)}; None is fresh."
+            f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {short_repr(random_state)}; None is fresh."
         )
     return check_random_state(random_state)
 
 
-def rows_at(X: Any, positions: np.ndarray) -> Any:
+def take_rows(X: Any, positions: np.ndarray) -> Any:
     """Return the rows of a table in memory at some positions, as the same kind of table."""
-    X = native(X)
+    X = to_native(X)
     X = X if hasattr(X, "__getitem__") else np.asarray(X)
     return X.take(positions) if is_arrow(X) else _safe_indexing(X, positions)

@@ -18,20 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_word, shown
-from skdpsynth._savable import DTYPES, Refused, decode, encode, is_savable, savable, tried
-from skdpsynth._state import Lacking
-from skdpsynth._whole_file import Aside, place_of, whole_file, write_aside
+from skdpsynth._atomic_write import PendingFile, atomic_write, output_path, write_pending
+from skdpsynth._serialization import DTYPES, InvalidFile, check_usable, decode, encode, is_savable, savable
+from skdpsynth._state_validation import MissingDependency
+from skdpsynth._validation import check_string, short_repr
 
 __all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
 
 _FORMAT = 2
 _MOST_TEXT = 1 << 25  # bytes of JSON: arrays lie apart, so there is little of it
 _MOST_PARTS = 1 << 21  # lists and objects of JSON, each of which takes a hundred bytes of memory and more
-_DENSEST = 256  # bytes that one byte of a file may stand for; what save writes, at level 1, reaches 230
+_MAX_COMPRESSION = 256  # bytes that one byte of a file may stand for; what save writes, at level 1, reaches 230
 _DATE = (1980, 1, 1, 0, 0, 0)  # of all members: a file depends on nothing but the object
 _TRIES = 100  # Python before 3.11.8 and 3.12.2 may fail to parse a header while another thread parses one, too
-_TEXT = "object.json"
+_JSON_MEMBER = "object.json"
 
 
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
@@ -60,18 +60,18 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     skdpsynth.load : Read the file.
     skdpsynth.persistence.to_bytes : The same in memory.
     """
-    place = place_of(path)
+    place = output_path(path)
     members = _members_of(thing)
     # A stream keeps the rows of its open block, whoever wrote it.
     is_private = getattr(thing, "_state_is_private", True) or hasattr(thing, "partial_fit")
-    with whole_file(place, is_private=is_private) as file:
+    with atomic_write(place, is_private=is_private) as file:
         _write(file, members)
 
 
-def save_aside(thing: Any, place: Path) -> Aside:
+def save_pending(thing: Any, place: Path) -> PendingFile:
     """Write an object beside a place, from where it can be moved there."""
     members = _members_of(thing)
-    return write_aside(place, lambda file: _write(file, members))
+    return write_pending(place, lambda file: _write(file, members))
 
 
 def to_bytes(thing: Any) -> bytes:
@@ -105,7 +105,7 @@ def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
     text = json.dumps({"format": _FORMAT, "object": encode(thing, arrays, kind)}, allow_nan=False).encode()
     if _is_too_long(text):
         raise ValueError(f"A {kind} of so many parts cannot be saved, {len(text) >> 20} MB of text; keep fewer of them.")
-    return [(_TEXT, lambda: text), *((name, lambda array=array: _npy(array)) for name, array in arrays.items())]
+    return [(_JSON_MEMBER, lambda: text), *((name, lambda array=array: _npy_bytes(array)) for name, array in arrays.items())]
 
 
 def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
@@ -159,28 +159,28 @@ def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
     (3, 1)
     """
     if not isinstance(path, str | os.PathLike):  # a number would be one of this process's open files
-        raise TypeError(f"path must be a path of a file that was written by save, got {shown(path)}.")
-    thing = _loaded(path)
+        raise TypeError(f"path must be a path of a file that was written by save, got {short_repr(path)}.")
+    thing = _load_path(path)
     if accountant is not None:
         if not hasattr(thing, "_charge_to"):
             raise ValueError(f"accountant must be None for a {type(thing).__name__}, which has no such parameter; leave it out.")
         thing._charge_to(accountant)
-    return thing._recovered(path, _loaded) if hasattr(thing, "_recovered") else thing
+    return thing._recovered(path, _load_path) if hasattr(thing, "_recovered") else thing
 
 
-def _loaded(path: Any) -> Any:
-    with _opened(path) as file:
+def _load_path(path: Any) -> Any:
+    with _open_file(path) as file:
         return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
 
 
-def _opened(path: Any) -> Any:
+def _open_file(path: Any) -> Any:
     try:
         return open(path, "rb")
     except OSError as error:
-        told = f"path must be a file that can be read, got {shown(os.fspath(path))} ({error.strerror}); correct it."
+        told = f"path must be a file that can be read, got {short_repr(os.fspath(path))} ({error.strerror}); correct it."
         raise type(error)(error.errno, told) from None
     except ValueError:  # no name of a file at all
-        raise ValueError(f"path must be a file that can be read, got {shown(os.fspath(path))}; correct it.") from None
+        raise ValueError(f"path must be a file that can be read, got {short_repr(os.fspath(path))}; correct it.") from None
 
 
 def from_bytes(data: bytes, name: str = "data") -> Any:
@@ -206,9 +206,9 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     skdpsynth.persistence.to_bytes : The way there.
     skdpsynth.load : Read a file.
     """
-    name = check_word("name", name)
+    name = check_string("name", name)
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"{name} must be bytes, as to_bytes returned them, got {shown(data)}.")
+        raise TypeError(f"{name} must be bytes, as to_bytes returned them, got {short_repr(data)}.")
     return _read_file(io.BytesIO(data), len(data), name, "to_bytes")
 
 
@@ -216,9 +216,9 @@ def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
     try:
         with zipfile.ZipFile(file) as archive:
             return _read(archive, size)
-    except Refused as error:
+    except InvalidFile as error:
         raise ValueError(f"{name} {error}") from None
-    except Lacking as error:
+    except MissingDependency as error:
         raise ImportError(f"{name} {error}") from None
     except MemoryError:
         raise MemoryError(f"{name} holds more than there is memory for; load it where there is more.") from None
@@ -239,7 +239,7 @@ def _write(file: Any, members: Iterable[tuple[str, Callable[[], Any]]]) -> None:
         raise
 
 
-def _npy(array: np.ndarray) -> memoryview:
+def _npy_bytes(array: np.ndarray) -> memoryview:
     member = io.BytesIO()
     np.save(member, array, allow_pickle=False)
     return member.getbuffer()
@@ -247,16 +247,19 @@ def _npy(array: np.ndarray) -> memoryview:
 
 def _read(archive: zipfile.ZipFile, size: int) -> Any:
     """Return the object of an open archive whose file has `size` bytes."""
-    if archive.getinfo(_TEXT).file_size > _MOST_TEXT or sum(member.file_size for member in archive.infolist()) > _DENSEST * size:
-        raise Refused("holds more than save writes into a file of its size; it was not written by save.")
-    text = archive.read(_TEXT)
+    if (
+        archive.getinfo(_JSON_MEMBER).file_size > _MOST_TEXT
+        or sum(member.file_size for member in archive.infolist()) > _MAX_COMPRESSION * size
+    ):
+        raise InvalidFile("holds more than save writes into a file of its size; it was not written by save.")
+    text = archive.read(_JSON_MEMBER)
     if _is_too_long(text):
-        raise Refused("holds more parts than save writes; it was not written by save.")
+        raise InvalidFile("holds more parts than save writes; it was not written by save.")
     told = json.loads(text)
     _check_format(told["format"])
     if "class" not in told["object"]:
-        raise Refused("holds no estimator or counter; it was not written by save.")
-    return tried(decode(told["object"], cache(lambda name: _array(archive, name))))  # each is read once, however often named
+        raise InvalidFile("holds no estimator or counter; it was not written by save.")
+    return check_usable(decode(told["object"], cache(lambda name: _read_array(archive, name))))  # each is read once, however often named
 
 
 def _is_too_long(text: bytes) -> bool:
@@ -265,24 +268,26 @@ def _is_too_long(text: bytes) -> bool:
 
 def _check_format(number: Any) -> None:
     if type(number) is not int:
-        raise Refused("has no number of a format; it was not written by save.")
+        raise InvalidFile("has no number of a format; it was not written by save.")
     if number != _FORMAT:
-        raise Refused(f"has format {shown(number)}, and this version of skdpsynth reads {_FORMAT}; load it with the one that saved it.")
+        raise InvalidFile(
+            f"has format {short_repr(number)}, and this version of skdpsynth reads {_FORMAT}; load it with the one that saved it."
+        )
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     """Read one array, whose header must tell the truth about its size."""
     data = archive.read(name)
     for _ in range(_TRIES):
         with suppress(SystemError):
-            return _parsed(data, name)
-    return _parsed(data, name)
+            return _parse_array(data, name)
+    return _parse_array(data, name)
 
 
-def _parsed(data: bytes, name: str) -> np.ndarray:
+def _parse_array(data: bytes, name: str) -> np.ndarray:
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     shape, _, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(stream)
     if dtype.kind not in DTYPES or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise Refused(f"holds {name}, which is no array as save writes it.")
+        raise InvalidFile(f"holds {name}, which is no array as save writes it.")
     return np.load(io.BytesIO(data), allow_pickle=False)

@@ -4,139 +4,139 @@ from importlib import import_module
 
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
-modules: _progress _savable cli._outcomes cli._synthesize decomposition._components domain._box domain._csv domain._files
-modules: domain._opening domain._rows domain._source domain._source_chunks domain._source_files domain._unit_rows federated._masks
-modules: measures._cells measures._deal measures._flow measures._grid_flow measures._network measures._placement measures._primal_dual
-modules: measures._transport metrics._associations metrics._counts metrics._marginals metrics._quality metrics._quantiles
-modules: metrics._tables model_selection._split model_selection._utilities models._factor_draw models._filling models._latent_factors
-modules: models._marginal_model models._together models._training models._wide_factors privacy._discovery privacy._gaussian
+modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv frames._write_files
+modules: tables._open frames._rows frames._source frames._chunks frames._files frames._contribution_bounding federated._pairwise_masks
+modules: measures._cells measures._sample_blocks measures._min_cost_flow measures._grid_flow measures._ortools measures._placement measures._primal_dual
+modules: measures._transport metrics._associations metrics._contingency metrics._marginals metrics._quality metrics._quantiles
+modules: metrics._tables model_selection._holdout model_selection._utility_scores models._mixture_sampling models._conditional_sampling models._latent_factors
+modules: models._marginal_model models._ensemble models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._intervals privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
-modules: privacy._normals privacy._optimal privacy._rejection privacy._scales privacy._sup_norm statistics._duckdb
-modules: statistics._histogram statistics._interactions statistics._magnitudes synthesis._base synthesis._drawing
-modules: synthesis._latent_near synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._private_measure
+modules: privacy._exact_normals privacy._optimal_composition privacy._rejection privacy._scales privacy._linf duckdb._database
+modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base synthesis._sampling
+modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._private_measure
 modules: synthesis._signed_measure
 modules: testing._evidence_kinds testing._evidence_losses
 _blas: one_blas_thread
-_change: Change units
-_checks: shown
-_input: dense_chunks native
-_links: OUTERMOST PAGES page_of public_name
+_sensitivity: Sensitivity count_sensitivity
+_validation: short_repr
+frames._tables: dense_chunks to_native
+_doc_links: TOP_LEVEL_CLASSES API_URL doc_url public_name
 _locks: lock_of
 _version: __version__
-_whole_file: Aside place_of whole_file
+_atomic_write: PendingFile output_path atomic_write
 auditing._attacked: HOLDOUT SYNTHETIC Space TRAIN Tables
-auditing._attacks: attributes closest_record copies_of membership
+auditing._attacks: attributes closest_record find_copies membership
 auditing._bounds: lower_epsilon lower_mu lower_share
-auditing._coins: is_refuted lower_epsilon_of_coins lower_mu_of_coins
-auditing._counting: Counting
+auditing._one_run_bounds: is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
+auditing._audit_counters: CountingMechanism
 auditing._gaps: gap_of_means gap_of_shares
-auditing._likelihood: RATIO untangled
+auditing._likelihood: RATIO independent_draws
 auditing._matrix_density: minus_log_density
 auditing._neighbors: check_neighbors
-auditing._observing: Layout observed run
-auditing._redrawn: Redrawn
-auditing._rules: rules_learned=learned
-cli._methods: chosen methods_learned=learned
+auditing._outputs: Layout visible_numbers run
+auditing._audit_noise: NoiseAudit
+auditing._events: rules_learned=learn_rule
+cli._choose_estimator: choose_method methods_learned=modeled_schema
 cli._program: program
-continual._base: ContinualCounter noise_for
-continual._roots: _EARLY _NEAR
-decomposition._components: with_signs
-decomposition._location: centre_of radii_below radius_of
+continual._base: ContinualCounter calibrate_noise
+continual._square_root: _EARLY _NEAR
+decomposition._pca_api: fix_signs
+decomposition._shrunken_mean: shrunken_center candidate_radii choose_radius
 domain._axes: axis_of
-domain._ball: _squared
-domain._form: Form copied rows_of without_rows
-domain._keyed_hash: siphash
-domain._level_cells: level_cells
-domain._levels: look_up_each read_levels
-domain._orders: Orders in_order
-domain._source: MOST_ROWS open_source rows_at_once
-domain._source_files: ahead
-domain._table: read_table
-domain._unit_rows: _Choice
+domain._norm_ball: _squared
+frames._form: Form copy_chunk rows_of without_rows
+frames._keyed_hash: siphash
+tables._level_cells: level_cells
+tables._read_levels: look_up_each read_levels
+domain._order_constraints: Orders in_order
+frames._source: MOST_ROWS open_source rows_at_once
+frames._files: read_ahead
+tables._table: read_table
+frames._contribution_bounding: _Choice
 federated._messages: Round
-fitting._bounds: alarm buy_bounds seen
+fitting._private_bounds: noise_threshold buy_bounds occupied_cells
 fitting._budget: COUNT_SHARE
-fitting._set_aside: set_aside
-measures._flow: least_cost_flow
-measures._line: _isotonic transport_on_a_line
-measures._placement: _kronecker_steps placement_Numbers=Numbers
+fitting._reserved_budget: reserve_budget
+measures._min_cost_flow: min_cost_flow
+measures._isotonic: _isotonic transport_on_a_line
+measures._placement: _kronecker_steps placement_Numbers=PointNumbers
 measures._primal_dual: PrimalDual
 measures._transport: NearestMeasure
 model_selection._plan_measures: Measure
 model_selection._plan_result: Point
-model_selection._plan_setting: setting_of
-model_selection._plan_tables: Ground
-model_selection._utilities: CapturedVariance MarginalDistance N_POINTS SlicedDistance
-models._blocks: NoisyTables blocks_of
-models._clear_bins: clear_law falls_of_widest expected_counts threshold_bins
-models._contrasts: contrasts_expected=expected likely_contrasts
-models._estimates: centred deviations_beside
-models._factor_draw: CommonDraw FactorDraw _shuffle_within
-models._filling: filled
-models._finer_bins: FINE FinerBins
-models._groups: Group
+model_selection._plan_setting: make_setting
+model_selection._simulate: RowSource
+model_selection._utility_scores: CapturedVariance MarginalDistance N_POINTS SlicedDistance
+models._column_blocks: NoisyTables join_into_blocks
+models._significant_bins: threshold_link tail_directions expected_counts threshold_bins
+models._class_shrinkage: contrasts_expected=posterior_means shrink_class_contrasts
+models._estimates: center_table weighting_deviations
+models._mixture_sampling: CommonNodeSampler MixtureSampler _shuffle_places_within
+models._conditional_sampling: sample_missing
+models._refined_bins: N_FINE_BINS RefinedBins
+models._constrained_softmax: ConstrainedGroup
 models._latent_factors: quasi_normal
-models._level_groups: LevelGroups level_groups_expected=expected
-models._linked_columns: linked linked_columns_Numbers=Numbers
-models._links: InBins share_by_mass grade_bins with_counts
-models._merged_pairs: MergedPairs
+models._rare_levels: LevelGroups level_groups_expected=posterior_counts
+models._within_bin: link_column linked_columns_Numbers=NumberColumn
+models._quantile_bins: CellsInBins share_by_mass grade_bins reweigh_bins
+models._coarse_pairs: CoarsePairs
 models._mixture: Mixture mixture_Part=Part
-models._near: NearDraw pairs_near
-models._near_law: NearPair
-models._pooling: kept pooled
+models._differences: DifferenceSampler difference_pairs
+models._weighted_pairs: WeightedPair
+models._pooling: james_stein_factor pool_tables
 models._posterior: Pattern Posterior
-models._row_law: RowLaw
-models._splits: _means mass_of_splits
+models._joint_distribution: JointDistribution
+models._splits: _smooth_shares split_mass
 models._smoothness: Smoothness
-models._systematic: CELLS CODES NODES STRATA points_below shifts_of shuffled_within
-models._together: pay_together steps_together trained_together
-models._training: OWN Targets Trained chosen_variance nearest_probabilities score softmax starts_of trained
-models._triples: TripleErrors
-models._unions: recoding
-models._wide_training: Common WideTargets _Descent
+models._systematic_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
+models._ensemble: does_ensemble_help n_ensemble_steps train_ensemble
+models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
+models._three_way: TripleErrors
+models._pooled_measurements: recoding_matrix
+models._wide_training: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure total
-privacy._discovery: is_hidden
-privacy._gaussian: _table
-privacy._gaussian_dp: LEAST_SCALE ROUNDED SLACK delta_above epsilon_of_gaussian gaussian_of_pure mills pure_of_gaussian
-privacy._intervals: bernoulli_exp_minus exp_minus times
-privacy._laplace: _digit _one_sided _two_sided
-privacy._ledger_text: entry_of text_of text_of_entry thing_of
+privacy._partition_selection: is_hidden
+privacy._gaussian: _survival_table
+privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
+privacy._intervals: bernoulli_exp_minus exp_minus multiply_bounds
+privacy._laplace: _digit_table _one_sided_table _two_sided_table
+privacy._ledger_text: parse_entry to_text entry_to_text parse_text
 privacy._noise: Noise
-privacy._normals: FIRST LIMB Normals fraction_bits
-privacy._optimal: is_optimal optimal_epsilon
-privacy._selection: ExponentialMechanism PermuteAndFlip _below _shuffled
-privacy._table: SurvivalTable
-privacy._totals: Sums
-report._promise: rounded_up
-statistics._classes: Cuts
-statistics._cover: cover
-statistics._cuts: EvenCuts WholeCuts
-statistics._dask: added_sums dask_Part=Part
-statistics._dependences: change_of_dependences=change dependences
-statistics._distances: change distances
-statistics._packed: Packed packed_sum
-statistics._sql: of_raw
+privacy._exact_normals: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits
+privacy._optimal_composition: covers_composition optimal_epsilon
+privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _random_permutation
+privacy._inverse_cdf: SurvivalTable
+privacy._account_sums: Sums
+report._promise: round_up
+statistics._raw_classes: Cuts
+duckdb._workload: choose_joint_tables
+duckdb._cuts: EvenCuts WholeCuts
+statistics._dask: add_parts dask_Part=Part
+statistics._dependences: sensitivity_of_dependences=sensitivity dependences
+statistics._distances: sensitivity distances
+statistics._sparse_counts: Packed pack_sums
+duckdb._sql: codes_of_cells
 statistics._trees: levels_of
 synthesis._dimension: n_directions needs_distance
-synthesis._drawing: usual_number
-synthesis._intervals: _interval
-synthesis._latent_choice: FewPairs splits_of
-synthesis._latent_near: spread_of
-synthesis._latent_pairs: Pairs
-synthesis._latent_planning: MOST_CODES MarginalsPlan
-synthesis._latent_triples: has_triples with_triples
-synthesis._low_dim: _signed_is_no_worse
+synthesis._sampling: default_n_samples
+synthesis._intervals: _bias_corrected_interval
+synthesis._latent_pair_selection: PairSelection column_splits
+synthesis._latent_differences: independent_share
+synthesis._latent_pairs: PairRelease
+synthesis._latent_planning: MAX_CODES MarginalsPlan
+synthesis._latent_three_way: has_triples plan_triples
+synthesis._low_dim: _is_signed_at_least_as_good
 synthesis._measure_plans: _stages_by_levels _stages_by_rows
-synthesis._online_lengths: ending_length grown_length
-synthesis._online_tree: GrowingTree shares_of_depths
-synthesis._ranges: counts_of grid interval noise_of_ranges scales_of usual_ranges
+synthesis._online_lengths: length_until_horizon grown_length
+synthesis._online_tree: GrowingTree depth_shares
+synthesis._noisy_ranges: count_axis_cells range_edges choose_interval range_noise axis_scales default_ranges
 synthesis._signed_measure: default_n_cells lattice_shape
 synthesis._subspace: Subspace
 testing._budget_laws: is_covered
-testing._door: Lost fixed_bits pair_loss watched
-testing._fit_laws: leaves_nothing
-testing._law: LAWS entries_of rows
-testing._state: difference held released written
+testing._spy: NoiseLoss fixed_bits pair_loss watch_releases
+testing._fit_laws: check_refit_is_fresh
+testing._check: LAWS entries_of rows
+testing._state: difference full_state released_state serialized_bytes
 """
 _PLACES = {}
 for line in _NAMES.strip().splitlines():

@@ -86,7 +86,7 @@ ROOMS = {
     "sites": (federated, federated.__all__),
     "files": (persistence, persistence.__all__),
     "laws": (testing, testing.__all__),
-    "bricks": (statistics, ["Change", "Query", "Histogram", "Marginals"]),
+    "bricks": (statistics, ["Sensitivity", "Query", "Histogram", "Marginals"]),
     "bricks of models": (models, ["Link"]),
     "bricks of samples": (synthesis, ["Interval"]),
 }
@@ -162,7 +162,7 @@ def counting(kind):
     return cls(*(() if kind == "UnboundedCounter" else (20,)), n_counters=2, **paid)
 
 
-BOX, CHANGE = domain.Box([0.0, 0.0], [1.0, 1.0]), statistics.Histogram.change("replace_one")
+BOX, CHANGE = domain.Box([0.0, 0.0], [1.0, 1.0]), statistics.Histogram.sensitivity("replace_one")
 BITS, LOSS = privacy.check_rng(0), privacy.PrivacyLoss(0.5)
 PARTITION, MASKS, HEAD = measures.BinaryPartition(BOX, 4), federated.Masks.for_all(["a", "b"]), np.empty((0, 2))
 PLACED = {"cells": np.array([0, 1]), "levels": np.array([2, 2])}
@@ -194,7 +194,7 @@ OBJECTS = {  # of each class, one whose methods are called
     "Masks": lambda: MASKS["a"],
     "Site": lambda: federated.Site(rows()),
     "PartialSums": lambda: federated.PartialSums(**SUMMED),
-    "Change": lambda: CHANGE,
+    "Sensitivity": lambda: CHANGE,
     "Histogram": lambda: statistics.Histogram(np.arange(3)),
     "Marginals": lambda: statistics.Marginals.of(**CODES),
     "Link": lambda: models.Link.of(**LINKED),
@@ -205,7 +205,7 @@ Later = functools.partial  # what takes a while is made when it is called for
 MODEL = Later(fitted, "PrivateMeasureMechanism")
 GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "": {
-        **{"X": rows(), "rng": BITS, "random_state": 0, "n_samples": 4, "name": "x", "change": CHANGE, "loss": LOSS, "share": LOSS},
+        **{"X": rows(), "rng": BITS, "random_state": 0, "n_samples": 4, "name": "x", "sensitivity": CHANGE, "loss": LOSS, "share": LOSS},
         **{"path": FOLDER / "x.zip", "schema": SCHEMA, "relation": "replace_one", "level": 2, "partition": PARTITION, "box": BOX},
         **{"n_values": 4, "delta": 1e-6, "prior": 0.5, "columns": ["a", "b"], "low": 0, "high": 1, "neighboring": "replace_one"},
         **{"size": 3, "shape": (2, 2), "scale": 2, "horizon": 20, "epsilon": 0.5, "rho": None, "batch_size": 2, "target": None},
@@ -236,7 +236,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "Mechanism": {name: getattr(privacy.mechanism(CHANGE, LOSS, ("laplace",)), name) for name in ("noise", "loss")},
     "AttackRisk": {"advantage": 0.01, "unit": None},
     "LedgerEntry": {"noise": None, "scale": (Fraction(1),)},
-    "DiscreteMatrixLaplace": {"size": (2, 2), "change": statistics.Change("replace_one", 2, 2, 1, 2), "n_rows": 3},
+    "DiscreteMatrixLaplace": {"size": (2, 2), "sensitivity": statistics.Sensitivity("replace_one", 2, 2, 1, 2), "n_rows": 3},
     **{kind: {"epsilon": 1.0, "x": [1, 0], "cells": [1, 0], "count": 20, **PAID.get(kind, {})} for kind in continual.__all__},
     "InhomogeneousCounter": {"x": 1, "cells": [0]},
     "InhomogeneousCounter.start_level": {"horizon": 10, "epsilon": 1.0, "accountant": PrivacyAccountant(5)},
@@ -302,7 +302,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "load": {"path": Later(saved)},
     "LatentFactorSynthesizer.interval": {"level": 0.9},
     "LatentFactorSynthesizer(schema).interval": {"level": 0.9},
-    "Change": {"l1": 2, "l2_squared": 2, "sup": 1, "n_rows": 2},
+    "Sensitivity": {"l1": 2, "l2_squared": 2, "sup": 1, "n_rows": 2},
     "Query": {"values": np.arange(3)},
     "Histogram": {"counts": np.arange(3), "values": np.arange(3), "shift": 1, "n_cells": 4},
     "Marginals": {**CODES, "n_tables": 2, "values": None},

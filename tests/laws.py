@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from internals import difference, held
+from internals import difference, full_state
 from scipy import stats
 
 ALARM = 1e-9
@@ -78,7 +78,7 @@ def binomial(successes: int, n_trials: int, probability: float) -> float:
 
 
 def clopper_pearson(successes: int, n_trials: int, alarm: float = ALARM) -> tuple[float, float]:
-    """Return bounds on a probability, each of which is wrong with a probability of at most `alarm`."""
+    """Return bounds on a probability, each of which is wrong with a probability of at most `noise_threshold`."""
     low = stats.beta.ppf(alarm, successes, n_trials - successes + 1) if successes else 0.0
     high = stats.beta.isf(alarm, successes + 1, n_trials - successes) if successes < n_trials else 1.0
     return float(low), float(high)
@@ -91,12 +91,12 @@ def has_law(draw: Callable[[int], Any], p_value: Callable[[Any], float], n: int)
 
 def kept_beside_answers(fit: Callable[[Any], Any], table: Any, others: list, door: Any) -> list[str]:
     """Return where fits to other tables that got the same answers of the door keep something else, in words."""
-    kept = held(fit(table))
+    kept = full_state(fit(table))
     door.replay(door.take())
     found = []
     for other in others:
         door.take()
-        found += [difference(kept, held(fit(other)))]
+        found += [difference(kept, full_state(fit(other)))]
     return [words for words in found if words]
 
 

@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdpsynth.domain import Schema, read, read_table
+from skdpsynth.domain import Schema
+from skdpsynth.tables import read, read_table
 
 _OPEN = []
 

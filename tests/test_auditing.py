@@ -17,20 +17,20 @@ import pytest
 from estimators import all_estimators
 from internals import (
     RATIO,
-    Counting,
+    CountingMechanism,
     Layout,
-    Lost,
-    Redrawn,
+    NoiseAudit,
+    NoiseLoss,
     check_neighbors,
+    independent_draws,
     lower_epsilon,
     lower_mu,
     lower_share,
     minus_log_density,
-    observed,
     pair_loss,
     run,
-    untangled,
-    watched,
+    visible_numbers,
+    watch_releases,
 )
 from internals import rules_learned as learned
 from laws import ALARM, CERTAIN, clopper_pearson
@@ -212,7 +212,7 @@ def test_runs_of_noise_alone_have_the_ratios_of_whole_runs(name):
     """Of either table, where runs of the two tell them apart."""
     estimator = REDRAWN[name][0]
     X, X_neighbor = worst_case_neighbors(estimator, 40)
-    redrawn, layout = Redrawn.of(estimator, X, X_neighbor), Layout.of_released(estimator, X, X_neighbor)
+    redrawn, layout = NoiseAudit.of(estimator, X, X_neighbor), Layout.of_released(estimator, X, X_neighbor)
     alone = redrawn.rows(np.arange(6000) % 2 == 1)[:, 0]
     assert ks_2samp(alone[::2], alone[1::2]).pvalue < CERTAIN
     for bit, table in enumerate((X, X_neighbor)):
@@ -290,9 +290,11 @@ def test_a_worst_stream_loses_all_that_is_promised_by_nodes_that_are_solved_for(
     """Nodes have noise of their own, where the sums of them that are released share it."""
     made = counter(horizon, n_counters=n_counters, sensitivity=n_counters)
     first, other = worst_case_neighbors(made, horizon)
-    _, draws = run(Counting.of(made), first)
-    _, others = run(Counting.of(made), other, draws)
-    lost = sum((pair_loss(draw, again) for draw, again in zip(untangled(draws), untangled(others), strict=True)), Lost())
+    _, draws = run(CountingMechanism.of(made), first)
+    _, others = run(CountingMechanism.of(made), other, draws)
+    lost = sum(
+        (pair_loss(draw, again) for draw, again in zip(independent_draws(draws), independent_draws(others), strict=True)), NoiseLoss()
+    )
     if counter is SquareRootCounter:
         assert float(lost.gaussian) == pytest.approx(0.01, rel=1e-3)
     else:
@@ -357,7 +359,7 @@ def test_what_a_part_of_an_estimator_holds_is_seen(place):
         "column": make_pipeline(make_column_transformer((inner, [0]))),
         "attribute": Holder(inner),
     }[place]
-    seen = observed(outer.fit(np.arange(4.0).reshape(4, 1) / 4), [])
+    seen = visible_numbers(outer.fit(np.arange(4.0).reshape(4, 1) / 4), [])
     assert [numbers.tolist() for name, numbers in seen.items() if name.endswith("[0][1].mean_")] == [[0.375]]
 
 
@@ -401,7 +403,7 @@ def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("cls", all_estimators())
-def test_worst_pairs_are_neighbours(cls, relation, hasty):
+def test_worst_pairs_are_neighbors(cls, relation, hasty):
     estimator = cls(neighboring=relation)
     pair = worst_case_neighbors(estimator, 6, n_features=3)
     check_neighbors(estimator, *pair)
@@ -423,9 +425,9 @@ def test_worst_pairs_are_neighbours(cls, relation, hasty):
 )
 def test_a_worst_pair_loses_all_that_is_promised(estimator, hasty):
     table, neighbor = worst_case_neighbors(estimator, 10)
-    with watched() as door:
+    with watch_releases() as door:
         estimator.fit(table)
-    with watched(door.draws) as again:
+    with watch_releases(door.draws) as again:
         estimator.fit(neighbor)
     lost = sum(float(pair_loss(draw, other).epsilon) for draw, other in zip(door.draws, again.draws, strict=True))
     assert lost == pytest.approx(1, rel=1e-4)

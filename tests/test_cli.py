@@ -18,7 +18,7 @@ pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
-from internals import _outcomes, _synthesize, chosen, program
+from internals import _exit_codes, _synthesize, choose_method, program
 from internals import methods_learned as learned
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
@@ -185,7 +185,7 @@ NUMBERS = {f"x{i}": (0.0, 1.0) for i in range(9)}
     ],
 )
 def test_auto_chooses_by_kinds_and_number_of_columns(columns, stratify, delta, method):
-    assert chosen("auto", Schema(columns), stratify, delta)[0] == method
+    assert choose_method("auto", Schema(columns), stratify, delta)[0] == method
 
 
 @pytest.mark.parametrize("method", ["pmm", "lowdim"])
@@ -431,7 +431,7 @@ def test_an_audit_of_a_model_reads_its_settings_alone(folder):
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_an_end_that_comes_again_wakes_a_thread_that_waits_and_lets_files_be_removed(monkeypatch, waits):
-    monkeypatch.setattr(_outcomes, "_AGAIN", 0.1 if waits else 0.02)
+    monkeypatch.setattr(_exit_codes, "_AGAIN", 0.1 if waits else 0.02)
     removed, begun = [], time.monotonic()
 
     def ends():
@@ -448,13 +448,13 @@ def test_an_end_that_comes_again_wakes_a_thread_that_waits_and_lets_files_be_rem
                 time.sleep(0.3)
             removed.append(True)
 
-    with pytest.raises(_outcomes.Terminated), _outcomes._terminable():
+    with pytest.raises(_exit_codes.Terminated), _exit_codes._handle_termination():
         ends()
     assert removed or waits
     assert time.monotonic() - begun < 30
 
 
-@pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_outcomes.Terminated(15), 143)])
+@pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_exit_codes.Terminated(15), 143)])
 def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program_all_the_same(signal, code, capsys):
     def command():
         try:
@@ -462,5 +462,5 @@ def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program
         except BaseException as error:
             raise ImportError("initialization failed") from error
 
-    assert _outcomes.outcome_of(command) == code
+    assert _exit_codes.run_command(command) == code
     assert "no half-written file is left" in capsys.readouterr().err

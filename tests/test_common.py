@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from estimators import all_estimators, variants
-from internals import _latent_factors, leaves_nothing
+from internals import _latent_factors, check_refit_is_fresh
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -18,7 +18,7 @@ VARIANTS = variants()
 _MUST = {  # the promise itself: they run in every lane
     "check_what_leaves_depends_on_the_answers_alone",
     "check_large_tables_leave_what_their_answers_say",
-    "check_neighbours_that_get_the_same_answers_lose_at_most_epsilon",
+    "check_neighbors_that_get_the_same_answers_lose_at_most_epsilon",
     "check_units_that_get_the_same_answers_lose_at_most_epsilon",
     "check_a_fit_does_not_fail_after_its_charge",
     "check_the_noise_of_every_entry_covers_its_loss",
@@ -29,7 +29,7 @@ _OF_BOTH_RELATIONS = {  # they ask under each relation by themselves
     "check_what_leaves_depends_on_the_answers_alone",
     "check_large_tables_leave_what_their_answers_say",
     "check_rows_that_come_later_leave_the_answers_alone",
-    "check_neighbours_that_get_the_same_answers_lose_at_most_epsilon",
+    "check_neighbors_that_get_the_same_answers_lose_at_most_epsilon",
     "check_units_that_get_the_same_answers_lose_at_most_epsilon",
     "check_a_fit_does_not_fail_after_its_charge",
     "check_the_noise_of_every_entry_covers_its_loss",
@@ -94,7 +94,7 @@ def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
 def test_every_estimator_is_checked_as_it_is_and_by_all_laws_that_are_for_it():
     """A new class needs no edit here."""
     assert {cls.__name__ for cls in all_estimators()} <= set(VARIANTS)
-    assert {"check_neighbours_that_get_the_same_answers_lose_at_most_epsilon"} < {mark.values[1].__name__ for mark in laws()}
+    assert {"check_neighbors_that_get_the_same_answers_lose_at_most_epsilon"} < {mark.values[1].__name__ for mark in laws()}
 
 
 def pairs():
@@ -106,7 +106,7 @@ def pairs():
 
 @pytest.mark.parametrize(("before", "after"), list(pairs()))
 def test_a_refit_as_another_variant_leaves_nothing_of_the_first(before, after):
-    leaves_nothing(VARIANTS[before], VARIANTS[after])
+    check_refit_is_fresh(VARIANTS[before], VARIANTS[after])
 
 
 def test_small_samples_warn_by_public_numbers_only():

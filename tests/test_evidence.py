@@ -56,7 +56,7 @@ def others():
         "table-scores": (LatentFactorSynthesizer({**schema, 5: Ordinal(range(2)), 6: Ordinal(range(4))}, strategy="scores"), ordered),
         "table-triples": (LatentFactorSynthesizer({i: [0, 1] for i in range(7)}, epsilon=10, delta=1e-6), RNG.integers(0, 2, (40_000, 7))),
         **{f"table-few-{d}": (LatentFactorSynthesizer({i: [0, 1] for i in range(24)}, delta=d), few) for d in (0, 1e-6)},
-        "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0)),
+        "center": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0)),
         "gaussian": (PrivatePCA(2, noise="gaussian", delta=1e-6, epsilon=0.3), X),
         "wide": (PrivatePCA(2, noise="laplace", center="private"), np.tile(X, 4)),
         "units": (PrivateMeasureMechanism(max_rows_per_unit=2), X, labels),
@@ -91,7 +91,7 @@ def evidence():
 
 
 def test_levels_of_deep_trees_are_those_that_are_counted():
-    assert all(sorted(kinds._counted(depth)) == levels_of(depth) for depth in range(1, 63))
+    assert all(sorted(kinds._counted_levels(depth)) == levels_of(depth) for depth in range(1, 63))
 
 
 @pytest.mark.parametrize("name", [*FITS, *COUNTERS])
@@ -110,10 +110,10 @@ def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
 @pytest.mark.parametrize("classes", [1, 2])
 def test_interactions_of_all_sizes_are_derived(relation, sizes, classes):
     for pairs in ([(i, j) for i in range(len(sizes)) for j in range(i)], [(i, i + 1) for i in range(len(sizes) - 1)]):
-        change = Interactions.over(sizes, pairs, classes, 1000).change(relation)
-        said = json.loads(json.dumps(dict(change.statistic)))
+        sensitivity = Interactions.over(sizes, pairs, classes, 1000).sensitivity(relation)
+        said = json.loads(json.dumps(dict(sensitivity.statistic)))
         for norm in ("l1", "l2_squared", "sup"):
-            assert kinds.derived(said, relation, norm, 1) == getattr(change, norm)
+            assert kinds.derive_sensitivity(said, relation, norm, 1) == getattr(sensitivity, norm)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -143,8 +143,8 @@ def faults(document, seen):
         if like in seen:
             continue
         seen.add(like)
-        for what, change in {
-            "change halved": lambda line: line.update(change=str(Fraction(line["change"]) / 2)),
+        for what, sensitivity in {
+            "change halved": lambda line: line.update(sensitivity=str(Fraction(line["sensitivity"]) / 2)),
             "scale less": lambda line: line.update(scales=[str(Fraction(scale) * Fraction(99, 100)) for scale in line["scales"]]),
             "scale more": lambda line: line.update(scales=[str(Fraction(scale) * Fraction(101, 100)) for scale in line["scales"]]),
             "relation": lambda line: line.update(relation=next(r for r in RELATIONS if r != line["relation"])),
@@ -152,10 +152,10 @@ def faults(document, seen):
                 {name: str(Fraction(line["loss"][name]) * Fraction(99, 100)) for name in ("epsilon", "rho") if name in line["loss"]}
             ),
         }.items():
-            if line["change"] == "0" or (("less" in what or "more" in what) and Fraction(line["scales"][0]) in (Fraction(1, 100), 3)):
+            if line["sensitivity"] == "0" or (("less" in what or "more" in what) and Fraction(line["scales"][0]) in (Fraction(1, 100), 3)):
                 continue
             faulty = copy.deepcopy(document)
-            change(faulty["releases"][place])
+            sensitivity(faulty["releases"][place])
             yield what, place, faulty
     for place in range(len(document["releases"])):
         faulty = copy.deepcopy(document)
@@ -190,7 +190,7 @@ def test_one_row_of_a_unit_of_several_is_not_enough(evidence):
     faulty = copy.deepcopy(evidence["units"])
     assert faulty["promise"]["rows_per_unit"] == 2
     line = next(line for line in faulty["releases"] if "noise" in line)
-    line["change"] = str(Fraction(line["change"]) / 2)
+    line["sensitivity"] = str(Fraction(line["sensitivity"]) / 2)
     assert any(each.startswith(f"release {line['number']} ") for each in check_evidence(faulty).wrong)
     for line in faulty["releases"]:
         line["rows_per_unit"] = 1
@@ -286,7 +286,7 @@ def test_laplace_noise_is_no_gaussian_loss():
     accountant.spend(PrivacyLoss(rho=Fraction(47, 100), gaussian=True), name="counts")
     crafted = accountant.evidence()
     assert check_evidence(crafted).ok
-    noise = {"noise": "DiscreteLaplace", "scales": ["1"], "norm": "l1", "change": "1", "values": 1, "randomness": "secure"}
+    noise = {"noise": "DiscreteLaplace", "scales": ["1"], "norm": "l1", "sensitivity": "1", "values": 1, "randomness": "secure"}
     crafted["releases"][0] |= noise | {"statistic": {"kind": "tables", "tables": 1}}
     assert any(line.startswith("release 1 ('counts') loses epsilon 1") for line in check_evidence(crafted).wrong)
     crafted["releases"][0]["loss"]["gaussian"] = False
@@ -299,8 +299,8 @@ def test_conversions_of_rho_agree_with_the_accountant_from_above_and_below(rho, 
     delta = Fraction(1, 10**6)
     epsilon = epsilon_of_rho(rho, delta, gaussian=gaussian)
     sums = losses.Sums(rho=rho, gaussian=gaussian)
-    assert losses.holds_at(epsilon, delta, sums)
-    assert not losses.holds_at(epsilon - Fraction(1, 10**11), delta, sums)
+    assert losses.is_budget_kept(epsilon, delta, sums)
+    assert not losses.is_budget_kept(epsilon - Fraction(1, 10**11), delta, sums)
 
 
 def test_optimal_composition_is_checked_by_every_sum_of_losses():
@@ -404,7 +404,7 @@ def test_gaussian_noise_has_the_renyi_divergences_of_its_rho(scale, shift):
 @pytest.mark.parametrize("utilities", [(0, 0, 0), (0, 1, 3), (2, 0, 1)])
 def test_permute_and_flip_loses_twice_the_change_over_the_scale(utilities):
     """By its definition: candidates in random order, each taken with exp((u - max u) / scale)."""
-    scale, change = 2.5, 1
+    scale, sensitivity = 2.5, 1
 
     def law(u):
         chances = np.zeros(len(u))
@@ -415,10 +415,10 @@ def test_permute_and_flip_loses_twice_the_change_over_the_scale(utilities):
                 left *= 1 - math.exp((u[c] - max(u)) / scale)
         return chances
 
-    steps = [[s - change for s in step] for step in np.ndindex(3, 3, 3)]
+    steps = [[s - sensitivity for s in step] for step in np.ndindex(3, 3, 3)]
     moved = [law([u + d for u, d in zip(utilities, step, strict=True)]) for step in steps]
     worst = max(float(np.max(np.abs(np.log(other / law(utilities))))) for other in moved)
-    said = losses.cost({"noise": "PermuteAndFlip", "statistic": None, "loss": {}}, Fraction(change), Fraction(5, 2))[0]
+    said = losses.cost({"noise": "PermuteAndFlip", "statistic": None, "loss": {}}, Fraction(sensitivity), Fraction(5, 2))[0]
     assert worst <= said * (1 + 1e-12)
 
 
@@ -430,7 +430,7 @@ def test_gaussian_losses_are_refused_below_the_scale_for_which_they_are_proved()
         SecureBits(),
         name="g",
         loss=PrivacyLoss(rho=0.25),
-        change=Histogram.change("replace_one"),
+        sensitivity=Histogram.sensitivity("replace_one"),
     )
     told = accountant.evidence()
     assert check_evidence(told).ok

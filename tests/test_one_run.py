@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from internals import is_refuted, lower_epsilon_of_coins, lower_mu_of_coins
+from internals import is_refuted, lower_epsilon_of_one_run, lower_mu_of_one_run
 from laws import ALARM, binomial, clopper_pearson
 from scipy.special import ndtr
 from scipy.stats import binom, norm
@@ -41,7 +41,7 @@ def audited(estimator, n, **parameters):
 def test_the_bound_on_epsilon_errs_as_seldom_as_said_where_coins_are_told_at_once_or_each_by_itself(n, epsilon, delta):
     """With probability delta all is told, or a coin, else each coin is answered at random: (epsilon, delta)-private mechanisms."""
     alpha, right = 0.05, np.arange(n + 1)
-    is_wrong = np.array([lower_epsilon_of_coins(k, n, n, delta, alpha) > epsilon for k in right])
+    is_wrong = np.array([lower_epsilon_of_one_run(k, n, n, delta, alpha) > epsilon for k in right])
     at_once = (1 - delta) * binom.pmf(right, n, share(epsilon))[is_wrong].sum() + delta * is_wrong[-1]
     by_itself = binom.pmf(right, n, delta + (1 - delta) * share(epsilon))[is_wrong].sum()
     assert max(at_once, by_itself) <= alpha
@@ -50,7 +50,7 @@ def test_the_bound_on_epsilon_errs_as_seldom_as_said_where_coins_are_told_at_onc
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
 def test_the_bound_on_mu_errs_as_seldom_as_said_for_coins_by_themselves(mu):
     for n in (20, 100):
-        is_wrong = np.array([lower_mu_of_coins(k, n, n, 0.05) > mu for k in range(n + 1)])
+        is_wrong = np.array([lower_mu_of_one_run(k, n, n, 0.05) > mu for k in range(n + 1)])
         assert binom.pmf(np.arange(n + 1), n, ndtr(mu / 2))[is_wrong].sum() <= 0.05
 
 
@@ -59,7 +59,7 @@ def test_the_bound_on_mu_errs_as_seldom_as_said_for_coins_by_themselves(mu):
 def test_the_bound_on_mu_errs_as_seldom_as_said_where_guesses_stand_and_fall_together(mu, n_guesses):
     """Released is the sum of 10 coins, each 1 or -1, with noise of deviation 2 / mu; all coins that are guessed are guessed by its sign."""
     n, alpha = 10, 0.05
-    is_wrong = [lower_mu_of_coins(k, n_guesses, n, alpha) > mu for k in range(n_guesses + 1)]
+    is_wrong = [lower_mu_of_one_run(k, n_guesses, n, alpha) > mu for k in range(n_guesses + 1)]
     wrong = 0.0
     for signs in itertools.product((-1, 1), repeat=n):
         n_up = sum(sign > 0 for sign in signs[:n_guesses])
@@ -69,7 +69,7 @@ def test_the_bound_on_mu_errs_as_seldom_as_said_where_guesses_stand_and_fall_tog
 
 
 def test_more_right_guesses_refute_more():
-    bounds = [lower_mu_of_coins(k, 60, 200, 0.01) for k in range(61)]
+    bounds = [lower_mu_of_one_run(k, 60, 200, 0.01) for k in range(61)]
     assert bounds == sorted(bounds)
     assert bounds[-1] > 0.9
     assert not is_refuted(bounds[-1] + 0.01, 60, 60, 200, 0.01)

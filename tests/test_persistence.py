@@ -94,7 +94,7 @@ def ledger(fitted):
 
 def test_a_header_that_another_thread_kept_from_being_parsed_is_parsed_again(monkeypatch):
     """As Python 3.11.7 does once in a million times: no test can wait for that."""
-    whole, left = persistence._parsed, [3]
+    whole, left = persistence._parse_array, [3]
 
     def parsed(*arguments):
         if left[0]:
@@ -102,7 +102,7 @@ def test_a_header_that_another_thread_kept_from_being_parsed_is_parsed_again(mon
             raise SystemError("AST constructor recursion depth mismatch")
         return whole(*arguments)
 
-    monkeypatch.setattr(persistence, "_parsed", parsed)
+    monkeypatch.setattr(persistence, "_parse_array", parsed)
     model = PrivateMeasureMechanism().fit([[0.5]] * 200)
     assert np.array_equal(from_bytes(to_bytes(model)).sample(5).shape, (5, 1))
     assert left == [0]
@@ -303,7 +303,7 @@ def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypat
     """Rows 100 to 109 are of one open block, and of one level of time. The ledger tells when it was charged: here, at one time."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     monkeypatch.setattr(_ledger, "datetime", SimpleNamespace(now=lambda zone: now))
-    monkeypatch.setattr(_ledger, "new_id", lambda: "one id")
+    monkeypatch.setattr(_ledger, "new_ledger_id", lambda: "one id")
     X = np.random.default_rng(0).random((110, 2))
     Y = X.copy()
     Y[100:] = X[100:][::-1]
@@ -358,7 +358,7 @@ def test_a_class_that_was_defined_again_stands_for_the_old_one(path):
 
 
 def test_only_plain_classes_can_be_marked_each_by_itself_and_under_one_name(X, path):
-    for odd in (namedtuple("Pair", "a b"), Enum("Colour", "RED"), type("Number", (int,), {}), "Mine", len):
+    for odd in (namedtuple("Pair", "a b"), Enum("Color", "RED"), type("Number", (int,), {}), "Mine", len):
         with pytest.raises(TypeError, match=r"^savable marks classes that make their objects by object\.__new__; "):
             savable(odd)
     with pytest.raises(TypeError, match="Two classes Box would have one name in files"):
@@ -389,7 +389,7 @@ def test_a_name_that_is_not_known_yet_makes_all_savable_classes_of_the_package_k
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and "savable" in [ast.unparse(decorator) for decorator in node.decorator_list]
     }
-    script = "import skdpsynth._savable as p\ntry: p._class_of('NoSuchClass')\nexcept p.Refused: print(*p._CLASSES)"
+    script = "import skdpsynth._serialization as p\ntry: p._class_of('NoSuchClass')\nexcept p.Refused: print(*p._CLASSES)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert len(marked) > 30

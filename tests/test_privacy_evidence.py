@@ -12,7 +12,7 @@ from internals import (
     Tables,
     attributes,
     closest_record,
-    copies_of,
+    find_copies,
     gap_of_means,
     gap_of_shares,
     membership,
@@ -205,7 +205,7 @@ def test_copies_are_those_of_a_set_of_rows():
         table[rng.random(60) < 0.3, 1] = np.nan
     read = Tables.read(tables[SYNTHETIC], tables[TRAIN], tables[HOLDOUT], {0: (0, 9), 1: Continuous(0, 9, nullable=True), 2: (0, 9)}, 0)
     as_words = [[str(row.tolist()) for row in table] for table in tables]
-    copies = copies_of(read, 0.99)
+    copies = find_copies(read, 0.99)
     assert copies.n_found == sum(row in as_words[SYNTHETIC] for row in as_words[TRAIN])
     assert copies.gap.holdout == np.mean([row in as_words[SYNTHETIC] for row in as_words[HOLDOUT]])
     assert copies.n_overlapping == sum(row in as_words[TRAIN] for row in as_words[HOLDOUT])

@@ -58,8 +58,8 @@ def test_nothing_is_written_unless_somebody_asks(capfd, X):
     PrivateMeasureMechanism().fit(X)
     assert capfd.readouterr() == ("", "")
     parts = range(5)
-    assert progress.steps("work", parts) is parts
-    assert progress.task("work") is progress.task("other work") is progress.reading("X") is progress.bar("fit")
+    assert progress.track_steps("work", parts) is parts
+    assert progress.task("work") is progress.task("other work") is progress.reading_task("X") is progress.bar("fit")
 
 
 def test_a_fit_and_its_releases_have_bars_and_one_that_fails_leaves_none(bars, X):
@@ -90,7 +90,7 @@ def test_chunks_are_counted_where_the_number_of_rows_is_public_and_nowhere_else(
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_bars_of_neighbours_are_the_same(monkeypatch, hasty, estimator, chunk, X, door):
+def test_bars_of_neighbors_are_the_same(monkeypatch, hasty, estimator, chunk, X, door):
     """301 rows of one more chunk, and what came out of the door the same: so must be all that bars say."""
     told, answers = [], None
     for rows in (X, np.vstack([X, X[:1]])):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from internals import shares_of_depths
+from internals import depth_shares
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -80,9 +80,9 @@ FITS = {
         | parts("PrivateMeasureMechanism: counts of level 25; PrivateMeasureMechanism: counts of the refined cells 75"),
     ),
     # The radius has a tenth of the budget at 1000 for rows times epsilon, as many rows to the power -0.6, and 2 to 20 hundredths.
-    "centre": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0), parts("centre 10; radius 5.2; moments 84.8")),
-    "few rows": (PrivatePCA(1), np.repeat(X, 5, axis=0), parts("centre 10; radius 20; moments 70")),
-    "many rows": (PrivatePCA(1, epsilon=10_000), X, parts("centre 10; radius 2; moments 88")),
+    "center": (PrivatePCA(2, center="private"), np.repeat(X, 50, axis=0), parts("center 10; radius 5.2; moments 84.8")),
+    "few rows": (PrivatePCA(1), np.repeat(X, 5, axis=0), parts("center 10; radius 20; moments 70")),
+    "many rows": (PrivatePCA(1, epsilon=10_000), X, parts("center 10; radius 2; moments 88")),
     # Numbers alone: cells get a fifth of the budget more, which pairs give.
     "numbers": (LatentFactorSynthesizer(), X, parts("counts of cells 30; counts of columns 20; counts of pairs 50")),
     "table": (LatentFactorSynthesizer(SCHEMA), CODES, parts("counts of cells 10; counts of columns 20; counts of pairs 70")),
@@ -189,7 +189,7 @@ def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
 
 def test_depths_of_a_line_share_as_one_over_their_squares():
     for first, whole in ((0, Fraction(607, 1000)), (1, Fraction(155, 100))):
-        assert shares_of_depths(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
+        assert depth_shares(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
 
 
 @pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
@@ -199,7 +199,7 @@ def test_a_row_of_a_tree_moves_two_cells_of_a_depth_where_it_is_replaced_and_one
 
 
 def test_depths_of_a_space_share_as_powers_of_the_same_ratio():
-    shares = shares_of_depths(Fraction(2), 5, 3)
+    shares = depth_shares(Fraction(2), 5, 3)
     assert sum(shares) == 2
     assert [float(b / a) for a, b in pairwise(shares)] == pytest.approx([2 ** (1 / 3)] * 4, rel=1e-12)
 

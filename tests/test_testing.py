@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
-from internals import LAWS, Noise, fixed_bits, rows, watched
+from internals import LAWS, Noise, fixed_bits, rows, watch_releases
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import SmallSampleWarning
@@ -17,7 +17,7 @@ from skdpsynth.fitting import Plan
 from skdpsynth.measures import DiscreteMeasure, Lattice
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, SecureBits, mechanism
-from skdpsynth.statistics import Change, Histogram, Query, total
+from skdpsynth.statistics import Histogram, Query, Sensitivity, total
 from skdpsynth.synthesis import PrivateSynthesizer
 from skdpsynth.testing import check_synthesizer
 
@@ -51,7 +51,9 @@ class NoisyHistogram(PrivateSynthesizer):
         if not isinstance(self.n_parts, int) or not 1 <= self.n_parts <= 10:
             raise ValueError("n_parts must be a whole number from 1 to 10; 4 is the default.")
         cells = Lattice(facts.box, (self.n_parts,) * facts.n_features)
-        return Cells(cells=cells, noise=mechanism(Histogram.change(facts.neighboring), PrivacyLoss(epsilon=facts.epsilon), ("laplace",)))
+        return Cells(
+            cells=cells, noise=mechanism(Histogram.sensitivity(facts.neighboring), PrivacyLoss(epsilon=facts.epsilon), ("laplace",))
+        )
 
     def _release(self, rows, plan, budget):
         noisy = budget.answer(total(rows, Histogram.over(plan.cells)).query(budget.relation), plan.noise, "counts of the cells")
@@ -77,7 +79,7 @@ def test_a_class_from_outside_the_package_keeps_all_laws_which_leave_it_as_it_wa
 # Broken ones: a function takes the place of a method of the right class, and names the laws that it breaks
 
 BROKEN = []
-COVERS, LOSE = "the_noise_of_every_entry_covers_its_loss", "neighbours_that_get_the_same_answers_lose_at_most_epsilon"
+COVERS, LOSE = "the_noise_of_every_entry_covers_its_loss", "neighbors_that_get_the_same_answers_lose_at_most_epsilon"
 LEAVES = "what_leaves_depends_on_the_answers_alone"
 
 
@@ -100,13 +102,13 @@ def released(rows, plan, budget, noise, **stated):
 
 
 def half_of(plan):
-    return mechanism(plan.noise.change, PrivacyLoss(epsilon=plan.noise.loss.epsilon / 2), ("laplace",))
+    return mechanism(plan.noise.sensitivity, PrivacyLoss(epsilon=plan.noise.loss.epsilon / 2), ("laplace",))
 
 
 @breaks(COVERS)
 def TooLittleNoise(self, rows, plan, budget):
     """Says by how much a row moves the counts, and draws an eighth of the noise for it."""
-    self._keep(released(rows, plan, budget, DiscreteLaplace(plan.noise.noise.scale / 8), change=plan.noise.change), plan.cells)
+    self._keep(released(rows, plan, budget, DiscreteLaplace(plan.noise.noise.scale / 8), sensitivity=plan.noise.sensitivity), plan.cells)
 
 
 @breaks(COVERS, LOSE)
@@ -117,7 +119,7 @@ def TooLittleNoiseForAnUnstatedChange(self, rows, plan, budget):
 @breaks(LOSE)
 def TooLittleNoiseForAFalseChange(self, rows, plan, budget):
     """Counts each row eight times, and says that it counts it once."""
-    query = Query(8 * counted(rows, plan).counts, Histogram.change(budget.relation))
+    query = Query(8 * counted(rows, plan).counts, Histogram.sensitivity(budget.relation))
     self._keep(budget.answer(query, plan.noise, "counts"), plan.cells)
 
 
@@ -215,8 +217,8 @@ class QuietLaplace(Noise):
     def variance(self, n_values=1):
         return 2 * float(self.scale) ** 2
 
-    def _finite_loss(self, change, scale):
-        return PrivacyLoss(epsilon=change.l1 / scale)
+    def _finite_loss(self, sensitivity, scale):
+        return PrivacyLoss(epsilon=sensitivity.l1 / scale)
 
 
 class FrankQuietLaplace(QuietLaplace):
@@ -237,7 +239,7 @@ class LoudLaplace(QuietLaplace):
 def release_by(cls):
     def release(self, rows, plan, budget):
         noise = cls(plan.noise.noise.scale) if plan.noise.noise.scale else plan.noise.noise
-        self._keep(released(rows, plan, budget, noise, change=plan.noise.change), plan.cells)
+        self._keep(released(rows, plan, budget, noise, sensitivity=plan.noise.sensitivity), plan.cells)
 
     release.__name__ = f"NoiseOf{cls.__name__}"
     return release
@@ -252,9 +254,9 @@ for cls in (QuietLaplace, FrankQuietLaplace):
 def AnswersThroughAPartOfADoor(self, rows, plan, budget):
     """Charges for a standing release, and answers through a part of it with less noise."""
     noise, loss = plan.noise.noise, PrivacyLoss(epsilon=Fraction(1, 10**9))
-    door = budget.accountant.standing(noise, budget.rng, name="counts", loss=plan.noise.loss, change=plan.noise.change)
+    door = budget.accountant.standing(noise, budget.rng, name="counts", loss=plan.noise.loss, sensitivity=plan.noise.sensitivity)
     if noise.scale:
-        door = door.part(DiscreteLaplace(1), loss, plan.noise.change)
+        door = door.part(DiscreteLaplace(1), loss, plan.noise.sensitivity)
     self._keep(door.release(counted(rows, plan).counts, "counts"), plan.cells)
 
 
@@ -371,14 +373,14 @@ class AsksMoreOfMoreRows(NoisyHistogram):
 
     def _plan(self, facts):
         cells, times = Lattice(facts.box, (2,) * facts.n_features), 1 if facts.n_samples < 5 else 60
-        once = Histogram.change(facts.neighboring)
-        change = Change(facts.neighboring, times * once.l1, times * once.l2_squared, once.sup)
-        noise = mechanism(change, facts.share, ("laplace", "gaussian"))
+        once = Histogram.sensitivity(facts.neighboring)
+        sensitivity = Sensitivity(facts.neighboring, times * once.l1, times * once.l2_squared, once.sup)
+        noise = mechanism(sensitivity, facts.share, ("laplace", "gaussian"))
         return Copies(cells=cells, noise=noise, times=times, spends_delta=noise.spends_delta)
 
     def _release(self, rows, plan, budget):
         counts = np.tile(total(rows, Histogram.over(plan.cells)).counts, (plan.times, 1))
-        noisy = budget.answer(Query(counts, plan.noise.change), plan.noise, "counts")
+        noisy = budget.answer(Query(counts, plan.noise.sensitivity), plan.noise, "counts")
         self._keep(noisy.mean(axis=0), plan.cells)
 
 
@@ -434,12 +436,12 @@ def test_the_tap_concerns_only_the_thread_that_opened_it():
         thread.join()
 
     def watch_and_fit():
-        with watched() as other:
+        with watch_releases() as other:
             fit()
         theirs.extend(other.draws)
 
     theirs = []
-    with watched() as door, fixed_bits():
+    with watch_releases() as door, fixed_bits():
         seeded = PrivateMeasureMechanism(random_state=0).fit(X)
         door.replay(door.take())
         in_thread(fit)

@@ -120,7 +120,7 @@ def points(name, d, split):
 
 
 TABLES = {
-    "10,000 points near five centres, 2 columns": (partial(points, "gmm", 2), "pmm"),
+    "10,000 points near five centers, 2 columns": (partial(points, "gmm", 2), "pmm"),
     "10,000 points in twenty clusters, 3 columns": (partial(points, "sparse", 3), "pmm"),
     "a made-up clinic, 10,000 x 8": (clinic, "latent-factor"),
 }
@@ -219,7 +219,7 @@ def components(seeds, found, folder, limit):
                 if tool in found and len(lines[label]) == seed:
                     lines[label] += peer_components(found[tool], tool, X, epsilon, folder, limit)
         print(d, lines, flush=True)
-        yield from shown_table(f"private PCA, 10,000 rows near a plane in {d} columns, private centre", lines, min(limit, PCA_LIMIT), seeds)
+        yield from shown_table(f"private PCA, 10,000 rows near a plane in {d} columns, private center", lines, min(limit, PCA_LIMIT), seeds)
 
 
 def peer_components(python, tool, X, epsilon, folder, limit):

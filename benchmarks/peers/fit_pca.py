@@ -4,7 +4,7 @@
 
 The rows lie in [-1/2, 1/2]^d: they were moved by the public midpoint of their box. Both tools ask for a public bound on the norm of a
 row and get the distance from the midpoint to a corner, and both shrink rows to it. With `--center public` they are told that the
-rows are centred; with `--center private` they release a mean within the same epsilon. Prints the seconds as one line of
+rows are centered; with `--center private` they release a mean within the same epsilon. Prints the seconds as one line of
 JSON. Needs nothing of skdpsynth.
 
 What epsilon means. Both implement Amin, Dick, Kulesza, Munoz Medina, Vassilvitskii (2019). diffprivlib takes the number of rows as public
@@ -24,8 +24,8 @@ import numpy as np
 def diffprivlib_components(X, arguments, norm):
     from diffprivlib.models import PCA
 
-    is_centred = arguments.center == "public"
-    model = PCA(arguments.components, epsilon=arguments.epsilon, data_norm=norm, centered=is_centred, bounds=(-0.5, 0.5))
+    is_centered = arguments.center == "public"
+    model = PCA(arguments.components, epsilon=arguments.epsilon, data_norm=norm, centered=is_centered, bounds=(-0.5, 0.5))
     return model.fit(X).components_
 
 

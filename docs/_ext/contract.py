@@ -30,9 +30,9 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.statistics import Change
-from skdpsynth.testing._door import fixed_bits, watched
-from skdpsynth.testing._law import entries_of, rows
+from skdpsynth.statistics import Sensitivity
+from skdpsynth.testing._check import entries_of, rows
+from skdpsynth.testing._spy import fixed_bits, watch_releases
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 DELTAS = (0.0, 1e-6)
@@ -92,12 +92,14 @@ def releases(estimator: Any, relation: str, delta: float) -> list[Release]:
         Where the estimator refuses the relation or delta.
     """
     table = rows(200)
-    with warnings.catch_warnings(), stated() as statements, watched(), fixed_bits():
+    with warnings.catch_warnings(), stated() as statements, watch_releases(), fixed_bits():
         warnings.simplefilter("ignore")
         fitted = _set(clone(estimator), relation, delta).fit(table)
     entries = {entry.id: entry for entry in entries_of(fitted.accountant_)}
     return [
-        Release(_account(entry, entries), entry, statements.get(id(entry.change))) for entry in entries.values() if entry.noise is not None
+        Release(_account(entry, entries), entry, statements.get(id(entry.sensitivity)))
+        for entry in entries.values()
+        if entry.noise is not None
     ]
 
 
@@ -120,7 +122,7 @@ def stated() -> Iterator[dict[int, str]]:
     """Note which method makes each change: id of the change -> full name of the method."""
     names: dict[int, str] = {}
     kept = []  # or an id would come again
-    made, times = Change.__init__, Change.times
+    made, times = Sensitivity.__init__, Sensitivity.times
 
     def noted(self: Any, *args: Any, **kwargs: Any) -> None:
         made(self, *args, **kwargs)
@@ -134,16 +136,16 @@ def stated() -> Iterator[dict[int, str]]:
             names[id(several)] = names[id(self)]
         return several
 
-    with patch.multiple(Change, __init__=noted, times=of_units):
+    with patch.multiple(Sensitivity, __init__=noted, times=of_units):
         yield names
 
 
 def _stating() -> str | None:
     """Return the full name of the method of a statistic that runs now, the outermost of an unbroken line of them."""
     frame, found = sys._getframe(2), None
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("skdpsynth._change", *STATEMENTS)):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("skdpsynth._sensitivity", *STATEMENTS)):
         module, method = frame.f_globals["__name__"], frame.f_code.co_qualname
-        if method == "units" or (module.startswith(STATEMENTS) and "change" in method):
+        if method == "units" or (module.startswith(STATEMENTS) and "sensitivity" in method):
             found = f"{module}.{method}"
         frame = frame.f_back
     return found
@@ -178,13 +180,13 @@ def lines_of(found: list[Release]) -> Iterator[str]:
     for (account, name, statistic, noise), alike in groupby(sorted(found, key=lambda each: order[kind(each)]), kind):
         entries = [release.entry for release in alike]
         count = f" ({len(entries)} times)" if len(entries) > 1 else ""
-        changes = [entry.change for entry in entries if entry.change is not None]
+        changes = [entry.sensitivity for entry in entries if entry.sensitivity is not None]
         scales = span([float(scale) for entry in entries for scale in entry.scale])
         cells = [
             " › ".join([*account, name]) + count,
             "" if statistic is None else f"[{method_of(statistic)}](#{anchor(statistic)})",
-            span([float(change.l1) for change in changes]),
-            span([float(change.l2_squared) ** 0.5 for change in changes]),
+            span([float(sensitivity.l1) for sensitivity in changes]),
+            span([float(sensitivity.l2_squared) ** 0.5 for sensitivity in changes]),
             f"{noise.removeprefix('Discrete')}, {scales}",
             loss_of(entries),
         ]

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, encode, is_name, open_source, part_of
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, is_name
+from skdpsynth.frames import open_source, take_rows
 from skdpsynth.metrics import columns_in, schema_of_ranges
+from skdpsynth.tables import encode
 
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
 _NAMES = ("train", "holdout", "model")
@@ -41,10 +43,10 @@ class Tables:
             raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")
         schema = getattr(model, "schema_", None) if schema is None else schema
         stated = None if schema is None else Schema.of(schema)
-        synthetic = model if is_table(model) else _drawn(model, train, stated, seed)
+        synthetic = model if is_table(model) else _draw_synthetic_rows(model, train, stated, seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
         stated = schema_of_ranges(given) if stated is None else stated
-        kinds = Schema({name: _as_it_stands(kind) for name, kind in stated.items()})
+        kinds = Schema({name: _unrounded_nullable(kind) for name, kind in stated.items()})
         read = [columns_in(table, kinds, name) for name, table in given.items()]
         for name, rows in zip(_NAMES, read, strict=True):
             if (rows.n_samples or 0) < _LEAST:
@@ -63,11 +65,11 @@ class Tables:
             _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
         return np.split(numbers, np.cumsum(self.sizes())[:-1])
 
-    def thinned(self, most: int, rng: np.random.Generator) -> "Tables":
+    def subsample_rows(self, most: int, rng: np.random.Generator) -> "Tables":
         """Return the same with at most so many rows each."""
         sizes = self.sizes()
         drawn = [np.sort(rng.choice(n, most, replace=False)) if n > most else np.arange(n) for n in sizes]
-        return Tables(self.schema, tuple(part_of(columns, some) for columns, some in zip(self.columns, drawn, strict=True)))
+        return Tables(self.schema, tuple(take_rows(columns, some) for columns, some in zip(self.columns, drawn, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ class Space:
         blocks: tuple[list[np.ndarray], ...] = ([], [], [])
         for (name, kind), parts in zip(tables.schema.items(), zip(*tables.columns, strict=True), strict=True):
             encoded = [encode([part], Schema({name: kind})) for part in parts]
-            change = _levels_changed if isinstance(kind, Nominal) else _numbers_changed
+            change = _scale_levels if isinstance(kind, Nominal) else _scale_numbers
             for place, block in enumerate(change(encoded)):
                 blocks[place].append(block)
         return cls(blocks)
@@ -102,12 +104,12 @@ class Space:
         return np.hstack([block for place, block in enumerate(self.blocks[table]) if place != without])
 
 
-def _levels_changed(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _scale_levels(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Make different levels 1 apart: two one-hot codes differ in two places."""
     return [block * np.sqrt(0.5) if block.shape[1] > 1 else block for block in encoded]
 
 
-def _numbers_changed(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _scale_numbers(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Measure numbers from the middle of the synthetic ones, in their usual range; a missing one stands in the middle."""
     unit, missing = encoded[SYNTHETIC].T
     known = unit[missing == 0]
@@ -122,7 +124,7 @@ def is_table(thing: Any) -> bool:
     return is_held or open_source(thing) is not None
 
 
-def places_of(secret: Any, schema: Schema) -> list[int]:
+def secret_places(secret: Any, schema: Schema) -> list[int]:
     """Return the places of the columns that are attacked; none where there is no other column to know."""
     if len(schema) < 2:
         return []
@@ -132,21 +134,21 @@ def places_of(secret: Any, schema: Schema) -> list[int]:
     wanted = secret if isinstance(secret, list) else [secret]
     for name in wanted:
         if not is_name(name) or name not in schema:
-            raise ValueError(f"secret must be columns of schema that are synthesized, got {shown(name)}; leave it out for all.")
+            raise ValueError(f"secret must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
     return [names.index(name) for name in wanted]
 
 
-def _as_it_stands(kind: Any) -> Any:
+def _unrounded_nullable(kind: Any) -> Any:
     """Return a kind in which every cell may be missing, and no number is rounded: rows that a schema makes equal are no copies."""
     kind = as_nullable(kind)
     return replace(kind, integer=False) if isinstance(kind, Continuous) and kind.integer else kind
 
 
-def _drawn(model: Any, train: Any, stated: Schema | None, seed: int | None) -> Any:
+def _draw_synthetic_rows(model: Any, train: Any, stated: Schema | None, seed: int | None) -> Any:
     """Draw as many synthetic rows as there are training rows."""
     if isinstance(model, type) or not callable(getattr(model, "sample", None)):
         raise TypeError(
-            f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {shown(model)}; give what fit "
+            f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what fit "
             "returned, or the rows."
         )
     n_train = columns_in(train, schema_of_ranges({"train": train}) if stated is None else stated, "train").n_samples or 0
@@ -154,4 +156,4 @@ def _drawn(model: Any, train: Any, stated: Schema | None, seed: int | None) -> A
 
 
 def _sorted(columns: Columns) -> Columns:
-    return part_of(columns, np.lexsort(columns[::-1]))
+    return take_rows(columns, np.lexsort(columns[::-1]))

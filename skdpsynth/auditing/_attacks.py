@@ -8,7 +8,7 @@ from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Table
 from skdpsynth.auditing._gaps import Gap, gap_of_means, gap_of_shares
 from skdpsynth.domain import Continuous
 
-FALSE_ALARMS = 0.1  # what the membership attack allows itself
+FALSE_ALARM_RATE = 0.1  # what the membership attack allows itself
 _NEAR = 0.05  # a guess of a number is right so near to the truth, in units of `Space`
 _TINY = 1e-9  # so that of rows with a copy those come first that are far from all others
 
@@ -34,7 +34,7 @@ class Copies:
     is_overlap: bool
 
 
-def copies_of(tables: Tables, confidence: float) -> Copies:
+def find_copies(tables: Tables, confidence: float) -> Copies:
     """Look up every real row among all synthetic ones. In a small domain held-out rows are found there too: they say what to expect."""
     train, holdout, synthetic = tables.numbered()
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
@@ -59,7 +59,7 @@ def closest_record(space: Space, confidence: float) -> Gap:
 def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
     """Call those rows members at which synthetic rows are much denser than rows of the population.
 
-    The attack of DOMIAS, with densities by the nearest neighbour: their ratio rises with how many times farther the closest row of one half
+    The attack of DOMIAS, with densities by the nearest neighbor: their ratio rises with how many times farther the closest row of one half
     of the held-out rows is than the closest synthetic row. The threshold is what a tenth of that half exceeds, each looked up among the
     others; training rows and the other half of the held-out rows are judged by it.
     """
@@ -70,7 +70,7 @@ def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap
         """Of rows that are known themselves, the closest known one is the second."""
         return (_nearest(known, rows, among)[1] + _TINY) / (_nearest(synthetic, rows)[1] + _TINY)
 
-    threshold = np.quantile(ratios(known, among=2), 1 - FALSE_ALARMS)
+    threshold = np.quantile(ratios(known, among=2), 1 - FALSE_ALARM_RATE)
     train, unseen = ratios(space.points(TRAIN)) > threshold, ratios(others) > threshold
     return gap_of_shares("membership: rows that the attack calls members", train, unseen, confidence)
 
@@ -86,7 +86,7 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
     """
     if not places:
         return None, {}
-    right = [_guessed(tables, space, place) for place in places]
+    right = [_correct_guesses(tables, space, place) for place in places]
     what = "attributes: cells that are guessed right from the others of their row"
     train, holdout = (np.mean(hits, axis=0) for hits in zip(*right, strict=True))
     names = [list(tables.schema)[place] for place in places]
@@ -97,7 +97,7 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
     return gap_of_means(what, train, holdout, confidence, is_share=True), alone
 
 
-def _guessed(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:
+def _correct_guesses(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:
     """Return whether the guess is right, for each training and each held-out row."""
     synthetic, kind = space.points(SYNTHETIC, secret), list(tables.schema.values())[secret]
 

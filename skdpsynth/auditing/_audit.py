@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon, from runs on two neighbouring tables."""
+"""Lower bounds on epsilon, from runs on two neighboring tables."""
 
 import math
 from collections.abc import Callable
@@ -9,19 +9,19 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._parallel import check_n_jobs, effective_n_processes
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth._workers import check_jobs, processes_of
+from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth.auditing._audit_counters import CountingMechanism, is_counter
+from skdpsynth.auditing._audit_noise import NoiseAudit
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
-from skdpsynth.auditing._counting import Counting, is_counter
+from skdpsynth.auditing._events import learn_rule
 from skdpsynth.auditing._neighbors import check_neighbors
-from skdpsynth.auditing._observing import Layout, run
-from skdpsynth.auditing._redrawn import Redrawn
+from skdpsynth.auditing._outputs import Layout, run
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
-from skdpsynth.auditing._rules import learned
 from skdpsynth.privacy import SecureBits
-from skdpsynth.testing import watched
+from skdpsynth.testing import watch_releases
 
 _MOST_TRIALS = 10**7
 _AT_ONCE = 50  # runs between two signs of life
@@ -41,7 +41,7 @@ def audit_epsilon(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> AuditResult:
-    """Fit two neighbouring tables many times, and bound epsilon from below by how well the results tell the tables apart.
+    """Fit two neighboring tables many times, and bound epsilon from below by how well the results tell the tables apart.
 
     It reads both tables unprotected, and no accountant is charged: give tables that are public, made up for the test, such as those of
     `worst_case_neighbors`. **Never a table of people**: what is printed tells of it.
@@ -53,8 +53,8 @@ def audit_epsilon(
         nothing, whose tables are events of shape (n_steps, n_counters); or a function that takes a table and returns numbers. It is
         cloned, without its accountant, and draws fresh noise in each run.
     X, X_neighbor : array-like or data frame
-        Neighbours under the relation of the estimator, in memory, with the same columns and dtypes. Where the estimator has no
-        `neighboring`, whoever calls must see to it that they are neighbours.
+        Neighbors under the relation of the estimator, in memory, with the same columns and dtypes. Where the estimator has no
+        `neighboring`, whoever calls must see to it that they are neighbors.
     event : callable, "released" or "noise", default=None
         Maps a fitted estimator, or what the function returned, to a number or a boolean, by which the tables are guessed. None: what was
         released, what was fitted, and sums of it that are learned from the first half of the runs. "released": the likelihood ratio of
@@ -86,7 +86,7 @@ def audit_epsilon(
     TypeError
         If the estimator cannot be cloned, or gives no number to look at.
     ValueError
-        If the estimator is seeded or promises nothing (epsilon=inf), if the tables are equal, no neighbours or of different columns or
+        If the estimator is seeded or promises nothing (epsilon=inf), if the tables are equal, no neighbors or of different columns or
         dtypes, or a parameter is out of its domain.
 
     See Also
@@ -124,12 +124,12 @@ def audit_epsilon(
     False
     """
     n_trials = _check_numbers(n_trials, confidence)
-    check_jobs(n_jobs)
-    estimator = Counting.of(estimator) if is_counter(estimator) else estimator
-    epsilon, delta = promised(estimator, epsilon, delta)
-    mechanism = prepared(estimator)
+    check_n_jobs(n_jobs)
+    estimator = CountingMechanism.of(estimator) if is_counter(estimator) else estimator
+    epsilon, delta = claimed_privacy(estimator, epsilon, delta)
+    mechanism = clone_for_audit(estimator)
     check_neighbors(mechanism, X, X_neighbor)
-    runs = _Runs(mechanism, X, X_neighbor, _seen(event, mechanism, X, X_neighbor))
+    runs = _Runs(mechanism, X, X_neighbor, _make_observer(event, mechanism, X, X_neighbor))
     mu = _mu(mechanism, X, delta)
     alpha = 1 - confidence
     for_epsilon = EPSILON_SHARE[mu is not None] * alpha
@@ -140,7 +140,7 @@ def audit_epsilon(
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
     with task("audit", total=-(-n_choosing // runs.at_once) - (-len(bits) // runs.at_once)) as progress:
-        rule = learned(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, len(bits), delta, for_epsilon)
+        rule = learn_rule(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, len(bits), delta, for_epsilon)
         n_guesses, n_right, n_right_of_all = rule.counts(runs.vectors(bits, n_jobs, progress), bits)
     epsilon_lower = float(lower_epsilon(np.array([n_right]), np.array([n_guesses]), len(bits), delta, for_epsilon)[0])
     mu_lower = lower_mu(n_right_of_all, len(bits), alpha - for_epsilon)
@@ -150,7 +150,7 @@ def audit_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """Runs of a mechanism on one of two tables each; `seen` makes numbers of what came out."""
+    """Runs of a mechanism on one of two tables each; `occupied_cells` makes numbers of what came out."""
 
     mechanism: Any
     X: Any
@@ -159,16 +159,16 @@ class _Runs:
 
     @property
     def names(self) -> list[str]:
-        return self.seen.names if isinstance(self.seen, Layout | Redrawn) else ["event"]
+        return self.seen.names if isinstance(self.seen, Layout | NoiseAudit) else ["event"]
 
     @property
     def at_once(self) -> int:
-        return self.seen.at_once if isinstance(self.seen, Redrawn) else _AT_ONCE
+        return self.seen.at_once if isinstance(self.seen, NoiseAudit) else _AT_ONCE
 
     def vectors(self, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
         """Return a row for each run, in any number of processes alike."""
         parts = [bits[start : start + self.at_once] for start in range(0, len(bits), self.at_once)]
-        width = processes_of(n_jobs)
+        width = effective_n_processes(n_jobs)
         found: list[np.ndarray] = []
         with Parallel(n_jobs=min(width, len(parts))) as pool:
             for start in range(0, len(parts), width):
@@ -179,9 +179,9 @@ class _Runs:
 
     def rows(self, bits: np.ndarray) -> np.ndarray:
         """Return a row for each of some runs."""
-        if isinstance(self.seen, Redrawn):
+        if isinstance(self.seen, NoiseAudit):
             return self.seen.rows(bits)
-        with watched():  # once for all of them: each run watches too, and the first to come and the last to go do the work
+        with watch_releases():  # once for all of them: each run watches too, and the first to come and the last to go do the work
             return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
 
     def _row(self, X: Any) -> np.ndarray:
@@ -191,26 +191,28 @@ class _Runs:
             return self.seen.vector(outcome, draws)
         value = self.seen(outcome)
         if not isinstance(value, bool | int | float | np.number | np.bool_):
-            raise TypeError(f"event must return a number or a boolean, got {shown(value)}; threshold or sum what it returns.")
+            raise TypeError(f"event must return a number or a boolean, got {short_repr(value)}; threshold or sum what it returns.")
         return np.array([float(np.nan_to_num(float(value), nan=-np.inf))])
 
 
-def _seen(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
+def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
     """Return what makes numbers of a run."""
     if isinstance(event, str):
         if event not in ("released", "noise"):
             raise ValueError(
-                f"event must be None, 'released', 'noise' or a function, got {shown(event)}; 'released' looks at no fitted attribute."
+                f"event must be None, 'released', 'noise' or a function, got {short_repr(event)}; 'released' looks at no fitted attribute."
             )
-        return (Layout.of_released if event == "released" else Redrawn.of)(mechanism, X, X_neighbor)
+        return (Layout.of_released if event == "released" else NoiseAudit.of)(mechanism, X, X_neighbor)
     if event is not None and not callable(event):
-        raise TypeError(f"event must be None, 'released', 'noise' or a function of what a run returns, got {shown(event)}; leave it out.")
+        raise TypeError(
+            f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}; leave it out."
+        )
     return Layout.of(mechanism, X, X_neighbor) if event is None else event
 
 
 def _check_numbers(n_trials: Any, confidence: Any) -> int:
-    if not is_whole(n_trials, 20, _MOST_TRIALS):
-        raise ValueError(f"n_trials must be an integer from 20 to {_MOST_TRIALS}, got {shown(n_trials)}; 1000 is the default.")
+    if not is_integer(n_trials, 20, _MOST_TRIALS):
+        raise ValueError(f"n_trials must be an integer from 20 to {_MOST_TRIALS}, got {short_repr(n_trials)}; 1000 is the default.")
     check_confidence(confidence)
     return int(n_trials)  # no number of numpy's, which may overflow
 
@@ -218,31 +220,37 @@ def _check_numbers(n_trials: Any, confidence: Any) -> int:
 def check_confidence(confidence: Any) -> None:
     """Raise unless it is a share that a bound can hold with."""
     if not (is_real(confidence) and 0.5 <= confidence < 1):
-        raise ValueError(f"confidence must be a number in [0.5, 1), got {shown(confidence)}; 0.99 is the default.")
+        raise ValueError(f"confidence must be a number in [0.5, 1), got {short_repr(confidence)}; 0.99 is the default.")
 
 
-def promised(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
+def claimed_privacy(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
     """Return what is promised, or raise."""
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
-        raise TypeError(f"estimator must have fit, or be a function of a table, got {shown(estimator)}; give an instance.")
-    says = estimator.promise if isinstance(estimator, Counting) else (getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0))
+        raise TypeError(f"estimator must have fit, or be a function of a table, got {short_repr(estimator)}; give an instance.")
+    says = (
+        estimator.promise
+        if isinstance(estimator, CountingMechanism)
+        else (getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0))
+    )
     epsilon, delta = (says[0] if epsilon is None else epsilon), (says[1] if delta is None else delta)
     if epsilon is None:
         raise ValueError("epsilon must be given where the estimator has no parameter of that name; say what it promises.")
     if not (is_real(epsilon) and 0 < epsilon <= 1e300):
-        raise ValueError(f"epsilon must be positive and finite, got {shown(epsilon)}; without noise nothing is promised that could fail.")
+        raise ValueError(
+            f"epsilon must be positive and finite, got {short_repr(epsilon)}; without noise nothing is promised that could fail."
+        )
     if not (is_real(delta) and 0 <= delta < 1):
-        raise ValueError(f"delta must be a number in [0, 1), got {shown(delta)}; 0 promises pure differential privacy.")
+        raise ValueError(f"delta must be a number in [0, 1), got {short_repr(delta)}; 0 promises pure differential privacy.")
     return float(epsilon), float(delta)
 
 
-def prepared(estimator: Any) -> Any:
+def clone_for_audit(estimator: Any) -> Any:
     """Return a copy that is charged to nobody, or raise if its noise is no noise."""
     if not hasattr(estimator, "fit"):
         return estimator
     if not hasattr(estimator, "get_params"):
         raise TypeError(
-            f"estimator must have get_params as scikit-learn's have, to be cloned for each run, got {shown(estimator)}; "
+            f"estimator must have get_params as scikit-learn's have, to be cloned for each run, got {short_repr(estimator)}; "
             "derive it from BaseEstimator, or give a function that fits it."
         )
     parameters = estimator.get_params()
@@ -255,12 +263,12 @@ def prepared(estimator: Any) -> Any:
 
 def _mu(mechanism: Any, X: Any, delta: float) -> float | None:
     """Return what a mechanism promises in Gaussian terms, by the ledger of a run; None where it promises nothing in them."""
-    if isinstance(mechanism, Counting):
+    if isinstance(mechanism, CountingMechanism):
         return mechanism.mu
-    return mu_of(run(mechanism, X)[0], delta) if delta and hasattr(mechanism, "fit") else None
+    return ledger_mu(run(mechanism, X)[0], delta) if delta and hasattr(mechanism, "fit") else None
 
 
-def mu_of(outcome: Any, delta: float) -> float | None:
+def ledger_mu(outcome: Any, delta: float) -> float | None:
     """Return mu of what was fitted, if its ledger says that all of its noise is Gaussian."""
     accountant = getattr(outcome, "accountant_", None) if delta else None
     losses = [entry.loss for entry in accountant.ledger] if accountant is not None else []

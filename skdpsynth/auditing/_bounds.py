@@ -1,6 +1,6 @@
 """From right guesses to lower bounds.
 
-*The game.* In each run a fair coin picks one of two neighbouring tables, a mechanism runs on it with fresh noise, and a rule that was fixed
+*The game.* In each run a fair coin picks one of two neighboring tables, a mechanism runs on it with fresh noise, and a rule that was fixed
 before looks at what came out: it guesses the table, or passes. The runs are independent, and so is the rule of them.
 
 *Pure.* Let p and q be the probabilities of an outcome on the two tables. Under epsilon neither is more than e^epsilon times the other, so,

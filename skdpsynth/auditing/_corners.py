@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_memory, is_whole, shown
-from skdpsynth._input import frame_of
+from skdpsynth._validation import check_memory, is_integer, short_repr
 from skdpsynth.domain import Box, Schema, has_private
+from skdpsynth.frames import make_frame
 
-NEEDS = "columns with names need pandas, polars or pyarrow, because neighbouring tables are made"
+FRAMES_NEED = "columns with names need pandas, polars or pyarrow, because neighboring tables are made"
 CELL = 100  # bytes of a cell in a list of rows, at most
 
 
@@ -19,11 +19,11 @@ class Corners:
 
     def __init__(self, estimator: Any, n_features: int | None) -> None:
         schema = getattr(estimator, "schema", None)
-        if n_features is not None and not is_whole(n_features, 1):
-            raise ValueError(f"n_features must be None or an integer of at least 1, got {shown(n_features)}; leave it out.")
+        if n_features is not None and not is_integer(n_features, 1):
+            raise ValueError(f"n_features must be None or an integer of at least 1, got {short_repr(n_features)}; leave it out.")
         if schema is not None:
             self.kinds = list(Schema.of(schema).values())
-            self.ends = [_ends_of(kind, name) for name, kind in Schema.of(schema).items()]
+            self.ends = [_column_ends(kind, name) for name, kind in Schema.of(schema).items()]
             self.names = list(Schema.of(schema))
         else:
             if has_private(estimator.bounds):
@@ -31,7 +31,7 @@ class Corners:
             self.names, low, high = _bounds_of(estimator, n_features)
             self.ends = list(zip(low, high, strict=True))
         if n_features not in (None, len(self.ends)):
-            raise ValueError(f"n_features must be {len(self.ends)}, as bounds or schema say, got {shown(n_features)}; leave it out.")
+            raise ValueError(f"n_features must be {len(self.ends)}, as bounds or schema say, got {short_repr(n_features)}; leave it out.")
         self.n_features = len(self.ends)
         self.is_mixed = schema is not None
         self.has_names = not all(isinstance(name, int) for name in self.names)
@@ -47,7 +47,7 @@ class Corners:
         """Return rows as an array, or as a frame where columns have names."""
         if self.has_names:
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in self.names]
-            return frame_of(dict(zip(self.names, columns, strict=True)), NEEDS)
+            return make_frame(dict(zip(self.names, columns, strict=True)), FRAMES_NEED)
         dtype = object if self.is_mixed else float
         return np.array(rows, dtype=dtype).reshape(len(rows), self.n_features)
 
@@ -94,10 +94,10 @@ def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[
     return list(range(width)), box.low.tolist(), box.high.tolist()
 
 
-def _ends_of(kind: Any, name: Any) -> tuple[Any, Any]:
+def _column_ends(kind: Any, name: Any) -> tuple[Any, Any]:
     """Return the two ends of a column of a schema."""
     if getattr(kind, "unstated", None) is not None:
-        raise ValueError(f"schema must state the bounds and levels of {shown(name)} for a worst pair, got none; state them.")
+        raise ValueError(f"schema must state the bounds and levels of {short_repr(name)} for a worst pair, got none; state them.")
     levels = getattr(kind, "levels", None)
     if levels is not None:
         return levels[0], levels[-1]

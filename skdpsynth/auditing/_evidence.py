@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth.auditing._attacked import SYNTHETIC, Space, Tables, places_of
-from skdpsynth.auditing._attacks import attributes, closest_record, copies_of, membership
+from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth.auditing._attacked import SYNTHETIC, Space, Tables, secret_places
+from skdpsynth.auditing._attacks import attributes, closest_record, find_copies, membership
 from skdpsynth.auditing._found import PrivacyEvidence
 
 
@@ -84,7 +84,7 @@ def privacy_evidence(
     *Exact copies.* All cells are equal. In small domains many rows are found by chance, whoever they are: as many as of held-out rows.
 
     *Membership.* As DOMIAS [1]_: rows where synthetic rows are denser than the population are called members. Both densities are those of
-    the nearest neighbour, that of the population in one half of the held-out rows. A tenth of that half sets the threshold, so about a
+    the nearest neighbor, that of the population in one half of the held-out rows. A tenth of that half sets the threshold, so about a
     tenth of the rows of strangers raise a false alarm.
 
     *Attributes.* The attacker knows all cells of a row but one, and takes that of the closest synthetic row [2]_. A guess of a number is
@@ -113,9 +113,9 @@ def privacy_evidence(
     """
     _check(confidence, max_samples, random_state)
     every = Tables.read(model, train, holdout, schema, random_state)
-    places, rng = places_of(secret, every.schema), np.random.default_rng(random_state)
-    copies = copies_of(every, confidence)
-    few = every.thinned(int(max_samples), rng)
+    places, rng = secret_places(secret, every.schema), np.random.default_rng(random_state)
+    copies = find_copies(every, confidence)
+    few = every.subsample_rows(int(max_samples), rng)
     space = Space.of(few)
     together, alone = attributes(few, space, places, confidence)
     n_train, n_holdout, n_synthetic = every.sizes()
@@ -138,8 +138,8 @@ def privacy_evidence(
 
 def _check(confidence: Any, max_samples: Any, random_state: Any) -> None:
     if not (is_real(confidence) and 0.5 <= confidence < 1):
-        raise ValueError(f"confidence must be a number in [0.5, 1), got {shown(confidence)}; 0.99 is the default.")
-    if not is_whole(max_samples, 20):
-        raise ValueError(f"max_samples must be an integer of at least 20, got {shown(max_samples)}; 5000 is the default.")
-    if random_state is not None and not is_whole(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
+        raise ValueError(f"confidence must be a number in [0.5, 1), got {short_repr(confidence)}; 0.99 is the default.")
+    if not is_integer(max_samples, 20):
+        raise ValueError(f"max_samples must be an integer of at least 20, got {short_repr(max_samples)}; 5000 is the default.")
+    if random_state is not None and not is_integer(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")

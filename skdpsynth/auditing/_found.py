@@ -91,16 +91,16 @@ class PrivacyEvidence:
             f"with {100 * self.confidence:g} % confidence.",
             f"{self.n_copies:,} training rows are among the synthetic ones; chance alone would give about {self.copies_expected:,.4g}.",
             f"The closest synthetic row is {self.closest_record.train:.4g} away from a training row and "
-            f"{self.closest_record.holdout:.4g} from a held-out row, {_apart(self.closest_record)}.",
+            f"{self.closest_record.holdout:.4g} from a held-out row, {_describe_difference(self.closest_record)}.",
             f"A membership attack calls {_percent(self.membership.train)} of training rows members, and "
-            f"{_percent(self.membership.holdout)} of held-out ones, {_apart(self.membership)}.",
+            f"{_percent(self.membership.holdout)} of held-out ones, {_describe_difference(self.membership)}.",
         ]
         if self.attributes is not None:
             words.append(
                 f"Of the cells of a training row {_percent(self.attributes.train)} are guessed right from its other cells, and "
-                f"{_percent(self.attributes.holdout)} of a held-out row, {_apart(self.attributes)}."
+                f"{_percent(self.attributes.holdout)} of a held-out row, {_describe_difference(self.attributes)}."
             )
-        return [*words, *self._overlap(), self.verdict, NO_PROOF]
+        return [*words, *self._overlap_warning(), self.verdict, NO_PROOF]
 
     @property
     def verdict(self) -> str:
@@ -110,7 +110,7 @@ class PrivacyEvidence:
         found = join_words([name.replace("_", " ") for name in self.found], "and")
         return f"Training rows stand out, by {found}: the synthetic rows give them away."
 
-    def _overlap(self) -> list[str]:
+    def _overlap_warning(self) -> list[str]:
         if not self.is_overlap:
             return []
         return [
@@ -131,7 +131,7 @@ class PrivacyEvidence:
             for gap in self.gaps.values()
         )
         heads = ("", "training rows", "held-out rows", "difference", f"{100 * self.confidence:g} % interval")
-        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self._overlap(), self.verdict, NO_PROOF))
+        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self._overlap_warning(), self.verdict, NO_PROOF))
         return (
             f"<div class='skdpsynth-evidence'><p><strong>{escape(WARNING)}</strong></p><table><thead><tr>"
             f"{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead><tbody>{rows}</tbody></table>{words}</div>"
@@ -195,7 +195,7 @@ class PrivacyEvidence:
         return EvidenceDisplay.from_evidence(self).plot(ax).figure_
 
 
-def _apart(gap: Gap) -> str:
+def _describe_difference(gap: Gap) -> str:
     """Say the difference and its interval."""
     if not gap.is_share:
         return f"a difference of {gap.difference:+.2g} ({gap.low:+.2g} to {gap.high:+.2g})"

@@ -34,18 +34,18 @@ class Likelihood:
         return cls(_values_of(runs), _values_of(other_runs))
 
     def ratio(self, draws: list[Draw]) -> float:
-        """Return the logarithm of the likelihood of the neighbour over that of the first table (nearly, of three columns and more)."""
+        """Return the logarithm of the likelihood of the neighbor over that of the first table (nearly, of three columns and more)."""
         ratio = 0.0
         for key, draw in _by_key(draws).items():
             if key in self.values and key in self.other_values:
-                ratio += distance(draw, self.values[key]) - distance(draw, self.other_values[key])
+                ratio += minus_log_likelihood(draw, self.values[key]) - minus_log_likelihood(draw, self.other_values[key])
         return round(ratio, 6)  # where it is as large as it can be, rounding must not tell runs apart
 
 
 def _by_key(draws: list[Draw]) -> dict[tuple, Draw]:
     """Return what an attacker sees of draws by name, shape and how many such came before: not all need be there in every run."""
     alike: dict[tuple, list[Draw]] = {}
-    for draw in untangled(published(draws)):
+    for draw in independent_draws(visible_draws(draws)):
         alike.setdefault((str(draw.name), draw.values.shape), []).append(draw)
     return {(*key, place): draw for key, found in alike.items() for place, draw in enumerate(found)}
 
@@ -58,12 +58,12 @@ def _values_of(runs: list[list[Draw]]) -> dict[tuple, np.ndarray]:
     return values
 
 
-def published(draws: list[Draw]) -> list[Draw]:
+def visible_draws(draws: list[Draw]) -> list[Draw]:
     """Return what an attacker sees of draws: all but what `SparseCounter` compares with a limit, whose noise is kept secret as well."""
     return [draw for draw in draws if not str(draw.name).endswith(", queries")]
 
 
-def distance(draw: Draw, values: np.ndarray) -> float:
+def minus_log_likelihood(draw: Draw, values: np.ndarray) -> float:
     """Return minus the log-likelihood of an answer, up to a constant, were these the exact values."""
     return float(minus_log_likelihoods(draw.answer[None], values, draw)[0])
 
@@ -71,27 +71,27 @@ def distance(draw: Draw, values: np.ndarray) -> float:
 def minus_log_likelihoods(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
     """Return the same of each of some answers that came from the noise of a draw."""
     if "MatrixLaplace" in kind_of(draw.noise):
-        return minus_log_density((answers - values) / scales_of(draw))
-    each = _distances(answers, values, draw).reshape(len(answers), -1)
+        return minus_log_density((answers - values) / noise_scales(draw))
+    each = _minus_log_likelihood_by_value(answers, values, draw).reshape(len(answers), -1)
     return (np.max if "SupNorm" in kind_of(draw.noise) else np.sum)(each, axis=1, initial=0.0)
 
 
-def distances(draw: Draw, values: np.ndarray) -> np.ndarray:
+def minus_log_likelihood_by_value(draw: Draw, values: np.ndarray) -> np.ndarray:
     """Return minus the log-likelihood of each value of an answer by itself, up to a constant."""
-    return _distances(draw.answer, values, draw)
+    return _minus_log_likelihood_by_value(draw.answer, values, draw)
 
 
-def _distances(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
-    off = np.abs(answers - values).astype(float) / scales_of(draw)
+def _minus_log_likelihood_by_value(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
+    off = np.abs(answers - values).astype(float) / noise_scales(draw)
     return off**2 / 2 if "Gaussian" in kind_of(draw.noise) else off
 
 
-def scales_of(draw: Draw) -> np.ndarray:
+def noise_scales(draw: Draw) -> np.ndarray:
     """Return the scale of the noise of each value."""
     return np.maximum(np.asarray(draw.noise.scale, dtype=float), 1e-9)
 
 
-def untangled(draws: list[Draw]) -> list[Draw]:
+def independent_draws(draws: list[Draw]) -> list[Draw]:
     """Return draws whose noise is independent: sums that share noise are solved for the nodes that they are sums of.
 
     A counter releases at each time a signed sum of nodes, whose noise is drawn once. Where there are as many sums as nodes, the nodes are a

@@ -2,7 +2,7 @@
 
 With (x, y, t) for [[t + x, y], [y, t - x]], the positive semidefinite matrices are a cone of slope 1 over the plane of x and y. A
 difference of two Wishart matrices of density exp(-tr W) on it has at Z the integral of exp(-tr V - tr(V - Z)) over the V of both the cone
-and the cone shifted to Z: at height h a lens, of discs of radius h and h - t whose centres are sqrt(x^2 + y^2) apart.
+and the cone shifted to Z: at height h a lens, of discs of radius h and h - t whose centers are sqrt(x^2 + y^2) apart.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def minus_log_density(Z: np.ndarray) -> np.ndarray:
 def _lenses(across: np.ndarray, t: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Return the area that two discs share, so far above the height at which they touch.
 
-    Each side of their chord is a segment of area ``r**2 (angle - sin(angle) cos(angle))``, with angle that from the centre to an end.
+    Each side of their chord is a segment of area ``r**2 (angle - sin(angle) cos(angle))``, with angle that from the center to an end.
     """
     half_chord = np.sqrt(above * (across + above) * (across - t) * (across + t)) / across
     first, second = (across + t) / 2 + above, (across - t) / 2 + above  # radii; the discs cross, as abs(first - second) = t < across

@@ -1,4 +1,4 @@
-"""Pairs of neighbouring tables: which are, and which lose most."""
+"""Pairs of neighboring tables: which are, and which lose most."""
 
 import math
 from collections import Counter
@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import check_memory, is_whole, shown
-from skdpsynth._input import column_names, eager_frame
+from skdpsynth._arrays import as_array
+from skdpsynth._validation import check_memory, is_integer, short_repr
+from skdpsynth.auditing._audit_counters import CountingMechanism, is_counter
 from skdpsynth.auditing._corners import CELL, Corners
-from skdpsynth.auditing._counting import Counting, is_counter
-from skdpsynth.auditing._likelihood import untangled
-from skdpsynth.auditing._observing import run, tried
+from skdpsynth.auditing._likelihood import independent_draws
+from skdpsynth.auditing._outputs import probe_runs, run
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import Lost, pair_loss
+from skdpsynth.frames import column_names, eager_frame
+from skdpsynth.testing import NoiseLoss, pair_loss
 
 _REPEATS = 3  # fits of a pair, where later releases depend on earlier noise
 
 
 def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
-    """Return two neighbouring tables at which an estimator of this package loses most, or nearly.
+    """Return two neighboring tables at which an estimator of this package loses most, or nearly.
 
     Half of the rows lie at the lower bounds (or first levels) and half at the upper ones. One row is replaced, or left out, under the
     estimator's `neighboring`: of some opposite rows, those are taken whose releases the noise hides least, by the exact change of each
@@ -63,13 +63,15 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     >>> X.ravel(), X_neighbor.ravel()
     (array([1., 0., 1., 0.]), array([0., 0., 1., 0.]))
     """
-    if not is_whole(n, 2):
-        raise ValueError(f"n must be an integer of at least 2, got {shown(n)}; 20 is enough for most.")
+    if not is_integer(n, 2):
+        raise ValueError(f"n must be an integer of at least 2, got {short_repr(n)}; 20 is enough for most.")
     if is_counter(estimator):
-        counting = Counting.of(estimator)
+        counting = CountingMechanism.of(estimator)
         return _worst(counting, counting.candidates(min(n, getattr(estimator, "horizon", n))))
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
-        raise TypeError(f"estimator must be a private estimator or counter of this package, got {shown(estimator)}; make a pair by hand.")
+        raise TypeError(
+            f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair by hand."
+        )
     domain = Corners(estimator, n_features)
     check_memory("n", n, CELL * n * domain.n_features)  # lists of cells
     rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
@@ -83,7 +85,7 @@ def _worst(mechanism: Any, pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
     best: tuple[float, Any, Any] | None = None
     n_releases = None
     for pair in pairs:
-        n_releases = n_releases or max(map(len, tried(mechanism, pair[0])[1]))
+        n_releases = n_releases or max(map(len, probe_runs(mechanism, pair[0])[1]))
         loss = _loss(mechanism, *pair, n_releases)
         if best is None or loss > best[0] * (1 + 1e-9):
             best = loss, *pair
@@ -100,8 +102,8 @@ def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
     for _ in range(_REPEATS):
         _, draws = run(estimator, X, None, until)
         _, others = run(estimator, X_neighbor, draws, until)
-        pairs = zip(untangled(draws), untangled(others), strict=True)
-        lost = sum((pair_loss(draw, other) for draw, other in pairs), Lost())
+        pairs = zip(independent_draws(draws), independent_draws(others), strict=True)
+        lost = sum((pair_loss(draw, other) for draw, other in pairs), NoiseLoss())
         losses.append(float(lost.epsilon) + math.sqrt(2 * float(lost.rho)))
         if len(draws) < 2:
             break
@@ -109,10 +111,10 @@ def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
 
 
 def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
-    """Refuse tables that are one table, or of two kinds, or no neighbours under the relation of a mechanism, where it says one."""
+    """Refuse tables that are one table, or of two kinds, or no neighbors under the relation of a mechanism, where it says one."""
     if X is X_neighbor:
         raise ValueError("X_neighbor must be a table of its own, but is X itself; copy X before you change a row.")
-    if isinstance(mechanism, Counting):
+    if isinstance(mechanism, CountingMechanism):
         mechanism.check_neighbors(X, X_neighbor)
         return
     if _columns(X, "X") != _columns(X_neighbor, "X_neighbor"):
@@ -151,10 +153,10 @@ def _columns(X: Any, name: str) -> list | None:
 
 def _rows_of(X: Any, name: str) -> list[tuple]:
     """Return the rows of a table in memory as tuples that can be counted."""
-    table = array_of(X, object) if column_names(X) is None else np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
+    table = as_array(X, object) if column_names(X) is None else np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
     if table.ndim != 2:
         raise ValueError(
-            f"{name} must be a table in memory, got {shown(X)}; give an array of shape (n_samples, n_features) or a data frame."
+            f"{name} must be a table in memory, got {short_repr(X)}; give an array of shape (n_samples, n_features) or a data frame."
         )
     return [tuple(None if _is_missing(cell) else cell for cell in row) for row in table.tolist()]
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth.auditing._audit import check_confidence, mu_of, prepared, promised
-from skdpsynth.auditing._coins import lower_epsilon_of_coins, lower_mu_of_coins
-from skdpsynth.auditing._likelihood import distances, published
-from skdpsynth.auditing._observing import run
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.auditing._audit import check_confidence, claimed_privacy, clone_for_audit, ledger_mu
+from skdpsynth.auditing._canaries import CanarySlots
+from skdpsynth.auditing._likelihood import minus_log_likelihood_by_value, visible_draws
+from skdpsynth.auditing._one_run_bounds import lower_epsilon_of_one_run, lower_mu_of_one_run
+from skdpsynth.auditing._outputs import run
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
-from skdpsynth.auditing._slots import Slots
 from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import Draw
 
@@ -80,11 +80,11 @@ def audit_one_run(
 
     Notes
     -----
-    *The coins.* n of them, fair and independent, say which canaries are in. Two tables that differ in one coin are neighbours: a row
+    *The coins.* n of them, fair and independent, say which canaries are in. Two tables that differ in one coin are neighbors: a row
     comes or goes, or is replaced. What comes out is guessed from: for each coin a guess, or none.
 
     *Pure.* Given what came out and the coins before it, a coin has a posterior: by Bayes its odds are the ratio of the likelihoods on
-    neighbours, averaged over the coins after it alike. So each guess is right with probability at most s = e^epsilon / (1 + e^epsilon),
+    neighbors, averaged over the coins after it alike. So each guess is right with probability at most s = e^epsilon / (1 + e^epsilon),
     whatever the guesses before it were, and the number of right guesses is at most Binomial(r, s) in the stochastic order, for r guesses,
     even if r and the choice of what is guessed follow from what came out. The lower Clopper-Pearson limit of s, in log-odds, is
     `epsilon_lower`.
@@ -119,9 +119,9 @@ def audit_one_run(
     False
     """
     n_fits = _check_numbers(n_fits, confidence, score)
-    epsilon, delta = promised(estimator, epsilon, delta)
-    mechanism = prepared(estimator)
-    slots = Slots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
+    epsilon, delta = claimed_privacy(estimator, epsilon, delta)
+    mechanism = clone_for_audit(estimator)
+    slots = CanarySlots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
     coins = SecureBits().generator() if random_state is None else check_seed(random_state)
     n_coins, counts, mu = slots.n * n_fits, np.zeros(3, dtype=int), None
     alpha, n_asked = 1 - confidence, max(1, min(slots.n, round(_ASKED * n_coins**_SLOWER / n_fits)))
@@ -129,16 +129,16 @@ def audit_one_run(
         for _ in range(n_fits):
             bits = np.asarray(coins.choice(2, size=slots.n), dtype=bool)
             outcome, draws = run(mechanism, slots.table(bits))
-            mu = mu_of(outcome, delta)
+            mu = ledger_mu(outcome, delta)
             scores = _ratios(draws, mechanism, slots) if score is None else _scores(score, outcome, slots.n)
-            made = _worth(scores, alpha) if score is None else _largest(np.abs(scores), slots.n // 2)
+            made = _guess_mask(scores, alpha) if score is None else _largest(np.abs(scores), slots.n // 2)
             right = (scores > 0) == bits
             counts += [made.sum(), (made & right).sum(), (_largest(np.abs(scores), n_asked) & right).sum()]
             progress.step()
     n_guesses, n_right, n_right_of_all = counts.tolist()
     for_epsilon = EPSILON_SHARE[mu is not None] * alpha
-    epsilon_lower = lower_epsilon_of_coins(n_right, n_guesses, n_coins, delta, for_epsilon)
-    mu_lower = lower_mu_of_coins(n_right_of_all, n_asked * n_fits, n_coins, alpha - for_epsilon)
+    epsilon_lower = lower_epsilon_of_one_run(n_right, n_guesses, n_coins, delta, for_epsilon)
+    mu_lower = lower_mu_of_one_run(n_right_of_all, n_asked * n_fits, n_coins, alpha - for_epsilon)
     words = "by the likelihood ratio of each canary" if score is None else "by score, half of the canaries"
     tally = (n_fits, n_coins, n_guesses, n_right, n_right_of_all)
     promise = (epsilon, delta, mu, float(confidence))
@@ -149,7 +149,7 @@ def _scores(score: Any, outcome: Any, n: int) -> np.ndarray:
     """Return places among the scores of a caller, half of them above 0: ties are broken by the number of the canary, not by its coin."""
     scores = np.asarray(score(outcome), dtype=float)
     if scores.shape != (n,) or np.isnan(scores).any():
-        raise ValueError(f"score must return a number for each of {n} canaries, got {shown(scores)}; see isolated_canaries.")
+        raise ValueError(f"score must return a number for each of {n} canaries, got {short_repr(scores)}; see isolated_canaries.")
     return np.argsort(np.argsort(scores, kind="stable"), kind="stable") - (n - 1) / 2
 
 
@@ -160,16 +160,16 @@ def _largest(sizes: np.ndarray, number: int) -> np.ndarray:
     return chosen
 
 
-def _worth(ratios: np.ndarray, alpha: float) -> np.ndarray:
+def _guess_mask(ratios: np.ndarray, alpha: float) -> np.ndarray:
     """Return which coins to guess: if each ratio is what it seems, with these the bound is expected to be largest."""
     order = np.argsort(-np.abs(ratios), kind="stable")
     expected = np.cumsum(1 / (1 + np.exp(-np.abs(ratios[order]))))
     numbers = np.unique(np.geomspace(1, len(ratios), 60).astype(int))
-    bounds = [lower_epsilon_of_coins(int(expected[number - 1]), int(number), 0, 0.0, alpha) for number in numbers]
+    bounds = [lower_epsilon_of_one_run(int(expected[number - 1]), int(number), 0, 0.0, alpha) for number in numbers]
     return _largest(np.abs(ratios), int(numbers[int(np.argmax(bounds))])) & (ratios != 0)
 
 
-def _ratios(draws: list[Draw], mechanism: Any, slots: Slots) -> np.ndarray:
+def _ratios(draws: list[Draw], mechanism: Any, slots: CanarySlots) -> np.ndarray:
     """Return the log-likelihood ratio of each canary, from the released numbers that it alone moves.
 
     Whose numbers those are is found by letting the same answers come out on other tables: with all canaries in, with none, and for each
@@ -187,7 +187,7 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: Slots) -> np.ndarray:
         raise ValueError("score must be given where what is released, and how often, depends on the rows, got None.") from error
     ratios = np.zeros(slots.n)
     for place, draw in enumerate(draws):
-        if not published([draw]):
+        if not visible_draws([draw]):
             continue
         low, high = (values[place].values.ravel() for values in (outside, inside))
         moved = np.flatnonzero(low != high)
@@ -196,15 +196,15 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: Slots) -> np.ndarray:
         owners = sum(part[alone].astype(int) << digit for digit, part in enumerate(parts))
         known = np.asarray(owners) < slots.n
         cells, shape = moved[alone][known], draw.answer.shape
-        gain = distances(draw, low.reshape(shape)) - distances(draw, high.reshape(shape))
+        gain = minus_log_likelihood_by_value(draw, low.reshape(shape)) - minus_log_likelihood_by_value(draw, high.reshape(shape))
         np.add.at(ratios, np.asarray(owners)[known], gain.ravel()[cells])
     return ratios
 
 
 def _check_numbers(n_fits: Any, confidence: Any, score: Any) -> int:
-    if not is_whole(n_fits, 1, _MOST_FITS):
-        raise ValueError(f"n_fits must be an integer from 1 to {_MOST_FITS}, got {shown(n_fits)}; 1 is the default.")
+    if not is_integer(n_fits, 1, _MOST_FITS):
+        raise ValueError(f"n_fits must be an integer from 1 to {_MOST_FITS}, got {short_repr(n_fits)}; 1 is the default.")
     check_confidence(confidence)
     if score is not None and not callable(score):
-        raise TypeError(f"score must be None or a function of what came out, got {shown(score)}; leave it out.")
+        raise TypeError(f"score must be None or a function of what came out, got {short_repr(score)}; leave it out.")
     return int(n_fits)

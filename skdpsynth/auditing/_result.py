@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.auditing._bounds import lower_epsilon
-from skdpsynth.auditing._coins import lower_epsilon_of_coins
+from skdpsynth.auditing._one_run_bounds import lower_epsilon_of_one_run
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class AuditResult:
         """The most that so many runs could have shown: had every guess been right."""
         alpha = EPSILON_SHARE[self.mu is not None] * (1 - self.confidence)
         if self.is_one_run:
-            return lower_epsilon_of_coins(self.n_runs, self.n_runs, self.n_runs, self.delta, alpha)
+            return lower_epsilon_of_one_run(self.n_runs, self.n_runs, self.n_runs, self.delta, alpha)
         return float(lower_epsilon(np.array([self.n_runs]), np.array([self.n_runs]), self.n_runs, self.delta, alpha)[0])
 
     @property

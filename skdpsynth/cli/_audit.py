@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._methods import METHODS, chosen, estimator_of, say_method
-from skdpsynth.cli._models import opened_model
-from skdpsynth.cli._outcomes import FOUND
-from skdpsynth.cli._promise import RELATIONS
-from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
+from skdpsynth.cli._choose_estimator import METHODS, choose_method, make_estimator, say_method
+from skdpsynth.cli._exit_codes import CHECK_FAILED
+from skdpsynth.cli._models import open_model
+from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
+from skdpsynth.cli._privacy_options import RELATIONS
 
 
 @click.command(short_help="Test a promise: fit made-up tables many times.")
@@ -24,9 +24,9 @@ from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
 @click.option("--confidence", type=float, default=0.99, show_default=True, help="With which the bound holds.")
 @click.option("--released", is_flag=True, help="Look at what is released alone: much faster, but blind to leaks beside it.")
 @click.option("--jobs", type=int, help="Processes.  [default: 1]")
-@speaking
+@add_output_options
 def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: float, released: bool, jobs: int | None, **given: Any) -> int:
-    """Bound from below what is lost, by fitting two made-up neighbouring tables many times.
+    """Bound from below what is lost, by fitting two made-up neighboring tables many times.
 
     Of the settings that MODEL was fitted with, or of a method on a schema. No private row is read and nothing is charged. Exit code 1 if
     the promise was refuted; if not, that is no proof of it.
@@ -34,13 +34,13 @@ def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: fl
     from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 
     estimator, n_features = _recipe(voice, path, given)
-    with voice.at_work():
+    with voice.progress_bars():
         pair = worst_case_neighbors(estimator, rows, n_features=n_features)
         event = "released" if released else None
         result = audit_epsilon(estimator, *pair, event, n_trials=trials, confidence=confidence, n_jobs=jobs)
-    told = {name: finite(value) if isinstance(value, float) else value for name, value in asdict(result).items()}
+    told = {name: json_number(value) if isinstance(value, float) else value for name, value in asdict(result).items()}
     voice.result({"is_broken": bool(result.is_broken), **told}, str(result))
-    return FOUND if result.is_broken else 0
+    return CHECK_FAILED if result.is_broken else 0
 
 
 def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> tuple[Any, int | None]:
@@ -48,21 +48,21 @@ def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> tuple[Any,
     if (path is None) == (given["stated"] is None):
         raise Refusal("audit takes either MODEL or --schema; give one of them")
     if path is not None:
-        model = opened_model(path)
-        made = _as_made(model)
+        model = open_model(path)
+        made = _copy_for_audit(model)
         return made, None if getattr(made, "schema", None) is not None else getattr(model, "n_features_in_", None)
     if given["epsilon"] is None:
         raise Refusal("--epsilon must go with --schema, because it is what is promised; add it")
     from skdpsynth.domain import Schema
 
     schema = Schema.of(given["stated"]).coded
-    method, why = chosen(given["method"], schema, None, given["delta"])
+    method, why = choose_method(given["method"], schema, None, given["delta"])
     say_method(voice, given["method"], method, why)
     settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")}
-    return estimator_of(method, schema, None, **settings), None
+    return make_estimator(method, schema, None, **settings), None
 
 
-def _as_made(model: Any) -> Any:
+def _copy_for_audit(model: Any) -> Any:
     """Return an unfitted copy for made-up tables: charged to nobody, each row a unit of its own, and without columns of labels."""
     from sklearn.base import clone
 

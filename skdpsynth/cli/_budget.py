@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from skdpsynth.cli._exit_codes import CHECK_FAILED
 from skdpsynth.cli._files import Outputs, write_text
-from skdpsynth.cli._outcomes import FOUND
-from skdpsynth.cli._promise import Promise, promising
-from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
+from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
+from skdpsynth.cli._privacy_options import PrivacyOptions, add_privacy_options
 
-_NUMBERS = ("epsilon", "delta", "rho", "change", "n_values")
+_NUMBERS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
 
 
 @click.group(invoke_without_command=True)
@@ -26,25 +26,25 @@ def budget(context: click.Context) -> None:
 
 @budget.command("init", short_help="Make a LEDGER: the limit of one data set, for good.")
 @click.argument("ledger", type=click.Path())
-@promising
+@add_privacy_options
 @click.option("--dataset", help="What you call the data set; each entry says so.")
-@speaking
+@add_output_options
 def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: str, dataset: str | None) -> None:
     """Make a LEDGER: the limit for all releases of one data set, for good. It cannot be raised later."""
     from skdpsynth.privacy import PrivacyAccountant
 
     Outputs(is_forced=False).check("LEDGER", ledger)
-    promise = Promise(epsilon, delta, neighboring)
+    promise = PrivacyOptions(epsilon, delta, neighboring)
     accountant = PrivacyAccountant(promise.epsilon, promise.delta, neighboring=promise.neighboring, ledger=ledger, dataset=dataset)
     voice.done(_summary(ledger, accountant), f"Made {ledger}: epsilon {epsilon:g}, delta {delta:g}, {neighboring}. Nothing is spent.")
 
 
 @budget.command("show")
 @click.argument("ledger", type=click.Path())
-@speaking
+@add_output_options
 def show(voice: Voice, ledger: str) -> None:
     """Show what was spent from a LEDGER, on what, and what remains."""
-    accountant = ledger_at(ledger)
+    accountant = load_ledger(ledger)
     told, lines = _summary(ledger, accountant), _lines(accountant, parts=False)
     voice.result({**told, "entries": lines}, "\n".join([_heading(told), "", *_table(lines), "", str(accountant.risk())]))
 
@@ -54,11 +54,11 @@ def show(voice: Voice, ledger: str) -> None:
 @click.option("--format", "form", type=click.Choice(["csv", "json"]), help="[default: by the end of the file, else csv]")
 @click.option("-o", "--output", "out", type=click.Path(), help="A file. Without it: standard output.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@speaking
+@add_output_options
 def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: bool) -> None:
     """Write a LEDGER for others: each charge, and below it what was released for it, with its noise."""
     Outputs(force, [ledger]).check("-o", out)
-    accountant = ledger_at(ledger)
+    accountant = load_ledger(ledger)
     lines = _lines(accountant, parts=True)
     form = form or ("json" if voice.is_json or str(out).lower().endswith(".json") else "csv")
     if form == "json":
@@ -73,29 +73,29 @@ def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: 
 @click.argument("ledger", type=click.Path())
 @click.option("-o", "--output", "out", type=click.Path(), help="A file. Without it: standard output.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@speaking
+@add_output_options
 def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
     """Write what each release of a LEDGER was, and all that its loss follows from, so that others can check it. No value is in it."""
     import json
 
     Outputs(force, [ledger]).check("-o", out)
-    write_text(out, json.dumps(ledger_at(ledger).evidence(), indent=1))
+    write_text(out, json.dumps(load_ledger(ledger).evidence(), indent=1))
 
 
 @budget.command("check", short_help="Derive every figure of an EVIDENCE again.")
 @click.argument("told", metavar="EVIDENCE", type=click.Path(exists=True, dir_okay=False))
 @click.option("--strict", is_flag=True, help="Exit code 1 also if a line is loose or cannot be checked.")
-@speaking
+@add_output_options
 def check(voice: Voice, told: str, strict: bool) -> int:
     """Derive every change, every loss and their sum in an EVIDENCE again. Exit code 1 if a line is wrong."""
     from skdpsynth.testing import check_evidence
 
     found = check_evidence(told)
     voice.result({"ok": found.ok, **asdict(found)}, str(found))
-    return 0 if (found.is_exact if strict else found.ok) else FOUND
+    return 0 if (found.is_exact if strict else found.ok) else CHECK_FAILED
 
 
-def ledger_at(path: str) -> Any:
+def load_ledger(path: str) -> Any:
     """Return the accountant of a ledger that exists."""
     from skdpsynth.privacy import PrivacyAccountant
 
@@ -107,7 +107,7 @@ def ledger_at(path: str) -> Any:
 def _summary(path: str, accountant: Any) -> dict[str, Any]:
     told = {"ledger": path, "dataset": accountant.dataset, "neighboring": accountant.neighboring}
     for name in ("epsilon", "delta", "spent", "spent_delta", "remaining"):
-        told[name] = finite(getattr(accountant, name))
+        told[name] = json_number(getattr(accountant, name))
     return told
 
 
@@ -126,7 +126,7 @@ def _short(number: Any) -> str:
 def _lines(accountant: Any, parts: bool) -> list[dict[str, Any]]:
     """Return the entries as JSON has them."""
     rows = accountant.to_frame("pyarrow", parts=parts).to_pylist()
-    return [{name: finite(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
+    return [{name: json_number(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
 
 
 def _table(lines: list[dict[str, Any]]) -> list[str]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._files import STREAM, Outputs, readable
-from skdpsynth.cli._saying import Refusal, Voice, speaking
+from skdpsynth.cli._files import STREAM, Outputs, open_inputs
+from skdpsynth.cli._output import Refusal, Voice, add_output_options
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 
@@ -19,7 +19,7 @@ _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep i
 @click.option("--holdout", type=click.Path(), help="Rows not in the fit, where REAL are those of it: attack both, and compare.")
 @click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@speaking
+@add_output_options
 def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str | None, page: str | None, **given: Any) -> None:
     """Compare synthetic rows with real ones. This READS THE REAL ROWS: the result is not private."""
     holdout = given["holdout"]
@@ -35,9 +35,9 @@ def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str |
 
     schema = Schema.of(stated)
     column = target if target is None else {str(name): name for name in schema}.get(target, target)
-    with readable([real]) as rows, readable([synthetic]) as made:
+    with open_inputs([real]) as rows, open_inputs([synthetic]) as made:
         quality = quality_report(rows, made, schema, target=column)
-        evidence = None if holdout is None else _attacked(made, rows, holdout, schema)
+        evidence = None if holdout is None else _attack(made, rows, holdout, schema)
     if page is not None:
         quality_page(quality, evidence=evidence).save(page)
     told = {"private": False, "warning": _NOT_PRIVATE, "measures": _lines(quality)}
@@ -46,11 +46,11 @@ def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str |
     voice.result(told, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
 
 
-def _attacked(made: Any, rows: Any, holdout: str, schema: Any) -> Any:
+def _attack(made: Any, rows: Any, holdout: str, schema: Any) -> Any:
     """Attack training rows and held-out ones by what is synthetic."""
     from skdpsynth.auditing import privacy_evidence
 
-    with readable([holdout]) as others:
+    with open_inputs([holdout]) as others:
         return privacy_evidence(made, rows, others, schema)
 
 

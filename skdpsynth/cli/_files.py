@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._text import join_words
-from skdpsynth._whole_file import place_of, whole_file
-from skdpsynth.cli._saying import Refusal
+from skdpsynth.cli._output import Refusal
 
 STREAM = "-"
 _TABLES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -58,9 +58,9 @@ class Outputs:
         if path == STREAM and voice.is_json:
             raise Refusal("--json must not go with -o -, because both write to standard output; name a file, or leave --json out")
         if path != STREAM:
-            from skdpsynth.domain import checked_path
+            from skdpsynth.frames import check_output_path
 
-            checked_path(path, "-o")  # whether what writes it is installed
+            check_output_path(path, "-o")  # whether what writes it is installed
 
 
 def write_text(path: str | None, text: str) -> None:
@@ -68,7 +68,7 @@ def write_text(path: str | None, text: str) -> None:
     if path in (None, STREAM):
         click.echo(text, nl=not text.endswith("\n"))
         return
-    with whole_file(place_of(path)) as file:
+    with atomic_write(output_path(path)) as file:
         file.write((text if text.endswith("\n") else text + "\n").encode())
 
 
@@ -86,7 +86,7 @@ def write_sample(model: Any, n_samples: int | None, path: str) -> None:
 
 
 @contextmanager
-def readable(paths: Sequence[str]) -> Iterator[Any]:
+def open_inputs(paths: Sequence[str]) -> Iterator[Any]:
     """Yield what a fit takes for the tables of a command: their paths; of standard input a file, since a fit reads more than once.
 
     That file is as private as the rows: only its owner may read it, in a folder that is removed in the end.
@@ -104,13 +104,13 @@ def readable(paths: Sequence[str]) -> Iterator[Any]:
             start = kept.read(1 << 16)
         if not start:
             raise Refusal("INPUT must be a table, but standard input is empty; see that what writes into the pipe went well")
-        place = str(file.rename(f"{file}{_suffix_by(start)}"))
-        with _named(place, "standard input"):
+        place = str(file.rename(f"{file}{_detect_suffix(start)}"))
+        with _rename_in_errors(place, "standard input"):
             yield place
 
 
 @contextmanager
-def _named(place: str, name: str) -> Iterator[None]:
+def _rename_in_errors(place: str, name: str) -> Iterator[None]:
     """Let an error say what a person knows a temporary file as."""
     try:
         yield
@@ -120,7 +120,7 @@ def _named(place: str, name: str) -> Iterator[None]:
         raise
 
 
-def _suffix_by(start: bytes) -> str:
+def _detect_suffix(start: bytes) -> str:
     """Return the suffix of a table by how it begins; a CSV file whose header has tabs and no comma is a .tsv."""
     for magic, suffix in _PACKED.items():
         if start.startswith(magic):

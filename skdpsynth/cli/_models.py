@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._budget import ledger_at
+from skdpsynth.cli._budget import load_ledger
 from skdpsynth.cli._files import STREAM, Outputs, write_sample
-from skdpsynth.cli._saying import Refusal, Voice, speaking
+from skdpsynth.cli._output import Refusal, Voice, add_output_options
 from skdpsynth.cli._synthesize import check_card, write_card
 
 
@@ -17,11 +17,11 @@ from skdpsynth.cli._synthesize import check_card, write_card
 @click.option("-n", "--rows", type=click.IntRange(1), help="How many. [default: as many as the table had]")
 @click.option("-o", "--output", "out", required=True, type=click.Path(), help="A .csv, .tsv or .parquet file; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@speaking
+@add_output_options
 def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> None:
     """Draw rows of a model that `synthesize --model` kept. It costs no privacy."""
     Outputs(force, [path]).check_table(out, voice)
-    model = opened_model(path)
+    model = open_model(path)
     if not hasattr(model, "sample"):
         raise Refusal(f"MODEL must be a synthesizer, but {path} holds a {type(model).__name__}, which draws no rows")
     write_sample(model, rows, out)
@@ -33,7 +33,7 @@ def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> 
 @click.argument("path", metavar="MODEL_OR_LEDGER", type=click.Path())
 @click.option("-o", "--output", "page", required=True, type=click.Path(), help="An .html file.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@speaking
+@add_output_options
 def card(voice: Voice, path: str, page: str, force: bool) -> None:
     """Write the public card of a model, or of a whole ledger: what was released, what it promises, and what it does not.
 
@@ -41,11 +41,11 @@ def card(voice: Voice, path: str, page: str, force: bool) -> None:
     fields of the registry of deployments.
     """
     check_card(Outputs(force, [path]), page)
-    made = write_card(ledger_at(path) if _is_ledger(path) else opened_model(path), page)
+    made = write_card(load_ledger(path) if _is_ledger(path) else open_model(path), page)
     voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds noisy and synthetic things alone.")
 
 
-def opened_model(path: str) -> Any:
+def open_model(path: str) -> Any:
     """Return a saved model, of a file or of standard input; no code in it runs."""
     from skdpsynth.persistence import from_bytes, load
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._methods import METHODS, chosen, estimator_of, learned, say_method
-from skdpsynth.cli._promise import RELATIONS
-from skdpsynth.cli._saying import Voice, speaking
+from skdpsynth.cli._choose_estimator import METHODS, choose_method, make_estimator, modeled_schema, say_method
+from skdpsynth.cli._output import Voice, add_output_options
+from skdpsynth.cli._privacy_options import RELATIONS
 
 
 @click.command(short_help="Tell what errors to expect, before you spend.")
@@ -23,7 +23,7 @@ from skdpsynth.cli._saying import Voice, speaking
 @click.option("--too-wide", type=click.FloatRange(1), default=1.0, show_default=True, help="How many times too wide the bounds may be.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Tables that are simulated.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds after which no further table is begun.")
-@speaking
+@add_output_options
 def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, **given: Any) -> None:
     """Tell what errors to expect at several epsilons, from public facts: a schema and a number of rows.
 
@@ -33,19 +33,19 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
     from skdpsynth.model_selection import plan as planned
 
     schema, unit = Schema.of(stated), given["unit"]
-    kinds = learned(schema, unit)
-    method, why = chosen(given["method"], kinds, given["stratify"], given["delta"])
+    kinds = modeled_schema(schema, unit)
+    method, why = choose_method(given["method"], kinds, given["stratify"], given["delta"])
     say_method(voice, given["method"], method, why)
     settings = {"delta": given["delta"], "neighboring": given["neighboring"]}
-    estimator = estimator_of(method, kinds, unit, given["stratify"], **settings)
+    estimator = make_estimator(method, kinds, unit, given["stratify"], **settings)
     epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
-    with voice.at_work():
+    with voice.progress_bars():
         settings = {"unit_rows": given["most"], "too_wide": given["too_wide"], "n_repeats": repeats, "time_limit": time_limit}
         expected = planned(estimator, rows, epsilons=epsilons, **settings)
-    voice.result({"method": method, "why": why, **_told(expected)}, str(expected))
+    voice.result({"method": method, "why": why, **_plan_record(expected)}, str(expected))
 
 
-def _told(expected: Any) -> dict[str, Any]:
+def _plan_record(expected: Any) -> dict[str, Any]:
     """Return a plan as JSON has it."""
     names = [measure.name for measure in expected.measures]
     points = [

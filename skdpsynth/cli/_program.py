@@ -10,8 +10,8 @@ from skdpsynth._version import __version__
 from skdpsynth.cli._audit import audit
 from skdpsynth.cli._budget import budget
 from skdpsynth.cli._evaluate import evaluate
+from skdpsynth.cli._exit_codes import run_command
 from skdpsynth.cli._models import card, sample
-from skdpsynth.cli._outcomes import outcome_of
 from skdpsynth.cli._plan import plan
 from skdpsynth.cli._schema import schema
 from skdpsynth.cli._synthesize import synthesize
@@ -23,7 +23,7 @@ class Program(click.Group):
     def main(self, args: Any = None, prog_name: Any = None, complete_var: Any = None, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run, and exit with a code; without `standalone_mode` return and raise, as click does."""
         run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
-        return sys.exit(outcome_of(run)) if standalone_mode else run()
+        return sys.exit(run_command(run)) if standalone_mode else run()
 
 
 @click.group(cls=Program, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._files import STREAM, Outputs, readable, write_text
-from skdpsynth.cli._outcomes import FOUND
-from skdpsynth.cli._saying import Voice, speaking
+from skdpsynth.cli._exit_codes import CHECK_FAILED
+from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_text
+from skdpsynth.cli._output import Voice, add_output_options
 
 _GUESSED = (
     "Names and kinds of a CSV file are guessed from its first rows: for your eyes only, until you have checked and stated each as public."
@@ -27,7 +27,7 @@ def schema(context: click.Context) -> None:
 @click.argument("source", metavar="INPUT", type=click.Path())
 @click.option("-o", "--output", "out", type=click.Path(), help="A .yaml or .json file. Without it: standard output, as YAML.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists; what was filled in is lost.")
-@speaking
+@add_output_options
 def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
     """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
 
@@ -38,7 +38,7 @@ def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
 
     if out is not None:
         Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
-    with readable([source]) as path:
+    with open_inputs([source]) as path:
         found = Schema.skeleton(path)
     as_json = voice.is_json or (out is not None and out.lower().endswith(".json"))
     if as_json:
@@ -53,7 +53,7 @@ def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
 @schema.command("check")
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @click.option("--schema", "stated", required=True, type=click.Path(), help="A .yaml or .json file of `schema init`, filled in.")
-@speaking
+@add_output_options
 def check(voice: Voice, sources: tuple[str, ...], stated: str) -> int:
     """Tell what of a table does not fit its schema. This READS THE ROWS: the result is not private.
 
@@ -63,8 +63,8 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str) -> int:
     from skdpsynth.domain import Schema
 
     facts = Schema.of(stated)
-    with readable(sources) as table:
+    with open_inputs(sources) as table:
         findings = facts.check(table)
     told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
     voice.result({**told, "findings": [asdict(each) for each in findings]}, str(findings))
-    return FOUND if len(findings) else 0
+    return CHECK_FAILED if len(findings) else 0

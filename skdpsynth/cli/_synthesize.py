@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._files import STREAM, Outputs, readable, write_sample
-from skdpsynth.cli._methods import METHODS, chosen, estimator_of, learned, opened, say_method
-from skdpsynth.cli._promise import Promise, charges_told, opened_ledger, promising
-from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
+from skdpsynth.cli._choose_estimator import METHODS, choose_method, fit_input, make_estimator, modeled_schema, say_method
+from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_sample
+from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
+from skdpsynth.cli._privacy_options import PrivacyOptions, add_privacy_options, open_ledger, report_charges
 
 
 @click.command(short_help="Learn a table, and write synthetic rows.")
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns: a .yaml or .json file.")
-@promising
+@add_privacy_options
 @click.option("--unit", help="The column that says whose row it is. Then the promise protects a person, not a row.")
 @click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="How many rows of one unit count. [default: 1]")
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help="How; auto says what it took, and why.")
@@ -27,22 +27,22 @@ from skdpsynth.cli._saying import Refusal, Voice, finite, speaking
 @click.option("--ledger", type=click.Path(), help="The budget to charge, from `budget init`.")
 @click.option("--model", "kept", type=click.Path(), help="Keep the fitted model there, to draw more rows for free.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-@speaking
+@add_output_options
 def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any) -> None:
     """Learn a table under differential privacy, and write synthetic rows.
 
     All of epsilon is spent by one run, on the whole table; more rows of the same --model are free. With --ledger the charge is on the
     disk before noise is drawn, and stays there whatever happens afterwards.
     """
-    promise = Promise(given["epsilon"], given["delta"], given["neighboring"])
+    promise = PrivacyOptions(given["epsilon"], given["delta"], given["neighboring"])
     _check_places(voice, sources, stated, given)
     estimator, method, why = _estimator(stated, promise, given)
-    accountant = opened_ledger(given["ledger"], promise, spends_delta=method != "pmm")
+    accountant = open_ledger(given["ledger"], promise, spends_delta=method != "pmm")
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
-    with charges_told(accountant, given["ledger"], voice):
-        with readable(sources) as table, voice.at_work():
-            model = estimator.fit(opened(table, estimator, stated, given["unit"]), unit=given["unit"])
+    with report_charges(accountant, given["ledger"], voice):
+        with open_inputs(sources) as table, voice.progress_bars():
+            model = estimator.fit(fit_input(table, estimator, stated, given["unit"]), unit=given["unit"])
         if given["kept"] is not None:
             model.save(given["kept"])
         write_sample(model, given["rows"], given["out"])
@@ -64,7 +64,7 @@ def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: di
             raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
 
 
-def _estimator(stated: str, promise: Promise, given: dict[str, Any]) -> tuple[Any, str, str]:
+def _estimator(stated: str, promise: PrivacyOptions, given: dict[str, Any]) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and why it is this one."""
     from skdpsynth.domain import Schema
 
@@ -73,18 +73,18 @@ def _estimator(stated: str, promise: Promise, given: dict[str, Any]) -> tuple[An
         _warn_of_unit(schema)
     columns = {str(name): name for name in schema}
     stratify = given["stratify"] if given["stratify"] is None else columns.get(given["stratify"], given["stratify"])
-    method, why = chosen(given["method"], learned(schema, given["unit"]), stratify, promise.delta)
+    method, why = choose_method(given["method"], modeled_schema(schema, given["unit"]), stratify, promise.delta)
     settings = {"epsilon": promise.epsilon, "delta": promise.delta, "neighboring": promise.neighboring}
     settings |= {"max_rows_per_unit": given["most"] or 1}
-    return estimator_of(method, schema, given["unit"], stratify, **settings), method, why
+    return make_estimator(method, schema, given["unit"], stratify, **settings), method, why
 
 
 def _warn_of_unit(schema: Any) -> None:
     """Say what a fit says of an identifier without a unit, in the words of the command line."""
     from skdpsynth.exceptions import BudgetWarning
-    from skdpsynth.fitting import unit_left_out
+    from skdpsynth.fitting import identifier_without_unit
 
-    name = unit_left_out(schema)
+    name = identifier_without_unit(schema)
     if name is not None:
         warnings.warn(
             f"The schema has the identifier {str(name)!r}, but there is no --unit, so one row is protected, and not all rows of one "
@@ -121,9 +121,9 @@ def _say_done(voice: Voice, model: Any, accountant: Any, given: dict[str, Any]) 
     is_known = given["rows"] is not None or record.neighboring == "replace_one"
     rows = (given["rows"] or model.n_samples_) if is_known else None
     told = {"method": given["method"], "why": given["why"], "rows": rows, "output": given["out"], "model": given["kept"]}
-    told |= {"card": given["page"], "epsilon": finite(record.spent), "delta": finite(record.spent_delta)}
+    told |= {"card": given["page"], "epsilon": json_number(record.spent), "delta": json_number(record.spent_delta)}
     told |= {"neighboring": record.neighboring, "unit": None if record.unit is None else str(record.unit), "ledger": given["ledger"]}
-    told["remaining"] = None if accountant is None else finite(accountant.remaining)
+    told["remaining"] = None if accountant is None else json_number(accountant.remaining)
     whom = f"protects {'one row' if record.unit is None else f'one {record.unit}'}"
     whom = "NOT PRIVATE, because there is no noise" if record.spent == math.inf else whom
     left = "" if accountant is None else f"; {float(accountant.remaining):g} of {float(accountant.epsilon):g} remain in {given['ledger']}"

@@ -1,6 +1,6 @@
 """Counters that stay private along a stream: at any time, the number of events so far, under one budget for the whole stream.
 
-The unit of privacy is one event, and time is public: two streams are neighbours if they differ in what arrives at one time. Under
+The unit of privacy is one event, and time is public: two streams are neighbors if they differ in what arrives at one time. Under
 "replace_one" an event there is another one, and may be in another cell (``sensitivity=2``). Under "add_or_remove_one", the relation of
 ``accountant=PrivacyAccountant(epsilon, neighboring="add_or_remove_one")``, an event comes or goes (``sensitivity=1``, half of the noise),
 and how many there are is private: give `update` the counts of each time, zeros where nothing came. One proof serves both. In either
@@ -12,9 +12,9 @@ All counters are vectorised: one object counts many cells at once. Threads may s
 time.
 """
 
-from skdpsynth.continual._levels import InhomogeneousCounter
-from skdpsynth.continual._roots import SquareRootCounter, UnboundedCounter
+from skdpsynth.continual._restarts import InhomogeneousCounter
 from skdpsynth.continual._sparse import SparseCounter
+from skdpsynth.continual._square_root import SquareRootCounter, UnboundedCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
 
 __all__ = [

@@ -8,23 +8,23 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdpsynth._arrays import array_of
-from skdpsynth._change import Change, described
-from skdpsynth._checks import check_word, is_whole, memory, shown
+from skdpsynth._arrays import as_array
 from skdpsynth._locks import lock_of
-from skdpsynth._state import is_array, require
+from skdpsynth._sensitivity import Sensitivity, statistic_facts
+from skdpsynth._state_validation import is_array, require
+from skdpsynth._validation import available_memory, check_string, is_integer, short_repr
 from skdpsynth.privacy import (
+    ContinualRelease,
     PrivacyAccountant,
     PrivacyLoss,
-    StandingRelease,
     check_accountant,
     check_epsilon,
     check_rng,
     mechanism,
 )
 
-_HELD = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes
-LARGEST = 2**62  # of a count: twice that, or noise on it, still fits into 64 bits
+_NUMBERS_PER_COUNTER = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes
+MAX_COUNT = 2**62  # of a count: twice that, or noise on it, still fits into 64 bits
 
 
 class ContinualCounter(ABC):
@@ -42,7 +42,7 @@ class ContinualCounter(ABC):
     name: str
     _state: Any  # what arrived: as secret as the data
     _moves: ClassVar[tuple[str, ...]] = ("_state",)  # all that does not follow from the parameters
-    _attached: StandingRelease | None
+    _attached: ContinualRelease | None
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ContinualCounter(ABC):
         self.resume(accountant, random_state)
 
     @classmethod
-    def _without_door(
+    def _without_noise(
         cls, horizon: int, epsilon: Any, n_counters: int = 1, sensitivity: int = 1, name: str | None = None, **own: Any
     ) -> Self:
         """Return a counter that has no noise yet: `resume` gives it a door."""
@@ -71,10 +71,10 @@ class ContinualCounter(ABC):
     def _set_up(self, horizon: int, epsilon: Any, n_counters: int, sensitivity: int, name: str | None) -> None:
         for what, number in (("horizon", horizon), ("n_counters", n_counters), ("sensitivity", sensitivity)):
             check_size(what, number)
-        check_held(n_counters)
+        check_counter_memory(n_counters)
         self.horizon, self.n_counters, self.sensitivity = int(horizon), int(n_counters), int(sensitivity)
         self.epsilon = check_epsilon(epsilon)
-        self.name = type(self).__name__ if name is None else check_word("name", name)
+        self.name = type(self).__name__ if name is None else check_string("name", name)
         self._attached = None
         self._prepare()
 
@@ -85,7 +85,7 @@ class ContinualCounter(ABC):
     # What it costs
 
     @abstractmethod
-    def _change(self, relation: str = "replace_one") -> Change:
+    def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
         """Return how far one event moves what the noise of this counter is added to."""
 
     def _share(self) -> PrivacyLoss:
@@ -96,7 +96,7 @@ class ContinualCounter(ABC):
         return PrivacyLoss(epsilon=self.epsilon)
 
     def _noise(self) -> Any:
-        return noise_for(self._change(), self._share())
+        return calibrate_noise(self._counter_sensitivity(), self._share())
 
     def _own_accountant(self) -> PrivacyAccountant:
         return PrivacyAccountant(self.epsilon)
@@ -111,7 +111,7 @@ class ContinualCounter(ABC):
         Parameters
         ----------
         accountant : PrivacyAccountant, default=None
-            Or what its method ``standing`` returned, if that was charged enough for this counter.
+            Or what its method ``inline_svg`` returned, if that was charged enough for this counter.
         random_state : int, RandomState or None, default=None
             None: secure noise.
         """
@@ -122,24 +122,24 @@ class ContinualCounter(ABC):
     def _going_on(self, accountant: Any, random_state: Any = None) -> Self:
         """Return a counter that goes on from here, with a door of its own."""
         ahead = self._ahead()
-        ahead._attach(opened(accountant, ahead._noise(), random_state, self.name, self._loss(), ahead._change), self)
+        ahead._attach(open_release(accountant, ahead._noise(), random_state, self.name, self._loss(), ahead._counter_sensitivity), self)
         return ahead
 
     def _ahead(self) -> Self:
         """Return what goes on from here, as far as it is public: it says what noise is needed."""
-        return self._twin()
+        return self._shallow_copy()
 
-    def _attach(self, door: StandingRelease, before: Self) -> None:
+    def _attach(self, door: ContinualRelease, before: Self) -> None:
         """Take noise from a door; `before` is this counter as it was until now."""
         self._attached = door
 
-    def _twin(self) -> Self:
+    def _shallow_copy(self) -> Self:
         twin = type(self).__new__(type(self))
         vars(twin).update(vars(self))
         return twin
 
     @property
-    def _door(self) -> StandingRelease:
+    def _door(self) -> ContinualRelease:
         """Where noise comes from."""
         if self._attached is None:
             raise ValueError(f"{self!r} was loaded or copied, and has no noise; call resume() to go on.")
@@ -156,7 +156,7 @@ class ContinualCounter(ABC):
             Whole numbers, of at most 2**62 / horizon. Replacing the event of this time, or under "add_or_remove_one" adding or removing
             one, must change `x` by at most `sensitivity` in L1 norm.
         """
-        locked(self, self._take, as_counts(x, self.n_counters, self._largest()))
+        call_locked(self, self._take, as_counts(x, self.n_counters, self._largest()))
 
     def update_cells(self, cells: Any) -> None:
         """Count events that fall into one cell each, one a time step; refused under "add_or_remove_one", where their number is private.
@@ -173,7 +173,7 @@ class ContinualCounter(ABC):
             )
         cells = as_cells(cells, self.n_counters)
         if len(cells):
-            locked(self, self._take_cells, cells)
+            call_locked(self, self._take_cells, cells)
 
     @abstractmethod
     def _take(self, x: np.ndarray) -> None:
@@ -185,7 +185,7 @@ class ContinualCounter(ABC):
 
     def _largest(self) -> int:
         """What may arrive in a cell at one time: a public number, so that refusing more tells nothing of the sum."""
-        return LARGEST // self.horizon
+        return MAX_COUNT // self.horizon
 
     def _check(self, n_steps: int) -> None:
         """Refuse what cannot be counted, before anything changes."""
@@ -210,15 +210,15 @@ class ContinualCounter(ABC):
     def _check_loaded(self) -> None:
         """Refuse a state that no counter has; what noise depends on is derived anew, because a file could say less."""
         require(all(isinstance(vars(self).get(name, 1.0), Fraction | float) for name in ("epsilon", "rho")))
-        require(self._attached is None and is_whole(self.n_counters, 1) and is_whole(self.horizon, 1))
-        self._check_counted()
+        require(self._attached is None and is_integer(self.n_counters, 1) and is_integer(self.horizon, 1))
+        self._check_counts()
         own = {name: getattr(self, name) for name in ("rho", "every") if name in vars(self)}
-        fresh = type(self)._without_door(self.horizon, self.epsilon, self.n_counters, self.sensitivity, self.name, **own)
+        fresh = type(self)._without_noise(self.horizon, self.epsilon, self.n_counters, self.sensitivity, self.name, **own)
         require(vars(fresh).keys() == vars(self).keys())
         require(all(np.array_equal(vars(self)[name], value) for name, value in vars(fresh).items() if name not in self._moves))
 
     @abstractmethod
-    def _check_counted(self) -> None:
+    def _check_counts(self) -> None:
         """Raise unless what arrived, and what was released of it, has the shape that it must have."""
 
     def _are_counts(self, *values: Any) -> bool:
@@ -250,10 +250,10 @@ class ContinualCounter(ABC):
 
 
 def _are_small(counts: np.ndarray) -> bool:
-    return bool(np.all((counts <= LARGEST) & (counts >= -LARGEST)))
+    return bool(np.all((counts <= MAX_COUNT) & (counts >= -MAX_COUNT)))
 
 
-def locked(owner: Any, take: Callable, *arguments: Any) -> None:
+def call_locked(owner: Any, take: Callable, *arguments: Any) -> None:
     """Call what changes an object, while its lock is held.
 
     `take` assigns the new state at its very end. All is on one line here, and the last of its callers: no line begins after the
@@ -262,35 +262,35 @@ def locked(owner: Any, take: Callable, *arguments: Any) -> None:
     with lock_of(owner): take(*arguments)  # fmt: skip  # noqa: E701
 
 
-def opened(
-    accountant: Any, noise: Any, random_state: Any, name: str, loss: PrivacyLoss, change: Callable[[str], Change]
-) -> StandingRelease:
+def open_release(
+    accountant: Any, noise: Any, random_state: Any, name: str, loss: PrivacyLoss, sensitivity: Callable[[str], Sensitivity]
+) -> ContinualRelease:
     """Return a door for a mechanism: charged to an accountant, or part of one that was charged enough already."""
-    if isinstance(accountant, StandingRelease):
-        return accountant.part(noise, loss, change(accountant.neighboring))
+    if isinstance(accountant, ContinualRelease):
+        return accountant.part(noise, loss, sensitivity(accountant.neighboring))
     check_accountant(accountant)
-    return accountant.standing(noise, stream_of(random_state), name=name, loss=loss, change=change(accountant.neighboring))
+    return accountant.standing(noise, as_random_bits(random_state), name=name, loss=loss, sensitivity=sensitivity(accountant.neighboring))
 
 
-def noise_for(change: Change, share: PrivacyLoss) -> Any:
+def calibrate_noise(sensitivity: Sensitivity, share: PrivacyLoss) -> Any:
     """Return the noise that covers a change at a share of the budget: the one place where counters make noise."""
-    return mechanism(change, share).noise
+    return mechanism(sensitivity, share).noise
 
 
-def change_of(relation: str, l1: int, l2_squared: int, sup: int, kind: str, **facts: Any) -> Change:
+def event_sensitivity(relation: str, l1: int, l2_squared: int, sup: int, kind: str, **facts: Any) -> Sensitivity:
     """Return a change of whole numbers, and what they are, in public numbers."""
-    return Change(relation, Fraction(l1), Fraction(l2_squared), Fraction(sup), statistic=described(kind, **facts))
+    return Sensitivity(relation, Fraction(l1), Fraction(l2_squared), Fraction(sup), statistic=statistic_facts(kind, **facts))
 
 
-def stream_of(random_state: Any) -> Any:
+def as_random_bits(random_state: Any) -> Any:
     """Return a stream of bits, of a seed or given as such."""
     return random_state if hasattr(random_state, "seeded") else check_rng(random_state)
 
 
-def check_held(n_counters: int, n_numbers: int = _HELD) -> None:
+def check_counter_memory(n_counters: int, n_numbers: int = _NUMBERS_PER_COUNTER) -> None:
     """Raise ValueError if so many numbers of each counter do not fit into this machine's memory."""
     size = 8 * int(n_counters) * n_numbers
-    if size > memory():
+    if size > available_memory():
         raise ValueError(
             f"n_counters must be so few that memory holds them, but {n_counters} counters hold up to {size / 2**30:.3g} GiB; count fewer "
             "cells, or over a shorter horizon."
@@ -299,14 +299,14 @@ def check_held(n_counters: int, n_numbers: int = _HELD) -> None:
 
 def check_size(name: str, number: Any) -> int:
     """Return a size, or raise ValueError unless it is a positive integer whose counts fit into 64 bits."""
-    if not is_whole(number, 1, LARGEST):
-        raise ValueError(f"{name} must be a positive integer (at most 2**62), got {shown(number)}.")
+    if not is_integer(number, 1, MAX_COUNT):
+        raise ValueError(f"{name} must be a positive integer (at most 2**62), got {short_repr(number)}.")
     return int(number)
 
 
 def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
     """Return whole numbers as a fresh int64 array of shape (n_counters,), or raise."""
-    x = array_of(x)
+    x = as_array(x)
     if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
         raise ValueError(f"x must hold a whole number for each of {n_counters} counters, got {x.dtype} of shape {x.shape}.")
     if int(x.max()) > largest or int(x.min()) < -largest:
@@ -316,7 +316,7 @@ def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
 
 def as_cells(cells: Any, n_counters: int) -> np.ndarray:
     """Return cell numbers as an array of shape (n_steps,), or raise."""
-    cells = array_of(cells)
+    cells = as_array(cells)
     if cells.size == 0:
         return np.zeros(0, dtype=np.int64)
     if cells.dtype.kind not in "iu" or cells.ndim != 1:

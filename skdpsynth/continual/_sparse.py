@@ -5,14 +5,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._change import Change
-from skdpsynth._checks import is_whole
 from skdpsynth._locks import lock_of
-from skdpsynth._state import fits, is_array, require
-from skdpsynth.continual._base import ContinualCounter, change_of, check_size
-from skdpsynth.continual._tree import KaryCounter, add_one, counts_of
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._state_validation import is_array, is_of_type, require
+from skdpsynth._validation import is_integer
+from skdpsynth.continual._base import ContinualCounter, check_size, event_sensitivity
+from skdpsynth.continual._tree import KaryCounter, add_one, sum_cells
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import PrivacyLoss, StandingRelease
+from skdpsynth.privacy import ContinualRelease, PrivacyLoss
 
 
 @savable
@@ -117,7 +117,7 @@ class SparseCounter(ContinualCounter):
         unit = self.epsilon / self.sensitivity
         self.threshold = 0.0 if unit == math.inf else 9 * math.log(max(self.horizon, 2)) / float(unit)
 
-    def _change(self, relation: str = "replace_one") -> Change:
+    def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
         """The counts of the cells at one comparison.
 
         An event changes `sensitivity` of them, by one each. The proof above shows that the segments of a cell cost what one comparison
@@ -125,19 +125,19 @@ class SparseCounter(ContinualCounter):
         """
         within, s = self._new_segments(0), self.sensitivity
         told = {"sensitivity": s, "segment_levels": within.n_levels, "segment_scale": within._noise().scale}
-        return change_of(relation, s, s, 1, "sparse_over_time", **told)
+        return event_sensitivity(relation, s, s, 1, "sparse_over_time", **told)
 
     def _share(self) -> PrivacyLoss:
         return PrivacyLoss(epsilon=self.epsilon / 2)  # the other half is for the counters of the segments
 
-    def _attach(self, door: StandingRelease, before: Self) -> None:
+    def _attach(self, door: ContinualRelease, before: Self) -> None:
         super()._attach(door, before)
         counts, limits, closed = self._state
         self._state = counts, limits, {cell: segments._going_on(door) for cell, segments in closed.items()}
 
-    def _check_counted(self) -> None:
-        require(fits(self._state, tuple[np.ndarray, np.ndarray | None, dict[int, KaryCounter]]) and is_whole(self.every, 1))
-        require(fits(self.threshold, float) and abs(self.threshold) <= 1e300)
+    def _check_counts(self) -> None:
+        require(is_of_type(self._state, tuple[np.ndarray, np.ndarray | None, dict[int, KaryCounter]]) and is_integer(self.every, 1))
+        require(is_of_type(self.threshold, float) and abs(self.threshold) <= 1e300)
         counts, limits, closed = self._state
         require(is_array(counts, "i", self.n_counters + 1) and self._are_counts(counts[:-1]) and 0 <= self.n_steps <= self.horizon)
         require(limits is None or is_array(limits, "if", self.n_counters))
@@ -167,7 +167,7 @@ class SparseCounter(ContinualCounter):
         state = self._state
         first = min(len(cells), self.every - self.n_steps % self.every)
         for part in (cells[:first], *(cells[i : i + self.every] for i in range(first, len(cells), self.every))):
-            state = self._compared(state[0] + counts_of(part, self.n_counters), *state[1:])
+            state = self._compared(state[0] + sum_cells(part, self.n_counters), *state[1:])
         return state
 
     def _compared(self, counts: np.ndarray, limits: np.ndarray | None, closed: dict[int, KaryCounter]) -> tuple:
@@ -195,7 +195,7 @@ class SparseCounter(ContinualCounter):
 
     def _new_segments(self, cell: int) -> KaryCounter:
         own = self.epsilon / (2 * self.sensitivity)
-        return KaryCounter._without_door(-(-self.horizon // self.every), own, name=f"{self.name}: segments of cell {cell}")
+        return KaryCounter._without_noise(-(-self.horizon // self.every), own, name=f"{self.name}: segments of cell {cell}")
 
     def _fresh_limits(self, size: int, name: str) -> np.ndarray:
         return float(self.threshold) + self._door.release(np.zeros(size, dtype=np.int64), name)

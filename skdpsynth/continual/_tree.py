@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._change import Change
-from skdpsynth._checks import is_whole
 from skdpsynth._locks import lock_of
-from skdpsynth._state import is_array, require
-from skdpsynth.continual._base import LARGEST, ContinualCounter, as_counts, change_of
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._state_validation import is_array, require
+from skdpsynth._validation import is_integer
+from skdpsynth.continual._base import MAX_COUNT, ContinualCounter, as_counts, event_sensitivity
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import StandingRelease
+from skdpsynth.privacy import ContinualRelease
 
 
 class TreeCounter(ContinualCounter):
@@ -46,14 +46,14 @@ class TreeCounter(ContinualCounter):
     def _nodes(self, t: int) -> Iterator[tuple[int, int, int]]:
         """Yield (level, index, sign): the nodes whose signed sums of events are the count up to `t`."""
 
-    def _change(self, relation: str = "replace_one") -> Change:
+    def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
         """The vector of all nodes, of every cell.
 
         A time step is in one node of each level. So one event changes n_levels nodes of a cell, each by as much as it changes the counts
         of its time: by `sensitivity` in L1 norm over the cells, and by no more in one of them.
         """
         s, h = self.sensitivity, self.n_levels
-        return change_of(relation, h * s, h * s * s, s, "tree_over_time", base=self.base, levels=h, sensitivity=s)
+        return event_sensitivity(relation, h * s, h * s * s, s, "tree_over_time", base=self.base, levels=h, sensitivity=s)
 
     @property
     def n_steps(self) -> int:
@@ -69,7 +69,7 @@ class TreeCounter(ContinualCounter):
         if len(cells) == 1:
             add_one(self._state, int(cells[0]))
         else:
-            self._state = self._state + counts_of(cells, self.n_counters)
+            self._state = self._state + sum_cells(cells, self.n_counters)
 
     @property
     def value(self) -> np.ndarray:
@@ -77,7 +77,7 @@ class TreeCounter(ContinualCounter):
         with lock_of(self):
             return self._released(self._door)
 
-    def _released(self, door: StandingRelease) -> np.ndarray:
+    def _released(self, door: ContinualRelease) -> np.ndarray:
         start, exact, released = self._past
         t = self.n_steps - start
         if not t:
@@ -92,11 +92,11 @@ class TreeCounter(ContinualCounter):
     def _ends(self, level: int, index: int) -> int:
         return (index + 1) * self.base**level
 
-    def _check_counted(self) -> None:
+    def _check_counts(self) -> None:
         require(is_array(self._state, "i", self.n_counters + 1) and self._are_counts(self._state[:-1], *self._kept.values()))
         require(0 <= self.n_steps <= self.horizon and len(self._past) == 3)
         start, exact, released = self._past
-        require(is_whole(start, 0, self.n_steps) and (self._are_counts(exact, released) if start else self._past == (0, 0, 0)))
+        require(is_integer(start, 0, self.n_steps) and (self._are_counts(exact, released) if start else self._past == (0, 0, 0)))
         require((self.base, self.n_levels) == self._shape(max(1, self.horizon - start)))
         require(all(0 <= level < self.n_levels and 0 <= index <= self.horizon for level, index in self._kept))
         # What comes from now on gets noise that no file knows: whoever goes on takes along that of nodes which are over, and no other.
@@ -263,23 +263,23 @@ class KaryCounter(TreeCounter):
 
     def followed_by(self, count: Any) -> Self:
         """Return a copy, with the same door and nodes, that has counted one step more; this counter stays as it is."""
-        counts = as_counts(count, self.n_counters, LARGEST)
-        twin = self._twin()
+        counts = as_counts(count, self.n_counters, MAX_COUNT)
+        twin = self._shallow_copy()
         twin._state = self._state + np.append(counts, 1)
         return twin
 
     def _ahead(self) -> Self:
-        ahead = self._twin()
+        ahead = self._shallow_copy()
         if self.n_steps > self._past[0]:
             ahead._kept = {}
             ahead.base, ahead.n_levels = self._shape(max(1, self.horizon - self.n_steps))
         return ahead
 
-    def _attach(self, door: StandingRelease, before: Self) -> None:
+    def _attach(self, door: ContinualRelease, before: Self) -> None:
         super()._attach(door, before)
         if self.n_steps > self._past[0]:
             # The noise of this time was settled when the copy was made. Where it was not, nobody has seen it, and it is drawn now.
-            released = before._released(door.part(before._noise(), self._loss(), before._change(door.neighboring)))
+            released = before._released(door.part(before._noise(), self._loss(), before._counter_sensitivity(door.neighboring)))
             self._past = (self.n_steps, self._state[:-1].copy(), released)
 
 
@@ -288,7 +288,7 @@ def add_one(counts: np.ndarray, cell: int) -> None:
     counts[cell :: len(counts) - 1 - cell] += 1  # just these two
 
 
-def counts_of(cells: np.ndarray, n_counters: int) -> np.ndarray:
+def sum_cells(cells: np.ndarray, n_counters: int) -> np.ndarray:
     """Return what events of one cell each add to an array of counts whose last entry is the number of steps."""
     counts = np.bincount(cells, minlength=n_counters + 1)
     counts[-1] = len(cells)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_choice, is_inside, is_real, is_whole, shown
-from skdpsynth._state import fits, is_array, require
-from skdpsynth.decomposition._components import PrincipalComponents, kept_dtype
-from skdpsynth.decomposition._location import shrunken
-from skdpsynth.decomposition._steps import Steps, steps_of
-from skdpsynth.domain import BITS, Ball, Box, Rows, has_private, without_unit
+from skdpsynth._state_validation import is_array, is_of_type, require
+from skdpsynth._validation import check_choice, is_inside, is_integer, is_real, short_repr
+from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
+from skdpsynth.decomposition._second_moment import SecondMomentPlan, plan_second_moment
+from skdpsynth.decomposition._shrunken_mean import shrink_mean
+from skdpsynth.domain import BITS, Ball, Box, has_private
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator
+from skdpsynth.frames import Rows, drop_unit
 from skdpsynth.persistence import savable
 
 __all__ = ["PrivatePCA"]
@@ -33,14 +34,14 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         the noisy covariance.
         "auto": as many eigenvalues (at least 1, at most 10) as stand above `noise_edge_`.
     center : {"private", "public"} or array-like of shape (n_features,), default="private"
-        "private": estimate the mean within the same budget. "public": centre at the midpoint of the box, or at a public point within it,
+        "private": estimate the mean within the same budget. "public": center at the midpoint of the box, or at a public point within it,
         at no cost; better when the data lie around it.
     noise : {"auto", "matrix_laplace", "gaussian", "laplace"}, default="auto"
         "matrix_laplace" is pure: a symmetric random matrix whose eigenvalues are as small as those of d^2 numbers can be. "gaussian" needs
         ``delta > 0``. "auto" takes the one that disturbs eigenvalues least, by public numbers: with delta 1e-6 and epsilon 1 "gaussian"
         from some four features on. "laplace" is the noise of [1]_ made tight: it knows the box alone, and is kept for comparison.
     max_norm : float, default=None
-        A public bound on the distance of a row from the centre; rows beyond are shrunk to it. With ``center="private"`` that is the one
+        A public bound on the distance of a row from the center; rows beyond are shrunk to it. With ``center="private"`` that is the one
         bought first. None: a radius is found privately, for 2 to 20 % of the budget. Never take it from the data. At least a thousandth
         of the widest column.
     whiten : bool, default=False
@@ -54,10 +55,10 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`. Noise has one size on all columns, so
         put columns of unlike units on one scale first, by their public bounds: ``(X - low) / (high - low)``. Bounds may be generous where
-        rows are many or lie about the centre: the noise on the moments follows the radius, not the box.
+        rows are many or lie about the center: the noise on the moments follows the radius, not the box.
         "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which tables are neighbours. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
+        Which tables are neighbors. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
         where one has a row more; the number of rows is private, and a twentieth of the budget buys a noisy one.
     max_rows_per_unit : int, default=1
         Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
@@ -77,7 +78,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         Orthonormal rows, by falling eigenvalue. The first entry of at least 0.4 of the largest is positive, a sign that noise
         seldom flips.
     mean_ : ndarray of shape (n_features,)
-        The noisy mean, or the public centre.
+        The noisy mean, or the public center.
     explained_variance_ : ndarray of shape (n_components,)
         Eigenvalues of `covariance_`, clipped at 0.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -91,7 +92,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         The largest eigenvalue that noise alone is likely to show, by its law; 0 without noise. Compare `explained_variance_` with it.
     n_components_ : int
     covariance_ : ndarray of shape (n_features, n_features)
-        The noisy covariance (about the public centre, if that was asked for); it need not be positive.
+        The noisy covariance (about the public center, if that was asked for); it need not be positive.
     bounds_ : tuple of ndarray of shape (n_features,)
         Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
@@ -142,7 +143,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     projected coordinates.
 
     *Steps.* Rows become whole numbers, of one length on all axes. (1) With ``center="private"`` a tenth of the budget buys the sum of
-    the rows in the box, and they are centred at it as far as it is no noise. (2) From 2 to 20 %, more for few rows, buy counts of
+    the rows in the box, and they are centered at it as far as it is no noise. (2) From 2 to 20 %, more for few rows, buy counts of
     their squared lengths, between public radii that fall by the fourth root of 2. The radius r is taken that balances the noise, which
     grows as r^2, with what shrinking takes from the second moment; rows beyond are shrunk to it, exactly, each by itself. (3) The rest
     buys the second moment in the ball, with one more coordinate ``c = r / sqrt(10)`` of every row that carries the mean. Steps that
@@ -212,23 +213,23 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         require(is_array(self.components_, "f", k, d) and is_array(self.mean_, "f", d) and is_array(self.covariance_, "f", d, d))
         for values in (self.explained_variance_, self.explained_variance_ratio_, self.singular_values_):
             require(is_array(values, "f", k) and values.min(initial=0) >= 0)
-        require(all(fits(value, float) and value >= 0 for value in (self.noise_variance_, self.noise_edge_)))
+        require(all(is_of_type(value, float) and value >= 0 for value in (self.noise_variance_, self.noise_edge_)))
 
-    def _plan(self, facts: Facts) -> Steps:
+    def _plan(self, facts: Facts) -> SecondMomentPlan:
         point = self._check_parameters(facts.box)
         has_mean = isinstance(self.center, str) and self.center == "private"
         kinds = [self.noise] if self.noise != "auto" else ["matrix_laplace", *(["gaussian"] if facts.delta else [])]
         kinds = kinds if facts.rho is None else ["gaussian"]
-        options = [steps for kind in kinds if (steps := steps_of(kind, facts, point, self.max_norm, has_mean)) is not None]
+        options = [steps for kind in kinds if (steps := plan_second_moment(kind, facts, point, self.max_norm, has_mean)) is not None]
         if not options:
             raise ValueError(
-                f"epsilon is too small for {facts.n_features} features, got {shown(self.epsilon)}; use a larger epsilon or fewer features."
+                f"epsilon is too small for {facts.n_features} features, got {short_repr(self.epsilon)}; use a larger epsilon or fewer features."
             )
         plan = min(options, key=lambda steps: steps.relative_edge)
         self._warn_of_noise(plan, facts, point)
         return plan
 
-    def _warn_of_noise(self, plan: Steps, facts: Facts, point: np.ndarray | None) -> None:
+    def _warn_of_noise(self, plan: SecondMomentPlan, facts: Facts, point: np.ndarray | None) -> None:
         """Warn, from public numbers, if noise alone exceeds the largest variance that rows can have, or where a delta would help."""
         n_samples = facts.n_samples or 1
         if plan.relative_edge > n_samples:
@@ -237,16 +238,16 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 "the components will be noise; use more rows, fewer features, a larger epsilon, or delta > 0."
             )
         if self.noise == "auto" and not facts.delta and facts.epsilon != math.inf:
-            gaussian = steps_of("gaussian", facts.part(delta=facts.usual_delta), point, self.max_norm, plan.has_mean)
+            gaussian = plan_second_moment("gaussian", facts.part(delta=facts.usual_delta), point, self.max_norm, plan.has_mean)
             facts.warn_if_delta_helps(plan.relative_edge, gaussian.relative_edge if gaussian else 0.0)
 
-    def _release(self, rows: Rows, plan: Steps, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: SecondMomentPlan, budget: Budget) -> None:
         exact, rows, plan = plan.summed(rows)
         ball, stretch, exact = plan.located(exact, rows, self.n_samples_, budget)
         total, second = plan.answered(exact, ball, budget)
-        mean, covariance = self._centred(total, second, ball, plan.mean_deviation(ball) / self.n_samples_ if plan.has_mean else 0.0)
+        mean, covariance = self._centered(total, second, ball, plan.mean_deviation(ball) / self.n_samples_ if plan.has_mean else 0.0)
         edge = stretch * plan.edge(ball) / self.n_samples_ * float(np.max(ball.unit)) ** 2
-        self._set_components(stretch * covariance, mean, edge, kept_dtype(rows, ball.width), float(ball.box.step.min()))
+        self._set_components(stretch * covariance, mean, edge, result_dtype(rows, ball.width), float(ball.box.step.min()))
         if self.explained_variance_[0] < self.noise_edge_ and plan.relative_edge <= self.n_samples_:  # else it was told before
             budget.warn(
                 f"None of the components stands above noise_edge_={self.noise_edge_:.3g}, the largest variance that noise alone may show; "
@@ -270,10 +271,10 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         -------
         X_projected : ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X, y).transform(X) if unit is None else self.fit(X, y, unit=unit).transform(without_unit(X, unit))
+        return self.fit(X, y).transform(X) if unit is None else self.fit(X, y, unit=unit).transform(drop_unit(X, unit))
 
     def _check_parameters(self, box: Box) -> np.ndarray | None:
-        """Return the public centre, or None where that is the midpoint; raise for what cannot be."""
+        """Return the public center, or None where that is the midpoint; raise for what cannot be."""
         check_choice("noise", self.noise, ("auto", "matrix_laplace", "laplace", "gaussian"))
         if self.noise == "gaussian" and not self.delta:
             raise ValueError('noise="gaussian" needs delta > 0, got delta=0; give a delta such as 1e-6, or use noise="auto".')
@@ -289,14 +290,14 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             )
         self._check_max_norm(box)
         if not isinstance(self.whiten, bool | np.bool_):
-            raise ValueError(f"whiten must be True or False, got {shown(self.whiten)}; False keeps the units of the columns.")
+            raise ValueError(f"whiten must be True or False, got {short_repr(self.whiten)}; False keeps the units of the columns.")
         k, n_features = self.n_components, box.n_features
-        if not (k is None or is_whole(k, 1, n_features) or is_inside(k, 0, 1) or (isinstance(k, str) and k == "auto")):
+        if not (k is None or is_integer(k, 1, n_features) or is_inside(k, 0, 1) or (isinstance(k, str) and k == "auto")):
             raise ValueError(
-                f"n_components must be None, 'auto', an int from 1 to n_features={n_features} or a float in (0, 1), got {shown(k)}; "
+                f"n_components must be None, 'auto', an int from 1 to n_features={n_features} or a float in (0, 1), got {short_repr(k)}; "
                 "'auto' counts what stands above the noise."
             )
-        return _point(self.center, box)
+        return _public_center(self.center, box)
 
     def _check_max_norm(self, box: Box) -> None:
         """Refuse a public radius that is none."""
@@ -304,44 +305,44 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             return
         if not (is_real(self.max_norm) and 0 < self.max_norm < math.inf):
             raise ValueError(
-                f"max_norm must be None or a positive finite number, got {shown(self.max_norm)}; None finds a radius privately."
+                f"max_norm must be None or a positive finite number, got {short_repr(self.max_norm)}; None finds a radius privately."
             )
         if self.noise == "laplace":
             raise ValueError('max_norm does not serve noise="laplace", whose scale knows the bounds only; use noise="auto".')
         least = 64 * float(box.width.max()) / 2**BITS
         if self.max_norm < least:
             raise ValueError(
-                f"max_norm must be at least {least:g}, a thousandth of the widest column, got {shown(self.max_norm)}; narrow the bounds."
+                f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the bounds."
             )
 
-    def _centred(self, total: np.ndarray | None, second: np.ndarray, ball: Ball, deviation: float) -> tuple[np.ndarray, np.ndarray]:
+    def _centered(self, total: np.ndarray | None, second: np.ndarray, ball: Ball, deviation: float) -> tuple[np.ndarray, np.ndarray]:
         """Turn noisy moments into a mean and a covariance about it, in the units of the data; `deviation` is that of the mean."""
         n, unit = self.n_samples_, ball.unit
-        centre, second = ball.box.midpoint + unit * ball.centre, second / n
+        center, second = ball.box.midpoint + unit * ball.center, second / n
         if total is not None:
             mean = np.clip(total / n, -ball.largest, ball.largest)
             # The square of a noisy mean is too large by the noise, in expectation; and the mean is nearer if it is shrunk by that share.
-            nearer = shrunken(mean, deviation)
+            nearer = shrink_mean(mean, deviation)
             second = (second - np.outer(nearer, mean)) * (n / max(n - 1, 1))
-            centre = ball.clipped(centre + unit * nearer)
-        return centre, unit[:, None] * second * unit
+            center = ball.clipped(center + unit * nearer)
+        return center, unit[:, None] * second * unit
 
 
-def _point(center: Any, box: Box) -> np.ndarray | None:
-    """Return a public centre that is a point within bounds; None for "private" and "public"; raise otherwise."""
+def _public_center(center: Any, box: Box) -> np.ndarray | None:
+    """Return a public center that is a point within bounds; None for "private" and "public"; raise otherwise."""
     if isinstance(center, str) or center is None:
         check_choice("center", center, ("private", "public"), " or a public point")
         return None
-    point = _numbers(center)
+    point = _as_floats(center)
     if point.shape != (box.n_features,) or not ((box.low <= point) & (point <= box.high)).all():
         raise ValueError(
-            f"center must be 'private', 'public' or a point of shape ({box.n_features},) within bounds, got {shown(center)}; "
+            f"center must be 'private', 'public' or a point of shape ({box.n_features},) within bounds, got {short_repr(center)}; "
             "'public' is the midpoint of the bounds."
         )
     return point
 
 
-def _numbers(values: Any) -> np.ndarray:
+def _as_floats(values: Any) -> np.ndarray:
     """Return an array-like of real numbers as floats; anything else as an empty array."""
     try:
         array = np.asarray(values)

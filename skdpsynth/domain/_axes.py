@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._columns import cast, family_of, numpy_dtype, time_of
 from skdpsynth.domain._dates import MICROSECONDS, Date, Times
 from skdpsynth.domain._kinds import Continuous
+from skdpsynth.frames import cast, family_of, numpy_dtype, time_of
 from skdpsynth.persistence import savable
 
 PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}  # microseconds

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._arrays import numbers_of
-from skdpsynth._checks import check_flag, check_kind, check_memory, check_real, check_whole, is_real, is_whole, shown
-from skdpsynth._input import dense_chunks, rows_of
-from skdpsynth.domain._kinds import is_name, listed
+from skdpsynth._arrays import as_numeric_array
+from skdpsynth._validation import check_bool, check_integer, check_memory, check_real, check_type, is_integer, is_real, short_repr
+from skdpsynth.domain._kinds import is_name, list_names
+from skdpsynth.frames import as_rows, dense_chunks
 from skdpsynth.persistence import savable
 
 BITS = 16
@@ -29,8 +29,8 @@ _WIDEST = 990  # widths lie between 2**-990 and 2**990
 class Box:
     """A public box, the product of ``[low_i, high_i]`` over the features, with a grid of 2**bits steps a side.
 
-    Nothing here reads a bound from data. Every map is a function of one record alone, so neighbouring data go to
-    neighbouring data, and none of them raises on a value: values outside are clipped, NaN goes to the midpoint.
+    Nothing here reads a bound from data. Every map is a function of one record alone, so neighboring data go to
+    neighboring data, and none of them raises on a value: values outside are clipped, NaN goes to the midpoint.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class Box:
     def __post_init__(self) -> None:
         low, high = _as_bounds(self.low), _as_bounds(self.high)
         _check_sides(low, high)
-        if not is_whole(self.bits, 1, 30):
-            raise ValueError(f"bits must be an integer from 1 to 30, got {shown(self.bits)}; 16 serves nearly all data.")
+        if not is_integer(self.bits, 1, 30):
+            raise ValueError(f"bits must be an integer from 1 to 30, got {short_repr(self.bits)}; 16 serves nearly all data.")
         whole = np.zeros(len(low), dtype=bool) if self.whole is None else _flags(self.whole, len(low))
         # A feature of whole numbers without one within its bounds is sampled like any other.
         whole &= np.ceil(low) <= np.floor(high)
@@ -98,7 +98,7 @@ class Box:
         bits : int, default=16
         whole : array-like of bool, default=None
         """
-        n_features = check_whole("n_features", n_features, 1)
+        n_features = check_integer("n_features", n_features, 1)
         check_memory("n_features", n_features, 64 * n_features)
         if bounds is None:
             bounds = UNIT
@@ -131,7 +131,7 @@ class Box:
 
     @property
     def midpoint(self) -> np.ndarray:
-        """The centre, shape (n_features,)."""
+        """The center, shape (n_features,)."""
         return self.low + 0.5 * self.width
 
     @property
@@ -140,8 +140,8 @@ class Box:
         return self.width / 2.0**self.bits
 
     def scratch(self, n_samples: int) -> np.ndarray:
-        """Return working space for `steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
-        n_samples = check_whole("n_samples", n_samples)
+        """Return working space for `track_steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
+        n_samples = check_integer("n_samples", n_samples)
         rows = min(self.chunk_rows, -(-n_samples // _TILE) * _TILE)
         return np.zeros((rows, self.n_features))
 
@@ -173,11 +173,11 @@ class Box:
         steps : ndarray of shape (n_rows, n_features), float
             A view of `scratch`; or `out`.
         """
-        rows, bits = rows_of(rows, self.n_features, "rows"), _bits_of(bits, self.n_features)
+        rows, bits = as_rows(rows, self.n_features, "rows"), _bits_of(bits, self.n_features)
         _check_room(scratch, "scratch", (-(-len(rows) // _TILE) * _TILE, self.n_features))
         if out is not None:
             _check_room(out, "out", rows.shape, exact=True)
-        check_flag("finite", finite)
+        check_bool("finite", finite)
         n_rows = len(rows)
         if not n_rows:
             return scratch[:0] if out is None else out
@@ -204,7 +204,7 @@ class Box:
 
     @np.errstate(all="ignore")
     def column_steps(self, column: np.ndarray, feature: int, n_steps: float, out: np.ndarray) -> np.ndarray:
-        """Do what `steps` does for one column and any number of steps, but leave NaN as NaN.
+        """Do what `track_steps` does for one column and any number of steps, but leave NaN as NaN.
 
         Parameters
         ----------
@@ -219,8 +219,8 @@ class Box:
         -------
         out : ndarray of shape (n_rows,)
         """
-        column, n_steps = numbers_of(column, "column"), check_real("n_steps", n_steps, 1, 2.0**62)
-        feature = check_whole("feature", feature, 0, self.n_features - 1)
+        column, n_steps = as_numeric_array(column, "column"), check_real("n_steps", n_steps, 1, 2.0**62)
+        feature = check_integer("feature", feature, 0, self.n_features - 1)
         _check_room(out, "out", column.shape, exact=True)
         column = column.astype(float) if column.dtype.itemsize > 8 else column
         if self.low[feature]:
@@ -236,14 +236,14 @@ class Box:
         ----------
         X : ndarray or sparse rows of shape (n_samples, n_features)
         bits : ndarray of shape (n_features,), default=None
-            As in `steps`; None: those of the box.
+            As in `track_steps`; None: those of the box.
         finite : bool, default=False
-            As in `steps`.
+            As in `track_steps`.
         out : ndarray of shape (n_samples, n_features), int, default=None
             Where the steps go in place of the scratch.
         """
         if not issparse(X):
-            X = rows_of(X, self.n_features)
+            X = as_rows(X, self.n_features)
         elif X.shape[1] != self.n_features:
             raise ValueError(f"X must have {self.n_features} columns, one a feature, got {X.shape[1]}.")
         bits = np.full(self.n_features, self.bits) if bits is None else _bits_of(bits, self.n_features)
@@ -268,7 +268,7 @@ class Box:
         Q : ndarray of shape (n_samples, n_features), int64
             Grid coordinates in [0, 2**bits).
         """
-        X = rows_of(X, self.n_features)
+        X = as_rows(X, self.n_features)
         Q = np.empty(X.shape, dtype=np.int64)
         for _ in self.chunks(X, out=Q):
             pass
@@ -286,7 +286,7 @@ class Box:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        X = np.multiply(rows_of(Q, self.n_features, "Q"), 2.0, dtype=float)
+        X = np.multiply(as_rows(Q, self.n_features, "Q"), 2.0, dtype=float)
         X += 1
         X *= self.width / 2.0 ** (self.bits + 1)
         X += self.low
@@ -294,7 +294,7 @@ class Box:
 
     def clip(self, X: np.ndarray) -> np.ndarray:
         """Return `X` clipped to the box; features of whole numbers are rounded to those within it."""
-        X = np.clip(rows_of(X, self.n_features), self.low, self.high)
+        X = np.clip(as_rows(X, self.n_features), self.low, self.high)
         if self.whole.any():
             within = np.clip(np.rint(X[:, self.whole]), np.ceil(self.low[self.whole]), np.floor(self.high[self.whole]))
             X[:, self.whole] = within
@@ -303,14 +303,14 @@ class Box:
 
 def _flags(values: Any, n_features: int) -> np.ndarray:
     """Return flags of the features as booleans of our own."""
-    flags = numbers_of(values, "whole")
+    flags = as_numeric_array(values, "whole")
     if flags.dtype != bool or len(flags) != n_features:
         raise ValueError(f"whole must hold {n_features} booleans, one a feature, got {flags.dtype} of shape {flags.shape}.")
     return flags.copy()
 
 
 def _bits_of(bits: Any, n_features: int) -> np.ndarray:
-    bits = numbers_of(bits, "bits", whole=True)
+    bits = as_numeric_array(bits, "bits", whole=True)
     if len(bits) != n_features or (bits < 0).any() or (bits > 30).any():
         raise ValueError(f"bits must hold an integer from 0 to 30 for each of {n_features} features, but does not.")
     return bits
@@ -318,10 +318,12 @@ def _bits_of(bits: Any, n_features: int) -> np.ndarray:
 
 def _check_room(room: Any, name: str, shape: tuple[int, ...], exact: bool = False) -> None:
     """Refuse what results cannot be written to: `shape`, or the rows of it at least."""
-    check_kind(name, room, np.ndarray, "an array that can be written to")
+    check_type(name, room, np.ndarray, "an array that can be written to")
     fits = room.shape == shape if exact else room.ndim == 2 and room.shape[1:] == shape[1:] and len(room) >= shape[0]
     if not fits or room.dtype.kind not in ("iuf" if exact else "f") or not room.flags.writeable:
-        raise ValueError(f"{name} must be a writable array of numbers of shape {shape}{'' if exact else ' or longer'}, got {shown(room)}.")
+        raise ValueError(
+            f"{name} must be a writable array of numbers of shape {shape}{'' if exact else ' or longer'}, got {short_repr(room)}."
+        )
 
 
 def _tile(per_feature: np.ndarray) -> Any:
@@ -358,7 +360,7 @@ def _as_bounds(values: Any) -> np.ndarray:
             raise TypeError
         return array.astype(float)
     except Exception:  # also of the caller's own objects
-        raise ValueError(f"bounds must hold numbers, got {shown(values)}; give (low, high) as floats or arrays.") from None
+        raise ValueError(f"bounds must hold numbers, got {short_repr(values)}; give (low, high) as floats or arrays.") from None
 
 
 def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
@@ -385,7 +387,7 @@ def pair_of(bounds: Any) -> tuple[Any, Any]:
             raise TypeError  # cells, maybe, which the message must not show
     except Exception:  # also of the caller's own objects
         raise ValueError(
-            f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {shown(bounds)}; None is the default, (0, 1)."
+            f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {short_repr(bounds)}; None is the default, (0, 1)."
         ) from None
     return low, high
 
@@ -395,12 +397,12 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
         raise ValueError("bounds is a dict of columns, but X has no column names; pass a data frame, or bounds=(low, high).")
     listed_names = isinstance(feature_names, list | tuple) or (isinstance(feature_names, np.ndarray) and feature_names.dtype.kind in "OU")
     if not listed_names or not all(map(is_name, feature_names)):
-        raise TypeError(f"feature_names must be a list of the columns, got {shown(feature_names)}; list their names.")
+        raise TypeError(f"feature_names must be a list of the columns, got {short_repr(feature_names)}; list their names.")
     names = set(feature_names)
     missing, extra = [name for name in feature_names if name not in bounds], [name for name in bounds if name not in names]
     if missing or extra:
         raise ValueError(
-            f"bounds must name every column once, got none for [{listed(missing)}] and unknown [{listed(extra)}]; give "
+            f"bounds must name every column once, got none for [{list_names(missing)}] and unknown [{list_names(extra)}]; give "
             "{column: (low, high)} for each, and none for a column that fit takes as unit."
         )
     try:

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._checks import shown
-from skdpsynth.domain._kinds import Bounded, Continuous, as_flag, pair
+from skdpsynth._validation import short_repr
+from skdpsynth.domain._kinds import Bounded, Continuous, as_flag, bounds_repr
 from skdpsynth.persistence import savable
 
 _MOST_UNITS = 2**53  # whole numbers beyond it are not all floats
@@ -175,7 +175,7 @@ class DateTime(Times):
 
     def __post_init__(self) -> None:
         if not isinstance(self.resolution, str) or self.resolution not in MICROSECONDS:
-            raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {shown(self.resolution)}.")
+            raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {short_repr(self.resolution)}.")
         super().__post_init__()
 
     def to_keys(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class DateTime(Times):
 def _pair(kind: Times) -> str:
     """Return how a message shows bounds, which are public."""
     told = (bound.isoformat() if isinstance(bound, datetime.date) else bound for bound in (kind.low, kind.high))
-    return pair(*(str(bound) if isinstance(bound, np.datetime64) else bound for bound in told))
+    return bounds_repr(*(str(bound) if isinstance(bound, np.datetime64) else bound for bound in told))
 
 
 def _moment(bound: Any, kind: Times) -> datetime.datetime:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import numbers_of
+from skdpsynth._arrays import as_numeric_array
 from skdpsynth.domain._expressions import Expression
 from skdpsynth.domain._kinds import Kind, _checked_bounds
 from skdpsynth.persistence import savable
@@ -76,7 +76,7 @@ class Derived(Kind):
 
     def clipped(self, values: np.ndarray) -> np.ndarray:
         """Return values within the bounds."""
-        values = numbers_of(values, "values", None)
+        values = as_numeric_array(values, "values", None)
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def to_keys(self) -> dict[str, Any]:

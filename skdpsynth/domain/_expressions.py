@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import shown
+from skdpsynth._validation import short_repr
 
 _LONGEST = 1000  # characters
 _DEEPEST = 50
@@ -35,7 +35,7 @@ class Expression:
 
     def __init__(self, text: str) -> None:
         if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
-            raise ValueError(f"expression must be a text such as 'weight / height ** 2', got {shown(text)}.")
+            raise ValueError(f"expression must be a text such as 'weight / height ** 2', got {short_repr(text)}.")
         self._text, quoted = text, list(_QUOTED.findall(text))
         self._quoted = {f"_quoted_{number}_": name for number, name in enumerate(quoted)}
         names = iter(self._quoted)
@@ -46,9 +46,11 @@ class Expression:
         except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
             if isinstance(error, ValueError) and str(error).startswith("expression"):
                 raise
-            raise ValueError(f"expression must be arithmetic over columns, such as 'weight / height ** 2', got {shown(text)}.") from None
+            raise ValueError(
+                f"expression must be arithmetic over columns, such as 'weight / height ** 2', got {short_repr(text)}."
+            ) from None
         if not used:
-            raise ValueError(f"expression must name a column, got {shown(text)}.")
+            raise ValueError(f"expression must name a column, got {short_repr(text)}.")
         self.names = tuple(used)
 
     def _check(self, node: ast.AST, used: dict[str, None], depth: int) -> None:
@@ -70,7 +72,7 @@ class Expression:
             children = []
         if not children or depth > _DEEPEST:
             raise ValueError(
-                f"expression may have columns, numbers, + - * / // % **, and {', '.join(_FUNCTIONS)}, got {shown(self._text)}; a column "
+                f"expression may have columns, numbers, + - * / // % **, and {', '.join(_FUNCTIONS)}, got {short_repr(self._text)}; a column "
                 "whose name is no word stands in backticks."
             )
         for child in children:

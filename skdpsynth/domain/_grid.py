@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth.domain._allowed_combinations import cuts_of
 from skdpsynth.domain._kinds import Continuous, Span
 from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._tying import cuts_of
 from skdpsynth.persistence import savable
 
 _CELLS = 1 << 12  # of a range of real numbers, atoms included

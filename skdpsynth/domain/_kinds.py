@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth._notebook import listed_short
+from skdpsynth._repr_html import short_tuple_repr
+from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
@@ -55,7 +55,7 @@ class Bounded(Kind):
             return False
         if not isinstance(self.bounds, str) or self.bounds not in UNSTATED or self.low is not None or self.high is not None:
             raise ValueError(
-                f"bounds must be 'private' or 'open', without low and high, got {shown(self.bounds)}; write bounds that are known as "
+                f"bounds must be 'private' or 'open', without low and high, got {short_repr(self.bounds)}; write bounds that are known as "
                 f"{type(self).__name__}(low, high)."
             )
         return True
@@ -116,7 +116,7 @@ class Continuous(Bounded):
 
     def __post_init__(self) -> None:
         if self.integer is not None and not is_flag(self.integer):
-            raise ValueError(f"integer must be None, True or False, got {shown(self.integer)}.")
+            raise ValueError(f"integer must be None, True or False, got {short_repr(self.integer)}.")
         if self._check_word():
             object.__setattr__(self, "integer", bool(self.integer))
             object.__setattr__(self, "nullable", as_flag(self.nullable))
@@ -124,7 +124,9 @@ class Continuous(Bounded):
         low, high = _checked_bounds(self.low, self.high)
         integer = isinstance(low, int) and isinstance(high, int) if self.integer is None else bool(self.integer)
         if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
-            raise ValueError(f"bounds of whole numbers must be whole and at most 2**53, got {pair(low, high)}; or set integer=False.")
+            raise ValueError(
+                f"bounds of whole numbers must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False."
+            )
         low, high = (int(low), int(high)) if integer else (float(low), float(high))
         for name, value in (("low", low), ("high", high), ("integer", integer), ("nullable", as_flag(self.nullable))):
             object.__setattr__(self, name, value)
@@ -152,17 +154,19 @@ class Span(Continuous):
 def _checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Return bounds as plain numbers, finite and in order."""
     if not (is_real(low) and is_real(high)):
-        raise ValueError(f"bounds must be two numbers (low, high), got {pair(low, high)}; they are public facts, never learned from rows.")
+        raise ValueError(
+            f"bounds must be two numbers (low, high), got {bounds_repr(low, high)}; they are public facts, never learned from rows."
+        )
     low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
     ends = _as_float(low), _as_float(high)
     if not (-math.inf < ends[0] < ends[1] < math.inf and ends[1] - ends[0] < math.inf):
-        raise ValueError(f"bounds must be finite with low < high, got {pair(low, high)}; swap or correct them.")
+        raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; swap or correct them.")
     return low, high
 
 
-def pair(low: Any, high: Any) -> str:
+def bounds_repr(low: Any, high: Any) -> str:
     """Return how a message shows bounds."""
-    return f"({shown(low)}, {shown(high)})"
+    return f"({short_repr(low)}, {short_repr(high)})"
 
 
 def is_name(name: Any) -> bool:
@@ -177,7 +181,7 @@ def _listed_levels(levels: Any) -> tuple:
     if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):
         with suppress(Exception):  # of the caller's own objects
             return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
-    raise ValueError(f"levels must be a list, got {shown(levels)}; they are public facts, never learned from rows.")
+    raise ValueError(f"levels must be a list, got {short_repr(levels)}; they are public facts, never learned from rows.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,17 +197,19 @@ class _Levels(Kind):
         if strange := [level for level in levels if not _is_level(level)]:
             given = strange[0] if isinstance(self.levels, list | tuple) else self.levels
             raise ValueError(
-                f"levels must be strings, finite numbers (whole ones of 64 bits) or booleans, got {shown(given)}; for missing cells "
+                f"levels must be strings, finite numbers (whole ones of 64 bits) or booleans, got {short_repr(given)}; for missing cells "
                 "set nullable=True."
             )
         if len(levels) < 2:
             raise ValueError(f"levels must be at least 2, got {len(levels)}; leave a constant column out.")
         if len(set(levels)) < len(levels):
-            raise ValueError(f"levels must be distinct, but {shown(first_twice(levels))} occurs twice (1, 1.0 and True are equal).")
+            raise ValueError(
+                f"levels must be distinct, but {short_repr(first_duplicate(levels))} occurs twice (1, 1.0 and True are equal)."
+            )
         object.__setattr__(self, "levels", levels)
 
     def __repr__(self) -> str:
-        levels = listed_short(self.levels) if self.unstated is None else repr(self.levels)
+        levels = short_tuple_repr(self.levels) if self.unstated is None else repr(self.levels)
         return f"{type(self).__name__}(levels={levels}, nullable={self.nullable!r})"
 
     @property
@@ -267,17 +273,17 @@ class Nominal(_Levels):
     def __post_init__(self) -> None:
         super().__post_init__()
         groups, levels = self.groups, self.levels
-        if groups is None or (is_whole(groups, 1) and (self.unstated or all(isinstance(level, str) for level in levels))):
+        if groups is None or (is_integer(groups, 1) and (self.unstated or all(isinstance(level, str) for level in levels))):
             object.__setattr__(self, "groups", groups and int(groups))
             return
         if self.unstated or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
             raise ValueError(
                 f"groups must be None or a number of first characters of levels that are text, or, of stated levels, a dict or a list, got "
-                f"{shown(groups)}; see Nominal."
+                f"{short_repr(groups)}; see Nominal."
             )
         if isinstance(groups, Mapping):
             if missing := [level for level in levels if level not in groups]:
-                raise ValueError(f"groups must name the group of every level, but has none for {shown(missing[0])}; add it.")
+                raise ValueError(f"groups must name the group of every level, but has none for {short_repr(missing[0])}; add it.")
             groups = [groups[level] for level in levels]
         if len(groups) != len(levels) or not all(isinstance(group, str | int) for group in groups):
             raise ValueError(
@@ -331,12 +337,12 @@ class Ordinal(_Levels):
     """
 
 
-def about(name: Any, make: Callable[[], _Made]) -> _Made:
-    """Call `make`; say which column an error is about."""
+def name_column_in_errors(name: Any, make: Callable[[], _Made]) -> _Made:
+    """Call `make_ledger_file`; say which column an error is about."""
     try:
         return make()
     except ValueError as error:
-        raise ValueError(f"schema of column {shown_name(name)}: {error}") from None
+        raise ValueError(f"schema of column {name_repr(name)}: {error}") from None
 
 
 def as_nullable(kind: Any) -> Any:
@@ -344,7 +350,7 @@ def as_nullable(kind: Any) -> Any:
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
-def first_twice(values: Sequence[Any]) -> Any:
+def first_duplicate(values: Sequence[Any]) -> Any:
     """Return the first value that occurs a second time, which must be there."""
     seen = set()
     for value in values:
@@ -354,14 +360,14 @@ def first_twice(values: Sequence[Any]) -> Any:
     return value
 
 
-def shown_name(name: Any) -> str:
+def name_repr(name: Any) -> str:
     """Return how a message shows the name of a column, which is public."""
-    return f"({', '.join(map(shown_name, name))})" if isinstance(name, tuple) else shown(name)
+    return f"({', '.join(map(name_repr, name))})" if isinstance(name, tuple) else short_repr(name)
 
 
-def listed(names: Sequence[Any], most: int = 5) -> str:
+def list_names(names: Sequence[Any], most: int = 5) -> str:
     """Return how a message shows names of columns."""
-    return ", ".join(map(shown_name, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(map(name_repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _is_level(level: Any) -> bool:
@@ -387,5 +393,5 @@ def is_flag(value: Any) -> bool:
 def as_flag(value: Any) -> bool:
     """Return `nullable` as a bool, or refuse it."""
     if not is_flag(value):
-        raise ValueError(f"nullable must be True or False, got {shown(value)}.")
+        raise ValueError(f"nullable must be True or False, got {short_repr(value)}.")
     return bool(value)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 PRIVATE = "private"
-UNSEEN = (-1.0, 1.0)  # bounds of a column until any are bought, and where nothing is seen
+PLACEHOLDER = (-1.0, 1.0)  # bounds of a column until any are bought, and where nothing is seen
 
 
 @dataclass(frozen=True, eq=False)
-class Unknown:
+class UnknownBounds:
     """The columns whose bounds are to be bought, and what is public about each.
 
     Attributes
@@ -40,7 +40,7 @@ def has_private(bounds: Any) -> bool:
     return is_private(bounds) or (isinstance(bounds, dict) and any(map(is_private, bounds.values())))
 
 
-def made_up(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, tuple[int, ...]]:
+def with_placeholder_bounds(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, tuple[int, ...]]:
     """Return bounds with (-1, 1) for what is to be bought, and the places of those columns.
 
     Parameters
@@ -51,8 +51,8 @@ def made_up(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[
         Of the columns.
     """
     if is_private(bounds):
-        return UNSEEN, tuple(range(n_features))
+        return PLACEHOLDER, tuple(range(n_features))
     if not has_private(bounds):
         return bounds, ()
     columns = tuple(place for place, name in enumerate(names or ()) if is_private(bounds.get(name)))
-    return {name: UNSEEN if is_private(pair) else pair for name, pair in bounds.items()}, columns
+    return {name: PLACEHOLDER if is_private(pair) else pair for name, pair in bounds.items()}, columns

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_flag, elements, shown
-from skdpsynth._notebook import small_table
-from skdpsynth._state import fits, require
-from skdpsynth._whole_file import place_of
-from skdpsynth.domain._computed import sources_of
-from skdpsynth.domain._forms import kind_of
-from skdpsynth.domain._importers import schema_of_dtypes, schema_of_sdv
-from skdpsynth.domain._kinds import is_flag, is_name, listed
-from skdpsynth.domain._left_out import Identifier
-from skdpsynth.domain._rule_checks import check_rules
-from skdpsynth.domain._rules import Rule, checked_rules, rules_of_keys
+from skdpsynth._atomic_write import output_path
+from skdpsynth._repr_html import html_table
+from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._validation import check_bool, list_or_none, short_repr
+from skdpsynth.domain._constraint_checks import check_rules
+from skdpsynth.domain._constraints import Rule, check_rule_list, rules_of_keys
+from skdpsynth.domain._functional_dependencies import sources_of
+from skdpsynth.domain._identifiers import Identifier
+from skdpsynth.domain._kinds import is_flag, is_name, list_names
 from skdpsynth.domain._schema_files import columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
-from skdpsynth.domain._skeleton import skeleton_of
+from skdpsynth.domain._schema_importers import schema_of_dtypes, schema_of_sdv
+from skdpsynth.domain._schema_skeleton import skeleton_of
+from skdpsynth.domain._shorthand import kind_of
 from skdpsynth.persistence import savable
 
 _MOST_SHOWN = 50  # columns
@@ -78,14 +78,14 @@ class Schema(Mapping):
     def __init__(self, columns: Any, rules: Any = (), read: Any = None) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError(
-                f"schema must be a dict of column: (low, high) or [levels], got {shown(columns)}; it states public facts and is never "
+                f"schema must be a dict of column: (low, high) or [levels], got {short_repr(columns)}; it states public facts and is never "
                 "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
-        self._rules = checked_rules(columns.rules if isinstance(columns, Schema) and not rules else rules)
+        self._rules = check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules)
         check_rules(self._columns, self._rules)
         self._sources = sources_of(self._columns, self._rules)
-        if read := _checked_reading(columns.read if isinstance(columns, Schema) and read is None else read):
+        if read := _check_read_options(columns.read if isinstance(columns, Schema) and read is None else read):
             self._read_as = read
 
     @classmethod
@@ -134,12 +134,16 @@ class Schema(Mapping):
         return f"Schema({{{first}, ... {len(self)} columns}}{rules})"
 
     def _check_loaded(self) -> None:
-        require(fits(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"})
-        require(self._read_as == (_checked_reading(self._read_as) or {}))
+        require(
+            is_of_type(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"}
+        )
+        require(self._read_as == (_check_read_options(self._read_as) or {}))
         rules = self._rules if self._whole is None else ()
         again = Schema(self._columns, rules)
         require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
-        require(all(fits(list(rule.columns_named), list[Hashable]) and self._columns.keys() >= set(rule.columns_named) for rule in rules))
+        require(
+            all(is_of_type(list(rule.columns_named), list[Hashable]) and self._columns.keys() >= set(rule.columns_named) for rule in rules)
+        )
         if self._whole is not None:
             require(isinstance(self._whole, Schema) and self._whole._whole is None)
             require(all(rule in self._whole._rules for rule in self._rules))
@@ -178,7 +182,7 @@ class Schema(Mapping):
     def is_coded(self, name: Any) -> bool:
         """Whether mechanisms see a column: identifiers, text and computed columns they do not."""
         if not is_name(name) or name not in self._columns:
-            raise ValueError(f"name must be that of a column of the schema, got {shown(name)}; list(schema) has them.")
+            raise ValueError(f"name must be that of a column of the schema, got {short_repr(name)}; list(schema) has them.")
         return self._columns[name].coded is not None and name not in self._sources
 
     def with_kinds(self, columns: Mapping[Any, Any]) -> "Schema":
@@ -195,9 +199,7 @@ class Schema(Mapping):
     def _repr_html_(self) -> str:
         rows = [(name, kind) for name, kind in self._columns.items()]
         more = f"The first {_MOST_SHOWN} of {len(self)} columns." if len(self) > _MOST_SHOWN else ""
-        return small_table(
-            f"Schema of {len(self)} columns", rows[:_MOST_SHOWN], "schemas.html", heads=("column", "public facts"), more=more
-        )
+        return html_table(f"Schema of {len(self)} columns", rows[:_MOST_SHOWN], "schemas.html", heads=("column", "public facts"), more=more)
 
     @property
     def coded(self) -> "Schema":
@@ -212,7 +214,9 @@ class Schema(Mapping):
         if all(columns.get(name) is kind for name, kind in self._columns.items()):
             return self
         if not columns:
-            raise ValueError(f"schema must have a column that is synthesized, but all of {listed(list(self))} are left out; add another.")
+            raise ValueError(
+                f"schema must have a column that is synthesized, but all of {list_names(list(self))} are left out; add another."
+            )
         return self._coded_as(columns) if self._rules else Schema(columns)
 
     def ordered(self, names: Iterable[Any]) -> "Schema":
@@ -228,9 +232,9 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
-        listed_names = None if _is_column(names) else elements(names)
+        listed_names = None if _is_column(names) else list_or_none(names)
         if listed_names is None or not all(map(is_name, listed_names)):
-            raise ValueError(f"names must be a list of columns, got {shown(names)}; list their names.")
+            raise ValueError(f"names must be a list of columns, got {short_repr(names)}; list their names.")
         names = listed_names
         present = set(names)
         missing = [name for name in names if name not in self._columns]
@@ -239,7 +243,8 @@ class Schema(Mapping):
             raise ValueError(
                 "schema must name the columns of X, each once, but "
                 + " and ".join(
-                    [f"has no entry for {listed(missing)}"] * bool(missing) + [f"names {listed(extra)}, which X lacks"] * bool(extra)
+                    [f"has no entry for {list_names(missing)}"] * bool(missing)
+                    + [f"names {list_names(extra)}, which X lacks"] * bool(extra)
                 )
                 + "; add what is missing, or leave the columns out (X[list(schema)]); a column that fit takes as unit is an "
                 "Identifier() or left out."
@@ -265,7 +270,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(json_of(self, self._rules, self._read_as), path, overwrite)
+        return _write_text(json_of(self, self._rules, self._read_as), path, overwrite)
 
     @classmethod
     def from_json(cls, source: Any) -> "Schema":
@@ -306,7 +311,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _written(yaml_of(self, self._rules, self._read_as), path, overwrite)
+        return _write_text(yaml_of(self, self._rules, self._read_as), path, overwrite)
 
     @classmethod
     def from_yaml(cls, source: Any) -> "Schema":
@@ -373,7 +378,7 @@ class Schema(Mapping):
         findings : Findings
             Printed, a list of what stands out; ``findings.to_frame()`` gives a data frame of pandas.
         """
-        from skdpsynth.domain._findings import findings_of
+        from skdpsynth.tables._findings import findings_of
 
         return findings_of(self, frame)
 
@@ -422,14 +427,14 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def _written(text: str, path: Any, overwrite: bool) -> str | None:
+def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
     if path is None:
         return text
-    check_flag("overwrite", overwrite)
-    file, written = place_of(path), (text if text.endswith("\n") else text + "\n").encode()
+    check_bool("overwrite", overwrite)
+    file, written = output_path(path), (text if text.endswith("\n") else text + "\n").encode()
     if not overwrite and file.exists() and file.read_bytes() != written:
         raise FileExistsError(
-            f"path must be a new file, but {shown(str(path))} holds something else, maybe facts that were filled in; give another path, or "
+            f"path must be a new file, but {short_repr(str(path))} holds something else, maybe facts that were filled in; give another path, or "
             "overwrite=True."
         )
     file.write_bytes(written)
@@ -443,10 +448,10 @@ def _is_column(names: Any) -> bool:
     return hasattr(names, "dtype") and not is_index and not is_array_of_names
 
 
-def _checked_reading(read: Any) -> dict[str, bool]:
+def _check_read_options(read: Any) -> dict[str, bool]:
     """Return how files are read as a dict of what differs from the usual, or refuse it."""
     if read is None:
         return {}
     if not isinstance(read, Mapping) or not set(read) <= {"multiline"} or not all(is_flag(value) for value in read.values()):
-        raise ValueError(f"read must have the one key multiline, which is true or false, got {shown(read)}; correct it.")
+        raise ValueError(f"read must have the one key multiline, which is true or false, got {short_repr(read)}; correct it.")
     return {name: True for name, value in read.items() if value}

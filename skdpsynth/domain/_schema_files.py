@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skdpsynth._checks import shown
+from skdpsynth._validation import short_repr
+from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._kinds import UNSTATED, Continuous, Nominal, Ordinal, about, first_twice, shown_name
-from skdpsynth.domain._left_out import Identifier, Text
-from skdpsynth.domain._rules import Rule
+from skdpsynth.domain._identifiers import Identifier, Text
+from skdpsynth.domain._kinds import UNSTATED, Continuous, Nominal, Ordinal, first_duplicate, name_column_in_errors, name_repr
 
 _Columns = Mapping[Any, Any]
 _Told = tuple[dict[Any, Any], Any, Any]
@@ -46,11 +46,11 @@ def columns_of_json(source: Any) -> _Told:
 
 def _text_of(path: Any) -> str:
     if not _is_file(path):
-        raise FileNotFoundError(f"source must be a file or its text, but there is no file {shown(str(path))}; correct the path.")
+        raise FileNotFoundError(f"source must be a file or its text, but there is no file {short_repr(str(path))}; correct the path.")
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"source must be text in UTF-8, but the file {shown(str(path))} is not; save it as such.") from None
+        raise ValueError(f"source must be text in UTF-8, but the file {short_repr(str(path))} is not; save it as such.") from None
 
 
 def _is_file(path: Any) -> bool:
@@ -66,9 +66,11 @@ def columns_of_file(path: Any) -> _Told:
     file = Path(os.fsdecode(path)).expanduser()
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
     if read is None:
-        raise ValueError(f"schema must be a dict, a Schema, or a file that ends in .yaml, .yml or .json, got {shown(str(path))}.")
+        raise ValueError(f"schema must be a dict, a Schema, or a file that ends in .yaml, .yml or .json, got {short_repr(str(path))}.")
     if not _is_file(file):
-        raise FileNotFoundError(f"schema must be a dict, a Schema or a file, but there is no file {shown(str(path))}; correct the path.")
+        raise FileNotFoundError(
+            f"schema must be a dict, a Schema or a file, but there is no file {short_repr(str(path))}; correct the path."
+        )
     return read(file)
 
 
@@ -76,7 +78,7 @@ def columns_of_yaml(source: Any) -> _Told:
     """Read the columns of a schema from a file of YAML, or its text."""
     yaml = _yaml()
     if not isinstance(source, str | os.PathLike):
-        raise ValueError(f"source must be a file of YAML or its text, got {shown(source)}; Schema.from_json takes what it parses to.")
+        raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
         source = _text_of(source)
     try:
@@ -114,10 +116,10 @@ def _columns_of(told: Any) -> _Told:
         raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
     names = [tuple(column["name"]) if isinstance(column["name"], list) else column["name"] for column in columns]
     if strange := [name for name in names if not _is_name(name)]:
-        raise ValueError(f"source must name columns by words or numbers, got {shown(strange[0])}.")
+        raise ValueError(f"source must name columns by words or numbers, got {short_repr(strange[0])}.")
     if len(set(names)) < len(names):
-        raise ValueError(f"source must name each column once, but {shown_name(first_twice(names))} occurs twice.")
-    kinds = {name: about(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
+        raise ValueError(f"source must name each column once, but {name_repr(first_duplicate(names))} occurs twice.")
+    kinds = {name: name_column_in_errors(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
     return kinds, told.get("rules") or [], told.get("read")
 
 
@@ -128,11 +130,11 @@ def _is_name(name: Any) -> bool:
 def _from_keys(column: Mapping[str, Any]) -> Any:
     kind = column.get("kind")
     if not isinstance(kind, str) or kind not in _READERS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, _READERS))}, got {shown(kind)}.")
+        raise ValueError(f"kind must be one of {', '.join(map(repr, _READERS))}, got {short_repr(kind)}.")
     # Other keys are left aside, but a slip would be lost in silence: with nulable, missing cells would become numbers.
     for key in set(column) - set(_KEYS):
         if meant := get_close_matches(str(key), _KEYS, n=1, cutoff=0.8):
-            raise ValueError(f"keys must be spelt as they are, but {shown(key)} looks like {meant[0]!r}; correct or rename it.")
+            raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
     return _READERS[kind](column)
 
 
@@ -145,7 +147,7 @@ def _bounded(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, A
         if not isinstance(bounds, list | tuple) or len(bounds) != 2:
             what = "two numbers" if make is Continuous else "two dates or times"
             raise ValueError(
-                f"bounds must be {what} [low, high], 'open' or 'private', got {shown(bounds)}; they are public facts, never learned from "
+                f"bounds must be {what} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned from "
                 "rows."
             )
         return make(*bounds, nullable=nullable, **facts)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth.domain._allowed_cells import AllowedCells
+from skdpsynth.domain._allowed_combinations import axes_of, binds, leaves_of, ties_of
 from skdpsynth.domain._axes import Axis, NumberAxis, TimeAxis
+from skdpsynth.domain._constraints import Impossible, Inequality, Rule, Sum, Unique
 from skdpsynth.domain._kinds import Span
-from skdpsynth.domain._orders import Orders
-from skdpsynth.domain._rows import Chunk
-from skdpsynth.domain._rules import Impossible, Inequality, Rule, Sum, Unique
+from skdpsynth.domain._order_constraints import Orders
 from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._tying import axes_of, binds, leaves_of, ties_of
-from skdpsynth.domain._wanted import Wanted
+from skdpsynth.frames import Chunk
 from skdpsynth.persistence import savable
 
 Columns = Mapping[Any, np.ndarray]
@@ -166,12 +166,12 @@ class Spans:
         moved = {name: np.where(missing[name], np.nan, axes[name].value(kept[name])) for name in kept}
         return {name: np.where(fixed[name], columns[name], moved[name]) for name in moved}
 
-    def meets(self, chunk: Sequence[np.ndarray], wanted: Mapping[Any, Wanted]) -> np.ndarray:
+    def meets(self, chunk: Sequence[np.ndarray], wanted: Mapping[Any, AllowedCells]) -> np.ndarray:
         """Return which rows with spans meet conditions on columns."""
         columns = dict(zip(self.names, self.decode(chunk), strict=True))
         return np.all([wanted[name].of(columns[name]) for name in wanted], axis=0)
 
-    def hull(self, wanted: Mapping[Any, Wanted]) -> dict[Any, Wanted]:
+    def hull(self, wanted: Mapping[Any, AllowedCells]) -> dict[Any, AllowedCells]:
         """Return conditions on columns with spans which rows meet that meet `wanted`, but for a few that a bound has moved."""
         spans = {edge.high for edge in self.edges}
         found = {name: want for name, want in wanted.items() if name not in spans}
@@ -179,14 +179,14 @@ class Spans:
             if edge.high in wanted and wanted[edge.high].is_missing:
                 found[edge.high] = wanted[edge.high]
             elif edge.high in wanted and not wanted[edge.high].missing:
-                found[edge.high] = Wanted(-1.0 if edge.may_miss else 0.0, edge.most)
+                found[edge.high] = AllowedCells(-1.0 if edge.may_miss else 0.0, edge.most)
             if edge.may_miss and edge.low not in spans and edge.low in wanted and wanted[edge.low].missing:
                 found.pop(edge.low)
         return found
 
-    def starts_present(self) -> dict[Any, Wanted]:
+    def starts_present(self) -> dict[Any, AllowedCells]:
         """Return the condition that the smaller column of each span is there."""
-        return {edge.high: Wanted(0.0, edge.most, missing=edge.is_nullable) for edge in self.edges if edge.may_miss}
+        return {edge.high: AllowedCells(0.0, edge.most, missing=edge.is_nullable) for edge in self.edges if edge.may_miss}
 
 
 def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:

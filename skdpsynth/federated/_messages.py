@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole
-from skdpsynth.domain import ReadNumbers, ReadValues
+from skdpsynth._validation import is_integer
 from skdpsynth.persistence import from_bytes, savable, to_bytes
 from skdpsynth.statistics import Aggregator, Question
+from skdpsynth.tables import ReadNumbers, ReadValues
 
 _HASH = 32  # bytes
 _DEPTH = 8  # maps that a question may have, and more than any has
@@ -48,7 +48,7 @@ class Round:
         if not isinstance(message, bytes | bytearray | memoryview):
             raise TypeError(f"question must be bytes, as Sites sends them, got a {type(message).__name__}.")
         told = from_bytes(bytes(message), "question")
-        if not (isinstance(told, Round) and quietly(lambda: _is_whole(told))):
+        if not (isinstance(told, Round) and without_error_details(lambda: _is_whole(told))):
             raise ValueError("question holds no question that can be answered; it was not written by Sites.")
         return told
 
@@ -58,7 +58,7 @@ def _is_whole(told: Round) -> bool:
     question = told.question
     return (
         isinstance(told.session, str)
-        and is_whole(told.number, 1)
+        and is_integer(told.number, 1)
         and isinstance(question, Question)
         and isinstance(question.columns, tuple)
         and isinstance(question.rule, Aggregator)
@@ -69,7 +69,7 @@ def _is_whole(told: Round) -> bool:
     )
 
 
-def quietly(work: Any) -> Any:
+def without_error_details(work: Any) -> Any:
     """Call `work`; of an error that only a question made by hand can cause, what Python says is not told: it could quote a cell."""
     try:
         return work()
@@ -82,12 +82,12 @@ def quietly(work: Any) -> Any:
     raise ValueError(f"question does not fit the table of this site, or is damaged ({told}); ask anew.")
 
 
-def answer_of(message: bytes, values: np.ndarray) -> bytes:
+def encode_answer(message: bytes, values: np.ndarray) -> bytes:
     """Return uint64 numbers as the answer to a message, whose hash comes first."""
     return hashlib.sha256(message).digest() + values.astype("<u8").tobytes()
 
 
-def values_of(answer: bytes, message: bytes, size: int) -> np.ndarray:
+def decode_answer(answer: bytes, message: bytes, size: int) -> np.ndarray:
     """Return the uint64 numbers of an answer; refuse what is none to this message."""
     if not isinstance(answer, bytes | bytearray | memoryview):
         raise TypeError(f"an answer must be bytes, as Site.answer returns them, got a {type(answer).__name__}")

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import shown
 from skdpsynth._locks import lock_of
-from skdpsynth.domain import RemoteTable, as_chunk
+from skdpsynth._validation import short_repr
+from skdpsynth.frames import RemoteTable, as_chunk
 from skdpsynth.persistence import load, savable, save, to_bytes
 from skdpsynth.statistics import CountRows, Question, RowCount
 
@@ -91,7 +91,9 @@ class PartialSums(RemoteTable):
 
     def __init__(self, model: Any, *, head: Any, n_samples: int | None = None) -> None:
         if isinstance(model, type) or not (hasattr(model, "neighboring") and hasattr(model, "get_params")):
-            raise TypeError(f"model must be an unfitted private estimator, such as PrivateMeasureMechanism('optimal'), got {shown(model)}.")
+            raise TypeError(
+                f"model must be an unfitted private estimator, such as PrivateMeasureMechanism('optimal'), got {short_repr(model)}."
+            )
         super().__init__(head, n_samples)
         if model.neighboring != "replace_one":
             self.n_samples = None  # it is private
@@ -139,7 +141,7 @@ class PartialSums(RemoteTable):
         if self._is_torn:
             raise ValueError("Adding a chunk was interrupted, so some of its rows are in the sums and others are not; begin anew.")
 
-    def _check_apart(self, marks: Iterable[str], what: str) -> None:
+    def _check_disjoint(self, marks: Iterable[str], what: str) -> None:
         """Refuse sums of which some are here: their rows would count twice, and one row would move sums by twice what is charged."""
         if not self._marks.isdisjoint(marks):
             raise ValueError(f"{what} must be sums of other rows, but some of them are in these sums already; add each once.")
@@ -147,10 +149,10 @@ class PartialSums(RemoteTable):
     def __add__(self, other: "PartialSums") -> "PartialSums":
         """Return the sums of both, which must answer the same question and have no rows in common."""
         if not isinstance(other, PartialSums) or other._same != self._same:
-            raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {shown(other)}.")
+            raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {short_repr(other)}.")
         self._check_whole()
         other._check_whole()
-        self._check_apart(other._marks, "PartialSums that add up")
+        self._check_disjoint(other._marks, "PartialSums that add up")
         both = copy(self)
         both._sums, both.n_rows = self._sums + other._sums, self.n_rows + other.n_rows
         both._marks = self._marks | other._marks
@@ -190,12 +192,12 @@ class PartialSums(RemoteTable):
         part = load(path)
         if not isinstance(part, _Part) or to_bytes(part.question) != self._same:
             raise ValueError(
-                f"{shown(str(Path(path).name))} must hold the sums that are added up here, {self.question.rule}; make them by PartialSums "
+                f"{short_repr(str(Path(path).name))} must hold the sums that are added up here, {self.question.rule}; make them by PartialSums "
                 "for a model with the same parameters, columns and n_samples."
             )
         with lock_of(self):
             self._check_whole()
-            self._check_apart(part.marks, shown(str(Path(path).name)))
+            self._check_disjoint(part.marks, short_repr(str(Path(path).name)))
             more = self.question.rule.from_flat(part.values)
             self._is_torn = True
             self._sums = self._sums + more
@@ -229,7 +231,7 @@ class PartialSums(RemoteTable):
         return self._sums
 
 
-class _Asked(Exception):
+class _UnansweredQuestion(Exception):
     """A question that a rehearsal does not answer."""
 
     def __init__(self, question: Question) -> None:
@@ -247,17 +249,17 @@ class _Rehearsal(RemoteTable):
         if isinstance(question.rule, CountRows):
             return RowCount(self._n_rows)
         if not self._left:
-            raise _Asked(question)
+            raise _UnansweredQuestion(question)
         self._left -= 1
         return question.rule.zero()
 
 
 def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
     """Return the one question that a model asks beside the number of rows; refuse one that depends on what is not known, or has a next."""
-    question = _asked(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 0))
+    question = _next_question(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 0))
     assert question is not None
     try:
-        further = _asked(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 1))
+        further = _next_question(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 1))
     except ArithmeticError:  # of sums that are no rows' sums
         further = None
     if further is not None:
@@ -265,7 +267,7 @@ def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
             f"{type(model).__name__} asks for sums more than once, for {further.rule} after {question.rule}, and chunks pass by once; "
             "give fit what can be read again, or choose parameters with which it asks once."
         )
-    others = [_asked(model, _Rehearsal(head, n, 0)) for n in _NUMBERS_OF_ROWS if n_samples is None]
+    others = [_next_question(model, _Rehearsal(head, n, 0)) for n in _NUMBERS_OF_ROWS if n_samples is None]
     if any(to_bytes(each) != to_bytes(question) for each in others):
         way_out = (
             "give n_samples" if model.neighboring == "replace_one" else "state its sizes, or use neighboring='replace_one' with n_samples"
@@ -274,13 +276,13 @@ def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
     return question
 
 
-def _asked(model: Any, rows: _Rehearsal) -> Question | None:
+def _next_question(model: Any, rows: _Rehearsal) -> Question | None:
     """Return the question at which a fit of a copy of a model gets no answer; None if it needs no more."""
     again = type(model)(**{**model.get_params(deep=False), "accountant": None, "random_state": None})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             again.fit(rows)
-        except _Asked as asked:
+        except _UnansweredQuestion as asked:
             return asked.question
     return None

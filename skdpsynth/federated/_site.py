@@ -5,15 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import Ball, Box, Finite, Form, ReadNumbers, ReadValues, Rows, Schema, check_dtypes, open_source, read_table
-from skdpsynth.federated._masks import Masks
-from skdpsynth.federated._messages import Round, answer_of, quietly
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.domain import Ball, Box, Schema
+from skdpsynth.federated._messages import Round, encode_answer, without_error_details
+from skdpsynth.federated._pairwise_masks import Masks
+from skdpsynth.frames import Form, Rows, open_source
 from skdpsynth.statistics import CountRows, Question, total
+from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, check_dtypes, read_table
 
 
 class Site:
-    """Rows of one organisation, of which no more than sums leave it.
+    """Rows of one organization, of which no more than sums leave it.
 
     It answers the questions of a fit elsewhere (`Sites`), which come and go as bytes by whatever means there are. Questions are read
     without running code.
@@ -93,18 +95,20 @@ class Site:
         schema = None if schema is None else Schema.of(schema)
         self._source = open_source(X, schema=schema) or open_source([X])
         if self._source is None:
-            raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {shown(X)}.")
+            raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {short_repr(X)}.")
         if self._source.is_text and schema is None and bounds is None:
             raise ValueError(
                 "bounds must be given for a CSV file without a schema, where a cell that is no number is the midpoint, got None; give "
                 "bounds, or schema."
             )
         if masks is not None and not isinstance(masks, Masks):
-            raise TypeError(f"masks must be None or Masks, got {shown(masks)}; make them by Masks(name, keys).")
-        if not is_whole(max_questions, 1) or not is_whole(max_values, 1):
-            raise ValueError(f"max_questions and max_values must be positive integers, got {shown(max_questions)} and {shown(max_values)}.")
+            raise TypeError(f"masks must be None or Masks, got {short_repr(masks)}; make them by Masks(name, keys).")
+        if not is_integer(max_questions, 1) or not is_integer(max_values, 1):
+            raise ValueError(
+                f"max_questions and max_values must be positive integers, got {short_repr(max_questions)} and {short_repr(max_values)}."
+            )
         self._columns = Form.of(self._source.head).columns
-        self._box, self._schema = _agreed(self._source, self._columns, bounds, schema)
+        self._box, self._schema = _agreed_domain(self._source, self._columns, bounds, schema)
         self._masks, self._max_questions, self._max_values, self._n_jobs = masks, max_questions, max_values, n_jobs
         self._last: dict[str, int] = {}  # number of the last question, by session
         self._lock = threading.Lock()
@@ -127,11 +131,11 @@ class Site:
         """
         asked = Round.from_bytes(message)
         question = asked.question
-        size = quietly(lambda: int(question.rule.n_values))
+        size = without_error_details(lambda: int(question.rule.n_values))
         if not 0 <= size <= self._max_values:
             raise ValueError(f"question must ask for at most max_values={self._max_values} numbers, got {size}; ask for fewer.")
         question.check_columns(self._columns)
-        quietly(lambda: self._check_agreed(question))
+        without_error_details(lambda: self._check_agreed(question))
         return asked
 
     def answer(self, message: bytes) -> bytes:
@@ -157,16 +161,16 @@ class Site:
         question = asked.question
         rows = Rows(self._source, len(self._columns), self._source.n_samples, self._maps(question), self._n_jobs)
         with np.errstate(all="ignore"):
-            sums = quietly(lambda: total(rows, question.rule).flat)
+            sums = without_error_details(lambda: total(rows, question.rule).flat)
         # The last number is 1 at each site, so their sum is the number of sites if all masks cancel.
         values = np.append(sums, 1).astype(np.int64).view(np.uint64)
-        return answer_of(message, values if self._masks is None else self._masks.hide(values, message))
+        return encode_answer(message, values if self._masks is None else self._masks.hide(values, message))
 
     def _maps(self, question: Question) -> tuple[Any, ...]:
         """Return what happens to rows here: numbers of a CSV file, where a cell is none, are the midpoint."""
         if not self._source.is_text or not isinstance(question.maps[0], ReadNumbers) or self._box is None:
             return question.maps
-        return (ReadNumbers(len(self._columns), allow_nan=True), Finite.within(self._box), *question.maps[1:])
+        return (ReadNumbers(len(self._columns), allow_nan=True), ClipToBounds.within(self._box), *question.maps[1:])
 
     def _take(self, asked: Round) -> None:
         """Note a question, before any mask is made for it; refuse one that came before."""
@@ -181,7 +185,7 @@ class Site:
             self._last[asked.session] = int(asked.number)
             question = asked.question
             asked_for = f"question {asked.number}: {question.rule}, of {len(question.columns)} columns"
-            self.log.append(f"session {shown(asked.session[:8])}, {asked_for}")
+            self.log.append(f"session {short_repr(asked.session[:8])}, {asked_for}")
 
     def _check_agreed(self, question: Question) -> None:
         """Refuse a question about other bounds, or another schema, than were agreed on."""
@@ -192,11 +196,13 @@ class Site:
             isinstance(reading, ReadValues) and list(reading.schema.items()) == list(self._schema.items())
         ):
             raise ValueError("question takes another schema than this site agreed to; give all sites and the fit the same one.")
-        if self._box is not None and (isinstance(reading, ReadValues) or not (isinstance(step, CountRows) or _takes(step, self._box))):
+        if self._box is not None and (
+            isinstance(reading, ReadValues) or not (isinstance(step, CountRows) or _matches_box(step, self._box))
+        ):
             raise ValueError("question takes other bounds than this site agreed to; give all sites and the fit the same.")
 
 
-def _agreed(source: Any, columns: tuple, bounds: Any, schema: Schema | None) -> tuple[Box | None, Schema | None]:
+def _agreed_domain(source: Any, columns: tuple, bounds: Any, schema: Schema | None) -> tuple[Box | None, Schema | None]:
     """Return the bounds and the schema that were agreed on, for the columns of a table."""
     if bounds is not None and schema is not None:
         raise ValueError("bounds must be None where schema is given, which states them; give one of the two.")
@@ -206,11 +212,11 @@ def _agreed(source: Any, columns: tuple, bounds: Any, schema: Schema | None) -> 
     return None if bounds is None else Box.from_bounds(bounds, len(columns), names), schema
 
 
-def _takes(step: Any, box: Box) -> bool:
+def _matches_box(step: Any, box: Box) -> bool:
     """Whether a map or a rule takes rows of numbers within this box."""
     ball, schema = getattr(step, "ball", None), getattr(step, "schema", None)
     if isinstance(ball, Ball):
-        return any(_same(ball, Ball.of(box, ball.box.bits, equal_units)) for equal_units in (False, True))
+        return any(_is_same_ball(ball, Ball.of(box, ball.box.bits, equal_units)) for equal_units in (False, True))
     if isinstance(schema, Schema):
         kinds = list(schema.values())
         return [float(kind.low) for kind in kinds] == box.low.tolist() and [float(kind.high) for kind in kinds] == box.high.tolist()
@@ -218,7 +224,7 @@ def _takes(step: Any, box: Box) -> bool:
     return isinstance(taken, Box) and np.array_equal(taken.low, box.low) and np.array_equal(taken.high, box.high)
 
 
-def _same(ball: Ball, other: Ball) -> bool:
+def _is_same_ball(ball: Ball, other: Ball) -> bool:
     """Whether two balls have one grid and one part of it within bounds."""
     pairs = [(ball.box.low, other.box.low), (ball.box.high, other.box.high), (ball.least, other.least), (ball.most, other.most)]
     return all(np.array_equal(here, there) for here, there in pairs) and not ball.takes_coordinates

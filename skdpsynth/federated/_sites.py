@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import shown
-from skdpsynth.domain import RemoteTable
-from skdpsynth.federated._messages import Round, values_of
+from skdpsynth._validation import short_repr
+from skdpsynth.federated._messages import Round, decode_answer
+from skdpsynth.frames import RemoteTable
 from skdpsynth.statistics import Question
 
 _THREADS = 64
@@ -61,7 +61,9 @@ class Sites(RemoteTable):
 
     def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]], *, head: Any, n_samples: int | None = None) -> None:
         if not isinstance(sites, Mapping) or not sites or not all(map(callable, sites.values())):
-            raise TypeError(f"sites must be a dict of names to callables from bytes to bytes, got {shown(sites)}; such as site.answer.")
+            raise TypeError(
+                f"sites must be a dict of names to callables from bytes to bytes, got {short_repr(sites)}; such as site.answer."
+            )
         super().__init__(head, n_samples)
         self._sites = dict(sites)
         self._session, self._number, self._lock = secrets.token_hex(16), 0, threading.Lock()
@@ -99,7 +101,7 @@ class Sites(RemoteTable):
                     sums += answer.result()
                 except Exception as error:
                     raise ConnectionError(
-                        f"Site {shown(name)} did not answer question {asked.number}, {question.rule} ({type(error).__name__}); no sum is "
+                        f"Site {short_repr(name)} did not answer question {asked.number}, {question.rule} ({type(error).__name__}); no sum is "
                         "complete without it: see to it, and fit again."
                     ) from error
         if int(sums[-1]) != len(self._sites):
@@ -111,4 +113,4 @@ class Sites(RemoteTable):
 
 
 def _answer(site: Callable[[bytes], bytes], message: bytes, size: int) -> np.ndarray:
-    return values_of(site(message), message, size)
+    return decode_answer(site(message), message, size)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Query
 from skdpsynth._progress import task
+from skdpsynth._sensitivity import Query
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.privacy import Discovery, DiscreteLaplace, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism
 from skdpsynth.statistics import RowCount
@@ -30,7 +30,7 @@ class Budget:
     Attributes
     ----------
     relation : str
-        Which tables are neighbours.
+        Which tables are neighbors.
     is_broken : bool
         Whether a release raised something after it was charged.
 
@@ -60,7 +60,7 @@ class Budget:
         account : callable
             It opens the account.
         relation : str
-            Which tables are neighbours.
+            Which tables are neighbors.
         rng : RandomBits
         told : list of (str, type)
         """
@@ -95,11 +95,13 @@ class Budget:
         -------
         noisy_values : int64 ndarray
         """
-        if query.change != chosen.change:
-            raise ValueError(f"The noise of {name!r} was made for {chosen.change}, but the query has {query.change}; plan it anew.")
+        if query.sensitivity != chosen.sensitivity:
+            raise ValueError(
+                f"The noise of {name!r} was made for {chosen.sensitivity}, but the query has {query.sensitivity}; plan it anew."
+            )
         with task(name, total=0):
             rng = self.rng.child(name)
-            return self.accountant.release(query.values, chosen.noise, rng, name=name, loss=chosen.loss, change=query.change)
+            return self.accountant.release(query.values, chosen.noise, rng, name=name, loss=chosen.loss, sensitivity=query.sensitivity)
 
     def discover(self, tables: Sequence[Mapping[Any, int]], chosen: Discovery, name: str) -> list[list[Any]]:
         """Charge the loss of a discovery, and return which levels enough rows have; their number alone is private before.
@@ -126,7 +128,7 @@ class Budget:
         name : str
             Of the choice, for the ledger.
         """
-        return self.accountant.release_choice(utilities.values, utilities.change, self.rng.child(name), name=name, loss=share)
+        return self.accountant.release_choice(utilities.values, utilities.sensitivity, self.rng.child(name), name=name, loss=share)
 
     def part(self, share: PrivacyLoss, name: str, group: str | None = None) -> "Budget":
         """Charge a share, and return it as a budget of its own, with its own noise.
@@ -145,7 +147,7 @@ class Budget:
     def number_of_rows(self, count: RowCount, share: PrivacyLoss) -> tuple[int, float]:
         """Release the private number of rows at a share of the budget; return it (at least 1), and its expected error at most."""
         query = count.query(self.relation)
-        chosen = mechanism(query.change, share)
+        chosen = mechanism(query.sensitivity, share)
         noisy = self.answer(query, chosen, "number of rows")
         error = chosen.noise.mean_absolute() if isinstance(chosen.noise, DiscreteLaplace) else chosen.deviation
         return max(1, int(noisy[0])), float(error)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sklearn.utils.metaestimators import available_if
 
-from skdpsynth._progress import watched_by, watching
+from skdpsynth._progress import current_watcher, use_watcher
 
 _CALLBACKS = "_skl_callbacks"  # where scikit-learn keeps them
 _ROOT = "_parent_callback_ctx"  # where it says whose part an estimator is
@@ -22,7 +22,7 @@ def _has_callbacks(estimator: Any) -> bool:
     return find_spec("sklearn.callback") is not None
 
 
-class TakesCallbacks:
+class CallbackMixin:
     """Base of estimators that take callbacks of scikit-learn.
 
     It is not scikit-learn's own, which would cost the time to import rich wherever that is installed.
@@ -44,7 +44,7 @@ class TakesCallbacks:
         return CallbackSupportMixin.set_callbacks(self, *callbacks)
 
 
-def with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
+def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
     """Return what `run`, the fit of an estimator, returns; its callbacks, if it has any, watch."""
     if _CALLBACKS not in vars(estimator) and _ROOT not in vars(estimator):
         return run()
@@ -54,7 +54,7 @@ def with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
     def watched(estimator: Any) -> Any:
         context = CallbackSupportMixin._init_callback_context(estimator, max_subtasks=None)
         context.call_on_fit_task_begin(estimator=estimator)
-        with watched_by(_Watcher(estimator, context, threading.Lock())):
+        with use_watcher(_TaskNotifier(estimator, context, threading.Lock())):
             result = run()
         context.call_on_fit_task_end(estimator=estimator)
         return result
@@ -62,17 +62,17 @@ def with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
     return until_teardown(watched)(estimator)
 
 
-def with_callbacks_of_whole(part: Any, name: str, run: Callable[[], Any]) -> Any:
+def run_with_outer_callbacks(part: Any, name: str, run: Callable[[], Any]) -> Any:
     """Return what `run`, the fit of a part, returns; callbacks of the whole that want to watch parts do. A part has none of its own."""
     vars(part).pop(_CALLBACKS, None)
-    watcher = watching()
+    watcher = current_watcher()
     if watcher is None:
         return run()
     with watcher.task(name, 0) as leaf, leaf.context.propagate_callback_context(part):
-        return with_callbacks(part, run)
+        return run_with_callbacks(part, run)
 
 
-class _Watcher:
+class _TaskNotifier:
     """Tells callbacks of the tasks within a task.
 
     Parameters
@@ -89,12 +89,12 @@ class _Watcher:
         self.context, self._estimator, self._lock = context, estimator, lock
 
     @contextmanager
-    def task(self, name: str, total: int | None) -> Iterator["_Watcher"]:
+    def task(self, name: str, total: int | None) -> Iterator["_TaskNotifier"]:
         """Tell of a task while the block runs."""
         with self._lock:
             context = self.context.subcontext(task_name=name, max_subtasks=total)
         context.call_on_fit_task_begin(estimator=self._estimator)
-        yield _Watcher(self._estimator, context, self._lock)
+        yield _TaskNotifier(self._estimator, context, self._lock)
         context.call_on_fit_task_end(estimator=self._estimator)
 
     def step(self) -> None:

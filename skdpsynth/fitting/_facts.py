@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from skdpsynth._checks import shown
+from skdpsynth._validation import short_repr
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.privacy import PrivacyLoss, check_epsilon
 
@@ -14,7 +14,7 @@ _LARGEST_SIZE = 2.0**24
 _LARGEST_PROMISE = 20  # of epsilon: at more, what one row adds is hardly hidden
 _USUAL_DELTA = Fraction(1, 10**6)
 _SEVERAL = 3  # times less noise that make a delta worth a word
-_LARGEST_EPSILON = 1024  # beyond, a row has more cells than its neighbours can tell apart
+_LARGEST_EPSILON = 1024  # beyond, a row has more cells than its neighbors can tell apart
 _GUIDE = "See the guide: Choosing epsilon, delta, relation and unit."
 
 
@@ -144,26 +144,28 @@ class Plan:
     See Also
     --------
     Facts : What it is made from.
-    PrivateEstimator : Hands it to `_release`.
+    PrivateEstimator : Hands it to `_release_facts`.
     """
 
     spends_delta: bool = False
     rho: str | None = field(default=None, kw_only=True)
 
 
-def check_useful(epsilon: Any) -> Any:
+def check_useful_epsilon(epsilon: Any) -> Any:
     """Return epsilon as an exact number; raise unless it is valid and not absurdly small."""
     exact = check_epsilon(epsilon)
     if exact < _SMALLEST_EPSILON:
-        raise ValueError(f"epsilon must be at least 1e-9, got {shown(epsilon)}: less has no use; common choices lie between 0.1 and 10.")
+        raise ValueError(
+            f"epsilon must be at least 1e-9, got {short_repr(epsilon)}: less has no use; common choices lie between 0.1 and 10."
+        )
     return exact
 
 
-def check_useful_rows(epsilon: Any, n_rows: int) -> None:
+def check_unit_noise(epsilon: Any, n_rows: int) -> None:
     """Refuse units of so many rows that the noise for them leaves 64 bits."""
     if n_rows * _SMALLEST_EPSILON > epsilon:
         raise ValueError(
-            f"max_rows_per_unit must be at most epsilon * 1e9, got {shown(n_rows)} with epsilon={float(epsilon):g}: the noise on each "
+            f"max_rows_per_unit must be at most epsilon * 1e9, got {short_repr(n_rows)} with epsilon={float(epsilon):g}: the noise on each "
             "count grows with it; use a smaller one."
         )
 

@@ -9,56 +9,44 @@ from typing import Any, final
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpsynth._checks import shown, warn
-from skdpsynth._links import Documented
+from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._locks import lock_of
-from skdpsynth._progress import bar, rows_are_public
-from skdpsynth._state import check_columns, require
-from skdpsynth._workers import check_jobs
-from skdpsynth.domain import (
-    KEY_OF_CHOICE,
-    NO_BOUNDS,
-    Container,
-    Finite,
-    MixedTable,
-    Rows,
-    Schema,
-    check_enough,
-    has_private,
-    made_up,
-    open_numbers,
-    rows_that_count,
-    with_units,
-)
+from skdpsynth._parallel import check_n_jobs
+from skdpsynth._progress import bar, set_rows_public
+from skdpsynth._state_validation import check_columns, require
+from skdpsynth._validation import short_repr, warn
+from skdpsynth.domain import NO_BOUNDS, Schema, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
-from skdpsynth.fitting._bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
-from skdpsynth.fitting._callbacks import TakesCallbacks, with_callbacks
-from skdpsynth.fitting._facts import Facts, Plan, check_useful
-from skdpsynth.fitting._levels import without_levels_share
-from skdpsynth.fitting._set_aside import kind_of_all, set_aside
-from skdpsynth.fitting._unit import check_ignored, check_rows_per_unit, unit_left_out, unit_of
+from skdpsynth.fitting._callbacks import CallbackMixin, run_with_callbacks
+from skdpsynth.fitting._facts import Facts, Plan, check_useful_epsilon
+from skdpsynth.fitting._private_bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
+from skdpsynth.fitting._private_levels import without_levels_share
+from skdpsynth.fitting._reserved_budget import loss_kind_of_fit, reserve_budget
+from skdpsynth.fitting._unit import check_rows_per_unit, check_y_is_ignored, identifier_without_unit, privacy_unit
+from skdpsynth.frames import KEY_OF_CHOICE, Rows, bound_contributions, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
-    SEEDED,
+    SEED_WARNING,
     PrivacyAccountant,
     RandomBits,
     Unit,
     check_delta,
     check_neighboring,
-    claimed,
+    claim_child,
     is_durable,
-    opened_accountant,
-    stream_of,
+    make_stream,
+    resolve_accountant,
 )
-from skdpsynth.statistics import RowCount, pushed_sums, total
+from skdpsynth.statistics import RowCount, keep_tables, total
+from skdpsynth.tables import ClipToBounds, Container, MixedTable, check_enough, open_numbers
 
 _CLONE = "_is_clone"  # marks what scikit-learn's `clone` made; it goes to worker processes too
-_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
+_CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
 
 
 @dataclass(frozen=True)
-class Hand:
+class NestedContext:
     """What a containing estimator hands to its part: where to charge, noise, and the number of rows where that was bought already."""
 
     budget: Budget
@@ -75,18 +63,18 @@ class Hand:
         return facts if facts.n_samples is not None else replace(facts, n_samples=self.n_samples, count_error=self.count_error)
 
 
-class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
-    """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release`.
+class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
+    """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release_facts`.
 
     The order of a fit: parameters and rows are checked; `_plan` decides by public facts alone, and refuses; warnings that are known by
-    then are issued; `_release` asks its queries of the budget, which is charged when the first is answered, and sets the fitted
+    then are issued; `_release_facts` asks its queries of the budget, which is charged when the first is answered, and sets the fitted
     attributes. It happens on a blank copy of the estimator, whose state replaces that of the estimator in one step at the end: a fit that
     fails changes nothing, and a refit leaves nothing of the fit before.
 
     See Also
     --------
     PrivateSynthesizer : Base of those that sample.
-    Budget : What `_release` asks its queries of.
+    Budget : What `_release_facts` asks its queries of.
     skdpsynth.testing.check_synthesizer : The laws that hold for it.
     """
 
@@ -143,9 +131,9 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         -------
         self : object
         """
-        check_ignored(y)
+        check_y_is_ignored(y)
         with lock_of(self):
-            for message, category in with_callbacks(self, partial(self._fit, X, unit=unit)):
+            for message, category in run_with_callbacks(self, partial(self._fit, X, unit=unit)):
                 warn(message, category)
         return self
 
@@ -155,59 +143,59 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         vars(made)[_CLONE] = True
         return made
 
-    def _fit(self, X: Any, hand: Hand | None = None, unit: Any = None) -> list:
+    def _fit(self, X: Any, hand: NestedContext | None = None, unit: Any = None) -> list:
         """Fit, or leave the object as it was; return the warnings that are not issued yet (of a part: all of them)."""
         check_neighboring(self.neighboring)
-        blank = self._blank()
+        blank = self._unfitted_copy()
         if hand is not None:  # a part is charged to the whole, whoever made it
             vars(blank).pop(_CLONE, None)
         before = {*vars(blank)}
         # How many rows of a unit there are is private, whatever the relation.
-        are_public = rows_are_public(self.neighboring == "replace_one" and unit is None)
+        are_public = set_rows_public(self.neighboring == "replace_one" and unit is None)
         with np.errstate(all="ignore"), are_public, bar(f"fit {type(self).__name__}"):
             told = blank._run(X, hand, unit)  # a floating-point warning would tell of values, and an error would cost the budget
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))
         self.__dict__ = vars(blank)
         return told
 
-    def _blank(self) -> Any:
+    def _unfitted_copy(self) -> Any:
         blank: Any = object.__new__(type(self))
         gone = vars(self).get("_names_of_fit", ())
         vars(blank).update({name: value for name, value in vars(self).items() if name not in gone and not name.endswith("_")})
         return blank
 
-    def _run(self, X: Any, hand: Hand | None, labels: Any) -> list:
-        shared = self._check_promise()
-        unit = unit_of(labels, self._rows_per_unit, shared) if hand is None else None
-        rng = stream_of(self.random_state) if hand is None else hand.rng
-        rows, facts = self._opened_rows(X, labels, rng)
+    def _run(self, X: Any, hand: NestedContext | None, labels: Any) -> list:
+        shared = self._check_privacy_parameters()
+        unit = privacy_unit(labels, self._rows_per_unit, shared) if hand is None else None
+        rng = make_stream(self.random_state) if hand is None else hand.rng
+        rows, facts = self._open_rows(X, labels, rng)
         if hand is not None:
             facts = hand.told(facts)
         is_private = facts.n_samples is None and self._counts_rows
         # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
         # before anything is charged.
-        plan = self._plan(_made_up(facts, is_private) if is_private or facts.lacks_facts else facts)
+        plan = self._plan(_placeholder_facts(facts, is_private) if is_private or facts.lacks_facts else facts)
         _check_plan(plan, type(self).__name__)
-        in_rho = kind_of_all(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
+        in_rho = loss_kind_of_fit(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
         if hand is None:
             if labels is None:
-                self._note_unit_left_out(facts)
-            self._say_before_the_charge(facts, rng.seeded, plan, shared, in_rho)
+                self._note_missing_unit(facts)
+            self._warn_before_charge(facts, rng.seeded, plan, shared, in_rho)
         budget = Budget.opened_late(partial(self._open_account, plan, hand, shared, unit, in_rho), self.neighboring, rng, facts.told)
         if is_private:
-            aside = set_aside(facts, COUNT_SHARE, plan.rho)
+            aside = reserve_budget(facts, COUNT_SHARE, plan.rho)
             n_samples, error = budget.number_of_rows(RowCount(rows.n_samples or 0), aside.loss)
-            facts = replace(aside.left_of(facts), n_samples=n_samples, count_error=error)
+            facts = replace(aside.remaining_facts(facts), n_samples=n_samples, count_error=error)
             facts.warn_if_delta_is_large()
         if facts.lacks_facts:
-            rows, facts = self._with_facts(rows, facts, plan, budget)
+            rows, facts = self._buy_missing_facts(rows, facts, plan, budget)
             is_private = True
         if is_private:
-            plan = self._planned_again(plan, facts)
+            plan = self._replan(plan, facts)
         self._size_error = facts.count_error
         if facts.n_samples is not None:
             self.n_samples_ = facts.n_samples
-        with pushed_sums(rows):
+        with keep_tables(rows):
             self._release(rows, plan, budget)
         if facts.n_samples is None:
             replace(facts, n_samples=self.n_samples_).warn_if_delta_is_large()
@@ -218,19 +206,17 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
         return facts.told
 
-    def _say_before_the_charge(
-        self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None
-    ) -> None:
+    def _warn_before_charge(self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None) -> None:
         """Warn of what is known by now, and refuse what a shared budget has not left."""
         self._note_public_warnings(facts, is_seeded)
         if shared is not None and not self._claims:
             delta = self.delta if plan.spends_delta else 0
             shared.check_affordable(self.epsilon, delta, name=type(self).__name__, rho=in_rho)
-        _issue(facts.told)
+        _issue_warnings(facts.told)
 
     def _note_public_warnings(self, facts: Facts, is_seeded: bool) -> None:
         if is_seeded:
-            facts.warn(SEEDED, InsecureRandomnessWarning)
+            facts.warn(SEED_WARNING, InsecureRandomnessWarning)
         facts.warn_if_epsilon_is_large()
         facts.warn_if_delta_is_large()
         if self._lacks_bounds:
@@ -243,16 +229,16 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
                 BudgetWarning,
             )
 
-    def _note_unit_left_out(self, facts: Facts) -> None:
+    def _note_missing_unit(self, facts: Facts) -> None:
         schema = self._stated_schema
-        if schema is not None and (name := unit_left_out(schema)) is not None:
+        if schema is not None and (name := identifier_without_unit(schema)) is not None:
             facts.warn(
-                f"schema has the identifier {shown(name)}, but fit got no unit, so one row is protected, and not all rows of one "
-                f"{shown(name)}; give fit(X, unit={shown(name)}), or, if no two rows have the same, the rule Unique({shown(name)}).",
+                f"schema has the identifier {short_repr(name)}, but fit got no unit, so one row is protected, and not all rows of one "
+                f"{short_repr(name)}; give fit(X, unit={short_repr(name)}), or, if no two rows have the same, the rule Unique({short_repr(name)}).",
                 BudgetWarning,
             )
 
-    def _planned_again(self, first: Plan, facts: Facts) -> Plan:
+    def _replan(self, first: Plan, facts: Facts) -> Plan:
         """Return the plan by the facts that were bought."""
         # What was not charged cannot be spent, whatever kind of noise would be less for what is left of epsilon.
         facts = facts if first.spends_delta else replace(facts, delta=Fraction(0))
@@ -261,25 +247,25 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
         return plan
 
-    def _opened_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         """Open and count the rows, and tell what is public about them.
 
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
-        X, labels = (X, None) if unit is None else with_units(X, unit, **self._reading)
+        X, labels = (X, None) if unit is None else split_units(X, unit, **self._reading)
         rows, more = self._read(X)
         if unit is not None:
-            rows = self._rows_that_count(rows, labels, rng)
+            rows = self._bound_contributions(rows, labels, rng)
         n_samples = rows.n_samples
         if n_samples is None or not (rows.are_held or unit is not None or self.neighboring == "replace_one"):
             n_samples = total(rows, RowCount.over()).n_samples
         check_enough(n_samples, self._least_rows)
         return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
 
-    def _rows_that_count(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
+    def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
         """Return some rows of each unit; `labels` say whose each is, of a table in memory."""
-        return rows_that_count(rows, labels, self._rows_per_unit, rng.child("rows of units").bytes(KEY_OF_CHOICE))
+        return bound_contributions(rows, labels, self._rows_per_unit, rng.child("rows of units").bytes(KEY_OF_CHOICE))
 
     @property
     def _stated_schema(self) -> Schema | None:
@@ -316,16 +302,16 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
                 f"bounds must be public for {type(self).__name__}, got 'private', because they must stand before the first row comes; give "
                 "(low, high)."
             )
-        bounds, columns = made_up(self.bounds, rows.n_features, self._container.columns)
+        bounds, columns = with_placeholder_bounds(self.bounds, rows.n_features, self._container.columns)
         box = self._container.box(bounds, rows.n_features)
         if rows.are_text and not isinstance(X, Rows):
-            rows = rows.map(Finite.within(box, columns))
+            rows = rows.map(ClipToBounds.within(box, columns))
         return rows, {"box": box, "unknown": self._container.unknown(columns, rows.n_features)}
 
-    def _with_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
+    def _buy_missing_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
         """Buy the facts that nobody knows, here bounds; return the rows, and what is public by then."""
         unknown = facts.unknown
-        aside = set_aside(facts, BOUNDS_SHARE, plan.rho)
+        aside = reserve_budget(facts, BOUNDS_SHARE, plan.rho)
         bought = buy_bounds(partial(total, rows), unknown, aside.loss, budget, facts.n_samples)
         low, high = facts.box.low.copy(), facts.box.high.copy()
         low[list(unknown.columns)], high[list(unknown.columns)] = bought.low, bought.high
@@ -333,12 +319,12 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         names = self._container.columns or range(facts.n_features)
         warn_of_unseen([names[column] for column in np.array(unknown.columns)[~bought.is_seen]], budget)
         box = self._container.box((low, high), facts.n_features)
-        rows = rows.map(Finite.within(box)) if rows.are_text else rows
-        return rows, aside.left_of(replace(facts, box=box, unknown=None))
+        rows = rows.map(ClipToBounds.within(box)) if rows.are_text else rows
+        return rows, aside.remaining_facts(replace(facts, box=box, unknown=None))
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
         public = n_samples if self.neighboring == "replace_one" else None
-        epsilon, delta = check_useful(self.epsilon), check_delta(self.delta)
+        epsilon, delta = check_useful_epsilon(self.epsilon), check_delta(self.delta)
         return Facts(epsilon, delta, self.neighboring, public, n_features, rows_per_unit=self._rows_per_unit, **more)
 
     @property
@@ -346,14 +332,14 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         """Under add/remove an empty table is a neighbor of one row, so it fits, if it has columns: an empty list has none."""
         return 1 if self.neighboring == "replace_one" else 0
 
-    def _check_promise(self) -> PrivacyAccountant | None:
+    def _check_privacy_parameters(self) -> PrivacyAccountant | None:
         """Check the parameters that every private estimator has, but for bounds; return the shared accountant."""
-        epsilon = check_useful(self.epsilon)
+        epsilon = check_useful_epsilon(self.epsilon)
         check_delta(self.delta)
         check_neighboring(self.neighboring)
-        shared = opened_accountant(self.accountant)
+        shared = resolve_accountant(self.accountant)
         check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), epsilon)
-        check_jobs(getattr(self, "n_jobs", None))
+        check_n_jobs(getattr(self, "n_jobs", None))
         if shared is not None and shared.neighboring != self.neighboring:
             raise ValueError(
                 f"accountant counts under {shared.neighboring!r}, but neighboring is {self.neighboring!r}; use one relation for both."
@@ -361,7 +347,7 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
         return shared
 
     def _open_account(
-        self, plan: Plan, hand: Hand | None, shared: PrivacyAccountant | None, unit: Unit | None, in_rho: str | None
+        self, plan: Plan, hand: NestedContext | None, shared: PrivacyAccountant | None, unit: Unit | None, in_rho: str | None
     ) -> PrivacyAccountant:
         """Return the accountant of this fit: its own, or a child that charges the shared one at once, in rho if all of the fit is."""
         delta = self.delta if plan.spends_delta else 0
@@ -371,9 +357,9 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
             own = hand.budget.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group, rho=rho)
         elif shared is None:
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
-            own.remark = _REMARK if _is_clone(self) else None
+            own.remark = _CLONE_REMARK if _is_clone(self) else None
         else:
-            charge = partial(claimed, shared) if self._claims else shared.child
+            charge = partial(claim_child, shared) if self._claims else shared.child
             own = charge(self.epsilon, delta, name=type(self).__name__, rho=in_rho, unit=unit)
         own._planned = True  # the plan has fixed what each step costs
         return own
@@ -389,7 +375,7 @@ class PrivateEstimator(Documented, TakesCallbacks, BaseEstimator):
 
     def _charge_to(self, accountant: Any) -> None:
         """Let a shared budget be charged from now on, of an estimator that was loaded."""
-        self.accountant = opened_accountant(accountant)
+        self.accountant = resolve_accountant(accountant)
 
     def _check_loaded(self) -> None:
         """Refuse what no fit leaves: all that it set is there, or nothing is."""
@@ -420,7 +406,7 @@ def _check_plan(plan: Any, name: str) -> None:
         raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")
 
 
-def _made_up(facts: Facts, is_private: bool) -> Facts:
+def _placeholder_facts(facts: Facts, is_private: bool) -> Facts:
     """Return facts of one row in a made-up box, with what is left of the budget once the true ones are bought."""
     facts = facts.part(unknown=facts.unknown, unlisted=facts.unlisted, **{"n_samples": 1} if is_private else {})
     for share in [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None):
@@ -432,6 +418,6 @@ def _is_clone(estimator: PrivateEstimator) -> bool:
     return _CLONE in vars(estimator)
 
 
-def _issue(told: list) -> None:
+def _issue_warnings(told: list) -> None:
     while told:
         warn(*told.pop(0))

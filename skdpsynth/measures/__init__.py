@@ -4,18 +4,18 @@ from skdpsynth.measures._adaptive import (
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
+    choose_refinement,
     level_sums,
     measure_of_leaves,
-    refinement_of,
     total_diameters,
 )
+from skdpsynth.measures._budget_per_level import optimal_shares, paper_shares
 from skdpsynth.measures._cells import NORMS, Lattice, NearestCells
 from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums, uniform_consistency
-from skdpsynth.measures._flow import MOST_CELLS, check_solver
+from skdpsynth.measures._empirical_bayes import fit_prior, posterior_mass
 from skdpsynth.measures._measure import DiscreteMeasure
+from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
 from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition
-from skdpsynth.measures._schedules import optimal_shares, paper_shares
-from skdpsynth.measures._shrinkage import learned_mass, usual_shares
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
 from skdpsynth.measures._union import measure_of_union
 

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._state import is_array, require
+from skdpsynth._state_validation import is_array, require
 from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums
+from skdpsynth.measures._empirical_bayes import fit_prior, posterior_mass
 from skdpsynth.measures._measure import DiscreteMeasure
-from skdpsynth.measures._shrinkage import learned_mass, usual_shares
 from skdpsynth.persistence import savable
 
 _PARTS = 1 << 18  # whose sums are made at a time
 MOST_LEARNED = 1 << 14  # parts; more were measured to be shared better, and faster, by least squares alone
-_HARDLY = 1e-9  # of an even share of the rows
+_MIN_TIMES = 1e-9  # of an even share of the rows
 
 
 def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
@@ -115,7 +115,7 @@ def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, 
     return min(bound, widest[0])
 
 
-def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, most: int) -> np.ndarray:
+def choose_refinement(estimates: Sequence[np.ndarray], n: float, halvings: float, most: int) -> np.ndarray:
     """Return how often each coarse cell is halved in the second stage: a function of the first stage and of public numbers.
 
     Parameters
@@ -135,7 +135,7 @@ def refinement_of(estimates: Sequence[np.ndarray], n: float, halvings: float, mo
     """
     rough = mass_from_root(estimates[1:], np.array(n, dtype=float))
     times = rough * (len(rough) / n)
-    refinement = np.maximum(halvings + np.log2(np.maximum(times, _HARDLY)), 0.0).astype(np.int64)
+    refinement = np.maximum(halvings + np.log2(np.maximum(times, _MIN_TIMES)), 0.0).astype(np.int64)
     return np.minimum(refinement, most, out=refinement)
 
 
@@ -272,7 +272,7 @@ class TwoStages:
     ) -> tuple[np.ndarray, list[float]]:
         if self.noise_free or len(self.fine) > MOST_LEARNED:
             return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
-        return learned_mass(estimates, root, variances, left_shares, self._usual)
+        return posterior_mass(estimates, root, variances, left_shares, self._fitted_prior)
 
     @cached_property
     def _levels(self) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], list[np.ndarray | float]]:
@@ -280,8 +280,8 @@ class TwoStages:
         return self.joined[1:], np.array(self.n, dtype=float), [v for _, v in self._joined_levels[1:]], self._left_shares
 
     @cached_property
-    def _usual(self) -> np.ndarray:
-        return usual_shares(*self._levels)
+    def _fitted_prior(self) -> np.ndarray:
+        return fit_prior(*self._levels)
 
     @cached_property
     def _coarse(self) -> tuple[np.ndarray, list[float]]:
@@ -319,18 +319,18 @@ class TwoStages:
         """Bound E W1: what noise moves, what is learned moves on top (which is seen), rounding, and the cells themselves.
 
         The joined estimate is z = y + c with y the estimate of one stage, and c, which is seen. Where the second stage leads, y is its
-        sum: given the first stage its noise is centred, independent and of known variance. Where the first leads, y is its least-squares
+        sum: given the first stage its noise is centered, independent and of known variance. Where the first leads, y is its least-squares
         estimate, whose variance is known, and which is not conditioned on. So the mass moved in a node is at most abs(c-part) plus a term
         of known standard deviation. (Nothing is assumed of the first stage's noise where weights depend on it.)
         """
         deepest = int(measure.levels.max())
         widest = widest_diameters(self.partition, max(deepest, self.coarse_depth + int(self.refinement.max(initial=0))))
-        moved = sum([*self._moved_above(widest), *self._moved_below(widest)])
+        moved = sum([*self._transport_above(widest), *self._transport_below(widest)])
         moved += sum(units * width for units, width in zip(learned, widest, strict=False))
         inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
         return min((moved + rounding_bound(self.partition, deepest, self.n)) / self.n + inside, widest[0])
 
-    def _moved_above(self, widest: list[float]) -> Iterator[float]:
+    def _transport_above(self, widest: list[float]) -> Iterator[float]:
         """Yield the expected transport between coarse cells, level by level."""
         fine, variances = (level_sums(values, self.coarse_depth) for values in (self._fine_sums, self._fine_variances))
         for i, share in enumerate(self._left_shares):
@@ -343,7 +343,7 @@ class TwoStages:
             seen = float(np.sum(np.abs((1 - share) * c[0::2] - share * c[1::2])))
             yield (seen + (0.0 if self.noise_free else unseen)) * widest[i]
 
-    def _moved_below(self, widest: list[float]) -> Iterator[float]:
+    def _transport_below(self, widest: list[float]) -> Iterator[float]:
         """Yield the expected transport within coarse cells, level by level."""
         for i in range(0 if self.noise_free else int(self.refinement.max(initial=0))):
             # A node i levels below a coarse cell that is halved k times has children of variance v 2**(k - i - 1).

@@ -7,12 +7,12 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._arrays import check_generator, numbers_of
-from skdpsynth._checks import check_kind, is_whole, shown
-from skdpsynth._input import rows_of
-from skdpsynth._state import is_array, require
+from skdpsynth._arrays import as_numeric_array, check_generator
+from skdpsynth._state_validation import is_array, require
+from skdpsynth._validation import check_type, is_integer, short_repr
 from skdpsynth.domain import Box
-from skdpsynth.measures._placement import Placement, packed
+from skdpsynth.frames import as_rows
+from skdpsynth.measures._placement import Placement, pack_coordinates
 from skdpsynth.persistence import savable
 
 NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # metrics by the order of their norm
@@ -65,10 +65,10 @@ class Lattice:
     """
 
     def __init__(self, box: Any, shape: Any, *, keep: Any = None) -> None:
-        check_kind("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
+        check_type("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
         shape = tuple(shape) if isinstance(shape, list | tuple) or (isinstance(shape, np.ndarray) and shape.ndim == 1) else (shape,)
-        if len(shape) != box.n_features or not all(is_whole(parts, 1, _MOST_CELLS) for parts in shape):
-            raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {shown(shape)}.")
+        if len(shape) != box.n_features or not all(is_integer(parts, 1, _MOST_CELLS) for parts in shape):
+            raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {short_repr(shape)}.")
         size = 1
         for parts in shape:
             size *= int(parts)
@@ -82,7 +82,7 @@ class Lattice:
             rest, self.coordinates[:, axis] = np.divmod(rest, self.shape[axis])
         self._cell_of = None
         if keep is not None:
-            keep = numbers_of(keep, "keep", None)
+            keep = as_numeric_array(keep, "keep", None)
             if keep.dtype != bool or keep.shape != (size,) or not keep.any():
                 raise ValueError(
                     f"keep must hold {size} booleans, one a cell and at least one True, got {keep.dtype} of shape {keep.shape}."
@@ -99,7 +99,7 @@ class Lattice:
     def _check_loaded(self) -> None:
         require(vars(self).keys() == {"box", "shape", "coordinates", "_cell_of", "n_cells"})
         n_features, shape = self.box.n_features, self.shape
-        require(isinstance(shape, tuple) and len(shape) == n_features and all(is_whole(parts, 1, _MOST_CELLS) for parts in shape))
+        require(isinstance(shape, tuple) and len(shape) == n_features and all(is_integer(parts, 1, _MOST_CELLS) for parts in shape))
         require(is_array(self.coordinates, "i", self.n_cells, n_features) and self.n_cells and math.prod(shape) <= _MOST_CELLS)
         require(np.all((self.coordinates >= 0) & (self.coordinates < shape)))
         cell_of = self._cell_of
@@ -112,12 +112,12 @@ class Lattice:
 
     @property
     def positions(self) -> np.ndarray:
-        """Centres of the cells, shape (n_cells, n_features)."""
+        """Centers of the cells, shape (n_cells, n_features)."""
         return self.box.low + (self.coordinates + 0.5) * self.sides
 
     def locate(self, X: np.ndarray) -> np.ndarray:
         """Return the cell of each row, shape (n_samples,), int64; rows outside the box count as clipped to it, NaN as the midpoint."""
-        X = rows_of(X, self.box.n_features)
+        X = as_rows(X, self.box.n_features)
         cells = np.zeros(len(X), dtype=np.int64)
         scratch = np.empty(min(_ROWS, len(X)))
         for start in range(0, len(X), _ROWS):
@@ -146,7 +146,7 @@ class Lattice:
         X : ndarray of shape (n_samples, n_features)
         """
         check_generator(rng)
-        cells, which = np.unique(numbers_of(cells, "cells", whole=True), return_inverse=True)
+        cells, which = np.unique(as_numeric_array(cells, "cells", whole=True), return_inverse=True)
         return self.placement(cells, np.zeros(len(cells), dtype=np.int8)).rows(which, rng)
 
     def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
@@ -162,11 +162,11 @@ class Lattice:
         -------
         placement : Placement
         """
-        cells = numbers_of(cells, "cells", whole=True)
+        cells = as_numeric_array(cells, "cells", whole=True)
         if ((cells < 0) | (cells >= self.n_cells)).any():
             raise ValueError(f"cells must be cell numbers, integers from 0 to {self.n_cells - 1}, but some are not.")
         bits = [(parts - 1).bit_length() for parts in self.shape]
-        codes = packed(self.coordinates[cells].T, bits, len(cells))
+        codes = pack_coordinates(self.coordinates[cells].T, bits, len(cells))
         return Placement.of(self.box, codes, bits, self.sides, np.zeros(len(cells), dtype=np.int8), np.ones((len(bits), 1)), spread=True)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from skdpsynth.measures._primal_dual import PrimalDual
 
-_MOST_AXES = 3  # a cell has 26 neighbours then
+_MOST_AXES = 3  # a cell has 26 neighbors then
 _LONGEST = 512  # cells along an axis: flows along a long way take long to find
 _FEW = 8  # cells along an axis, which are solved from prices of 0
 _FIRST = 2**24  # what the first cost counts of the second, which a cycle through all cells does not make up for
@@ -27,7 +27,7 @@ _MOST = 1 << (_BITS + 1)  # supply of a cell that is told from more: beyond all 
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class TransportGrid:
     """The cells of a box, and the moves from each to those beside it.
 
     Attributes
@@ -43,7 +43,7 @@ class Grid:
     metric: str
 
     @classmethod
-    def of(cls, places: np.ndarray, metric: str, most: int) -> "Grid | None":
+    def of(cls, places: np.ndarray, metric: str, most: int) -> "TransportGrid | None":
         """Return the grid of whole places; None where their box has more cells than `most`, or is too long, or they share a cell."""
         n, d = places.shape
         if d > _MOST_AXES:
@@ -76,8 +76,8 @@ class Grid:
         """
         amounts = np.zeros(math.prod(self.shape))
         amounts[self.cell] = mass
-        unit, whole, new = _in_whole_numbers(amounts, created)
-        prices, found = _solved(whole.reshape(self.shape), new, self.metric)
+        unit, whole, new = _to_whole_numbers(amounts, created)
+        prices, found = _solve_prices(whole.reshape(self.shape), new, self.metric)
         cells = slice(0, amounts.size)
         used = found.sent[cells] / unit
         moved = found.flow[cells, cells].data
@@ -98,7 +98,7 @@ class _Prices:
     more_created: int
 
 
-def _in_whole_numbers(amounts: np.ndarray, created: float) -> tuple[float, np.ndarray, int]:
+def _to_whole_numbers(amounts: np.ndarray, created: float) -> tuple[float, np.ndarray, int]:
     """Return (unit, amounts, created) in whole numbers of 1 / unit, with no more demand than there is supply.
 
     A supply beyond all demand is never sent in full, so what is more than that is cut: one that is large does not make the unit coarse.
@@ -127,7 +127,7 @@ def _moves(shape: tuple[int, ...], metric: str) -> tuple[np.ndarray, np.ndarray,
     return source, sink, second
 
 
-def _solved(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices, PrimalDual]:
+def _solve_prices(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices, PrimalDual]:
     """Return the best prices, and prices and a flow that are best of the second cost, too."""
     source, sink, second = _moves(mass.shape, metric)
     start = _Prices(np.zeros(mass.size, dtype=np.int64), 0, np.zeros(mass.size, dtype=np.int64), 0)
@@ -135,13 +135,13 @@ def _solved(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices, Prima
         coarse = mass
         for axis, size in enumerate(mass.shape):
             coarse = np.minimum(np.add.reduceat(coarse, np.arange(0, size, 2), axis=axis), _MOST)
-        rough, _ = _solved(coarse, created, metric)
-        finer = (_finer(prices.reshape(coarse.shape), mass.shape) for prices in (rough.cells, rough.more))
+        rough, _ = _solve_prices(coarse, created, metric)
+        finer = (_refine_prices(prices.reshape(coarse.shape), mass.shape) for prices in (rough.cells, rough.more))
         start = _Prices(next(finer), 2 * rough.created, next(finer), 2 * rough.more_created)
     flat = mass.ravel()
 
     def best(cost: np.ndarray, prices: np.ndarray, price: int) -> tuple[np.ndarray, int, PrimalDual]:
-        prices = _rising_slowly(np.maximum(prices, 0), source, sink, cost)
+        prices = _lipschitz_prices(np.maximum(prices, 0), source, sink, cost)
         holes = np.flatnonzero(flat < 0)
         new = np.full(len(holes), flat.size)  # a node more, from which mass goes to any hole at no cost
         arcs = np.append(source, new), np.append(sink, holes), np.append(cost, np.zeros_like(new))
@@ -155,7 +155,7 @@ def _solved(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices, Prima
     return _Prices(prices, price, fine - _FIRST * prices, fine_price - _FIRST * price), found
 
 
-def _finer(prices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _refine_prices(prices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return the prices of cells that are half as long, between those of the coarse cells."""
     values = 2.0 * prices
     for axis, size in enumerate(shape):
@@ -167,7 +167,7 @@ def _finer(prices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.floor(values).astype(np.int64).ravel()
 
 
-def _rising_slowly(prices: np.ndarray, source: np.ndarray, sink: np.ndarray, cost: np.ndarray) -> np.ndarray:
+def _lipschitz_prices(prices: np.ndarray, source: np.ndarray, sink: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Return the largest prices up to these that rise by at most the cost along every move."""
     while True:
         lower = prices.copy()

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import check_generator, numbers_of
-from skdpsynth._checks import check_memory, check_whole
-from skdpsynth._notebook import small_table
-from skdpsynth._state import is_array, require
-from skdpsynth.measures._deal import Deal
+from skdpsynth._arrays import as_numeric_array, check_generator
+from skdpsynth._repr_html import html_table
+from skdpsynth._state_validation import is_array, require
+from skdpsynth._validation import check_integer, check_memory
+from skdpsynth.measures._sample_blocks import SampleBlocks
 from skdpsynth.persistence import savable
 
 _ROUNDING = 1e-6  # by which weights may miss 1
@@ -76,11 +76,11 @@ class DiscreteMeasure:
         rows = [(self.levels[cell], self.cells[cell], f"{self.weights[cell]:.4g}") for cell in heaviest]
         more = f"The {len(rows)} heaviest cells." if len(rows) < self.n_cells else ""
         page = "api/generated/skdpsynth.measures.DiscreteMeasure.html"
-        return small_table(repr(self), rows, page, heads=("level", "cell", "weight"), more=more)
+        return html_table(repr(self), rows, page, heads=("level", "cell", "weight"), more=more)
 
     @classmethod
     def from_mass(cls, partition: Any, cells: Any, levels: Any, mass: Any) -> "DiscreteMeasure":
-        """Normalise non-negative mass to a probability measure (no mass at all: uniform on the whole space).
+        """Normalize non-negative mass to a probability measure (no mass at all: uniform on the whole space).
 
         Parameters
         ----------
@@ -89,8 +89,8 @@ class DiscreteMeasure:
             Disjoint cells, in the order of the class.
         mass : array-like of shape (n_cells,)
         """
-        cells, levels = numbers_of(cells, "cells", whole=True), numbers_of(levels, "levels", whole=True)
-        mass = np.asarray(numbers_of(mass, "mass"), dtype=float)
+        cells, levels = as_numeric_array(cells, "cells", whole=True), as_numeric_array(levels, "levels", whole=True)
+        mass = np.asarray(as_numeric_array(mass, "mass"), dtype=float)
         if not len(cells) == len(levels) == len(mass):
             raise ValueError(f"cells, levels and mass must be of one length, got {len(cells)}, {len(levels)} and {len(mass)}.")
         with np.errstate(all="ignore"):
@@ -114,7 +114,7 @@ class DiscreteMeasure:
 
         Every run of cells along the curve, so every ancestor too, gets its weight times `n_samples` up to less than one point.
         """
-        n_samples = _size_of(n_samples, rng)
+        n_samples = _check_n_samples(n_samples, rng)
         order = self._along_curve()
         counts = np.empty(self.n_cells, dtype=np.int64)
         counts[order] = self._counts_along(order, n_samples, rng)
@@ -152,7 +152,7 @@ class DiscreteMeasure:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        check_memory("n_samples", n_samples, 8 * check_whole("n_samples", n_samples))
+        check_memory("n_samples", n_samples, 8 * check_integer("n_samples", n_samples))
         return self._deal(n_samples, rng).rows(n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -171,15 +171,15 @@ class DiscreteMeasure:
         """
         return self._deal(n_samples, rng).blocks()
 
-    def _deal(self, n_samples: int, rng: np.random.Generator) -> Deal:
-        n_samples = _size_of(n_samples, rng)
+    def _deal(self, n_samples: int, rng: np.random.Generator) -> SampleBlocks:
+        n_samples = _check_n_samples(n_samples, rng)
         order = self._along_curve()
         counts = self._counts_along(order, n_samples, rng)
         some = np.flatnonzero(counts)
         order = order[some]
-        return Deal(self.partition, self.cells[order], self.levels[order], counts[some], rng)
+        return SampleBlocks(self.partition, self.cells[order], self.levels[order], counts[some], rng)
 
 
-def _size_of(n_samples: Any, rng: Any) -> int:
+def _check_n_samples(n_samples: Any, rng: Any) -> int:
     check_generator(rng)
-    return check_whole("n_samples", n_samples, 0, _MOST_SAMPLES)
+    return check_integer("n_samples", n_samples, 0, _MOST_SAMPLES)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._arrays import check_generator, numbers_of
-from skdpsynth._checks import check_flag, check_kind, check_whole, is_whole, shown
-from skdpsynth._input import rows_of
+from skdpsynth._arrays import as_numeric_array, check_generator
+from skdpsynth._validation import check_bool, check_integer, check_type, is_integer, short_repr
 from skdpsynth.domain import Box
+from skdpsynth.frames import as_rows
 from skdpsynth.measures._placement import Placement
 from skdpsynth.persistence import savable
 
@@ -21,7 +21,7 @@ MAX_DEPTH = 62  # a cell number is a non-negative int64
 _MOST_LEVEL = 2 * MAX_DEPTH  # whole rounds over the axes may go beyond
 
 
-class _Group(NamedTuple):
+class _AxisGroup(NamedTuple):
     """Axes whose steps are joined into one number, ``sum(steps * place)``, and the look-ups that spread its bits."""
 
     axes: list
@@ -71,11 +71,13 @@ class BinaryPartition:
     spread: bool
 
     def __init__(self, box: Any, depth: int, *, spread: bool = True) -> None:
-        check_kind("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
-        check_flag("spread", spread)
+        check_type("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
+        check_bool("spread", spread)
         most = min(MAX_DEPTH, box.n_features * box.bits)
-        if not is_whole(depth, 0, most):
-            raise ValueError(f"depth must be an integer from 0 to {most}, got {shown(depth)}; the depth 'auto' follows from n * epsilon.")
+        if not is_integer(depth, 0, most):
+            raise ValueError(
+                f"depth must be an integer from 0 to {most}, got {short_repr(depth)}; the depth 'auto' follows from n * epsilon."
+            )
         self.box = box
         self.depth = int(depth)
         self.spread = spread
@@ -85,11 +87,11 @@ class BinaryPartition:
 
     def cuts(self, level: int) -> np.ndarray:
         """Return how often each axis is halved down to `level`, shape (n_features,)."""
-        return cuts_of(self.box.n_features, check_whole("level", level, 0, _MOST_LEVEL))
+        return halvings_per_axis(self.box.n_features, check_integer("level", level, 0, _MOST_LEVEL))
 
     def diameters(self, level: int) -> float:
         """Return the diameter (chebyshev) of the cells of `level`; all of one level are congruent."""
-        check_whole("level", level, 0, self.depth, "the depth of the partition is the last")
+        check_integer("level", level, 0, self.depth, "the depth of the partition is the last")
         return float(np.max(self.box.width / 2.0 ** self.cuts(level)))
 
     def locate(self, X: np.ndarray, *, finite: bool = False) -> np.ndarray:
@@ -107,8 +109,8 @@ class BinaryPartition:
         cells : ndarray of shape (n_samples,), int64
             Numbers in [0, 2**depth); ``cells >> (depth - level)`` are the ancestors.
         """
-        X, finite = rows_of(X, self.box.n_features), check_flag("finite", finite)
-        groups = _groups_of(self.box.n_features, self.depth)
+        X, finite = as_rows(X, self.box.n_features), check_bool("finite", finite)
+        groups = _axis_groups(self.box.n_features, self.depth)
         if len(groups) == 1 and len(groups[0].axes) == self.box.n_features > 2:
             return self._locate_at_once(X, groups[0], finite)
         cells = np.zeros(len(X), dtype=np.int64)
@@ -130,10 +132,10 @@ class BinaryPartition:
                     out |= np.take(table, part, out=spread, mode="wrap")
         return cells
 
-    def _locate_at_once(self, X: np.ndarray, group: _Group, finite: bool) -> np.ndarray:
+    def _locate_at_once(self, X: np.ndarray, group: _AxisGroup, finite: bool) -> np.ndarray:
         """Locate rows whose axes are all joined into one number: one pass over the rows as they lie, and one look-up."""
         cells = np.empty(len(X), dtype=np.int64)
-        size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.steps` works on tiles of 64 rows
+        size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.track_steps` works on tiles of 64 rows
         scratch, bits, places = np.zeros((size, len(group.axes))), np.array(group.bits), np.array(group.places)
         ((_, table),) = group.tables
         for start in range(0, len(X), _ROWS_AT_ONCE):
@@ -143,7 +145,7 @@ class BinaryPartition:
             np.take(table, number, out=cells[start : start + len(number)], mode="wrap")
         return cells
 
-    def _join(self, rows: np.ndarray, group: _Group, joined: np.ndarray, one: np.ndarray, settle: bool = False) -> None:
+    def _join(self, rows: np.ndarray, group: _AxisGroup, joined: np.ndarray, one: np.ndarray, settle: bool = False) -> None:
         """Write the numbers of a group of axes into `joined`; `settle` sends NaN to the middle, else it stays."""
         for i, (axis, bits) in enumerate(zip(group.axes, group.bits, strict=True)):
             steps = self.box.column_steps(rows[:, axis], axis, 2.0**bits, one if i else joined)
@@ -159,7 +161,7 @@ class BinaryPartition:
 
         Axis i has ``2**cuts(level)[i]`` steps.
         """
-        n_axes, cells = self.box.n_features, _cells_of(cells, level)
+        n_axes, cells = self.box.n_features, _check_cells(cells, level)
         rounds, table = _gather_table(n_axes)
         width = rounds * n_axes  # bits that one look-up takes apart: whole rounds over the axes
         padding = -level % width
@@ -195,9 +197,9 @@ class BinaryPartition:
         -------
         X : ndarray of shape (n_samples, n_features)
         """
-        check_whole("level", level, 0, self.depth, "the depth of the partition is the last")
+        check_integer("level", level, 0, self.depth, "the depth of the partition is the last")
         check_generator(rng)
-        cells, which = np.unique(_cells_of(cells, level), return_inverse=True)
+        cells, which = np.unique(_check_cells(cells, level), return_inverse=True)
         return self.placement(cells, np.full(len(cells), level)).rows(which, rng)
 
     def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
@@ -211,17 +213,17 @@ class BinaryPartition:
         -------
         placement : Placement
         """
-        cells, levels = numbers_of(cells, "cells", whole=True), numbers_of(levels, "levels", whole=True)
+        cells, levels = as_numeric_array(cells, "cells", whole=True), as_numeric_array(levels, "levels", whole=True)
         if cells.shape != levels.shape or (levels < 0).any() or (levels > MAX_DEPTH).any() or (cells < 0).any() or (cells >> levels).any():
             raise ValueError(f"levels must hold the level of each of the cells, from 0 to {MAX_DEPTH}, and cells numbers below 2**level.")
         finest = int(levels.max(initial=0))
         cuts = self.cuts(finest)
         sides = 2.0 ** (cuts[:, None] - np.array([self.cuts(level) for level in range(finest + 1)]).T)
         # Cells stand at their first descendant of the finest level, so that one grid serves all.
-        codes = self._by_axis(cells << (finest - levels), finest)
+        codes = self._sort_bits_by_axis(cells << (finest - levels), finest)
         return Placement.of(self.box, codes, cuts.tolist(), self.box.width / 2.0**cuts, levels, sides, self.spread)
 
-    def _by_axis(self, cells: np.ndarray, level: int) -> np.ndarray:
+    def _sort_bits_by_axis(self, cells: np.ndarray, level: int) -> np.ndarray:
         """Sort the bits of the cells of a level by axis: the coordinates of the lower corner, axis after axis, the first one highest."""
         n_axes, ends = self.box.n_features, np.cumsum(self.cuts(level)[::-1])[::-1]
         targets = [int(ends[position % n_axes]) - 1 - position // n_axes for position in range(level)][::-1]
@@ -238,24 +240,24 @@ class BinaryPartition:
         return codes
 
 
-def _cells_of(cells: Any, level: int) -> np.ndarray:
+def _check_cells(cells: Any, level: int) -> np.ndarray:
     """Return numbers of cells of a level, which must be some."""
-    level = check_whole("level", level, 0, MAX_DEPTH)
-    numbers = numbers_of(cells, "cells", whole=True)
+    level = check_integer("level", level, 0, MAX_DEPTH)
+    numbers = as_numeric_array(cells, "cells", whole=True)
     if ((numbers < 0) | (numbers >> level > 0)).any():
         raise ValueError(f"cells must be cell numbers of level {level}, integers from 0 to {2**level - 1}, but some are not.")
     return numbers
 
 
-def cuts_of(n_axes: int, level: int) -> np.ndarray:
+def halvings_per_axis(n_axes: int, level: int) -> np.ndarray:
     """Return how often each of some axes is halved down to a level."""
     return np.maximum(0, (level - np.arange(n_axes) + n_axes - 1) // n_axes)
 
 
 @lru_cache(maxsize=16)
-def _groups_of(n_axes: int, depth: int) -> list[_Group]:
+def _axis_groups(n_axes: int, depth: int) -> list[_AxisGroup]:
     """Join axes into numbers of few bits, and give the tables that turn them into bits of the cell number."""
-    cuts = cuts_of(n_axes, depth).tolist()
+    cuts = halvings_per_axis(n_axes, depth).tolist()
     joined: list[list[int]] = []
     for axis, bits in enumerate(cuts):
         if bits and joined and sum(cuts[a] for a in joined[-1]) + bits <= _TABLE_BITS:
@@ -266,15 +268,15 @@ def _groups_of(n_axes: int, depth: int) -> list[_Group]:
     for axes in joined:
         bits = [cuts[axis] for axis in axes]
         places = [2.0 ** sum(bits[i + 1 :]) for i in range(len(axes))]
-        tables = list(_spread(axes[0], bits[0], n_axes, depth))
+        tables = list(_spread_tables(axes[0], bits[0], n_axes, depth))
         for axis in axes[1:]:
-            ((_, table),), ((_, own),) = tables, _spread(axis, cuts[axis], n_axes, depth)
+            ((_, table),), ((_, own),) = tables, _spread_tables(axis, cuts[axis], n_axes, depth)
             tables = [(0, (table[:, None] | own).ravel())]
-        groups.append(_Group(axes, bits, places, tables))
+        groups.append(_AxisGroup(axes, bits, places, tables))
     return groups
 
 
-def _spread(axis: int, bits: int, n_axes: int, depth: int) -> Iterator[tuple[int, np.ndarray]]:
+def _spread_tables(axis: int, bits: int, n_axes: int, depth: int) -> Iterator[tuple[int, np.ndarray]]:
     """Yield ``(shift, table)``: the steps of an axis, a few bits at a time, to where the Morton number has them."""
     for low in range(0, bits, _TABLE_BITS):
         values = np.arange(1 << min(_TABLE_BITS, bits - low), dtype=np.int64)

@@ -65,7 +65,7 @@ class Placement:
             _whole_axis(box, i, codes >> shifts[i] & (1 << bits[i]) - 1, sides[i], levels, steps[i])
             for i in np.flatnonzero(box.whole).tolist()
         ]
-        known = _unpacked(codes, bits, shifts, levels, np.log2(sides).astype(np.int64))
+        known = _unpack_codes(codes, bits, shifts, levels, np.log2(sides).astype(np.int64))
         return cls(box, known, np.ascontiguousarray((sides * steps[:, None]).T), whole, spread)
 
     def rows(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -74,14 +74,14 @@ class Placement:
         order = np.empty_like(by_cell)
         order[by_cell] = np.arange(len(which))
         X = np.empty((len(which), self.box.n_features))
-        self.near(which[by_cell][:, None])[0].write(X, order, Numbers(0, 1), self.offsets(rng))
+        self.near(which[by_cell][:, None])[0].write(X, order, PointNumbers(0, 1), self.offsets(rng))
         return X
 
-    def offsets(self, rng: np.random.Generator) -> "_Kronecker | _Independent":
+    def offsets(self, rng: np.random.Generator) -> "_Kronecker | _IndependentSequence":
         """Return the random part: points of one sequence are even together."""
-        return _Kronecker(self.box.n_features, rng) if self.spread else _Independent(rng)
+        return _Kronecker(self.box.n_features, rng) if self.spread else _IndependentSequence(rng)
 
-    def near(self, which: np.ndarray) -> "list[Near]":
+    def near(self, which: np.ndarray) -> "list[CellList]":
         """Look up lists of cells that stand side by side, shape (n_samples, n_lists); return what is known of each.
 
         In the order of memory that is one pass.
@@ -94,17 +94,17 @@ class Placement:
         items = self.known.view(np.dtype((np.void, self.known.itemsize)))  # rows are copied whole, not field by field
         known, whole = looked_up(items).view(self.known.dtype), [axis.near(looked_up) for axis in self.whole]
         scratch = _Scratch.of(self.box, len(which))
-        return [Near(self, scratch, known[i], [axis.of_list(i) for axis in whole]) for i in range(which.shape[1])]
+        return [CellList(self, scratch, known[i], [axis.of_list(i) for axis in whole]) for i in range(which.shape[1])]
 
 
-class Numbers(NamedTuple):
+class PointNumbers(NamedTuple):
     """Numbers of the points of a list, modulo 2**32: those of points that follow each other along the curve are spread evenly."""
 
     first: int
     to_next: int
 
 
-class Near(NamedTuple):
+class CellList(NamedTuple):
     """A list of cells, in memory of its own; lists that were looked up together share the room to work in."""
 
     placement: Placement
@@ -112,7 +112,7 @@ class Near(NamedTuple):
     known: np.ndarray
     whole: "list[_WholeAxis]"
 
-    def write(self, out: np.ndarray, order: np.ndarray, numbers: Numbers, offsets: "_Kronecker | _Independent") -> None:
+    def write(self, out: np.ndarray, order: np.ndarray, numbers: PointNumbers, offsets: "_Kronecker | _IndependentSequence") -> None:
         """Write a point of each of the first cells of the list.
 
         They are made in the order of the list, where all that is known of them lies side by side, and only then go to their places.
@@ -150,7 +150,7 @@ class Near(NamedTuple):
             axis.place(some, words[:, axis.number, 0], out[:, axis.number])
 
 
-def packed(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
+def pack_coordinates(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
     """Return the codes of cells: the coordinates of each axis, which are below ``2**bits``, in one whole number."""
     codes = np.zeros(n_cells, dtype=np.int64)
     for coordinate, width in zip(coordinates, bits, strict=True):
@@ -159,7 +159,7 @@ def packed(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int)
     return codes
 
 
-def _unpacked(codes: np.ndarray, bits: Sequence[int], shifts: Sequence[int], levels: np.ndarray, halvings: np.ndarray) -> np.ndarray:
+def _unpack_codes(codes: np.ndarray, bits: Sequence[int], shifts: Sequence[int], levels: np.ndarray, halvings: np.ndarray) -> np.ndarray:
     """Return what is known of cells: corners in sides, of which ``2**halvings[axis, level]`` steps make one, and levels.
 
     A row takes a power of two of bytes, because those are looked up fastest.
@@ -190,11 +190,11 @@ class _Scratch(NamedTuple):
     def of(cls, box: Any, n_points: int) -> "_Scratch":
         n_axes = box.n_features
         shape = max(_TILE, min(_VALUES // n_axes, n_points + _TILE - 1) // _TILE * _TILE), n_axes
-        low, high = (_lines(side, shape) for side in (box.low, box.high))
+        low, high = (_repeat_rows(side, shape) for side in (box.low, box.high))
         return cls(np.zeros((*shape, 2), dtype="<u4"), np.empty(shape), low, high, np.empty((n_points, n_axes)))
 
 
-def _lines(per_axis: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def _repeat_rows(per_axis: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Repeat one number an axis in every row (without a copy, if they are all equal)."""
     return np.broadcast_to(per_axis[0], shape) if (per_axis == per_axis[0]).all() else np.tile(per_axis, (shape[0], 1))
 
@@ -205,12 +205,12 @@ class _Kronecker:
     def __init__(self, n_axes: int, rng: np.random.Generator) -> None:
         self.steps, self.shifts = _kronecker_steps(n_axes), rng.integers(2**32, size=n_axes, dtype=np.uint32)
 
-    def of_list(self, order: np.ndarray, numbers: Numbers, n_axes: int) -> "_Run":
+    def of_list(self, order: np.ndarray, numbers: PointNumbers, n_axes: int) -> "_KroneckerRun":
         """Return the offsets of a list of points."""
-        return _Run(self.steps, self.shifts + self.steps * np.uint32(numbers.first % 2**32), numbers.to_next % 2**32)
+        return _KroneckerRun(self.steps, self.shifts + self.steps * np.uint32(numbers.first % 2**32), numbers.to_next % 2**32)
 
 
-class _Run(NamedTuple):
+class _KroneckerRun(NamedTuple):
     """Offsets of points whose numbers are evenly apart, modulo 2**32: so are their offsets along each axis."""
 
     steps: np.ndarray
@@ -224,23 +224,23 @@ class _Run(NamedTuple):
         np.add(_multiples(len(self.steps), self.to_next, len(words)).reshape(lines.shape), line, out=lines)
 
 
-class _Independent:
+class _IndependentSequence:
     """Independent uniform points."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def of_list(self, order: np.ndarray, numbers: Numbers, n_axes: int) -> "_Drawn":
+    def of_list(self, order: np.ndarray, numbers: PointNumbers, n_axes: int) -> "_DrawnOffsets":
         """Draw the offsets of a list of points, in the order of the rows in which they will stand."""
         drawn = np.empty((len(order), n_axes), dtype=np.uint32)
         for start in range(0, len(order), _DRAWN):
             some = order[start : start + _DRAWN]
             for axis in range(n_axes):
                 drawn[some, axis] = self.rng.integers(2**32, size=len(some), dtype=np.uint32)
-        return _Drawn(drawn)
+        return _DrawnOffsets(drawn)
 
 
-class _Drawn(NamedTuple):
+class _DrawnOffsets(NamedTuple):
     """Offsets that were drawn."""
 
     offsets: np.ndarray
@@ -314,7 +314,7 @@ def _whole_numbers(box: Any, axis: int, coordinate: np.ndarray, side: np.ndarray
 def _kronecker_steps(n_axes: int) -> np.ndarray:
     """Steps of the R_d sequence, modulo 2**32: 1/g, 1/g**2, ... with g**(d+1) = g + 1.
 
-    Source: M. Roberts (2018), the generalised golden ratio.
+    Source: M. Roberts (2018), the generalized golden ratio.
     """
     g = 2.0
     for _ in range(60):

@@ -45,19 +45,19 @@ class PrimalDual:
         """Meet all demands, then use all supplies that are dear, each step at prices that prove more."""
         # Flow stays on tight arcs: one that would cease to be tight leads out of a set that flow could leave, so it carries none.
         while True:
-            sent, met, rest = self._pushed(self.supply - self.sent, self.demand - self.met)
+            sent, met, rest = self._push_flow(self.supply - self.sent, self.demand - self.met)
             self.sent, self.met = self.sent + sent, self.met + met
             if np.array_equal(self.met, self.demand):
                 break
-            starving = _reached(rest.T.tocsr(), len(self.price) + 1)  # from where unmet demand could be met, if anything came there
+            starving = _reachable(rest.T.tocsr(), len(self.price) + 1)  # from where unmet demand could be met, if anything came there
             self.price = self.price + starving * self._slack(~starving, starving)
         while True:
             dear = np.where(self.price > 0, self.supply - self.sent, 0)
             if not dear.any():
                 return self
-            sent, kept, rest = self._pushed(dear, np.where(self.price == 0, self.sent, 0))  # in place of what costs nothing to keep
+            sent, kept, rest = self._push_flow(dear, np.where(self.price == 0, self.sent, 0))  # in place of what costs nothing to keep
             self.sent = self.sent + sent - kept
-            full = _reached(rest, len(self.price))  # to where unsent supply could go
+            full = _reachable(rest, len(self.price))  # to where unsent supply could go
             if full.any():
                 self.price = self.price - full * min(self._slack(full, ~full), int(self.price[full].min()))
 
@@ -67,7 +67,7 @@ class PrimalDual:
         slack = self.price[self.source[crossing]] + self.cost[crossing] - self.price[self.sink[crossing]]
         return int(slack.min(initial=np.iinfo(np.int64).max))
 
-    def _pushed(self, give: np.ndarray, take: np.ndarray) -> tuple[np.ndarray, np.ndarray, csr_array]:
+    def _push_flow(self, give: np.ndarray, take: np.ndarray) -> tuple[np.ndarray, np.ndarray, csr_array]:
         """Send as much as tight arcs and taking back allow from nodes that give to nodes that take.
 
         Returns what each gave, what each took, and the capacities that are left, in which two nodes more are before the first and after
@@ -88,7 +88,7 @@ class PrimalDual:
             given[columns[from_first]] += amounts[from_first]
             taken[rows[to_last]] += amounts[to_last]
             if not shift:
-                return given, taken, _positive(rest - moved)
+                return given, taken, _drop_zeros(rest - moved)
             shift = max(0, shift - _FINER)
 
     def _capacities(self, tight: np.ndarray, give: np.ndarray, take: np.ndarray, shift: int) -> csr_array:
@@ -102,7 +102,7 @@ class PrimalDual:
         )
         bounded = np.concatenate([give[gives], take[takes], np.full(len(tight), most << shift), -amounts[back]]) >> shift
         capacities = np.minimum(bounded, most).astype(np.int32)
-        return _positive(csr_array((capacities, tuple(index.astype(np.int32) for index in at)), shape=(n + 2, n + 2)))
+        return _drop_zeros(csr_array((capacities, tuple(index.astype(np.int32) for index in at)), shape=(n + 2, n + 2)))
 
 
 def _entries(matrix: csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,12 +110,12 @@ def _entries(matrix: csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return listed.row, listed.col, listed.data
 
 
-def _positive(capacities: csr_array) -> csr_array:
+def _drop_zeros(capacities: csr_array) -> csr_array:
     capacities.eliminate_zeros()
     return capacities
 
 
-def _reached(capacities: csr_array, start: int) -> np.ndarray:
+def _reachable(capacities: csr_array, start: int) -> np.ndarray:
     """Whether each node, but the two more, can be reached from the start."""
     is_reached = np.zeros(capacities.shape[0], dtype=bool)
     is_reached[breadth_first_order(capacities, start, return_predecessors=False)] = True

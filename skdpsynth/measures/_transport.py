@@ -10,13 +10,13 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import check_choice, is_real, shown
+from skdpsynth._arrays import as_array
 from skdpsynth._progress import task
+from skdpsynth._validation import check_choice, is_real, short_repr
 from skdpsynth.measures._cells import NORMS
-from skdpsynth.measures._flow import MOST_CELLS, check_solver, least_cost_flow, mass_is_far
-from skdpsynth.measures._grid_flow import Grid
-from skdpsynth.measures._line import transport_on_a_line
+from skdpsynth.measures._grid_flow import TransportGrid
+from skdpsynth.measures._isotonic import transport_on_a_line
+from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver, is_mass_far, min_cost_flow
 from skdpsynth.persistence import savable
 
 _TIE_BREAK = 2.0**-14  # of the euclidean distance, on grids: too little to change the first cost, enough to choose between equals
@@ -146,7 +146,7 @@ def nearest_probability_measure(
     with np.errstate(all="ignore"):  # what is too small to tell apart is lost, as with all floats
         space = _Space.of(positions, metric)
         if not 2.0**-300 < total < 2.0**300:  # in units near the total no ratio overflows or is lost
-            mass, total = mass / _power_near(total), total / _power_near(total)
+            mass, total = mass / _nearest_power_of_two(total), total / _nearest_power_of_two(total)
         if not np.abs(mass).sum() / total < 2.0**300:
             raise ValueError(_TOO_FAR)
         surplus = float(mass.sum() - total)
@@ -157,11 +157,11 @@ def nearest_probability_measure(
         gain = np.maximum(mass, 0)
         if gain.sum() <= total or (mass >= 0).all():
             weights = gain / gain.sum() if gain.any() else np.full(len(mass), 1 / len(mass))
-            return _certified(weights, outside, outside, metric, 0)
+            return _certify(weights, outside, outside, metric, 0)
         residual, cost, bound, n_rounds = _residual(space, mass, surplus, solver)
         unit = space.unit / total
         weights = residual / residual.sum()
-        return _certified(weights, outside + cost * unit, outside + min(bound, cost) * unit, metric, n_rounds)
+        return _certify(weights, outside + cost * unit, outside + min(bound, cost) * unit, metric, n_rounds)
 
 
 def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) -> tuple[np.ndarray, float, float, int]:
@@ -176,21 +176,21 @@ def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) ->
         order, residual = np.argsort(space.places[:, 0], kind="stable"), np.empty_like(mass)
         residual[order], cost, bound = transport_on_a_line(space.places[order, 0], mass[order], max(0.0, -surplus))
         return residual, cost, bound, 0
-    if n_active > MOST_CELLS[solver]:
+    if n_active > MAX_CELLS[solver]:
         raise ValueError(
-            f"signed_weights must have at most {MOST_CELLS[solver]} that are not zero for solver={solver!r}, "
+            f"signed_weights must have at most {MAX_CELLS[solver]} that are not zero for solver={solver!r}, "
             f"got {n_active}; use coarser cells" + (", or solver='ortools'." if solver == "highs" else ".")
         )
     created = max(0.0, -surplus)
     has_many = np.count_nonzero(mass < 0) > _FEW_HOLES
-    grid = Grid.of(space.places, space.metric, _EMPTY * n_active) if space.is_whole and has_many else None
+    grid = TransportGrid.of(space.places, space.metric, _EMPTY * n_active) if space.is_whole and has_many else None
     if grid is not None:
         with task("transport"):
             return *grid.transport(mass, created, 2 * _diameter(space.places, space.metric) + 1), 0
     return _Transport(space.places, mass, created, space.metric, space.is_whole, solver).solve()
 
 
-def _certified(weights: np.ndarray, value: float, lower_bound: float, metric: str, n_iter: int) -> NearestMeasure:
+def _certify(weights: np.ndarray, value: float, lower_bound: float, metric: str, n_iter: int) -> NearestMeasure:
     """Return the result, or raise if the numbers are beyond floats."""
     if not (np.isfinite(weights).all() and np.isfinite([value, lower_bound]).all()):
         raise ValueError(_TOO_FAR)
@@ -198,7 +198,7 @@ def _certified(weights: np.ndarray, value: float, lower_bound: float, metric: st
     return NearestMeasure(weights, float(value), float(lower_bound), "optimal" if exact else "feasible", n_iter)
 
 
-def _power_near(value: float) -> float:
+def _nearest_power_of_two(value: float) -> float:
     """A power of two near a positive number: dividing by it rounds nothing (but what becomes too small)."""
     return 2.0 ** max(-1000, round(math.log2(value)))
 
@@ -227,7 +227,7 @@ class _Space:
     def of(cls, positions: np.ndarray, metric: str) -> "_Space":
         # Within a power of two of the unit box no square overflows. Positions are public cells, or were released: extremes tell nothing.
         coarse, widest = 4 * np.finfo(float).eps * np.abs(positions).max(), float(np.max(np.ptp(positions, axis=0)))
-        width = _power_near(widest) if widest else 1.0
+        width = _nearest_power_of_two(widest) if widest else 1.0
         varied = np.flatnonzero(np.ptp(positions, axis=0))
         positions = positions[:, varied] if len(varied) else positions[:, :1]
         positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width
@@ -256,13 +256,13 @@ def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: An
     if not np.isfinite(spans).all():
         raise ValueError("positions and signed_weights must have finite differences and sums, but some overflow; rescale them.")
     if not is_real(total) or not 0 < total <= sys.float_info.max:
-        raise ValueError(f"total must be a positive number, got {shown(total)}; 1 for probabilities, n for counts of n rows.")
+        raise ValueError(f"total must be a positive number, got {short_repr(total)}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)
 
 
 def _as_numbers(values: Any, name: str) -> np.ndarray:
-    array = array_of(values)
+    array = as_array(values)
     if array.dtype.kind in "iufbO":
         with suppress(Exception):  # whose text quotes the value
             return array.astype(float)
@@ -310,7 +310,7 @@ class _Transport:
             self.added = self.listed << max(0, n_rounds - _PATIENCE)
             if n_rounds > _PATIENCE and n_donors * n_holes <= _ALL_ARCS:
                 self.added, self.starving = n_donors, np.ones(n_holes, dtype=bool)
-            bound, more = self._price(arcs, prices, charges)
+            bound, more = self._price_arcs(arcs, prices, charges)
             moved = np.bincount(arcs.donor, flow, minlength=n_donors)[:n_donors]
             start = flow
             if len(more[0]):
@@ -346,7 +346,7 @@ class _Transport:
         arcs = _Arcs(np.repeat(np.arange(n_holes), listed), self.near[:, :listed].ravel(), self.near_cost[:, :listed].ravel())
         for extra, cost in enumerate(self.extra_costs):
             arcs = arcs.joined(np.arange(n_holes), np.full(n_holes, n_donors + extra), np.full(n_holes, cost))
-        few = self.donor_at.shape[1] <= 3 and not mass_is_far(self.supply, self.demand)
+        few = self.donor_at.shape[1] <= 3 and not is_mass_far(self.supply, self.demand)
         if not few and (self.supply[:n_donors] > _RICH * np.median(self.supply[:n_donors])).any():
             hole, donor, cost = self._rich_arcs()
             new = ~arcs.has(hole, donor)
@@ -360,21 +360,21 @@ class _Transport:
             cost = cost.copy()
             cost[real] += self.tie_break * np.linalg.norm(self.donor_at[arcs.donor[real]] - self.hole_at[arcs.hole[real]], axis=1)
         try:
-            return least_cost_flow(self.solver, arcs.donor, arcs.hole, cost, self.supply, self.demand, start)
+            return min_cost_flow(self.solver, arcs.donor, arcs.hole, cost, self.supply, self.demand, start)
         except RuntimeError as error:
             raise RuntimeError(
                 f"The transport from {len(self.donors)} positive to {len(self.holes)} negative weights over {len(cost)} arcs was not "
                 f"solved by {self.solver!r} (status: {error}); use another solver or coarser cells."
             ) from None
 
-    def _price(self, arcs: "_Arcs", prices: np.ndarray, charges: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
+    def _price_arcs(self, arcs: "_Arcs", prices: np.ndarray, charges: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
         """Return the lower bound that the prices prove (-inf if not yet known), and arcs (hole, donor, cost) that may improve the flow.
 
         A donor at distance c serves a hole for c + its price, which is at least c: so only donors nearer than the hole's charge matter.
         """
         donor_prices = prices[: len(self.donors)]
         reduced = self.near_cost + donor_prices[self.near] - charges[:, None]
-        more = self._unlisted(arcs, reduced, np.arange(len(charges)), self.near, self.near_cost)
+        more = self._promising_arcs(arcs, reduced, np.arange(len(charges)), self.near, self.near_cost)
         if len(more[0]):
             return -math.inf, more
         lowest = charges + np.minimum(reduced.min(axis=1), 0)
@@ -386,11 +386,13 @@ class _Transport:
                 reduced = distance + donor_prices - charges[rows, None]
                 lowest[rows] = charges[rows] + np.minimum(reduced.min(axis=1), 0)
                 rows, reduced, distance = (a[lowest[rows] < charges[rows] - self.tolerance] for a in (rows, reduced, distance))
-                found.append(self._unlisted(arcs, reduced, rows, np.broadcast_to(np.arange(len(self.donors)), reduced.shape), distance))
+                found.append(
+                    self._promising_arcs(arcs, reduced, rows, np.broadcast_to(np.arange(len(self.donors)), reduced.shape), distance)
+                )
         more = tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
         return float(self.demand @ lowest - self.supply @ prices), more
 
-    def _unlisted(
+    def _promising_arcs(
         self, arcs: "_Arcs", reduced: np.ndarray, holes: np.ndarray, donors: np.ndarray, cost: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         """The arcs of negative reduced cost that are not listed, the most promising of each hole."""
@@ -482,7 +484,7 @@ def _grid_step(positions: np.ndarray, coarse: float) -> float | None:
 
 
 def _spacing(positions: np.ndarray) -> float:
-    """Return a typical distance between neighbours, or 1 if all are at one place."""
+    """Return a typical distance between neighbors, or 1 if all are at one place."""
     some = positions[:: -(-len(positions) // 1000)]
     distances = cKDTree(positions).query(some, k=min(len(positions), 4), p=np.inf)[0].reshape(len(some), -1)
     apart = distances[distances > 0]

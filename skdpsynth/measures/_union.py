@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skdpsynth.measures._adaptive import MOST_LEARNED, TwoStages
+from skdpsynth.measures._empirical_bayes import DEFAULT_PRIOR, interleave_siblings, left_mass, prior_from_evidence
 from skdpsynth.measures._measure import DiscreteMeasure
-from skdpsynth.measures._shrinkage import USUAL, left_mass, siblings, usual_by
 
 _CLEAR = 2.0  # standard errors
 _LEAST = 1e-9  # rows
 
 
-class _Pairs(NamedTuple):
+class _SiblingCounts(NamedTuple):
     """Siblings of one level that some part counted: their parents in order, the sums of the counts of both, and of what they stand for."""
 
     parents: np.ndarray
@@ -49,13 +49,13 @@ def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> Di
     -------
     measure : DiscreteMeasure
     """
-    levels, n_all = _added(parts, numbers), float(sum(numbers))
+    levels, n_all = _add_parts(parts, numbers), float(sum(numbers))
     noise_free = parts[-1].noise_free
     usual = None
     if not noise_free and sum(len(pairs.parents) for pairs in levels) < MOST_LEARNED:
-        usual = usual_by(sum((level.evidence for level in _shared(levels, n_all, USUAL, noise_free)), np.zeros(1)))
+        usual = prior_from_evidence(sum((level.evidence for level in _share_mass(levels, n_all, DEFAULT_PRIOR, noise_free)), np.zeros(1)))
     cells, depths, mass = [], [], []
-    shared = list(_shared(levels, n_all, usual, noise_free))
+    shared = list(_share_mass(levels, n_all, usual, noise_free))
     for depth, level in enumerate(shared):
         ends = np.ones(len(level.cells), dtype=bool)
         if depth < len(levels):
@@ -67,7 +67,7 @@ def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> Di
     return DiscreteMeasure.from_mass(partition, np.concatenate(cells), np.concatenate(depths), np.concatenate(mass))
 
 
-def _added(parts: Sequence[TwoStages], numbers: Sequence[float]) -> list[_Pairs]:
+def _add_parts(parts: Sequence[TwoStages], numbers: Sequence[float]) -> list[_SiblingCounts]:
     """Add up what all parts say of the levels 1, 2, ..."""
     found = defaultdict(list)
     for part, number in zip(parts, numbers, strict=True):
@@ -78,28 +78,28 @@ def _added(parts: Sequence[TwoStages], numbers: Sequence[float]) -> list[_Pairs]
     return [_sums_of_level(*map(np.concatenate, zip(*found.pop(level), strict=True))) for level in sorted(found)]
 
 
-def _sums_of_level(parents: np.ndarray, estimates: np.ndarray, variances: np.ndarray, counted: np.ndarray) -> _Pairs:
+def _sums_of_level(parents: np.ndarray, estimates: np.ndarray, variances: np.ndarray, counted: np.ndarray) -> _SiblingCounts:
     distinct, places = np.unique(parents, return_inverse=True)
-    children, n = siblings(2 * places, 2 * places + 1), len(distinct)
+    children, n = interleave_siblings(2 * places, 2 * places + 1), len(distinct)
     counts, noise = (np.bincount(children, values, 2 * n) for values in (estimates, variances))
-    return _Pairs(distinct, counts, noise, np.bincount(places, counted, n))
+    return _SiblingCounts(distinct, counts, noise, np.bincount(places, counted, n))
 
 
-def _shared(levels: Sequence[_Pairs], n_all: float, usual: np.ndarray | None, noise_free: bool) -> Iterator[_Cells]:
+def _share_mass(levels: Sequence[_SiblingCounts], n_all: float, usual: np.ndarray | None, noise_free: bool) -> Iterator[_Cells]:
     """Yield the cells of the levels 0, 1, ... with their mass, shared from the root."""
     cells, mass = np.zeros(1, dtype=np.int64), np.array([n_all])
     yield _Cells(cells, mass, np.zeros(1))
     for pairs in levels:
         whole = mass[np.searchsorted(cells, pairs.parents)]
-        times = whole / _rows_counted(pairs, whole, n_all, noise_free)
+        times = whole / _n_rows_counted(pairs, whole, n_all, noise_free)
         of_pair = np.repeat(times, 2)
         share = pairs.variances[0::2] / (pairs.variances[0::2] + pairs.variances[1::2])
         left, _, evidence = left_mass(whole, of_pair * pairs.estimates, of_pair**2 * pairs.variances, share, usual)
-        cells, mass = siblings(2 * pairs.parents, 2 * pairs.parents + 1), siblings(left, whole - left)
+        cells, mass = interleave_siblings(2 * pairs.parents, 2 * pairs.parents + 1), interleave_siblings(left, whole - left)
         yield _Cells(cells, mass, evidence)
 
 
-def _rows_counted(pairs: _Pairs, whole: np.ndarray, n_all: float, noise_free: bool) -> np.ndarray:
+def _n_rows_counted(pairs: _SiblingCounts, whole: np.ndarray, n_all: float, noise_free: bool) -> np.ndarray:
     """Return how many rows of each parent are of the parts that counted its children.
 
     As large a share as of all rows, unless the counts themselves are clear of that; and all but what the other parts can hold.

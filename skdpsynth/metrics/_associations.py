@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Nominal, Rows, Schema
-from skdpsynth.metrics._counts import occurring
+from skdpsynth.domain import Continuous, Nominal, Schema
+from skdpsynth.frames import Rows
+from skdpsynth.metrics._contingency import combination_counts
 from skdpsynth.metrics._marginals import read_both
-from skdpsynth.metrics._quantiles import Parts, cuts_of
-from skdpsynth.metrics._tables import some_of
+from skdpsynth.metrics._quantiles import QuantileBins, bin_edges
+from skdpsynth.metrics._tables import sample_rows
 
 _PARTS = 256  # of a column of numbers that is not in memory
 _CUT_ROWS = 100_000  # by which it is cut
@@ -92,7 +93,7 @@ def correlation_error(X: Any, Y: Any, schema: Any) -> float:
 
 def associations_of(rows: Rows, schema: Schema, pairs: Pairs) -> np.ndarray:
     """Return the association of each of some pairs of columns, as `correlation_error` defines it."""
-    return np.array(list((_of_columns if rows.are_held else _of_counts)(rows, schema, pairs)))
+    return np.array(list((_associations_in_memory if rows.are_held else _associations_from_counts)(rows, schema, pairs)))
 
 
 def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
@@ -112,12 +113,12 @@ def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
     """
     pairs = list(combinations(range(len(columns)), 2))
     matrix = np.eye(len(columns))
-    for (i, j), value in zip(pairs, _of_columns(Rows.held(columns), schema, pairs), strict=True):
+    for (i, j), value in zip(pairs, _associations_in_memory(Rows.held(columns), schema, pairs), strict=True):
         matrix[i, j] = matrix[j, i] = value
     return matrix
 
 
-def _of_columns(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
+def _associations_in_memory(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
     """Yield the association of each pair of columns in memory."""
     nominal = [isinstance(kind, Nominal) for kind in schema.values()]
     levels = [_levels(column, kind) for column, kind in zip(rows.origin.table, schema.values(), strict=True)]
@@ -125,14 +126,14 @@ def _of_columns(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
         yield _association(levels[i], levels[j], None, nominal[i], nominal[j])
 
 
-def _of_counts(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
+def _associations_from_counts(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
     """Yield the association of each pair of columns from the counts of their codes."""
     kinds = list(schema.values())
     nominal = [isinstance(kind, Nominal) for kind in kinds]
-    some: Any = some_of(rows, _CUT_ROWS, _CUT_SEED)
-    parts = Parts({place: _cuts(some[place]) for place, kind in enumerate(kinds) if isinstance(kind, Continuous)})
+    some: Any = sample_rows(rows, _CUT_ROWS, _CUT_SEED)
+    parts = QuantileBins({place: _cuts(some[place]) for place, kind in enumerate(kinds) if isinstance(kind, Continuous)})
     sizes = [parts.size(place) if place in parts.cuts else kind.n_codes for place, kind in enumerate(kinds)]
-    for (i, j), (cells, counts) in zip(pairs, occurring(rows.map(parts), sizes, pairs), strict=True):
+    for (i, j), (cells, counts) in zip(pairs, combination_counts(rows.map(parts), sizes, pairs), strict=True):
         a, b = cells // sizes[j], cells % sizes[j]
         # The last code is that of missing cells.
         a, b = np.where(a < sizes[i] - 1, a, -1), np.where(b < sizes[j] - 1, b, -1)
@@ -142,7 +143,7 @@ def _of_counts(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
 def _cuts(column: np.ndarray) -> np.ndarray:
     """Return where to cut a column of numbers: at each of few distinct ones, else so that parts hold about equally many."""
     distinct = np.unique(column[~np.isnan(column)])
-    return distinct if len(distinct) <= _PARTS else cuts_of(column, _PARTS)
+    return distinct if len(distinct) <= _PARTS else bin_edges(column, _PARTS)
 
 
 def _levels(column: np.ndarray, kind: Any) -> np.ndarray:

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
-from skdpsynth._checks import check_has, shown
-from skdpsynth.domain import Continuous, Schema, as_nullable, encode, is_name
+from skdpsynth._validation import check_attributes, short_repr
+from skdpsynth.domain import Continuous, Schema, as_nullable, is_name
 from skdpsynth.metrics._tables import columns_in
+from skdpsynth.tables import encode
 
 Table = tuple[np.ndarray, np.ndarray]
 
@@ -65,8 +66,8 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     """
     schema = Schema.of(schema)
     kind = kind_of_target(schema, target)
-    check_has("estimator", estimator, ("fit", "get_params"), "a classifier or regressor of scikit-learn")
-    scoring = _checked_scoring(estimator, scoring, target, kind)
+    check_attributes("estimator", estimator, ("fit", "get_params"), "a classifier or regressor of scikit-learn")
+    scoring = _resolve_scoring(estimator, scoring, target, kind)
     train, test = (_rows_with_target(X, target, schema, name) for X, name in ((X_synthetic, "X_synthetic"), (X_real, "X_real")))
     return score_of(estimator, scoring, train, test, kind)
 
@@ -92,24 +93,28 @@ def forest_for(kind: Any, seed: int) -> Any:
 def kind_of_target(schema: Schema, target: Any) -> Any:
     """Return the target as numbers or levels; refuse what cannot be predicted."""
     if not is_name(target) or target not in schema:
-        raise ValueError(f"target must be a column of schema, got {shown(target)}; add it there, or name another.")
+        raise ValueError(f"target must be a column of schema, got {short_repr(target)}; add it there, or name another.")
     if len(schema) < 2:
-        raise ValueError(f"schema must have columns besides the target, got {shown(target)} alone; add those to predict from.")
+        raise ValueError(f"schema must have columns besides the target, got {short_repr(target)} alone; add those to predict from.")
     kind = schema[target].coded
     if kind is None:
-        raise ValueError(f"target must be a column that is synthesized, but {shown(target)} is {type(schema[target]).__name__} in schema.")
+        raise ValueError(
+            f"target must be a column that is synthesized, but {short_repr(target)} is {type(schema[target]).__name__} in schema."
+        )
     return kind
 
 
-def _checked_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
+def _resolve_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
     if scoring is None:
         return default_scoring(estimator, target, kind)
     if not isinstance(scoring, str) and not callable(scoring):
-        raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {shown(scoring)}; call once for each of several.")
+        raise ValueError(
+            f"scoring must be None, the name of a scorer or a callable, got {short_repr(scoring)}; call once for each of several."
+        )
     from sklearn.metrics import get_scorer_names
 
     if isinstance(scoring, str) and scoring not in get_scorer_names():
-        raise ValueError(f"scoring must be the name of a scorer, got {shown(scoring)}; sklearn.metrics.get_scorer_names() lists them.")
+        raise ValueError(f"scoring must be the name of a scorer, got {short_repr(scoring)}; sklearn.metrics.get_scorer_names() lists them.")
     return scoring
 
 
@@ -119,7 +124,7 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
     if (is_classifier if has_numbers else is_regressor)(estimator):
         holds, is_a, way_out = ("numbers", "classifier", "regressor") if has_numbers else ("levels", "regressor", "classifier")
         raise ValueError(
-            f"estimator must be a {way_out}, since target {shown(target)} holds {holds} in schema, got the {is_a} "
+            f"estimator must be a {way_out}, since target {short_repr(target)} holds {holds} in schema, got the {is_a} "
             f"{type(estimator).__name__}; pass a {way_out}, or say in `scoring` how to score it."
         )
     return "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
@@ -129,16 +134,16 @@ def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> Table:
     """Return (encoded columns, target) of the rows that have one."""
     # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
     schema_of_rows = Schema({**schema, target: as_nullable(schema[target])})
-    return with_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
+    return split_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
 
 
-def with_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Table:
+def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Table:
     """Return (encoded columns, target) of the rows that have one, of columns read by a schema in which it may be missing."""
     values = dict(zip(schema, columns, strict=True))
     y = values.pop(target)
     known = ~np.isnan(y) if isinstance(kind, Continuous) else y < len(kind.levels)
     if not known.any():
-        raise ValueError(f"{name} must have rows with a target, but column {shown(target)} has no number or level of schema in any.")
+        raise ValueError(f"{name} must have rows with a target, but column {short_repr(target)} has no number or level of schema in any.")
     return encode([column[known] for column in values.values()], Schema({c: k for c, k in schema.items() if c != target})), y[known]
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown, warn
-from skdpsynth.domain import Continuous, Rows, Schema, as_nullable
-from skdpsynth.metrics._counts import cross_counts
-from skdpsynth.metrics._quantiles import exact_parts
+from skdpsynth._validation import is_integer, short_repr, warn
+from skdpsynth.domain import Continuous, Schema, as_nullable
+from skdpsynth.frames import Rows
+from skdpsynth.metrics._contingency import contingency_tables
+from skdpsynth.metrics._quantiles import quantile_bins
 from skdpsynth.metrics._tables import columns_in
 
 _MOST_SETS = 100_000  # of columns: their mean is that of all to within .2 % of how far they spread, at one standard error
@@ -73,8 +74,8 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
     >>> marginal_total_variation(X, Y, schema, order=1), marginal_total_variation(X, Y, schema, order=2)
     (0.0, 0.5)
     """
-    if not is_whole(order, 1, 3):
-        raise ValueError(f"order must be 1, 2 or 3, got {shown(order)}.")
+    if not is_integer(order, 1, 3):
+        raise ValueError(f"order must be 1, 2 or 3, got {short_repr(order)}.")
     schema, tables = read_both(X, Y, schema)
     if order > len(schema):
         raise ValueError(f"order must be at most the number of columns, {len(schema)}, got {order}.")
@@ -98,11 +99,11 @@ def _sets(n_columns: int, order: int) -> list[tuple[int, ...]]:
 
 def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[int, ...]]) -> list[float]:
     """Return the total variation distance of two tables, as `read_both` opens them, on each set of columns; the first says where to cut."""
-    parts = exact_parts(tables[0], [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous)], _PARTS)
+    parts = quantile_bins(tables[0], [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous)], _PARTS)
     sizes = [parts.size(place) if place in parts.cuts else kind.n_codes for place, kind in enumerate(schema.values())]
     coded, (n, m) = [rows.map(parts).kept() for rows in tables], [rows.n_samples or 0 for rows in tables]
     # Whole numbers, so that 0 and 1 are exact.
-    return [float(np.abs(m * x - n * y).sum() / (2 * n * m)) for x, y in cross_counts(coded, sizes, sets)]
+    return [float(np.abs(m * x - n * y).sum() / (2 * n * m)) for x, y in contingency_tables(coded, sizes, sets)]
 
 
 def read_both(X: Any, Y: Any, schema: Any, names: tuple[str, str] = ("X", "Y")) -> tuple[Schema, list[Rows]]:

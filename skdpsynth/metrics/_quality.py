@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
-from skdpsynth.domain import Rows, Schema, encode, listed
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.domain import Schema, list_names
+from skdpsynth.frames import Rows
 from skdpsynth.metrics._associations import Pairs, associations_of
-from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, with_target
+from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, split_target
 from skdpsynth.metrics._marginals import distances_of, read_both
 from skdpsynth.metrics._quality_text import html_of, text_of
-from skdpsynth.metrics._summaries import Summary, summaries_of
+from skdpsynth.metrics._summaries import Summary, summarize_columns
 from skdpsynth.metrics._tables import schema_of_ranges
 from skdpsynth.metrics._wasserstein import wasserstein_distance
+from skdpsynth.tables import encode
 
 _MOST_ROWS = 50_000  # of each table: a share is then within 0.005, and thirty columns take seconds
 _MOST_PAIRS = 1000
@@ -187,8 +189,8 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     >>> report.marginals[0] < 0.1
     True
     """
-    if random_state is not None and not is_whole(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
+    if random_state is not None and not is_integer(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
     rng, names = np.random.default_rng(random_state), ("X", "X_synthetic")
     stated = schema_of_ranges(dict(zip(names, (X, X_synthetic), strict=True))) if schema is None else Schema.of(schema)
     kind = None if target is None else kind_of_target(stated, target)
@@ -197,7 +199,7 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     pairs = _pairs(len(coded), rng)
     # The distance of two samples depends on their sizes, so they are the same for halves.
     size = min(_TRANSPORT_ROWS, max(1, (real.n_samples or 0) // 2), synthetic.n_samples or 0)
-    found = _compared(real, synthetic, coded, pairs, size, rng)
+    found = _compare(real, synthetic, coded, pairs, size, rng)
     auc, scoring = (None, None) if kind is None else _scores(real, synthetic, coded, target, kind, rng)
     columns = list(coded)
     return QualityReport(
@@ -208,16 +210,16 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
         correlation_error=found.correlation_error,
         wasserstein=found.wasserstein,
         auc=auc,
-        broken={} if schema is None else _broken(X_synthetic, stated),
-        halves=_between_halves(real, coded, pairs, size, rng),
+        broken={} if schema is None else _broken_rule_shares(X_synthetic, stated),
+        halves=_compare_halves(real, coded, pairs, size, rng),
         scoring=scoring,
         target=target,
-        numbers=summaries_of([rows.collected() for rows in (real, synthetic)], coded, stated),
+        numbers=summarize_columns([rows.collected() for rows in (real, synthetic)], coded, stated),
     )
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Distances:
     """The distances of two tables."""
 
     marginals: list[float]
@@ -233,35 +235,35 @@ class _Found:
         return found
 
 
-def _compared(first: Rows, second: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> _Found:
+def _compare(first: Rows, second: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> _Distances:
     singles = [(place,) for place in range(len(schema))]
     distances = distances_of([first, second], schema, [*singles, *pairs])
     error = None
     if pairs:
         differences = associations_of(first, schema, pairs) - associations_of(second, schema, pairs)
         error = float(np.mean(np.abs(differences)))
-    X, Y = (encode(_drawn(rows, size, rng), schema) for rows in (first, second))
-    return _Found(distances[: len(singles)], distances[len(singles) :], error, wasserstein_distance(X, Y))
+    X, Y = (encode(_draw_columns(rows, size, rng), schema) for rows in (first, second))
+    return _Distances(distances[: len(singles)], distances[len(singles) :], error, wasserstein_distance(X, Y))
 
 
-def _between_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> dict[str, float] | None:
+def _compare_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> dict[str, float] | None:
     """Compare one half of the rows with the other, as the real rows were compared with the synthetic ones."""
     n_samples = rows.n_samples or 0
     if n_samples < 4:
         return None
     halves = np.array_split(rng.permutation(n_samples), 2)
     first, second = (Rows.held(rows.taken(half)) for half in halves)
-    return _compared(first, second, schema, pairs, size, rng).means()
+    return _compare(first, second, schema, pairs, size, rng).means()
 
 
 def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any, rng: np.random.Generator) -> tuple[dict[str, float], str]:
     """Return the scores on one half of the real rows of forests trained on synthetic rows, and on the other half."""
     forest = forest_for(kind, int(rng.integers(2**31)))
-    X, y = with_target(_drawn(real, 2 * _MODEL_ROWS, rng), target, schema, kind, "X")
+    X, y = split_target(_draw_columns(real, 2 * _MODEL_ROWS, rng), target, schema, kind, "X")
     if len(y) < 4:
-        raise ValueError(f"X must have at least 4 rows with a target, got {len(y)} in column {shown(target)}; leave target out.")
+        raise ValueError(f"X must have at least 4 rows with a target, got {len(y)} in column {short_repr(target)}; leave target out.")
     train, test = np.array_split(rng.permutation(len(y)), 2)
-    few = with_target(_drawn(synthetic, _MODEL_ROWS, rng), target, schema, kind, "X_synthetic")
+    few = split_target(_draw_columns(synthetic, _MODEL_ROWS, rng), target, schema, kind, "X_synthetic")
     held_out, scoring = (X[test], y[test]), default_scoring(forest, target, kind)
     return {
         "synthetic": score_of(forest, scoring, few, held_out, kind),
@@ -269,12 +271,12 @@ def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any,
     }, scoring
 
 
-def _broken(X: Any, schema: Schema) -> dict[str, float]:
+def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
     """Return which rules of the schema rows break, and the share of rows that do."""
     shares: dict[str, float] = {}
     for each in schema.check(X):
         if each.problem in _BROKEN and each.share:
-            columns = listed(each.column) if each.problem == "rule" and isinstance(each.column, tuple) else each.column
+            columns = list_names(each.column) if each.problem == "rule" and isinstance(each.column, tuple) else each.column
             rule = f"{columns}: {_BROKEN[each.problem]}"
             shares[rule] = shares.get(rule, 0.0) + each.share
     return shares
@@ -289,10 +291,10 @@ def _pairs(n_columns: int, rng: np.random.Generator) -> list[tuple[int, int]]:
 
 
 def _some(rows: Rows, rng: np.random.Generator) -> Rows:
-    return Rows.held(_drawn(rows, _MOST_ROWS, rng))
+    return Rows.held(_draw_columns(rows, _MOST_ROWS, rng))
 
 
-def _drawn(rows: Rows, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+def _draw_columns(rows: Rows, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return at most so many rows, as a list of columns."""
     n_samples = rows.n_samples or 0
     return rows.collected() if n_samples <= size else rows.taken(np.sort(rng.choice(n_samples, size, replace=False)))

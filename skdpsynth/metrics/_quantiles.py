@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth.domain import Chunk, Rows
+from skdpsynth.frames import Chunk, Rows
 from skdpsynth.statistics import Aggregator, total
 
 _DIGIT = 16  # bits that one reading of the rows settles
@@ -13,7 +13,7 @@ _CODES = 1 << _DIGIT
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class QuantileBins:
     """Columns of numbers become the numbers of their parts, the last for a missing one; columns of levels stay as they are.
 
     Attributes
@@ -36,7 +36,7 @@ def _part(x: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(x), len(cuts) + 1, np.searchsorted(cuts, x, side="left"))
 
 
-def exact_parts(rows: Rows, places: Sequence[int], n_parts: int) -> Parts:
+def quantile_bins(rows: Rows, places: Sequence[int], n_parts: int) -> QuantileBins:
     """Cut columns of numbers into at most `n_parts` parts of equal shares of the rows in which they are known.
 
     Parameters
@@ -48,11 +48,11 @@ def exact_parts(rows: Rows, places: Sequence[int], n_parts: int) -> Parts:
     n_parts : int
     """
     if rows.are_held:
-        return Parts({place: cuts_of(rows.origin.table[place], n_parts) for place in places})
-    return Parts({place: _cuts(quantiles) for place, quantiles in _selected(rows, places, n_parts).items()})
+        return QuantileBins({place: bin_edges(rows.origin.table[place], n_parts) for place in places})
+    return QuantileBins({place: _cuts(quantiles) for place, quantiles in _select_quantiles(rows, places, n_parts).items()})
 
 
-def cuts_of(x: np.ndarray, n_parts: int) -> np.ndarray:
+def bin_edges(x: np.ndarray, n_parts: int) -> np.ndarray:
     """Return where to cut a column that is in memory."""
     x = x[~np.isnan(x)]
     return _cuts(np.sort(x)[_ranks(len(x), n_parts)] if len(x) else x)
@@ -69,7 +69,7 @@ def _cuts(quantiles: np.ndarray) -> np.ndarray:
     return np.sort(np.concatenate([cuts, np.nextafter(cuts[times > 1], -np.inf)]))
 
 
-def _selected(rows: Rows, places: Sequence[int], n_parts: int) -> dict[int, np.ndarray]:
+def _select_quantiles(rows: Rows, places: Sequence[int], n_parts: int) -> dict[int, np.ndarray]:
     """Return the values that end the parts of each column, by their binary digits from the highest on, some at each reading."""
     prefixes = {place: np.zeros(1, dtype=np.uint64) for place in places}
     wanted: dict[int, np.ndarray] = {}

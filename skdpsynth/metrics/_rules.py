@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from skdpsynth.domain import Broken, Schema, broken_rules
+from skdpsynth.domain import Schema
+from skdpsynth.tables import Violations, count_violations
 
 
-def rule_violations(X: Any, schema: Any) -> dict[str, Broken]:
+def rule_violations(X: Any, schema: Any) -> dict[str, Violations]:
     """Return how many rows of a table break each rule of a schema.
 
     Of synthetic rows of `LatentFactorSynthesizer` none do. It reads `X` unprotected and adds no noise: of real rows the result is
@@ -46,5 +47,5 @@ def rule_violations(X: Any, schema: Any) -> dict[str, Broken]:
     >>> rule_violations([[1, 2], [3, 3], [5, 4], [8, 9]], schema)
     {'Inequality(low=0, high=1, strict=False)': Broken(rows=1, share=0.25)}
     """
-    found, _ = broken_rules(Schema.of(schema), X)
+    found, _ = count_violations(Schema.of(schema), X)
     return {f"{rule[0]!r}: {rule[1]!r}" if isinstance(rule, tuple) else repr(rule): broken for rule, broken in found}

@@ -50,7 +50,7 @@ class Summary:
         return str(moment.astype("datetime64[D]" if size >= MICROSECONDS["hour"] else "datetime64[m]")).replace("T", " ")
 
 
-def summaries_of(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: Schema) -> dict[Any, Summary]:
+def summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: Schema) -> dict[Any, Summary]:
     """Summarize columns of numbers, and the spans of columns that an `Inequality` orders, as ``"end - begin"``.
 
     Parameters

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown
-from skdpsynth._input import column_names, matrix
-from skdpsynth.domain import Chunk, Continuous, Rows, Schema, length_of, open_columns, open_source
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.domain import Continuous, Schema
+from skdpsynth.frames import Chunk, Rows, as_float_matrix, column_names, n_rows_of, open_source
 from skdpsynth.statistics import RowCount, total
+from skdpsynth.tables import open_columns
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 _SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
@@ -23,17 +24,17 @@ class AsMatrix:
     instead: str = NUMBERS
 
     def __call__(self, chunk: Any) -> Chunk:
-        rows = matrix(chunk, self.name, self.instead)
+        rows = as_float_matrix(chunk, self.name, self.instead)
         if not np.isfinite(rows).all():
             raise ValueError(f"{self.name} must be finite; impute or drop missing values first.")
         return rows
 
 
-def numbers_of(X: Any, name: str, instead: str = NUMBERS) -> Rows:
+def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
     """Open a table of finite numbers, whose rows are counted; `instead` is what an error says of other tables."""
     source, read = open_source(X, name), AsMatrix(name, instead)
     if source is not None:
-        return _counted(Rows(source, source.head.shape[1], source.n_samples, (read,)))
+        return _count_rows(Rows(source, source.head.shape[1], source.n_samples, (read,)))
     rows = read(X)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have rows and columns, got shape {rows.shape}; of one column, give {name}.reshape(-1, 1).")
@@ -45,7 +46,7 @@ def columns_in(X: Any, schema: Schema, name: str) -> Rows:
 
     A small table that is not in memory is read into it, so that it is read once.
     """
-    rows = _counted(open_columns(X, schema, name))
+    rows = _count_rows(open_columns(X, schema, name))
     if not rows.n_samples:
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
     is_small = rows.n_samples * rows.n_features <= MOST_READ
@@ -54,7 +55,7 @@ def columns_in(X: Any, schema: Schema, name: str) -> Rows:
 
 def schema_of_ranges(tables: dict[str, Any]) -> Schema:
     """Return the schema of tables of numbers, by the range that each column has in all of them; the keys are what errors call them."""
-    ends = [_ends(numbers_of(table, name, _SCHEMA_INSTEAD)) for name, table in tables.items()]
+    ends = [_ends(open_numbers(table, name, _SCHEMA_INSTEAD)) for name, table in tables.items()]
     names, widths = _enumerated(tables), {each.shape[1] for each in ends}
     if len(widths) > 1:
         raise ValueError(f"{names} must have the same columns, got {_enumerated([each.shape[1] for each in ends])}.")
@@ -72,7 +73,7 @@ def _ends(rows: Rows) -> np.ndarray:
     """Return the least and the largest number of each column: of real rows a private fact, as all that a metric finds."""
     ends = np.array([np.full(rows.n_features, np.inf), np.full(rows.n_features, -np.inf)])
     for chunk in rows.chunks():
-        if length_of(chunk):
+        if n_rows_of(chunk):
             ends = np.array([np.minimum(ends[0], chunk.min(axis=0)), np.maximum(ends[1], chunk.max(axis=0))])
     return ends
 
@@ -82,11 +83,11 @@ def _enumerated(things: Any) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _counted(rows: Rows) -> Rows:
+def _count_rows(rows: Rows) -> Rows:
     return rows if rows.n_samples is not None else replace(rows, n_samples=total(rows, RowCount.over()).n_samples)
 
 
-def some_of(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
+def sample_rows(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
     """Return rows as an array: all that are in memory, or so many of others, drawn without replacement."""
     if rows.are_held or rows.n_samples is None or rows.n_samples <= max_samples:
         return rows.collected()
@@ -95,7 +96,7 @@ def some_of(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
 
 def check_subsample(max_samples: Any, random_state: Any) -> None:
     """Refuse what is no number of rows, and what is no seed."""
-    if not is_whole(max_samples, 1):
-        raise ValueError(f"max_samples must be a positive integer, got {shown(max_samples)}; it bounds how many rows are compared.")
-    if random_state is not None and not is_whole(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {shown(random_state)}.")
+    if not is_integer(max_samples, 1):
+        raise ValueError(f"max_samples must be a positive integer, got {short_repr(max_samples)}; it bounds how many rows are compared.")
+    if random_state is not None and not is_integer(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")

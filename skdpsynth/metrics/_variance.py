@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._input import matrix
-from skdpsynth.metrics._tables import NUMBERS, numbers_of
+from skdpsynth.frames import as_float_matrix
+from skdpsynth.metrics._tables import NUMBERS, open_numbers
 from skdpsynth.statistics import Aggregator, total
 
 
@@ -51,7 +51,7 @@ def captured_variance_ratio(X: Any, components: Any) -> float:
     >>> captured_variance_ratio([[0.0, 0.0], [1.0, 1.0]], [[1.0, 0.0]])
     0.5
     """
-    rows, components = numbers_of(X, "X"), np.atleast_2d(matrix(components, "components", NUMBERS))
+    rows, components = open_numbers(X, "X"), np.atleast_2d(as_float_matrix(components, "components", NUMBERS))
     if not rows.n_features or not rows.n_samples or components.ndim != 2 or components.shape[1] != rows.n_features:
         raise ValueError(
             f"components must have the columns of a non-empty X, got shapes {components.shape} and {(rows.n_samples, rows.n_features)}."

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth.metrics._tables import check_subsample, numbers_of, some_of
+from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth.metrics._tables import check_subsample, open_numbers, sample_rows
 
 METRICS = ("chebyshev", "cityblock", "euclidean")
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB
@@ -118,8 +118,10 @@ def sliced_wasserstein_distance(
     """
     from scipy.stats import uniform_direction
 
-    if not is_whole(n_projections, 1, _MOST_PROJECTIONS):
-        raise ValueError(f"n_projections must be an integer from 1 to {_MOST_PROJECTIONS}, got {shown(n_projections)}; 100 is the default.")
+    if not is_integer(n_projections, 1, _MOST_PROJECTIONS):
+        raise ValueError(
+            f"n_projections must be an integer from 1 to {_MOST_PROJECTIONS}, got {short_repr(n_projections)}; 100 is the default."
+        )
     check_subsample(max_samples, random_state)
     X, Y, unit = _samples(X, Y, max_samples, random_state)
     most = max(100, _MOST_PROJECTED // (len(X) + len(Y)))
@@ -153,7 +155,7 @@ def _assignment(cost: np.ndarray) -> float:
 
 def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Return two tables of numbers, and the unit they are in: more than 1 where cells are so large that sums would overflow."""
-    X, Y = (some_of(numbers_of(table, name), max_samples, seed) for table, name in ((X, "X"), (Y, "Y")))
+    X, Y = (sample_rows(open_numbers(table, name), max_samples, seed) for table, name in ((X, "X"), (Y, "Y")))
     if X.shape[1] != Y.shape[1] or not X.size or not Y.size:
         raise ValueError(f"X and Y must be non-empty tables with the same columns, got shapes {X.shape} and {Y.shape}.")
     unit = 2.0**40 if max(np.abs(X).max(), np.abs(Y).max()) > _LARGE else 1.0

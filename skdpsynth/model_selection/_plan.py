@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._arrays import as_array
+from skdpsynth._parallel import run_all
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth._workers import do_all
+from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection._plan_result import Point, SpendingPlan
-from skdpsynth.model_selection._plan_setting import Setting, setting_of
+from skdpsynth.model_selection._plan_setting import Setting, make_setting
 from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
 
 _LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes follow from no more
@@ -138,12 +138,12 @@ def plan(
     """
     _check_numbers(n_samples, n_repeats, max_rows, time_limit)
     budgets = _budgets(estimator, epsilons, deltas, unit_rows)
-    setting = setting_of(estimator, bounds, schema, n_features, prior, too_wide)
+    setting = make_setting(estimator, bounds, schema, n_features, prior, too_wide)
     n_simulated = min(int(n_samples), int(max_rows))
     simulation = _Simulation(setting, budgets, int(n_samples) / n_simulated, n_simulated, random_state)
-    with _quiet(simulation), task("simulated fits", total=int(n_repeats) * (1 + len(budgets))) as progress:
+    with _silence_warnings(simulation), task("simulated fits", total=int(n_repeats) * (1 + len(budgets))) as progress:
         jobs = simulation.jobs(int(n_repeats), float(min(time_limit, sys.float_info.max)))
-        do_all((partial(_with_step, job, progress) for job in jobs), n_jobs)
+        run_all((partial(_with_step, job, progress) for job in jobs), n_jobs)
     return simulation.result(type(estimator).__name__, int(n_samples))
 
 
@@ -193,11 +193,11 @@ class _Simulation:
         model = clone(self.setting.estimator).set_params(**settings).fit(X)
         self._note(budget, repeat, self.setting.errors.of_model(model, X, rng))
         if budget is None:
-            self._note("no data", repeat, self.setting.errors.of_no_data(X, uniform, model, rng))
+            self._note("no data", repeat, self.setting.errors.baseline_errors(X, uniform, model, rng))
 
     def _settings(self, budget: _BudgetAt) -> dict[str, Any]:
         has_delta = "delta" in self.setting.estimator.get_params(deep=False)
-        epsilon = _of_noise(budget.epsilon, budget.delta, self.fewer / budget.unit_rows)
+        epsilon = _epsilon_for_noise(budget.epsilon, budget.delta, self.fewer / budget.unit_rows)
         return {"epsilon": epsilon, **({"delta": budget.delta} if has_delta else {})}
 
     def _note(self, what: Any, repeat: int, errors: tuple) -> None:
@@ -214,7 +214,7 @@ class _Simulation:
 
 
 @contextmanager
-def _quiet(simulation: _Simulation) -> Iterator[None]:
+def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
     """Show no warning that protects rows, because these are public, and note at which budgets a fit says that rows are too few."""
     with warnings.catch_warnings():
         for category in (InsecureRandomnessWarning, BudgetWarning, BoundsWarning):
@@ -232,7 +232,7 @@ def _quiet(simulation: _Simulation) -> Iterator[None]:
         yield
 
 
-def _of_noise(epsilon: float, delta: float, times: float) -> float:
+def _epsilon_for_noise(epsilon: float, delta: float, times: float) -> float:
     """Return the epsilon at which noise is so many times smaller: pure noise falls as epsilon, Gaussian noise as the root of rho."""
     if times == 1:
         return epsilon
@@ -245,14 +245,14 @@ def _of_noise(epsilon: float, delta: float, times: float) -> float:
 def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[_BudgetAt]:
     """Return all combinations, those of one line together."""
     own = getattr(estimator, "delta", 0.0) if deltas is None else deltas
-    checked_deltas = [float(check_delta(delta)) for delta in _several("deltas", own)]
-    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in _several("epsilons", epsilons)})
+    checked_deltas = [float(check_delta(delta)) for delta in _as_list("deltas", own)]
+    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in _as_list("epsilons", epsilons)})
     own_rows = getattr(estimator, "max_rows_per_unit", 1)
-    units = _several("unit_rows", own_rows if unit_rows is None else unit_rows)
+    units = _as_list("unit_rows", own_rows if unit_rows is None else unit_rows)
     if not checked_epsilons or math.inf in checked_epsilons:
         raise ValueError("epsilons must be finite numbers, at least one; what no privacy gives is always told beside them.")
-    if not len(units) or not all(is_whole(rows, 1, 2**62) for rows in units):
-        raise ValueError(f"unit_rows must be a positive integer or several, got {shown(unit_rows)}; 1 protects a row.")
+    if not len(units) or not all(is_integer(rows, 1, 2**62) for rows in units):
+        raise ValueError(f"unit_rows must be a positive integer or several, got {short_repr(unit_rows)}; 1 protects a row.")
     if not checked_deltas:
         raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
     parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
@@ -264,11 +264,11 @@ def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list
     return [_BudgetAt(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
 
 
-def _several(name: str, values: Any) -> list[Any]:
+def _as_list(name: str, values: Any) -> list[Any]:
     """Return a number or several as a list; what holds anything else is refused, and none of it shown."""
-    array = array_of(values, object)
+    array = as_array(values, object)
     if array.ndim > 1 or not all(map(is_real, array.flat)):
-        raise ValueError(f"{name} must be a number or a list of numbers, got {shown(values)}; see plan.")
+        raise ValueError(f"{name} must be a number or a list of numbers, got {short_repr(values)}; see plan.")
     return list(array.flat)
 
 
@@ -278,7 +278,7 @@ def _check_numbers(n_samples: Any, n_repeats: Any, max_rows: Any, time_limit: An
         ("n_repeats", n_repeats, "5 tables show roughly how much errors vary"),
         ("max_rows", max_rows, "it is the number of rows that are simulated at most"),
     ):
-        if not is_whole(value, 1, 2**62):
-            raise ValueError(f"{name} must be a positive integer (at most 2**62), got {shown(value)}; {words}.")
+        if not is_integer(value, 1, 2**62):
+            raise ValueError(f"{name} must be a positive integer (at most 2**62), got {short_repr(value)}; {words}.")
     if not is_real(time_limit) or not time_limit >= 0:
-        raise ValueError(f"time_limit must be a number of seconds, at least 0, got {shown(time_limit)}; 0 simulates one table.")
+        raise ValueError(f"time_limit must be a number of seconds, at least 0, got {short_repr(time_limit)}; 0 simulates one table.")

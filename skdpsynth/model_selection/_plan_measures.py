@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Schema, columns_of
+from skdpsynth.domain import Continuous, Schema
 from skdpsynth.metrics import (
     captured_variance_ratio,
     correlation_error,
@@ -13,6 +13,7 @@ from skdpsynth.metrics import (
     sliced_wasserstein_distance,
     wasserstein_distance,
 )
+from skdpsynth.tables import columns_of
 
 _DIRECTIONS = 30
 _MOST_COMPARED = 1000  # rows on each side of an exact transport: a fifth of a second
@@ -37,7 +38,7 @@ class Measure:
 
 
 @dataclass(frozen=True, eq=False)
-class OfNumbers:
+class NumberErrors:
     """Errors of synthetic rows of numbers.
 
     Attributes
@@ -69,7 +70,7 @@ class OfNumbers:
         Y = as_array(model.sample(len(X), random_state=_seed(rng)))
         return self._between(X, Y, as_array(model.sample(min(len(X), _MOST_COMPARED), random_state=_seed(rng))), rng)
 
-    def of_no_data(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
+    def baseline_errors(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
         """Return the errors of uniform rows."""
         return self._between(as_array(X), as_array(uniform), as_array(uniform)[:_MOST_COMPARED], rng)
 
@@ -83,7 +84,7 @@ class OfNumbers:
 
 
 @dataclass(frozen=True, eq=False)
-class OfTables:
+class TableErrors:
     """Errors of synthetic rows of a mixed table.
 
     Attributes
@@ -118,18 +119,18 @@ class OfTables:
         """Return the errors of a fitted model against the rows it was fitted to."""
         return self._between(X, model.sample(len(X), random_state=_seed(rng)))
 
-    def of_no_data(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
+    def baseline_errors(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
         """Return the errors of uniform rows."""
         return self._between(X, uniform)
 
     def _between(self, X: Any, Y: Any) -> tuple[float, ...]:
         single = marginal_total_variation(X, Y, self.schema, order=1)
-        means = self._off_means(X, Y)
+        means = self._mean_errors(X, Y)
         if len(self.schema) == 1:
             return single, *means
         return marginal_total_variation(X, Y, self.schema), single, correlation_error(X, Y, self.schema), *means
 
-    def _off_means(self, X: Any, Y: Any) -> list[float]:
+    def _mean_errors(self, X: Any, Y: Any) -> list[float]:
         if not self._numbers:
             return []
         real, made = (columns_of(table, self.schema) for table in (X, Y))
@@ -138,7 +139,7 @@ class OfTables:
 
 
 @dataclass(frozen=True, eq=False)
-class OfComponents:
+class ComponentErrors:
     """Errors of private principal components."""
 
     @property
@@ -158,7 +159,7 @@ class OfComponents:
         off = np.linalg.norm(noisy - true, 2) / np.linalg.norm(true, 2)
         return 1 - captured_variance_ratio(X, kept), float(off)
 
-    def of_no_data(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
+    def baseline_errors(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
         """Return the errors of directions at random, and of no covariance at all."""
         X, n_components = as_array(X), len(np.atleast_2d(model.components_))
         n_components = n_components if n_components < X.shape[1] else 1

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
-from skdpsynth._checks import check_choice, is_real, shown
 from skdpsynth._text import format_number
+from skdpsynth._validation import check_choice, is_real, short_repr
 from skdpsynth.model_selection._plan_measures import Measure
 
 _LIKE_GUESSING = 0.75  # of the error without data
@@ -146,16 +146,16 @@ class SpendingPlan:
             If no epsilon of the plan is enough, or a parameter is not one of the plan.
         """
         if not is_real(error) or not error > 0:
-            raise ValueError(f"error must be a number greater than 0, got {shown(error)}; no finite epsilon gives none at all.")
+            raise ValueError(f"error must be a number greater than 0, got {short_repr(error)}; no finite epsilon gives none at all.")
         error = float(min(error, sys.float_info.max))
         names = [each.name for each in self.measures]
         place = names.index(check_choice("measure", names[0] if measure is None else measure, names))
         points = self._line(delta, unit_rows)
-        errors = _falling(points, place)
+        errors = _isotonic_means(points, place)
         reached = np.flatnonzero(errors <= error)
         if not len(reached):
             raise ValueError(
-                f"error must be at least {errors[-1]:.3g}, what epsilon={points[-1].epsilon:g} gives, got {shown(error)} (without privacy: "
+                f"error must be at least {errors[-1]:.3g}, what epsilon={points[-1].epsilon:g} gives, got {short_repr(error)} (without privacy: "
                 f"{self.no_privacy[place]:.3g}); plan for larger epsilons, or more rows."
             )
         first = int(reached[0])
@@ -171,7 +171,9 @@ class SpendingPlan:
         for name, value in wanted.items():
             planned = list(dict.fromkeys(getattr(point, name) for point in points))
             if value is not None and not (is_real(value) and value in planned):
-                raise ValueError(f"{name} must be one of those planned, {', '.join(f'{each:g}' for each in planned)}, got {shown(value)}.")
+                raise ValueError(
+                    f"{name} must be one of those planned, {', '.join(f'{each:g}' for each in planned)}, got {short_repr(value)}."
+                )
             points = [point for point in points if getattr(point, name) == (planned[0] if value is None else value)]
         return points
 
@@ -259,7 +261,7 @@ def _limits(points: list[Point], no_data: float, no_privacy: float) -> list[str]
     """Say from which epsilon on more buys little, and up to which nothing is learned; nothing where the references lie too close."""
     if no_data < 2 * no_privacy:
         return []
-    words, errors = [], _falling(points, 0)
+    words, errors = [], _isotonic_means(points, 0)
     poor = [point.epsilon for point, error in zip(points, errors, strict=True) if error > _LIKE_GUESSING * no_data]
     rich = [point.epsilon for point, error in zip(points, errors, strict=True) if error < _LIKE_PUBLISHING * no_privacy]
     if poor:
@@ -269,7 +271,7 @@ def _limits(points: list[Point], no_data: float, no_privacy: float) -> list[str]
     return words
 
 
-def _falling(points: list[Point], place: int) -> np.ndarray:
+def _isotonic_means(points: list[Point], place: int) -> np.ndarray:
     """Return the mean errors that fit best among those that fall with epsilon.
 
     In expectation more epsilon is no worse. The running minimum would fall too, but it would keep a lucky dip for all epsilons after it.

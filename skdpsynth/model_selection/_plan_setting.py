@@ -5,11 +5,11 @@ from typing import Any
 
 from sklearn.base import clone
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import is_real, is_whole, shown
-from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, listed, pair_of
-from skdpsynth.model_selection._plan_measures import OfComponents, OfNumbers, OfTables
-from skdpsynth.model_selection._plan_tables import Ground, narrowed
+from skdpsynth._arrays import as_array
+from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, list_names, pair_of
+from skdpsynth.model_selection._plan_measures import ComponentErrors, NumberErrors, TableErrors
+from skdpsynth.model_selection._simulate import RowSource, narrow_bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,27 +27,29 @@ class Setting:
     """
 
     estimator: Any
-    ground: Ground
+    ground: RowSource
     errors: Any
     words: str
 
 
-def setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, too_wide: Any = 1.0) -> Setting:
+def make_setting(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, too_wide: Any = 1.0) -> Setting:
     """Return what to simulate; refuse what cannot be."""
     _check_estimator(estimator)
-    prior, words = _checked_prior(prior)
+    prior, words = _check_prior(prior)
     if not (is_real(too_wide) and 1 <= too_wide <= _WIDEST):
-        raise ValueError(f"too_wide must be a number from 1 to 1e15, got {shown(too_wide)}; 10 simulates rows in a tenth of the bounds.")
+        raise ValueError(
+            f"too_wide must be a number from 1 to 1e15, got {short_repr(too_wide)}; 10 simulates rows in a tenth of the bounds."
+        )
     if too_wide > 1 and words == _TABLE:
         raise ValueError("too_wide must be 1 beside a public table as prior, whose rows lie where they lie; widen the bounds themselves.")
-    setting = _setting_of(estimator, bounds, schema, n_features, prior, words)
+    setting = _make_setting(estimator, bounds, schema, n_features, prior, words)
     if too_wide == 1:
         return setting
-    ground = replace(setting.ground, schema=narrowed(setting.ground.schema, float(too_wide)))
+    ground = replace(setting.ground, schema=narrow_bounds(setting.ground.schema, float(too_wide)))
     return replace(setting, ground=ground, words=f"{words} in a part of bounds that are {float(too_wide):g} times as wide")
 
 
-def _setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, words: str) -> Setting:
+def _make_setting(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, words: str) -> Setting:
     fitted = clone(estimator)
     params = fitted.get_params(deep=False)
     if "accountant" in params:
@@ -58,37 +60,37 @@ def _setting_of(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior
     if params.get("partition") is not None and words != _TABLE:
         raise ValueError("prior must be a public table for an estimator with a partition of its own, because its rows lie in no bounds.")
     if "schema" in params and (schema is not None or params["schema"] is not None):
-        return _of_schema(fitted, schema, prior, words)
+        return _schema_setting(fitted, schema, prior, words)
     if schema is not None:
         raise ValueError(f"schema must be None for {type(fitted).__name__}, which takes numbers within bounds; give bounds.")
-    return _of_bounds(fitted, bounds, n_features, prior, words)
+    return _bounds_setting(fitted, bounds, n_features, prior, words)
 
 
 _TABLE = "rows of a public table"
 _WIDEST = 1e15
 
 
-def _checked_prior(prior: Any) -> tuple[Any, str]:
+def _check_prior(prior: Any) -> tuple[Any, str]:
     if prior is None:
         return None, "made-up rows"
     if isinstance(prior, str):
         if prior != "uniform":
-            raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {shown(prior)}; read a file first.")
+            raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {short_repr(prior)}; read a file first.")
         return prior, "uniform rows"
-    prior = prior if hasattr(prior, "shape") else array_of(prior)
+    prior = prior if hasattr(prior, "shape") else as_array(prior)
     if len(prior.shape) != 2 or not prior.shape[0]:
-        raise ValueError(f"prior must be a public table with rows and columns, got {shown(prior)}; of one column, give (n, 1).")
+        raise ValueError(f"prior must be a public table with rows and columns, got {short_repr(prior)}; of one column, give (n, 1).")
     return prior, _TABLE
 
 
 def _check_estimator(estimator: Any) -> None:
     if isinstance(estimator, type) or not hasattr(estimator, "get_params") or "epsilon" not in estimator.get_params(deep=False):
-        raise TypeError(f"estimator must be an unfitted private estimator, with a parameter epsilon, got {shown(estimator)}.")
+        raise TypeError(f"estimator must be an unfitted private estimator, with a parameter epsilon, got {short_repr(estimator)}.")
     if not hasattr(estimator, "sample") and "n_components" not in estimator.get_params(deep=False):
         raise TypeError(f"estimator must sample synthetic rows or have components, but {type(estimator).__name__} does neither.")
 
 
-def _of_schema(fitted: Any, schema: Any, prior: Any, words: str) -> Setting:
+def _schema_setting(fitted: Any, schema: Any, prior: Any, words: str) -> Setting:
     """Return the setting of a mixed table."""
     own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
     if own is not None and given is not None and set(own) != set(given):
@@ -96,7 +98,7 @@ def _of_schema(fitted: Any, schema: Any, prior: Any, words: str) -> Setting:
     stated: Any = own if given is None else given
     if unknown := [name for name, kind in stated.items() if kind.unstated is not None]:
         raise ValueError(
-            f"schema must state bounds and levels to simulate rows, but has none for {listed(unknown)}; give plan a schema with guesses."
+            f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with guesses."
         )
     # What the estimator buys, it buys in the simulation too.
     buys = own is not None and any(kind.unstated is not None for kind in own.values())
@@ -105,7 +107,7 @@ def _of_schema(fitted: Any, schema: Any, prior: Any, words: str) -> Setting:
         # Mechanisms see the coded columns alone: dates as whole numbers, and no identifiers.
         learned, stated = learned.coded, stated.coded
     fitted.set_params(schema=learned)
-    return Setting(fitted, Ground(stated, _names_of(stated), prior), OfTables(stated), words)
+    return Setting(fitted, RowSource(stated, _names_of(stated), prior), TableErrors(stated), words)
 
 
 def _names_of(schema: Schema) -> Any:
@@ -113,7 +115,7 @@ def _names_of(schema: Schema) -> Any:
     return None if list(schema) == list(range(len(schema))) else list(schema)
 
 
-def _of_bounds(fitted: Any, bounds: Any, n_features: Any, prior: Any, words: str) -> Setting:
+def _bounds_setting(fitted: Any, bounds: Any, n_features: Any, prior: Any, words: str) -> Setting:
     """Return the setting of rows of numbers."""
     params = fitted.get_params(deep=False)
     own = params.get("bounds")
@@ -134,20 +136,20 @@ def _of_bounds(fitted: Any, bounds: Any, n_features: Any, prior: Any, words: str
     box = Box.from_bounds(given, width, names)
     schema = Schema({i: Continuous(low, high, integer=False) for i, (low, high) in enumerate(zip(box.low, box.high, strict=True))})
     if "schema" in params:
-        errors: Any = OfTables(schema if names is None else Schema(dict(zip(names, schema.values(), strict=True))))
+        errors: Any = TableErrors(schema if names is None else Schema(dict(zip(names, schema.values(), strict=True))))
     elif hasattr(fitted, "sample"):
-        errors = OfNumbers(box.width, getattr(fitted, "window", None))
+        errors = NumberErrors(box.width, getattr(fitted, "window", None))
     else:
-        errors = OfComponents()
-    return Setting(fitted, Ground(schema, names, prior), errors, words)
+        errors = ComponentErrors()
+    return Setting(fitted, RowSource(schema, names, prior), errors, words)
 
 
 def _checked_width(bounds: Any, n_features: Any, table: Any, or_schema: str) -> int:
     """Return the number of columns."""
-    if n_features is not None and not is_whole(n_features, 1):
-        raise ValueError(f"n_features must be a positive integer, got {shown(n_features)}; it is the number of columns.")
+    if n_features is not None and not is_integer(n_features, 1):
+        raise ValueError(f"n_features must be a positive integer, got {short_repr(n_features)}; it is the number of columns.")
     known = [] if table is None else [int(table.shape[1])]
-    known += [len(bounds)] if isinstance(bounds, dict) else [side.size for side in map(array_of, pair_of(bounds)) if side.ndim == 1]
+    known += [len(bounds)] if isinstance(bounds, dict) else [side.size for side in map(as_array, pair_of(bounds)) if side.ndim == 1]
     known += [] if n_features is None else [int(n_features)]
     if not known:
         raise ValueError(
@@ -155,5 +157,5 @@ def _checked_width(bounds: Any, n_features: Any, table: Any, or_schema: str) -> 
             "or n_features where they do have the same bounds."
         )
     if len(set(known)) > 1:
-        raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {listed(sorted(set(known)))}.")
+        raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {list_names(sorted(set(known)))}.")
     return known[0]

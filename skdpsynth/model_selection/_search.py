@@ -13,14 +13,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice, is_inside, is_real, shown
+from skdpsynth._parallel import run_all
 from skdpsynth._progress import task
-from skdpsynth._state import fits, require
-from skdpsynth._workers import do_all
-from skdpsynth.domain import Rows, part_of
-from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, opened_part
-from skdpsynth.model_selection._search_plan import SCORINGS, SearchPlan, planned, points_of, words_of
-from skdpsynth.model_selection._split import held_out, part_of_table
+from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._validation import check_choice, is_inside, is_real, short_repr
+from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, read_with_part
+from skdpsynth.frames import Rows, take_rows
+from skdpsynth.model_selection._holdout import held_out_mask, select_rows
+from skdpsynth.model_selection._search_plan import SCORINGS, SearchPlan, describe_candidate, plan_search, points_of
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, PrivacyAccountant, RandomBits
 from skdpsynth.statistics import RowCount
@@ -43,7 +43,9 @@ def _count(points: np.ndarray, noise: Mechanism, budget: Budget) -> int:
 def _grid(param_grid: Any) -> Any:
     grids = [param_grid] if isinstance(param_grid, dict) else param_grid if isinstance(param_grid, list | tuple) else [None]
     if not all(isinstance(grid, dict) and all(isinstance(name, str) for name in grid) for grid in grids):
-        raise TypeError(f"param_grid must be a dict of the name of a parameter to its values, or a list of such, got {shown(param_grid)}.")
+        raise TypeError(
+            f"param_grid must be a dict of the name of a parameter to its values, or a list of such, got {short_repr(param_grid)}."
+        )
     from sklearn.model_selection import ParameterGrid  # a room of scikit-learn that takes time to import
 
     return ParameterGrid(param_grid)
@@ -136,7 +138,7 @@ class PrivateSearchCV(PrivateEstimator):
        "add_or_remove_one" also how many rows H has, with 1/20 before.) They cost s epsilon together.
     3. The chosen candidate is fitted on all rows with (1 - s) epsilon.
 
-    Neighbouring tables differ in one row. Either T differs, and H is the same: then the fits of step 1 lose s epsilon, and step 2 is the
+    Neighboring tables differ in one row. Either T differs, and H is the same: then the fits of step 1 lose s epsilon, and step 2 is the
     same function of them and of H, a post-processing. Or H differs and T is the same: then step 1 loses nothing and step 2 loses
     s epsilon, given any fits. So steps 1 and 2 lose **the larger**, s epsilon, not the sum, and by adaptive composition with step 3
     the whole is ``s epsilon + (1 - s) epsilon = epsilon``, exactly; deltas are split and summed likewise. That one part alone differs
@@ -213,18 +215,18 @@ class PrivateSearchCV(PrivateEstimator):
     def _least_rows(self) -> int:
         return 2 if self.neighboring == "replace_one" else 0  # one in each part
 
-    def _check_promise(self) -> PrivacyAccountant | None:
+    def _check_privacy_parameters(self) -> PrivacyAccountant | None:
         self._check_estimator()
         self._check_parameters()
-        return super()._check_promise()
+        return super()._check_privacy_parameters()
 
-    def _opened_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         if unit is not None or getattr(self.estimator, "max_rows_per_unit", 1) != 1:
             raise ValueError(
                 "unit must be None and max_rows_per_unit 1 for PrivateSearchCV, which protects rows and splits them one by one; keep one "
                 "row of each person, or choose on public data."
             )
-        return super()._opened_rows(X, unit, rng)
+        return super()._open_rows(X, unit, rng)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
@@ -232,14 +234,14 @@ class PrivateSearchCV(PrivateEstimator):
         if "_names_of_fit" not in state:
             return
         require({"best_estimator_", "best_index_", "_params", "_scores", "_deviation", "_n_held_out"} <= state.keys())
-        require(isinstance(self.best_estimator_, PrivateEstimator) and fits(self._params, list[dict[str, Any]]))
-        require(fits(self.best_index_, int) and 0 <= self.best_index_ < len(self._params) and fits(self._n_held_out, int))
+        require(isinstance(self.best_estimator_, PrivateEstimator) and is_of_type(self._params, list[dict[str, Any]]))
+        require(is_of_type(self.best_index_, int) and 0 <= self.best_index_ < len(self._params) and is_of_type(self._n_held_out, int))
         require(isinstance(self._scores, np.ndarray) and self._scores.dtype == float and self._scores.shape == (len(self._params),))
-        require(fits(self._deviation, float) and self._deviation >= 0)
+        require(is_of_type(self._deviation, float) and self._deviation >= 0)
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)
-        rows, more = opened_part(part, X)
+        rows, more = read_with_part(part, X)
         if not rows.are_held or rows.is_sparse:
             kind = "sparse rows" if rows.is_sparse else f"a {type(X).__name__}"
             raise ValueError(
@@ -260,29 +262,29 @@ class PrivateSearchCV(PrivateEstimator):
         if scoring == "auto":
             scoring = "sliced_wasserstein" if hasattr(self.estimator, "sample") else "captured_variance"
         share = self.search_share if self.refit else None
-        return planned(self._part, list(_grid(self.param_grid)), facts, scoring, share, self.holdout, self.error_score == "raise")
+        return plan_search(self._part, list(_grid(self.param_grid)), facts, scoring, share, self.holdout, self.error_score == "raise")
 
     def _part(self, params: dict) -> Any:
         return clone(self.estimator).set_params(**clone(params, safe=False))
 
     def _release(self, rows: _Table, plan: SearchPlan, budget: Budget) -> None:
-        is_out = held_out(rows, plan.n_samples, self.holdout, budget)
+        is_out = held_out_mask(rows, plan.n_samples, self.holdout, budget)
         # Whoever differs in one row differs in one of the two parts: see the class.
         learning = budget.part(plan.learning, "training rows", "disjoint rows")
         asking = budget.part(plan.asking, "held-out rows", "disjoint rows")
-        fitted = self._fitted(part_of_table(rows.table, ~is_out), plan, learning)
-        best = self._choose(points_of(part_of(rows.collected(), is_out), plan), fitted, plan, asking)
+        fitted = self._fitted(select_rows(rows.table, ~is_out), plan, learning)
+        best = self._choose(points_of(take_rows(rows.collected(), is_out), plan), fitted, plan, asking)
         for each in (learning, asking):
             each.accountant.close()
         self.best_index_, self._params = plan.runs[best].place, plan.params
         told = plan.runs[best].told
-        self.best_estimator_ = fitted[best] if plan.final is None else self._refitted(rows.table, plan.final, told, budget)
+        self.best_estimator_ = fitted[best] if plan.final is None else self._refit_best(rows.table, plan.final, told, budget)
         if plan.n_samples is None:
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)
 
     def _fitted(self, table: Any, plan: SearchPlan, budget: Budget) -> list[Any]:
         """Fit the candidates on the training rows, each with its share and its own noise: in any number of threads alike."""
-        hands = [budget.part(run.loss, f"candidate {run.place}: {words_of(plan.params[run.place])}") for run in plan.runs]
+        hands = [budget.part(run.loss, f"candidate {run.place}: {describe_candidate(plan.params[run.place])}") for run in plan.runs]
         fitted: list[Any] = [None] * len(hands)
 
         def fit_one(place: int) -> None:
@@ -292,7 +294,7 @@ class PrivateSearchCV(PrivateEstimator):
             progress.step()
 
         with task("candidates", total=len(hands), nests=True) as progress:
-            do_all([partial(fit_one, place) for place in range(len(hands))], self.n_jobs)
+            run_all([partial(fit_one, place) for place in range(len(hands))], self.n_jobs)
         return fitted
 
     def _choose(self, points: np.ndarray, fitted: list[Any], plan: SearchPlan, budget: Budget) -> int:
@@ -308,7 +310,7 @@ class PrivateSearchCV(PrivateEstimator):
         self._deviation = abs(float(plan.utility.score(plan.noise.deviation, n_held_out)))
         return best
 
-    def _refitted(self, table: Any, final: Facts, told: Any, budget: Budget) -> Any:
+    def _refit_best(self, table: Any, final: Facts, told: Any, budget: Budget) -> Any:
         budget.told.extend(told)
         return fit_part(self._part(self.best_params_), table, budget, final, name="refit")
 
@@ -419,7 +421,7 @@ class PrivateSearchCV(PrivateEstimator):
             or hasattr(self.estimator, "partial_fit")
             or isinstance(self.estimator, PrivateSearchCV)
         ):
-            raise ValueError(f"{wanted}, such as LowDimSynthesizer(), got {shown(self.estimator)}; give an instance of one.")
+            raise ValueError(f"{wanted}, such as LowDimSynthesizer(), got {short_repr(self.estimator)}; give an instance of one.")
         for name in ("accountant", "random_state"):
             if getattr(self.estimator, name) is not None:
                 raise ValueError(f"estimator must have {name}=None, got a {kind} with one; give it to PrivateSearchCV.")
@@ -436,13 +438,13 @@ class PrivateSearchCV(PrivateEstimator):
         if self.scoring != "auto" and not hasattr(self.estimator, needed):
             raise ValueError(f"scoring must fit the estimator, but {type(self.estimator).__name__} has no {needed}; use 'auto'.")
         if not isinstance(self.refit, bool | np.bool_):
-            raise ValueError(f"refit must be True or False, got {shown(self.refit)}; the criterion is set by scoring.")
+            raise ValueError(f"refit must be True or False, got {short_repr(self.refit)}; the criterion is set by scoring.")
         for name in ("search_share", "holdout"):
             if not is_inside(getattr(self, name), 0, 1):
-                raise ValueError(f"{name} must be a number in (0, 1), got {shown(getattr(self, name))}; keep the default.")
+                raise ValueError(f"{name} must be a number in (0, 1), got {short_repr(getattr(self, name))}; keep the default.")
         is_number = is_real(self.error_score) and not sys.float_info.max < abs(self.error_score) < math.inf
         if not is_number and not (isinstance(self.error_score, str) and self.error_score == "raise"):
-            raise ValueError(f"error_score must be 'raise' or a number, got {shown(self.error_score)}; 'raise' is the default.")
+            raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
-from skdpsynth._checks import shown
-from skdpsynth.domain import Box, Schema, encode
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Facts, Plan, check_part
-from skdpsynth.model_selection._split import n_held_out
-from skdpsynth.model_selection._utilities import Utility, utility_of
+from skdpsynth.model_selection._holdout import n_held_out
+from skdpsynth.model_selection._utility_scores import Utility, make_utility
 from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism, split_exactly
 from skdpsynth.statistics import RowCount
+from skdpsynth.tables import encode
 
 SCORINGS = ("auto", "sliced_wasserstein", "marginals", "captured_variance")
 _CHOICE, _SCORES = 1, 1  # parts of what may be asked of held-out rows: for the choice, and for scores that are shown
@@ -85,7 +86,7 @@ class SearchPlan(Plan):
     count: Mechanism | None
 
 
-def planned(
+def plan_search(
     part_of: Callable[[dict[str, Any]], Any],
     params: list[dict[str, Any]],
     facts: Facts,
@@ -117,7 +118,7 @@ def planned(
     search = facts.part(epsilon=epsilons[0], delta=deltas[0], n_samples=n_training)
     runs, training = _runs(part_of, params, facts, search, final, raises)
     box = facts.box if facts.schema is None else _unit_box(facts.schema)
-    utility, relation, asking = utility_of(scoring, box), facts.neighboring, PrivacyLoss(search.epsilon)
+    utility, relation, asking = make_utility(scoring, box), facts.neighboring, PrivacyLoss(search.epsilon)
     first, rest = asking.split([_COUNT, 1 - _COUNT]) if facts.n_samples is None else (None, asking)
     choice, scores = rest.split([_CHOICE, _SCORES])
     return SearchPlan(
@@ -125,15 +126,15 @@ def planned(
         n_samples=facts.n_samples,
         params=params,
         runs=runs,
-        training=_unboxed(training),
-        final=None if final is None else _unboxed(final),
+        training=_restore_bounds(training),
+        final=None if final is None else _restore_bounds(final),
         learning=PrivacyLoss(search.epsilon, sum(run.loss.delta for run in runs)),
         asking=asking,
         utility=utility,
         schema=facts.schema,
         choice=choice,
-        noise=mechanism(utility.change_of(len(runs), relation), scores, ("laplace",), len(runs)),
-        count=None if first is None else mechanism(RowCount(0).query(relation).change, first, ("laplace",)),
+        noise=mechanism(utility.sensitivity_of(len(runs), relation), scores, ("laplace",), len(runs)),
+        count=None if first is None else mechanism(RowCount(0).query(relation).sensitivity, first, ("laplace",)),
     )
 
 
@@ -154,7 +155,7 @@ def _runs(part_of: Any, params: list[dict[str, Any]], facts: Facts, search: Fact
             except ValueError as error:
                 if raises:
                     raise
-                facts.warn(f"{words_of(params[place])} is refused, so the search goes on without it: {error}", FitFailedWarning)
+                facts.warn(f"{describe_candidate(params[place])} is refused, so the search goes on without it: {error}", FitFailedWarning)
                 continue
             loss = PrivacyLoss(training.epsilon, training.delta if plans[0].spends_delta else 0)
             told = asked[-1].told if final and facts.n_samples is not None else ()  # else it would speak of a made-up number of rows
@@ -172,7 +173,7 @@ def _runs(part_of: Any, params: list[dict[str, Any]], facts: Facts, search: Fact
     raise ValueError("param_grid must hold a candidate that the estimator takes, but all are refused; error_score='raise' says why.")
 
 
-def _unboxed(facts: Facts) -> Facts:
+def _restore_bounds(facts: Facts) -> Facts:
     """Return facts of an estimator that reads its table itself, so its bounds stay as the caller wrote them."""
     return facts.part(box=None, schema=None)
 
@@ -188,6 +189,6 @@ def points_of(chunk: Any, plan: SearchPlan) -> np.ndarray:
     return np.asarray(chunk) if plan.schema is None else encode(chunk, plan.schema)
 
 
-def words_of(params: dict[str, Any]) -> str:
+def describe_candidate(params: dict[str, Any]) -> str:
     """Return a candidate in words."""
-    return ", ".join(f"{name}={shown(value)}" for name, value in params.items()) or "the estimator as it is"
+    return ", ".join(f"{name}={short_repr(value)}" for name, value in params.items()) or "the estimator as it is"

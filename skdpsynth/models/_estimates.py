@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.models._blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class NoisyInteractions:
     Attributes
     ----------
     tables : dict of (int, int) to ndarray of shape (n_classes, size_i, size_j)
-        Doubly centred counts times the scale of the pair, with noise on every number.
+        Doubly centered counts times the scale of the pair, with noise on every number.
     scales : dict of (int, int) to int
     variance : float
         Of the noise of each number; 0 without noise.
@@ -34,7 +34,7 @@ class Estimates:
 
     A table is the sum of an even share of the total, effects of its columns, and an interaction: parts that are orthogonal to each other.
     Noise that is alike on all cells of a table is independent between them, and alike within each. So every table tells of each part
-    by itself, the parts of all tables are joined by inverse variance, and that is generalised least squares.
+    by itself, the parts of all tables are joined by inverse variance, and that is generalized least squares.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Estimates:
     variances : dict of tuple of int to float
         Of every cell of a table.
     variances_of_parts : dict of tuple of int to float
-        Of the effects of a column, and of the interaction of a pair: of a number before it is centred.
+        Of the effects of a column, and of the interaction of a pair: of a number before it is centered.
     variance_of_total : float
         Of the number of all rows.
     """
@@ -71,10 +71,10 @@ class Estimates:
         n_samples : int, default=None
             The number of all rows, where it is public: what the totals of the classes sum to.
         """
-        means: dict[Block, _Mean] = {}
+        means: dict[Block, _WeightedMean] = {}
         for each in released:
-            for part, values, variance in parts_of(each):
-                means.setdefault(part, _Mean()).add(values, variance)
+            for part, values, variance in iter_parts(each):
+                means.setdefault(part, _WeightedMean()).add(values, variance)
         totals, of_total = means[()].value, means[()].variance
         of_whole = len(totals) * of_total
         if n_samples is not None:
@@ -102,24 +102,24 @@ class Estimates:
 
     @property
     def one_way(self) -> NoisyTables:
-        """Return the tables of one column, with the harmonic mean variance of an effect of a column: of a number before it is centred."""
-        found = self._variances_of_parts(1)
+        """Return the tables of one column, with the harmonic mean variance of an effect of a column: of a number before it is centered."""
+        found = self._part_variances(1)
         return NoisyTables(self._tables_of(1), float(1 / np.mean(1 / found)) if len(found) and found.all() else 0.0)
 
     @property
     def two_way(self) -> NoisyTables:
-        """Return the tables of two columns, with the mean variance of an interaction: of a number before it is centred."""
-        found = self._variances_of_parts(2)
+        """Return the tables of two columns, with the mean variance of an interaction: of a number before it is centered."""
+        found = self._part_variances(2)
         return NoisyTables(self._tables_of(2), float(found.mean()) if len(found) else 0.0)
 
-    def _variances_of_parts(self, n_columns: int) -> np.ndarray:
+    def _part_variances(self, n_columns: int) -> np.ndarray:
         return np.array([variance for columns, variance in self.variances_of_parts.items() if len(columns) == n_columns])
 
     def _tables_of(self, n_columns: int) -> dict[Block, np.ndarray]:
         return {columns: table for columns, table in self.tables.items() if len(columns) == n_columns}
 
 
-def deviations_beside(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float, float]:
+def weighting_deviations(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float, float]:
     """Return the deviations that weigh estimates of columns and of pairs rightly in a fit to both.
 
     The squared error of a table of m x n cells is that of its interaction, and 1 / n of that of the effects of its first column: so
@@ -140,7 +140,7 @@ def deviations_beside(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float
     return math.sqrt(v / max(v / u - beside, v / u / 4)), math.sqrt(v)
 
 
-class _Mean:
+class _WeightedMean:
     """The mean of what several tables say of one part, by inverse variance."""
 
     def __init__(self) -> None:
@@ -160,28 +160,28 @@ class _Mean:
 
     @property
     def variance(self) -> float:
-        """Of a part: of a number that is not centred, as all its numbers have noise of the same variance before they are centred."""
+        """Of a part: of a number that is not centered, as all its numbers have noise of the same variance before they are centered."""
         return 0.0 if self._is_exact else 1 / self._precision
 
 
-def parts_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
+def iter_parts(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
     """Yield the total, the effects of columns and the interaction of each table, by their columns, with the variance of each."""
     for columns, table in released.tables.items():
         if isinstance(released, NoisyInteractions):
             scale = released.scales[columns]
-            yield columns, centred(table / scale), released.variance / scale**2
+            yield columns, center_table(table / scale), released.variance / scale**2
             continue
         n_cells = table[0].size
         yield (), table.reshape(len(table), -1).sum(axis=1), released.variance * n_cells
         for axis, column in enumerate(columns, start=1):
             others = tuple(other for other in range(1, table.ndim) if other != axis)
-            yield (column,), centred(table.sum(axis=others)), released.variance * n_cells / table.shape[axis]
+            yield (column,), center_table(table.sum(axis=others)), released.variance * n_cells / table.shape[axis]
         if len(columns) == 2:
-            yield columns, centred(table), released.variance
+            yield columns, center_table(table), released.variance
 
 
-def pairs_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
-    """Yield the table of each pair in counts, and the variance of its numbers: centred, it is the interaction as `parts_of` yields it."""
+def iter_pairs(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
+    """Yield the table of each pair in counts, and the variance of its numbers: centered, it is the interaction as `parts_of` yields it."""
     for columns, table in released.tables.items():
         if isinstance(released, NoisyInteractions):
             scale = released.scales[columns]
@@ -190,7 +190,7 @@ def pairs_of(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block,
             yield columns, table, released.variance
 
 
-def centred(table: np.ndarray) -> np.ndarray:
+def center_table(table: np.ndarray) -> np.ndarray:
     """Return a table less its means along each axis but that of the classes."""
     table = table.astype(float)
     for axis in range(1, table.ndim):
@@ -215,7 +215,7 @@ def expected_error(sizes: Sequence[int], variances: Mapping[Block, float], of_co
     are_tables : bool
         Whether pairs are released as tables, which tell of their columns and of the total.
     """
-    of_total, effects = _Mean(), [_Mean() for _ in sizes]
+    of_total, effects = _WeightedMean(), [_WeightedMean() for _ in sizes]
     for effect, size in zip(effects, sizes, strict=True):
         of_total.add(0.0, size * of_columns)
         effect.add(0.0, of_columns)

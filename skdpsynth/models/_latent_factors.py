@@ -8,25 +8,25 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._blas import one_blas_thread
-from skdpsynth._state import is_array, require
-from skdpsynth.models._factor_draw import FactorDraw
-from skdpsynth.models._groups import Group, TiedLaw
-from skdpsynth.models._mixture import Mixture, Part, Within
-from skdpsynth.models._near_law import NearLaw, NearPair
-from skdpsynth.models._together import pay_together, steps_together, steps_with, trained_together
+from skdpsynth._state_validation import is_array, require
+from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax
+from skdpsynth.models._ensemble import does_ensemble_help, n_ensemble_steps, n_triple_steps, train_ensemble
+from skdpsynth.models._mixture import Mixture, Part, WithinClass
+from skdpsynth.models._mixture_sampling import MixtureSampler
+from skdpsynth.models._three_way import Triple, TripleErrors
 from skdpsynth.models._training import (
     VARIANCES,
+    FactorFit,
     Targets,
-    Trained,
-    chosen_variance,
+    choose_variance,
     slices_of,
     softmax,
     starts_of,
-    trained,
-    work_of_step,
-    write,
+    step_work,
+    train_factors,
+    write_slices,
 )
-from skdpsynth.models._triples import Triple, TripleErrors
+from skdpsynth.models._weighted_pairs import WeightedPair, WeightedPairLaw
 from skdpsynth.persistence import savable
 
 _NODES = 256  # quasi-random points of the factors: a power of two
@@ -34,10 +34,10 @@ _SEED = 7  # public: it scrambles the nodes
 _FITS = 10  # from different starts, and fewer where they take long
 _STEPS = 1500
 _LEAST_STEPS = 100
-_WORK = 6e8  # after which no other fit is begun, in the units of `work_of_step`
+_WORK = 6e8  # after which no other fit is begun, in the units of `step_work`
 _SMALL = 800  # codes
-_OF_FEW = (*VARIANCES[2:], 4.0)  # variances of the prior where few pairs were counted: those that say most
-_FITS_OF_FEW = 6  # they take more steps
+_VARIANCES_FOR_FEW_PAIRS = (*VARIANCES[2:], 4.0)  # variances of the prior where few pairs were counted: those that say most
+_FITS_FOR_FEW_PAIRS = 6  # they take more steps
 
 
 _LARGEST = 1e6  # of a number in a model from a file, far above what a fit gives
@@ -78,7 +78,7 @@ class LatentFactors:
     nodes: np.ndarray
     intercepts: np.ndarray
     loadings: np.ndarray
-    groups: tuple[Group | NearPair, ...] = ()
+    groups: tuple[ConstrainedGroup | WeightedPair, ...] = ()
     variance: float = 0.2
     n_ordered: tuple[int, ...] = ()
 
@@ -96,7 +96,7 @@ class LatentFactors:
         for group in self.groups:
             require(all(0 <= column < n_columns for column in group.columns))
             sizes = [int(self.sizes[column]) for column in group.columns]
-            if isinstance(group, Group):
+            if isinstance(group, ConstrainedGroup):
                 require([len(classes) for classes in group.classes] == sizes and len(group.allowed) == self.intercepts.shape[1])
             else:
                 require(list(group.weights.shape) == sizes)
@@ -109,7 +109,7 @@ class LatentFactors:
         totals: Sequence[float] | np.ndarray,
         deviations: tuple[float, float],
         n_factors: int,
-        groups: tuple[Group | NearPair, ...] = (),
+        groups: tuple[ConstrainedGroup | WeightedPair, ...] = (),
         n_ordered: tuple[int, ...] = (),
     ) -> "LatentFactors":
         """Fit to noisy counts by weighted least squares, with a normal prior on the loadings.
@@ -130,13 +130,13 @@ class LatentFactors:
         """
         sizes = np.array([counts.shape[1] for counts in one_way])
         nodes = quasi_normal(_NODES, n_factors)
-        targets = _targets(one_way, two_way, totals, deviations, groups, n_ordered)
+        targets = _make_targets(one_way, two_way, totals, deviations, groups, n_ordered)
         if not two_way:  # nothing tells of factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
             return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)), groups, n_ordered=n_ordered)
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(sizes.sum()) <= _SMALL):
-            fits, variance = _fits(targets, nodes)
+            fits, variance = _fit_restarts(targets, nodes)
         intercepts, loadings = (np.array([getattr(fit, name) for fit in fits]) for name in ("intercepts", "loadings"))
         return cls(sizes, nodes, intercepts, loadings, groups, variance, n_ordered)
 
@@ -167,12 +167,12 @@ class LatentFactors:
         -------
         factors : LatentFactors
         """
-        targets = _targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
+        targets = _make_targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
         if not two_way:
             return LatentFactors.of(one_way, two_way, totals, deviations, self.nodes.shape[1], self.groups, self.n_ordered)
-        fits = [Trained(a, B, 0) for a, B in zip(self.intercepts[:n_fits], self.loadings[:n_fits], strict=True)]
+        fits = [FactorFit(a, B, 0) for a, B in zip(self.intercepts[:n_fits], self.loadings[:n_fits], strict=True)]
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            fits = [trained(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in fits]
+            fits = [train_factors(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in fits]
         return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
 
     def with_triples(
@@ -202,17 +202,17 @@ class LatentFactors:
         LatentFactors
             With the same nodes.
         """
-        targets = _targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
+        targets = _make_targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
         # As far as they are exact, a table of three columns weighs no more than one of two.
         weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
         errors = [
             TripleErrors({triple: table[c] / n for triple, table in triples.items()}, self.sizes, weight) for c, n in enumerate(totals)
         ]
         n_cells = sum(table.size for table in triples.values())
-        fits = [Trained(a, B, 0) for a, B in zip(self.intercepts, self.loadings, strict=True)]
-        n_steps = steps_with(work_of_step(targets), n_cells, len(fits), _WORK / 2)
+        fits = [FactorFit(a, B, 0) for a, B in zip(self.intercepts, self.loadings, strict=True)]
+        n_steps = n_triple_steps(step_work(targets), n_cells, len(fits), _WORK / 2)
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            fits = trained_together(targets, self.nodes, self.variance, fits, n_steps, errors)
+            fits = train_ensemble(targets, self.nodes, self.variance, fits, n_steps, errors)
         return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
 
     def without_loadings(self) -> "LatentFactors":
@@ -226,10 +226,10 @@ class LatentFactors:
         tied = self._tied(label, logits)
         probabilities = softmax(logits, starts_of(self.sizes), self.sizes)
         for law, state in tied:
-            write(probabilities, slices_of(law, self.sizes), state.singles)
+            write_slices(probabilities, slices_of(law, self.sizes), state.singles)
         return probabilities
 
-    def _tied(self, label: int, logits: np.ndarray) -> list[tuple[TiedLaw | NearLaw, Any]]:
+    def _tied(self, label: int, logits: np.ndarray) -> list[tuple[ConstrainedSoftmax | WeightedPairLaw, Any]]:
         laws = [group.law(label) for group in self.groups]
         return [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
 
@@ -243,7 +243,7 @@ class LatentFactors:
         if not self.groups:
             return mixture
         logits = self._logits(label)
-        tied = [_part_of(law, state) for law, state in self._tied(label, logits)]
+        tied = [_mixture_part(law, state) for law, state in self._tied(label, logits)]
         free = [part for part in mixture.parts if not any(set(part.columns) & set(each.columns) for each in tied)]
         return Mixture(mixture.weights, tuple(sorted([*free, *tied], key=lambda part: part.columns[0])))
 
@@ -263,7 +263,7 @@ class LatentFactors:
         """
         return np.array(list(self.draw(label, rng).codes(n_samples, 0, rng)), dtype=np.int64)
 
-    def draw(self, label: int, rng: np.random.Generator) -> "FactorDraw":
+    def draw(self, label: int, rng: np.random.Generator) -> "MixtureSampler":
         """Return what draws codes of a class.
 
         Parameters
@@ -271,15 +271,15 @@ class LatentFactors:
         label : int
         rng : numpy.random.Generator
         """
-        return FactorDraw(self.mixture(label), rng)
+        return MixtureSampler(self.mixture(label), rng)
 
 
-def _targets(
+def _make_targets(
     one_way: Sequence[np.ndarray],
     two_way: Mapping[tuple[int, int], np.ndarray],
     totals: Sequence[float] | np.ndarray,
     deviations: tuple[float, float],
-    groups: tuple[Group | NearPair, ...],
+    groups: tuple[ConstrainedGroup | WeightedPair, ...],
     n_ordered: tuple[int, ...],
 ) -> list[Targets]:
     """Return what each class is fitted to."""
@@ -290,34 +290,34 @@ def _targets(
     ]
 
 
-def _part_of(law: TiedLaw | NearLaw, state: Any) -> Part:
+def _mixture_part(law: ConstrainedSoftmax | WeightedPairLaw, state: Any) -> Part:
     """Return the part of a mixture that a group is; of columns whose codes are classes of their own, with codes in place of these."""
-    if isinstance(law, NearLaw):
+    if isinstance(law, WeightedPairLaw):
         return law.part(state)
     codes = np.array(law.tuples)
     for place, (classes, is_plain) in enumerate(zip(law.classes, law.is_plain, strict=True)):
         codes[:, place] = np.argsort(classes)[codes[:, place]] if is_plain else codes[:, place]
     within = {
-        column: Within(classes, inside)
+        column: WithinClass(classes, inside)
         for column, classes, inside, is_plain in zip(law.columns, law.classes, state.within, law.is_plain, strict=True)
         if not is_plain
     }
     return Part(law.columns, codes, state.tuples, within)
 
 
-def _fits(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[Trained], float]:
+def _fit_restarts(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[FactorFit], float]:
     """Fit from different starts, as long as there is time; return also the variance of the prior."""
-    a_step = work_of_step(targets)
-    variances, most_fits = (VARIANCES, _FITS) if targets[0].has_all_pairs else (_OF_FEW, min(_FITS, _FITS_OF_FEW))
-    variance, work = chosen_variance(targets, nodes, _WORK / 4, variances)
-    fits: list[Trained] = []
+    a_step = step_work(targets)
+    variances, most_fits = (VARIANCES, _FITS) if targets[0].has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
+    variance, work = choose_variance(targets, nodes, _WORK / 4, variances)
+    fits: list[FactorFit] = []
     while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):
         most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
-        fits.append(trained(targets, nodes, variance, len(fits), most_steps))
+        fits.append(train_factors(targets, nodes, variance, len(fits), most_steps))
         work += fits[-1].n_steps * a_step
-    n_steps = steps_together(a_step, len(fits), _WORK / 4)
-    if n_steps and pay_together(targets, nodes, variance):
-        fits = trained_together(targets, nodes, variance, fits, n_steps)
+    n_steps = n_ensemble_steps(a_step, len(fits), _WORK / 4)
+    if n_steps and does_ensemble_help(targets, nodes, variance):
+        fits = train_ensemble(targets, nodes, variance, fits, n_steps)
     return fits, variance
 
 

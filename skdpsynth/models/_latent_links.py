@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skdpsynth._state import is_array, require
+from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.persistence import savable
 
@@ -118,13 +118,13 @@ class LatentLinks:
                 blocks.append(_utilities(column, u))
         return np.clip(np.hstack(blocks), -self.edge, self.edge)
 
-    def values(self, latent: np.ndarray, scale: np.ndarray, centre: np.ndarray) -> list[np.ndarray]:
+    def values(self, latent: np.ndarray, scale: np.ndarray, center: np.ndarray) -> list[np.ndarray]:
         """Return the values of synthetic latent columns.
 
         Parameters
         ----------
         latent : ndarray of shape (n_samples, n_latent)
-        scale, centre : ndarray of shape (n_latent,)
+        scale, center : ndarray of shape (n_latent,)
             By which columns of thresholds are standardised, as they were when drawn.
         """
         out, start = [], 0
@@ -136,7 +136,7 @@ class LatentLinks:
                 x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
                 out.append(np.where(block[:, 1] > 0, np.nan, x) if kind.nullable else x)
             elif name in self.thresholds:
-                out.append(np.searchsorted(self.thresholds[name], (block[:, 0] - centre[start]) / scale[start], side="right"))
+                out.append(np.searchsorted(self.thresholds[name], (block[:, 0] - center[start]) / scale[start], side="right"))
             else:
                 out.append(np.where(block.max(axis=1) > 0, block.argmax(axis=1) + 1, 0))
             start += width

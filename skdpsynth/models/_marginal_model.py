@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state import require
+from skdpsynth._state_validation import require
 from skdpsynth.domain import Nominal, Schema, grids_of
-from skdpsynth.models._blocks import Block, NoisyTables, shares_of
-from skdpsynth.models._estimates import deviations_beside
-from skdpsynth.models._finer_bins import FinerBins
+from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, difference_pairs, joint_columns
+from skdpsynth.models._estimates import weighting_deviations
+from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._latent_factors import LatentFactors
-from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._linked_columns import linked
-from skdpsynth.models._links import Link, share_by_mass
 from skdpsynth.models._mixture import Mixture
-from skdpsynth.models._near import Near, NearDraw, joint_columns, pairs_near
-from skdpsynth.models._row_law import RowLaw
-from skdpsynth.models._tied import TiedColumns, groups_of, possible_strata
-from skdpsynth.models._wide_factors import wide_factors
-from skdpsynth.models._wide_training import Common
+from skdpsynth.models._quantile_bins import Link, share_by_mass
+from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.models._refined_bins import RefinedBins
+from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups, possible_strata
+from skdpsynth.models._wide_factors import fit_wide_factors
+from skdpsynth.models._wide_training import CommonFactors
+from skdpsynth.models._within_bin import link_column
 from skdpsynth.persistence import savable
 
 _LEAST_ROWS = 10.0  # of a class: fewer make frequencies of noise
@@ -58,9 +58,9 @@ class MarginalModel:
     blocks: tuple[Block, ...]
     factors: tuple[LatentFactors, ...]
     links: Mapping[Hashable, Link | LevelGroups]
-    tied: tuple[TiedColumns, ...] = ()
+    tied: tuple[ConstrainedColumns, ...] = ()
     n_common: int = 1
-    near: tuple[Near, ...] = ()
+    near: tuple[DifferenceLaw, ...] = ()
 
     def _check_loaded(self) -> None:
         grids = grids_of(self.schema)
@@ -77,28 +77,31 @@ class MarginalModel:
         two_way: NoisyTables,
         totals: np.ndarray,
         n_factors: int,
-        tied: Sequence[TiedColumns] = (),
-        common: Common | None = None,
-        near: Sequence[Near] = (),
+        tied: Sequence[ConstrainedColumns] = (),
+        common: CommonFactors | None = None,
+        near: Sequence[DifferenceLaw] = (),
     ) -> "MarginalModel":
         """Fit the factors of each block to the tables within it; `totals` are the numbers of rows of the strata."""
         names = [name for name in schema if name != stratum]
         groups = [
-            (*groups_of(tied, names, block, stratum, len(totals)), *pairs_near(near, schema, links, names, block)) for block in blocks
+            (*block_groups(tied, names, block, stratum, len(totals)), *difference_pairs(near, schema, links, names, block))
+            for block in blocks
         ]
         ordered = [is_ordered(schema[name], one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
         if common is not None:
-            rows, deviations = np.maximum(totals, _LEAST_ROWS), deviations_beside(one_way, two_way)
-            factors = wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, ordered)
+            rows, deviations = np.maximum(totals, _LEAST_ROWS), weighting_deviations(one_way, two_way)
+            factors = fit_wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, ordered)
         else:
-            of_blocks = _tables_of(blocks, one_way, two_way, totals)
+            of_blocks = _iter_block_tables(blocks, one_way, two_way, totals)
             n_ordered = [tuple(int(ordered[i].sum()) for i in block) for block in blocks]
             factors = tuple(
                 LatentFactors.of(*tables, n_factors, own, of_block)
                 for tables, own, of_block in zip(of_blocks, groups, n_ordered, strict=True)
             )
         n_common = 1 if common is None else len(common.nodes)
-        return cls(schema, stratum, _weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common, tuple(near))
+        return cls(
+            schema, stratum, _stratum_weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common, tuple(near)
+        )
 
     def again(
         self,
@@ -122,9 +125,9 @@ class MarginalModel:
         n_steps : int
             At most, of each.
         """
-        blocks = _tables_of(self.blocks, one_way, two_way, totals)
+        blocks = _iter_block_tables(self.blocks, one_way, two_way, totals)
         factors = tuple(each.again(*tables, n_fits=n_fits, n_steps=n_steps) for each, tables in zip(self.factors, blocks, strict=True))
-        return replace(self, weights=_weights(totals, self.stratum, self.tied), factors=factors, links=links)
+        return replace(self, weights=_stratum_weights(totals, self.stratum, self.tied), factors=factors, links=links)
 
     def with_triples(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables) -> "MarginalModel":
         """Train on with tables of three columns beside those that this model was fitted to; it has one block.
@@ -135,7 +138,7 @@ class MarginalModel:
         totals : ndarray of shape (n_strata,)
         triples : NoisyTables
         """
-        (tables,) = _tables_of(self.blocks, one_way, two_way, totals)
+        (tables,) = _iter_block_tables(self.blocks, one_way, two_way, totals)
         (factors,) = self.factors
         return replace(self, factors=(factors.with_triples(*tables, triples=triples.tables, deviation=triples.deviation),))
 
@@ -148,11 +151,11 @@ class MarginalModel:
         """Return a model in which the columns of a stratum depend on each other by rules alone."""
         return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors))
 
-    def law(self) -> RowLaw:
+    def law(self) -> JointDistribution:
         """Return the law of the rows, in which bins that are few are cut finer."""
-        grids, (links, recoded) = grids_of(self.schema), self._links_drawn()
-        columns = {name: linked(link, self.schema[name], grids.get(name)) for name, link in links.items()}
-        return RowLaw(
+        grids, (links, recoded) = grids_of(self.schema), self._sampling_links()
+        columns = {name: link_column(link, self.schema[name], grids.get(name)) for name, link in links.items()}
+        return JointDistribution(
             self.schema,
             self.stratum,
             self.blocks,
@@ -161,10 +164,10 @@ class MarginalModel:
             columns,
             self.tied,
             common=None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights),
-            near=tuple(NearDraw.of(each, columns) for each in self.near),
+            near=tuple(DifferenceSampler.of(each, columns) for each in self.near),
         )
 
-    def _links_drawn(self) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, Callable[[np.ndarray], np.ndarray]]]:
+    def _sampling_links(self) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, Callable[[np.ndarray], np.ndarray]]]:
         """Return the links of the codes that are drawn, and what makes P(code drawn | node) of P(code | node) where that differs.
 
         Bins that are few are cut finer, and some are like others; columns that are drawn together stay as they are.
@@ -173,9 +176,9 @@ class MarginalModel:
         recoded: dict[Hashable, Callable[[np.ndarray], np.ndarray]] = {}
         for name, link in self.links.items():
             if isinstance(link, Link) and name not in together:
-                finer = FinerBins.of(link)
+                finer = RefinedBins.of(link)
                 if finer is not None:
-                    links[name], recoded[name] = finer.link, partial(_finer, link, finer)
+                    links[name], recoded[name] = finer.link, partial(_refine_probabilities, link, finer)
                 elif link.alike is not None:
                     recoded[name] = partial(share_by_mass, link)
         return links, recoded
@@ -183,16 +186,16 @@ class MarginalModel:
     def _mixtures(self, label: int, recoded: Mapping[Hashable, Callable[[np.ndarray], np.ndarray]]) -> tuple[Mixture, ...]:
         """Return the law of the codes that are drawn of each block, in a class."""
         names, found = [name for name in self.schema if name != self.stratum], []
-        empty = self._without_empty_bins()
+        empty = self._nonempty_bins()
         for columns, factors in zip(self.blocks, self.factors, strict=True):
             places = {place: names[column] for place, column in enumerate(columns)}
-            mixture = factors.mixture(label).recoded({place: recoded[name] for place, name in places.items() if name in recoded})
+            mixture = factors.mixture(label).recode({place: recoded[name] for place, name in places.items() if name in recoded})
             some = {place: empty[name] for place, name in places.items() if name in empty}
             conditional, probability = mixture.given(some) if some else (mixture, 1.0)
             found.append(conditional if probability else mixture)
         return tuple(found)
 
-    def _without_empty_bins(self) -> dict[Hashable, np.ndarray]:
+    def _nonempty_bins(self) -> dict[Hashable, np.ndarray]:
         """Return which codes are drawn of columns that are drawn together: all but bins without mass, which a model hardly excludes."""
         together = joint_columns(self.tied, self.near)
         links = {name: link for name, link in self.links.items() if name in together and isinstance(link, Link)}
@@ -211,21 +214,21 @@ class MarginalModel:
         return self.law().sample_blocks(n_samples, rng)
 
 
-def _finer(link: Link, finer: FinerBins, table: np.ndarray) -> np.ndarray:
+def _refine_probabilities(link: Link, finer: RefinedBins, table: np.ndarray) -> np.ndarray:
     return finer.probabilities(share_by_mass(link, table))
 
 
-def _tables_of(
+def _iter_block_tables(
     blocks: Sequence[Block], one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield what the factors of each block are fitted to."""
-    deviations = deviations_beside(one_way, two_way)
+    deviations = weighting_deviations(one_way, two_way)
     for block in blocks:
         of_pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
         yield [one_way.tables[(i,)] for i in block], of_pairs, np.maximum(totals, _LEAST_ROWS), deviations
 
 
-def _weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[TiedColumns]) -> np.ndarray:
+def _stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:
     """Return the shares of the strata, of which some are possible."""
     shares = shares_of(totals)
     if not (possible := possible_strata(tied, stratum, len(totals))).all():

@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
-class Within:
+class WithinClass:
     """The codes of a column given its class and the node.
 
     Attributes
@@ -21,14 +21,14 @@ class Within:
     classes: np.ndarray
     probabilities: np.ndarray
 
-    def given(self, allowed: np.ndarray) -> tuple["Within", np.ndarray]:
+    def given(self, allowed: np.ndarray) -> tuple["WithinClass", np.ndarray]:
         """Return (this on a condition, P(condition | class, node)); a class that it excludes stays as it is."""
         joint = self.probabilities * allowed[:, None]
         whole = np.zeros((int(self.classes.max()) + 1, joint.shape[1]))
         np.add.at(whole, self.classes, joint)
         of_codes = whole[self.classes]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return Within(self.classes, np.where(of_codes > 0, joint / of_codes, self.probabilities)), whole
+            return WithinClass(self.classes, np.where(of_codes > 0, joint / of_codes, self.probabilities)), whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +50,7 @@ class Part:
     columns: tuple[int, ...]
     codes: np.ndarray
     probabilities: np.ndarray
-    within: Mapping[int, "Within"] = field(default_factory=dict)
+    within: Mapping[int, "WithinClass"] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Part(columns={self.columns}, {len(self.codes)} tuples)"
@@ -132,7 +132,7 @@ class Mixture:
         """Number of columns of the block."""
         return sum(len(part.columns) for part in self.parts)
 
-    def recoded(self, tables: Mapping[int, Callable[[np.ndarray], np.ndarray]]) -> "Mixture":
+    def recode(self, tables: Mapping[int, Callable[[np.ndarray], np.ndarray]]) -> "Mixture":
         """Return the mixture in which some columns, each a part by itself, have other codes.
 
         Parameters
@@ -179,7 +179,7 @@ class Mixture:
             return self, 0.0
         return replace(self, weights=weights / total, parts=tuple(parts)), total * math.exp(largest)
 
-    def reweighed(self, columns: tuple[int, int], factors: np.ndarray) -> tuple["Mixture", float]:
+    def reweigh(self, columns: tuple[int, int], factors: np.ndarray) -> tuple["Mixture", float]:
         """Condition on what has a probability given the codes of two columns of one part: the factors of some of their codes.
 
         Parameters

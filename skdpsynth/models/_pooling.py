@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state import is_array, require
+from skdpsynth._state_validation import is_array, require
 from skdpsynth.persistence import savable
 
 _EXACT = 1e-30  # variance of a frequency that is exact as far as a float goes
@@ -40,10 +40,10 @@ class Pool:
         if other is None:
             return self
         rows = [other.n_rows, self.n_rows]
-        return Pool(*pooled([(other.counts, other.variance), (self.counts, self.variance)], rows, rows), sum(rows))
+        return Pool(*pool_tables([(other.counts, other.variance), (self.counts, self.variance)], rows, rows), sum(rows))
 
 
-def pooled(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequence[float]) -> Table:
+def pool_tables(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequence[float]) -> Table:
     """Estimate a table of the union of disjoint parts.
 
     The plain sum of the parts' tables is unbiased, but has the noise of all of them, and that of a small part is as large as that of a
@@ -81,19 +81,19 @@ def pooled(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequ
     weights = 1 / variances
     weights /= weights.sum()
     mean = np.tensordot(weights, shares, 1)
-    kept = _kept(shares - mean, variances - 1 / np.sum(1 / variances))
+    kept = _shrinkage_factors(shares - mean, variances - 1 / np.sum(1 / variances))
     factors = wanted * kept + (others + wanted @ (1 - kept)) * weights
     return np.tensordot(factors, shares, 1), float(factors**2 @ variances)
 
 
-def _kept(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def _shrinkage_factors(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Return how much of its distance from the mean each part keeps; `noise` is the variance that each count of it has by noise alone."""
     if len(distances) == 1:
         return np.ones(1)
-    return kept((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
+    return james_stein_factor((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
 
 
-def kept(squares: Any, n_counts: float, noise: Any) -> Any:
+def james_stein_factor(squares: Any, n_counts: float, noise: Any) -> Any:
     """Return how much of their distance from a point so many counts keep, by the rule of James and Stein (positive part).
 
     Parameters
@@ -101,7 +101,7 @@ def kept(squares: Any, n_counts: float, noise: Any) -> Any:
     squares : float or ndarray
         Squared distances.
     n_counts : float
-        How many counts there are: of a centred table, how many are free.
+        How many counts there are: of a centered table, how many are free.
     noise : float or ndarray
         The variance of each.
     """

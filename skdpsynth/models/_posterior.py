@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skdpsynth.models._mixture import Mixture, Part, Within
+from skdpsynth.models._mixture import Mixture, Part, WithinClass
 
 _CELLS = 1 << 17  # of rows times nodes at once: what a processor keeps close
 _FEW = 1 << 12  # rows, up to which each finds its tuple by itself
@@ -60,9 +60,9 @@ class Pattern:
         """
         possible = (part.probabilities > 0).any(axis=1)
         codes, probabilities = part.codes[possible], part.probabilities[possible]
-        kept = _fullest((codes == gone) & ~known, codes, sizes)
+        kept = _fullest_tuples((codes == gone) & ~known, codes, sizes)
         codes, probabilities = codes[kept], probabilities[kept]
-        keys = keys_of(codes, known, sizes)
+        keys = known_code_keys(codes, known, sizes)
         order = np.argsort(keys, kind="stable")
         different, first = np.unique(keys[order], return_index=True)
         codes, probabilities = np.concatenate([codes[order], codes]), np.concatenate([probabilities[order], probabilities])
@@ -75,7 +75,7 @@ class Pattern:
 
     @cached_property
     def logs(self) -> np.ndarray:
-        """Logarithms of `masses`, float32; 0 in place of a group that no node allows."""
+        """Logarithms of `bin_masses`, float32; 0 in place of a group that no node allows."""
         with np.errstate(divide="ignore"):
             return np.where(self.masses.any(axis=1, keepdims=True), np.log(self.masses), 0.0).astype(np.float32)
 
@@ -88,7 +88,7 @@ class Pattern:
 
     def groups(self, codes: np.ndarray) -> np.ndarray:
         """Return the group of each row of codes."""
-        keys = keys_of(codes, self.known, self.sizes)
+        keys = known_code_keys(codes, self.known, self.sizes)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, places, len(self.keys))
 
@@ -105,13 +105,13 @@ class Pattern:
         """Return the codes of a tuple of each row, shape (n_rows, n_columns), given its group and node."""
         first, last = self.starts[groups], self.starts[groups + 1]
         if len(groups) <= _FEW and "upto" not in vars(self):
-            return self.codes[first + self._steps(first, last, nodes, rng)]
+            return self.codes[first + self._tuple_steps(first, last, nodes, rng)]
         low, high = self.upto[nodes, first], self.upto[nodes, last]
         targets = low + rng.random(len(groups)) * (high - low)
-        places = _places(self.upto, nodes, targets)
+        places = _locate_in_sums(self.upto, nodes, targets)
         return self.codes[np.clip(places, first, last - 1)]
 
-    def _steps(self, first: np.ndarray, last: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> list[int]:
+    def _tuple_steps(self, first: np.ndarray, last: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> list[int]:
         """Return which of the tuples of its group each row has: one row after the other, as sums over all tuples would take longer."""
         steps = []
         for start, stop, node, share in zip(first, last, nodes, rng.random(len(nodes)), strict=True):
@@ -121,7 +121,7 @@ class Pattern:
         return steps
 
 
-def _fullest(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _fullest_tuples(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return which tuples have no more missing cells than need be, given all their other cells.
 
     Parameters
@@ -133,14 +133,14 @@ def _fullest(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.nd
     """
     kept = np.ones(len(codes), dtype=bool)
     for gone in np.unique(missing[missing.any(axis=1)], axis=0):
-        keys = keys_of(codes, ~gone, sizes)
+        keys = known_code_keys(codes, ~gone, sizes)
         alike = (missing == gone).all(axis=1)
         fuller = (~missing | gone).all(axis=1) & ~alike
         kept &= ~(alike & np.isin(keys, keys[fuller]))
     return kept
 
 
-def keys_of(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def known_code_keys(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the codes of the known columns as one number, shape (n_rows,); rules tie too few columns for an overflow."""
     keys = np.zeros(len(codes), dtype=np.int64)
     for column in np.flatnonzero(known):
@@ -148,7 +148,7 @@ def keys_of(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarr
     return keys
 
 
-def _places(upto: np.ndarray, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def _locate_in_sums(upto: np.ndarray, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return the tuples in which numbers lie, each in the sums of its node."""
     if upto.shape[1] <= _NARROW:
         return (upto[nodes, 1:] <= targets[:, None]).sum(axis=1)
@@ -187,8 +187,8 @@ class Posterior:
     ) -> None:
         self.mixture, self.n_rows = mixture, len(codes)
         patterns = {} if patterns is None else patterns
-        self.parts = [_RowsOfPart(part, sizes, nullable, codes, known, patterns) for part in mixture.parts]
-        self._against = _CONTRADICTION * sum((part.contradicted for part in self.parts), np.zeros(len(codes)))
+        self.parts = [_PartRows(part, sizes, nullable, codes, known, patterns) for part in mixture.parts]
+        self._contradiction_penalty = _CONTRADICTION * sum((part.is_contradicted for part in self.parts), np.zeros(len(codes)))
 
     def evidence(self) -> np.ndarray:
         """Return the logarithm of the probability of what is known of each row, shape (n_rows,).
@@ -200,9 +200,9 @@ class Posterior:
             largest = logs.max(axis=1)
             logs -= largest[:, None]
             out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest - _CONTRADICTION * excluded
-        return out - self._against
+        return out - self._contradiction_penalty
 
-    def by_common(self, n_common: int) -> np.ndarray:
+    def log_evidence_by_common(self, n_common: int) -> np.ndarray:
         """Return the logarithm of the probability of what is known of each row given each common node, shape (n_rows, n_common)."""
         whole = self.mixture.weights.reshape(n_common, -1).sum(axis=1)
         out = np.empty((self.n_rows, n_common))
@@ -213,7 +213,7 @@ class Posterior:
                 out[rows] = np.log(np.exp(inner - largest).sum(axis=2, dtype=float)) + largest[:, :, 0] - _CONTRADICTION * excluded[:, None]
         with np.errstate(divide="ignore"):
             out -= np.where(whole > 0, np.log(whole), 0.0)
-        return out - self._against[:, None]
+        return out - self._contradiction_penalty[:, None]
 
     def filled(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
         """Return the codes with those that are not known drawn, shape (n_rows, n_columns), int64.
@@ -257,7 +257,7 @@ class Posterior:
             yield rows, logs, impossible
 
 
-def _pattern_of(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray, kept: dict) -> Pattern:
+def _cached_pattern(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray, kept: dict) -> Pattern:
     """Return a pattern, which may have been made for other rows; the oldest are forgotten."""
     key = id(part), known.tobytes()
     if key not in kept:
@@ -270,7 +270,7 @@ def _pattern_of(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarr
     return kept[key][1]
 
 
-class _RowsOfPart:
+class _PartRows:
     """The columns of one part in all rows: which tuples agree with what is known."""
 
     def __init__(self, part: Part, sizes: np.ndarray, nullable: np.ndarray, codes: np.ndarray, known: np.ndarray, kept: dict) -> None:
@@ -290,7 +290,7 @@ class _RowsOfPart:
         different = np.flatnonzero(np.bincount(numbers))
         self.pattern = np.searchsorted(different, numbers)
         patterns = (different[:, None] & bits) > 0
-        self.patterns = [_pattern_of(part, pattern, sizes, gone, kept) for pattern in patterns]
+        self.patterns = [_cached_pattern(part, pattern, sizes, gone, kept) for pattern in patterns]
         self.group = np.empty(len(codes), dtype=np.int64)
         self.place = np.empty(len(codes), dtype=np.int64)  # in the logarithms of all patterns
         tables, before = [], 0
@@ -301,7 +301,7 @@ class _RowsOfPart:
             tables.append(pattern.logs)
             before += len(tables[-1])
         impossible = np.concatenate([pattern.impossible for pattern in self.patterns]) if tables else np.zeros(0, dtype=bool)
-        self.contradicted = impossible[self.place]
+        self.is_contradicted = impossible[self.place]
         self.table = np.concatenate(tables) if tables else np.zeros((0, 1), dtype=np.float32)
 
     def add_to(self, logs: np.ndarray, rows: slice) -> None:
@@ -334,7 +334,7 @@ class _CodesWithin:
     codes : ndarray of shape (n_rows,)
     """
 
-    def __init__(self, within: Within, place: int, codes: np.ndarray) -> None:
+    def __init__(self, within: WithinClass, place: int, codes: np.ndarray) -> None:
         self.place, self.codes, classes = place, codes.copy(), within.classes
         self.n_classes = int(classes.max()) + 1
         self.of_rows = classes[codes]
@@ -349,5 +349,5 @@ class _CodesWithin:
         """Return a code in the class of each row, given its node."""
         first, last = self.starts[classes], self.starts[classes + 1]
         low, high = self.upto[nodes, first], self.upto[nodes, last]
-        places = _places(self.upto, nodes, low + rng.random(len(classes)) * (high - low))
+        places = _locate_in_sums(self.upto, nodes, low + rng.random(len(classes)) * (high - low))
         return self.order[np.clip(places, first, last - 1)]

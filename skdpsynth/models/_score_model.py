@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth._state import is_array, require
-from skdpsynth.domain import joined
-from skdpsynth.models._blocks import shares_of
+from skdpsynth._state_validation import is_array, require
+from skdpsynth.frames import concatenate_batches
+from skdpsynth.models._column_blocks import shares_of
 from skdpsynth.models._latent_links import LatentLinks
 from skdpsynth.persistence import savable
 
@@ -74,7 +74,7 @@ class ScoreModel:
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         """Return values of columns, as `skdpsynth.domain.read` gives them; `n_jobs` is ignored."""
-        return joined(self.sample_blocks(n_samples, rng))
+        return concatenate_batches(self.sample_blocks(n_samples, rng))
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         """Yield the same, a block of rows at a time."""

@@ -12,7 +12,7 @@ _POINTS = 25  # that stand for the prior of a share
 _CLEAR = 6.0  # deviations: the estimates of a node of more rows are taken as they are
 
 
-def mass_of_splits(estimates: Sequence[np.ndarray], errors: Sequence[float], root: float, n_cells: int) -> np.ndarray:
+def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: float, n_cells: int) -> np.ndarray:
     """Give the children of each node what is to be expected of its mass, given the noisy difference of their counts.
 
     Estimates cut off at 0 and at the mass of the node would make a law of noise where noise is large: of few rows, one that is farther from
@@ -38,12 +38,12 @@ def mass_of_splits(estimates: Sequence[np.ndarray], errors: Sequence[float], roo
     mass = np.array([root])
     for level, variance in zip(estimates, errors, strict=True):
         cells = np.clip(n_cells - np.arange(len(level)) * (1 << len(estimates)) // len(level), 0, (1 << len(estimates)) // len(level))
-        shares = _shares(mass, level[0::2] - level[1::2], 2 * variance, _means(mass, cells[0::2], cells[1::2]))
+        shares = _posterior_shares(mass, level[0::2] - level[1::2], 2 * variance, _smooth_shares(mass, cells[0::2], cells[1::2]))
         mass = np.stack([mass * shares, mass * (1 - shares)], axis=1).ravel()
     return mass[:n_cells]
 
 
-def _means(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _smooth_shares(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return the share of the left child of each node that a smooth density has, from the numbers of cells of both.
 
     The parabola whose integrals over a node and the nodes beside it are their masses A, M and C gives the left half of the node
@@ -62,14 +62,14 @@ def _means(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return even
 
 
-def _shares(mass: np.ndarray, differences: np.ndarray, variance: float, means: np.ndarray) -> np.ndarray:
+def _posterior_shares(mass: np.ndarray, differences: np.ndarray, variance: float, means: np.ndarray) -> np.ndarray:
     """Return the expected share of the left child of each node."""
     whole = np.where(mass > 0, mass, 1.0)
     shares = np.clip((differences / whole + 1) / 2, 0, 1)
     noisy = mass <= _CLEAR * np.sqrt(variance)
     shares[noisy & (means == 1)] = 1.0
     for mean in np.unique(means[noisy & (means > 0) & (means < 1)]):
-        here, points = noisy & (means == mean), _points(float(mean))
+        here, points = noisy & (means == mean), _prior_points(float(mean))
         off = differences[here, None] - mass[here, None] * (2 * points - 1)
         weights = np.exp((np.min(off**2, axis=1, keepdims=True) - off**2) / (2 * variance))
         shares[here] = (weights @ points) / weights.sum(axis=1)
@@ -77,5 +77,5 @@ def _shares(mass: np.ndarray, differences: np.ndarray, variance: float, means: n
 
 
 @lru_cache(256)
-def _points(mean: float) -> np.ndarray:
+def _prior_points(mean: float) -> np.ndarray:
     return betaincinv(mean, 1 - mean, (np.arange(_POINTS) + 0.5) / _POINTS)

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth._progress import steps
-from skdpsynth.models._groups import TiedLaw
-from skdpsynth.models._near_law import NearLaw
+from skdpsynth._progress import track_steps
+from skdpsynth.models._constrained_softmax import ConstrainedSoftmax
 from skdpsynth.models._smoothness import INDEPENDENT, Smoothness
+from skdpsynth.models._weighted_pairs import WeightedPairLaw
 
-Law = TiedLaw | NearLaw
+Law = ConstrainedSoftmax | WeightedPairLaw
 RATE = 0.05
-OWN = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
+CLASS_SHARE = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
 _MOST_NOISE = 1e4  # deviation of a frequency of a pair: beyond, all is noise, and squares of it would leave the range of a float
 WINDOW = 25  # steps, of which the mean objective is compared with the one before
-FLAT = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
+PLATEAU_TOLERANCE = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
 VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
 _USUAL = 0.2  # where one choice would take too long, or nothing can be split
 _PILOT_STEPS = 100
@@ -142,7 +142,7 @@ class Targets:
         for (i, start), (j, other) in combinations(enumerate(starts), 2):
             rows, columns = slice(start, start + self.sizes[i]), slice(other, other + self.sizes[j])
             if self.mask[start, other]:
-                noise[rows, columns] = _centred(ndtri(rng.uniform(1e-9, 1 - 1e-9, (self.sizes[i], self.sizes[j]))))
+                noise[rows, columns] = _center_table(ndtri(rng.uniform(1e-9, 1 - 1e-9, (self.sizes[i], self.sizes[j]))))
         noise += noise.T
         noise *= np.float32(self.deviation / self.n)
         wider = replace(self, two_way=self.two_way + noise, deviation=self.deviation * 2**0.5)
@@ -150,7 +150,7 @@ class Targets:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class FactorFit:
     """One fit.
 
     Attributes
@@ -165,17 +165,17 @@ class Trained:
     n_steps: int
 
 
-def _centred(table: np.ndarray) -> np.ndarray:
+def _center_table(table: np.ndarray) -> np.ndarray:
     table = table - table.mean(axis=0)
     return table - table.mean(axis=1, keepdims=True)
 
 
-def trained(
-    targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed: int, most_steps: int, start: Trained | None = None
-) -> Trained:
+def train_factors(
+    targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed: int, most_steps: int, start: FactorFit | None = None
+) -> FactorFit:
     """Find the most likely loadings, by Adam.
 
-    Minimised is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
+    Minimized is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
     once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm
     of the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their
     own, whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. It ends where the objective is flat.
@@ -194,28 +194,28 @@ def trained(
         Where it starts instead.
     """
     Z = nodes.astype(np.float32)
-    intercepts, shared, own = _first(targets, Z.shape[1], seed) if start is None else taken_apart(start)
-    descent = Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [OWN] * len(own))
+    intercepts, shared, own = _initial_parameters(targets, Z.shape[1], seed) if start is None else unpack_fit(start)
+    descent = Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [CLASS_SHARE] * len(own))
     pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance)
     of_noise = sum(float(target.mask.sum()) for target in targets) / 4 * targets[0].deviation ** 2 / sum(t.n**2 for t in targets)
-    flat = Flat(most_steps, FLAT * WINDOW * of_noise if of_noise else -np.inf)
+    flat = PlateauSchedule(most_steps, PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf)
     stiff = targets[0].smoothness.times
-    for _ in steps("fit the latent factors", range(most_steps)):
+    for _ in track_steps("fit the latent factors", range(most_steps)):
         loadings = [shared + part for part in own] if own else [shared]
         of_intercepts, of_loadings, objective = _gradients(targets, Z, intercepts, loadings)
         pulls, pulls_of_own = stiff(shared), [stiff(part) for part in own]
-        penalty = float(np.vdot(shared, pulls)) + sum(float(np.vdot(*each)) for each in zip(own, pulls_of_own, strict=True)) / OWN
+        penalty = float(np.vdot(shared, pulls)) + sum(float(np.vdot(*each)) for each in zip(own, pulls_of_own, strict=True)) / CLASS_SHARE
         objective += float(pull) / 2 * penalty
         rate = flat.rate(objective)
         if rate == 0:
             break
-        of_own = [slope + pull / OWN * each for slope, each in zip(of_loadings, pulls_of_own, strict=False)]
+        of_own = [slope + pull / CLASS_SHARE * each for slope, each in zip(of_loadings, pulls_of_own, strict=False)]
         descent.step([*of_intercepts, sum(of_loadings) + pull * pulls, *of_own], rate)
     loadings = [shared + part for part in own] if own else [shared]
-    return Trained(np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), flat.n_steps)
+    return FactorFit(np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), flat.n_steps)
 
 
-def _first(targets: Sequence[Targets], n_factors: int, seed: int) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+def _initial_parameters(targets: Sequence[Targets], n_factors: int, seed: int) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
     """Return intercepts of each class, shared loadings, and the classes' own, which are none if there is one class."""
     intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
     start = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), n_factors))
@@ -223,18 +223,18 @@ def _first(targets: Sequence[Targets], n_factors: int, seed: int) -> tuple[list[
     return intercepts, shared, [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
 
 
-def taken_apart(fit: Trained) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return what `_first` does, of a fit: of all ways to share loadings, that which the prior likes best."""
+def unpack_fit(fit: FactorFit) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
+    """Return what `_initial_parameters` does, of a fit: of all ways to share loadings, that which the prior likes best."""
     intercepts = [intercept[:, None].astype(np.float32) for intercept in fit.intercepts]
     loadings = fit.loadings.astype(np.float32)
     if len(loadings) == 1:
         return intercepts, loadings[0], []
     # Where the derivative of |S|**2 + sum |B_c - S|**2 / OWN is 0.
-    shared = loadings.sum(axis=0) / np.float32(OWN + len(loadings))
+    shared = loadings.sum(axis=0) / np.float32(CLASS_SHARE + len(loadings))
     return intercepts, shared, list(loadings - shared)
 
 
-def chosen_variance(
+def choose_variance(
     targets: Sequence[Targets], nodes: np.ndarray, most_work: float, variances: Sequence[float] = VARIANCES
 ) -> tuple[float, float]:
     """Choose the variance of the prior by count splitting: fit to one half of the noise, judge by the other.
@@ -247,14 +247,14 @@ def chosen_variance(
     targets : sequence of Targets
     nodes : ndarray of shape (n_nodes, n_factors)
     most_work : float
-        In the units of `work_of_step`: beyond it the usual variance is taken.
+        In the units of `step_work`: beyond it the usual variance is taken.
     variances : sequence of float
 
     Returns
     -------
     variance, work : float
     """
-    work = work_of_step(targets) * _PILOT_STEPS * len(variances)
+    work = step_work(targets) * _PILOT_STEPS * len(variances)
     n_splits = min(_SPLITS, int(most_work / work))
     if not n_splits or not targets[0].deviation:
         return _USUAL, 0.0
@@ -262,16 +262,16 @@ def chosen_variance(
     for _ in range(n_splits):
         fitted, judged = zip(*(target.split(rng) for target in targets), strict=True)
         for place, variance in enumerate(variances):
-            scores[place] += score(judged, nodes, trained(fitted, nodes, variance, 0, _PILOT_STEPS))
+            scores[place] += score(judged, nodes, train_factors(fitted, nodes, variance, 0, _PILOT_STEPS))
     return variances[int(np.argmin(scores))], work * n_splits
 
 
-def work_of_step(targets: Sequence[Targets]) -> float:
+def step_work(targets: Sequence[Targets]) -> float:
     """Return how much work a step of descent is: about the number of pairs of codes, in all classes."""
     return sum(float(target.sizes.sum()) ** 2 + _WORK_OF_TUPLE * sum(len(law.tuples) for law in target.laws) for target in targets)
 
 
-def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: Trained) -> float:
+def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: FactorFit) -> float:
     """Return how far the mixture of fits is from the tables of pairs: squared errors of counts, over the root of independent ones."""
     found = 0.0
     for label, target in enumerate(targets):
@@ -288,7 +288,7 @@ def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: Trained) -> floa
     return found
 
 
-class Flat:
+class PlateauSchedule:
     """Tells how large a step is, from the objective: as large as ever until that is flat, then less and less."""
 
     def __init__(self, most_steps: int, least_fall: float) -> None:
@@ -361,7 +361,7 @@ class Probabilities:
         tied = [law.forward([logits[rows] for rows in places]) for law, places in zip(target.laws, target.slices, strict=True)]
         P = softmax(logits, target.starts, target.sizes)
         for places, state in zip(target.slices, tied, strict=True):
-            write(P, places, state.singles)
+            write_slices(P, places, state.singles)
         return cls(P, tied)
 
     def errors(self, target: Targets) -> tuple[np.ndarray, list[dict[tuple[int, int], np.ndarray]]]:
@@ -403,7 +403,7 @@ class Probabilities:
         slope *= P
         slope -= P * np.repeat(np.add.reduceat(slope, target.starts, axis=0), target.sizes, axis=0)
         for places, parts in zip(target.slices, tied, strict=True):
-            write(slope, places, parts)
+            write_slices(slope, places, parts)
         return slope, value
 
 
@@ -413,7 +413,7 @@ def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
     return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
 
 
-def write(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.ndarray]) -> None:
+def write_slices(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.ndarray]) -> None:
     """Write what columns of a group have among that of all columns."""
     for rows, part in zip(places, parts, strict=True):
         table[rows] = part

@@ -6,10 +6,10 @@ import numpy as np
 
 from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
 from skdpsynth.models._latent_factors import LatentFactors
-from skdpsynth.models._level_groups import LevelGroups
-from skdpsynth.models._links import Link
 from skdpsynth.models._marginal_model import MarginalModel
-from skdpsynth.models._tied import cuts_in_cells, groups_of, possible_strata, tied_columns
+from skdpsynth.models._quantile_bins import Link
+from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.models._structural_zeros import block_groups, constrain_columns, constraint_cuts, possible_strata
 
 _N_BINS = 16
 _NEVER = 1e-30  # of a probability, whose logarithm is finite
@@ -31,13 +31,13 @@ def uniform_model(schema: Schema, stratum: Hashable, ties: Sequence[Tie], most_c
     most_codes : int
         Of a nominal column: more levels are merged.
     """
-    tied, links = tied_columns(ties, schema, _links(schema, most_codes))
+    tied, links = constrain_columns(ties, schema, _links(schema, most_codes))
     names = [name for name in schema if name != stratum]
-    shares = [_shares(schema, name, links) for name in names]
+    shares = [_code_probabilities(schema, name, links) for name in names]
     block, n_strata = tuple(range(len(names))), 1 if stratum is None else schema[stratum].n_codes
     sizes, logits = np.array([len(share) for share in shares]), np.log(np.maximum(np.concatenate(shares), _NEVER))
     intercepts = np.tile(logits, (1, n_strata, 1))
-    groups = groups_of(tied, names, block, stratum, n_strata)
+    groups = block_groups(tied, names, block, stratum, n_strata)
     factors = LatentFactors(sizes, np.zeros((1, 1)), intercepts, np.zeros((*intercepts.shape, 1)), groups)
     possible = possible_strata(tied, stratum, n_strata).astype(float)
     return MarginalModel(schema, stratum, possible / possible.sum(), (block,), (factors,), links, tuple(tied))
@@ -46,7 +46,7 @@ def uniform_model(schema: Schema, stratum: Hashable, ties: Sequence[Tie], most_c
 def _links(schema: Schema, most_codes: int) -> dict[Hashable, Link | LevelGroups]:
     """Return bins of equal width of numbers, and groups of the levels of columns that have very many."""
     grids, links = grids_of(schema), dict[Hashable, Link | LevelGroups]()
-    cuts = cuts_in_cells(schema, grids)
+    cuts = constraint_cuts(schema, grids)
     for name, grid in grids.items():
         links[name] = Link(grid.widths / grid.widths.sum(), np.array([0, grid.n_cells])).recut(_N_BINS, cuts.get(name, ()))
     for name, kind in schema.items():
@@ -55,7 +55,7 @@ def _links(schema: Schema, most_codes: int) -> dict[Hashable, Link | LevelGroups
     return links
 
 
-def _shares(schema: Schema, name: Hashable, links: dict[Hashable, Link | LevelGroups]) -> np.ndarray:
+def _code_probabilities(schema: Schema, name: Hashable, links: dict[Hashable, Link | LevelGroups]) -> np.ndarray:
     """Return the probability of each code of a column."""
     kind, link = schema[name], links.get(name)
     if link is None:

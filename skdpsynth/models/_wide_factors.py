@@ -6,11 +6,11 @@ from itertools import combinations
 
 import numpy as np
 
-from skdpsynth.models._blocks import Block, NoisyTables, blocks_of
+from skdpsynth.models._coarse_pairs import CoarsePairs
+from skdpsynth.models._column_blocks import Block, NoisyTables, join_into_blocks
 from skdpsynth.models._latent_factors import LatentFactors, quasi_normal
-from skdpsynth.models._merged_pairs import MergedPairs
-from skdpsynth.models._training import Probabilities, Targets, chosen_variance, score, starts_of, trained, work_of_step
-from skdpsynth.models._wide_training import Common, WideTargets, trained_together
+from skdpsynth.models._training import Probabilities, Targets, choose_variance, score, starts_of, step_work, train_factors
+from skdpsynth.models._wide_training import CommonFactors, WideTargets, train_blocks
 
 N_COMMON = 128  # nodes of the factors that all columns share
 _INNER = 4  # nodes of a block's own factors beside each common one
@@ -22,9 +22,9 @@ _PILOT_STEPS, _PILOT_COLUMNS, _PILOT_VARIANCE = 80, 24, 0.2
 _SEED = 13  # public: of the order of the nodes of each block, and of what splits released numbers
 
 
-def common_of(
-    merged: MergedPairs, one_way: Sequence[np.ndarray], n: float, n_factors: int, tied: Sequence[Sequence[int]] = ()
-) -> tuple[Common, list[Block]]:
+def learn_common_factors(
+    merged: CoarsePairs, one_way: Sequence[np.ndarray], n: float, n_factors: int, tied: Sequence[Sequence[int]] = ()
+) -> tuple[CommonFactors, list[Block]]:
     """Learn from merged tables of all pairs which factors columns have in common, and which columns depend on each other beyond them.
 
     Columns are joined into blocks, the most dependent first. What they have in common is learned from pairs of different blocks alone, so
@@ -52,7 +52,7 @@ def common_of(
     masses = [mass / mass.sum() if mass.any() else np.full(len(mass), 1 / len(mass)) for mass in masses]
     alone = np.concatenate([mass - 1 / len(mass) for mass in masses])
     block_of = np.empty(len(masses), dtype=np.int64)
-    for number, block in enumerate(blocks_of(merged.dependence(np.outer(alone, alone)), tied)):
+    for number, block in enumerate(join_into_blocks(merged.dependence(np.outer(alone, alone)), tied)):
         block_of[list(block)] = number
     whole, even = np.concatenate(masses), np.concatenate([np.full(len(mass), 1 / len(mass)) for mass in masses])
     of_groups = np.repeat(block_of, merged.sizes)
@@ -60,31 +60,31 @@ def common_of(
     counts = n * mask * (np.outer(whole, even) + np.outer(even, alone) + merged.interactions)
     deviation = merged.deviation * n
     target = Targets.of_all([n * mass for mass in masses], counts, mask.astype(np.float32), n, (deviation / 7, deviation))
-    nodes, work = _with_fewer_factors(target, nodes, _WORK_OF_COMMON / 2)
-    variance, more = chosen_variance([target], nodes, _WORK_OF_COMMON / 2)
-    most_steps = int(np.clip((_WORK_OF_COMMON - work - more) / work_of_step([target]), _LEAST_STEPS, _STEPS))
-    fit = trained([target], nodes, variance, 0, most_steps)
+    nodes, work = _choose_nodes(target, nodes, _WORK_OF_COMMON / 2)
+    variance, more = choose_variance([target], nodes, _WORK_OF_COMMON / 2)
+    most_steps = int(np.clip((_WORK_OF_COMMON - work - more) / step_work([target]), _LEAST_STEPS, _STEPS))
+    fit = train_factors([target], nodes, variance, 0, most_steps)
     at = Probabilities.of(target, (fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T).astype(np.float32))
     Q = at.singles - np.repeat(np.add.reduceat(at.singles, starts, axis=0) / merged.sizes[:, None], merged.sizes, axis=0)
-    common = Common(merged, nodes, fit.loadings[0].astype(np.float32), variance)
-    return common, blocks_of(merged.dependence(Q @ Q.T / len(nodes)), tied)
+    common = CommonFactors(merged, nodes, fit.loadings[0].astype(np.float32), variance)
+    return common, join_into_blocks(merged.dependence(Q @ Q.T / len(nodes)), tied)
 
 
-def _with_fewer_factors(target: Targets, nodes: np.ndarray, most_work: float) -> tuple[np.ndarray, float]:
-    """Return nodes of as many factors as count splitting tells, as others would learn noise; and the work, as `chosen_variance` does."""
-    work = work_of_step([target]) * _PILOT_STEPS * nodes.shape[1]
+def _choose_nodes(target: Targets, nodes: np.ndarray, most_work: float) -> tuple[np.ndarray, float]:
+    """Return nodes of as many factors as count splitting tells, as others would learn noise; and the work, as `choose_variance` does."""
+    work = step_work([target]) * _PILOT_STEPS * nodes.shape[1]
     if not target.deviation or work > most_work:
         return nodes, 0.0
     fitted, judged = target.split(np.random.default_rng(_SEED))
     options = [quasi_normal(len(nodes), n_factors) for n_factors in range(1, nodes.shape[1])] + [nodes]
-    return min(options, key=lambda each: score([judged], each, trained([fitted], each, _PILOT_VARIANCE, 0, _PILOT_STEPS))), work
+    return min(options, key=lambda each: score([judged], each, train_factors([fitted], each, _PILOT_VARIANCE, 0, _PILOT_STEPS))), work
 
 
-def wide_factors(
+def fit_wide_factors(
     blocks: Sequence[Block],
     one_way: NoisyTables,
     two_way: NoisyTables,
-    common: Common,
+    common: CommonFactors,
     totals: np.ndarray,
     deviations: tuple[float, float],
     n_factors: int,
@@ -126,16 +126,16 @@ def wide_factors(
         ]
         for block, own in zip(blocks, groups, strict=True)
     ]
-    nodes = _nodes(common, [len(block) for block in blocks], min(n_factors, _FACTORS))
+    nodes = _block_nodes(common, [len(block) for block in blocks], min(n_factors, _FACTORS))
     wide = WideTargets(blocks, targets, nodes, common, totals / n_rows, is_ordered)
-    fits = trained_together(replace(wide, variance=_own_variance(wide)), 0, _STEPS)
+    fits = train_blocks(replace(wide, variance=_choose_block_variance(wide)), 0, _STEPS)
     return tuple(
         LatentFactors(of_classes[0].sizes, own, fit.intercepts[None], fit.loadings[None], groups_of_block)
         for of_classes, own, fit, groups_of_block in zip(targets, nodes, fits, groups, strict=True)
     )
 
 
-def _own_variance(wide: WideTargets) -> float:
+def _choose_block_variance(wide: WideTargets) -> float:
     """Choose the variance of the prior of the loadings of blocks' own factors by count splitting, on the widest blocks."""
     if not wide.targets[0][0].deviation:
         return _VARIANCES[-1]
@@ -150,12 +150,12 @@ def _own_variance(wide: WideTargets) -> float:
     split = [[target.split(rng) for target in of_classes] for of_classes in pilot.targets]
     fitted, judged = ([[pair[side] for pair in of_classes] for of_classes in split] for side in (0, 1))
     for variance in _VARIANCES:
-        fits = trained_together(replace(pilot, targets=fitted, variance=variance), 0, _PILOT_STEPS)
+        fits = train_blocks(replace(pilot, targets=fitted, variance=variance), 0, _PILOT_STEPS)
         scores.append(sum(score(each, own, fit) for each, own, fit in zip(judged, pilot.nodes, fits, strict=True)))
     return _VARIANCES[int(np.argmin(scores))]
 
 
-def _nodes(common: Common, widths: Sequence[int], n_own: int) -> list[np.ndarray]:
+def _block_nodes(common: CommonFactors, widths: Sequence[int], n_own: int) -> list[np.ndarray]:
     """Return the nodes of blocks of so many columns; a column by itself has no factors of its own."""
     own, rng = quasi_normal(N_COMMON * _INNER, n_own).reshape(N_COMMON, _INNER, n_own), np.random.default_rng(_SEED)
     out = []

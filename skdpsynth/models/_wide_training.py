@@ -6,10 +6,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth._progress import steps
-from skdpsynth.models._blocks import Block
-from skdpsynth.models._merged_pairs import MergedPairs
-from skdpsynth.models._training import FLAT, OWN, WINDOW, Adam, Flat, Probabilities, Targets, Trained, starts_of
+from skdpsynth._progress import track_steps
+from skdpsynth.models._coarse_pairs import CoarsePairs
+from skdpsynth.models._column_blocks import Block
+from skdpsynth.models._training import (
+    CLASS_SHARE,
+    PLATEAU_TOLERANCE,
+    WINDOW,
+    Adam,
+    FactorFit,
+    PlateauSchedule,
+    Probabilities,
+    Targets,
+    starts_of,
+)
 from skdpsynth.persistence import savable
 
 _BEND = 0.1  # prior variance of what an ordered column's loadings are beyond a trend, against that of the trend
@@ -19,7 +29,7 @@ _FARTHEST = 2.5  # of the normal score of a code
 
 @savable
 @dataclass(frozen=True, eq=False)
-class Common:
+class CommonFactors:
     """What was learned from merged tables alone, and nodes that stand for it.
 
     Attributes
@@ -31,7 +41,7 @@ class Common:
         Of the prior, which noise chose.
     """
 
-    merged: MergedPairs
+    merged: CoarsePairs
     nodes: np.ndarray
     loadings: np.ndarray
     variance: float
@@ -59,7 +69,7 @@ class WideTargets:
     blocks: Sequence[Block]
     targets: Sequence[Sequence[Targets]]
     nodes: Sequence[np.ndarray]
-    common: Common
+    common: CommonFactors
     shares: np.ndarray
     is_ordered: Sequence[np.ndarray]
     variance: float = 1.0
@@ -80,24 +90,24 @@ class WideTargets:
         )
 
 
-def trained_together(wide: WideTargets, seed: int, most_steps: int) -> list[Trained]:
+def train_blocks(wide: WideTargets, seed: int, most_steps: int) -> list[FactorFit]:
     """Find the most likely loadings of all blocks, by Adam.
 
-    Blocks are independent given a common node. Minimised is what `trained` minimises, summed over blocks, and for merged tables M of pairs
+    Blocks are independent given a common node. Minimized is what `train_factors` minimizes, summed over blocks, and for merged tables M of pairs
     of columns of different blocks, with noise of deviation t on their frequencies of n rows, ``s**2 |E|**2 / (2 t**2)``, where E is the
     error of their interactions in all classes together. Codes of an ordered column have loadings ``t_m b``, along its normal scores t, but
     for a part of their own whose variance is smaller: so two groups of codes tell of all. Of a normal factor that is exact, as the
     logarithm of a normal density is linear in its mean but for terms that all codes share.
     """
     descent = _Descent(wide, seed)
-    flat = Flat(most_steps, descent.least_fall)
-    for _ in steps("fit the latent factors", range(most_steps)):
+    flat = PlateauSchedule(most_steps, descent.least_fall)
+    for _ in track_steps("fit the latent factors", range(most_steps)):
         gradients, objective = descent.gradients()
         rate = flat.rate(objective)
         if rate == 0:
             break
         descent.adam.step(gradients, rate)
-    return [descent.of_block(number, flat.n_steps) for number in range(len(wide.blocks))]
+    return [descent.block_fit(number, flat.n_steps) for number in range(len(wide.blocks))]
 
 
 class _Descent:
@@ -113,22 +123,22 @@ class _Descent:
         self.column_of = np.repeat(np.arange(len(self.sizes)), self.sizes)
         one_way = [np.concatenate([of_classes[c].one_way for of_classes in wide.targets]) for c in range(n_classes)]
         is_ordered = np.concatenate([wide.is_ordered[column] for column in self.order])
-        self.trend = _scores(np.average(one_way, axis=0, weights=wide.shares), is_ordered, self.sizes)
+        self.trend = _normal_scores(np.average(one_way, axis=0, weights=wide.shares), is_ordered, self.sizes)
         self.intercepts = [np.log(np.maximum(table, 1e-4))[:, None].astype(np.float32) for table in one_way]
         self.slopes, self.bends = self._start(seed)
         self.own = [np.zeros_like(self.bends) for _ in one_way] if n_classes > 1 else []
-        self.summing = wide.common.merged.summing(self.order)
-        self._weigh(is_ordered)
+        self.grouping_matrix = wide.common.merged.grouping_matrix(self.order)
+        self._set_weights(is_ordered)
         parameters = [*self.intercepts, self.slopes, self.bends, *self.own]
         # Where noise is small, the prior hardly keeps bends from going as far as slopes: their steps must.
         rates: list[float | np.ndarray] = [
             *[1.0] * (n_classes + 1),
             np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32),
-            *[OWN] * len(self.own),
+            *[CLASS_SHARE] * len(self.own),
         ]
         self.adam = Adam(parameters, rates)
 
-    def _weigh(self, is_ordered: np.ndarray) -> None:
+    def _set_weights(self, is_ordered: np.ndarray) -> None:
         """Set the weights of the parts of the objective."""
         wide, of_classes = self.wide, self.wide.targets[0]
         squares = np.array([target.n for target in of_classes]) ** 2
@@ -144,7 +154,7 @@ class _Descent:
         self.pull = (noise / variances).astype(np.float32)
         self.pull_of_bends = self.pull / np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32)
         n_counts = sum(float(target.mask.sum()) for block in wide.targets for target in block) + float(self.mask.sum())
-        self.least_fall = FLAT * WINDOW * n_counts / 4 * noise
+        self.least_fall = PLATEAU_TOLERANCE * WINDOW * n_counts / 4 * noise
 
     def _start(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return loadings along the order of codes, and beside it: of common factors what the merged tables said."""
@@ -186,9 +196,9 @@ class _Descent:
             of_loadings.append(by_loadings)
         total = np.sum(of_loadings, axis=0)
         by_slopes = np.add.reduceat(self.trend[:, None] * total, starts_of(self.sizes), axis=0)
-        own = [part + self.pull / OWN * loadings for part, loadings in zip(of_loadings, self.own, strict=False)]
+        own = [part + self.pull / CLASS_SHARE * loadings for part, loadings in zip(of_loadings, self.own, strict=False)]
         objective += float((self.pull * self.slopes**2).sum() + (self.pull_of_bends * self.bends**2).sum()) / 2
-        objective += sum(float((self.pull * part**2).sum()) for part in self.own) / OWN / 2
+        objective += sum(float((self.pull * part**2).sum()) for part in self.own) / CLASS_SHARE / 2
         return [*of_intercepts, by_slopes + self.pull * self.slopes, total + self.pull_of_bends * self.bends, *own], objective
 
     def _probabilities(self, label: int) -> list[Probabilities]:
@@ -203,22 +213,24 @@ class _Descent:
         sums = []
         for of_blocks in at:
             P = np.concatenate([each.singles.reshape(len(each.singles), self.n_common, -1).mean(axis=2) for each in of_blocks])
-            sums.append(self.summing @ P)
+            sums.append(self.grouping_matrix @ P)
         scaled = np.hstack([Q * np.float32((share / self.n_common) ** 0.5) for share, Q in zip(self.wide.shares, sums, strict=True)])
         error = scaled @ scaled.T
         error -= self.wide.common.merged.interactions
         error *= self.mask
-        beside = [self.summing.T @ (error @ Q * np.float32(self.ratio * share)) for share, Q in zip(self.wide.shares, sums, strict=True)]
+        beside = [
+            self.grouping_matrix.T @ (error @ Q * np.float32(self.ratio * share)) for share, Q in zip(self.wide.shares, sums, strict=True)
+        ]
         return beside, float(np.vdot(error, error)) / 4 * self.ratio
 
-    def of_block(self, number: int, n_steps: int) -> Trained:
+    def block_fit(self, number: int, n_steps: int) -> FactorFit:
         """Return the parameters of a block."""
         codes = self.codes[number]
         intercepts = np.array([each[codes, 0] for each in self.intercepts], dtype=float)
-        return Trained(intercepts, np.array([self._loadings(c)[codes] for c in range(len(intercepts))], dtype=float), n_steps)
+        return FactorFit(intercepts, np.array([self._loadings(c)[codes] for c in range(len(intercepts))], dtype=float), n_steps)
 
 
-def _scores(one_way: np.ndarray, is_ordered: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _normal_scores(one_way: np.ndarray, is_ordered: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Return the normal score of each code that has an order, in its column; 0 of others."""
     scores = np.zeros(len(one_way), dtype=np.float32)
     for start, size in zip(starts_of(sizes).tolist(), sizes.tolist(), strict=True):

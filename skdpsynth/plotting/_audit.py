@@ -2,8 +2,8 @@
 
 from typing import Any, Self
 
-from skdpsynth._checks import shown
-from skdpsynth.plotting._display import QUIET, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
+from skdpsynth._validation import short_repr
+from skdpsynth.plotting._display import QUIET, SYNTHETIC, WARNING, Display, headline, panels, shorten, tidy
 
 
 class AuditDisplay(Display):
@@ -54,7 +54,7 @@ class AuditDisplay(Display):
         """
         results = dict(results) if isinstance(results, dict) else {"": results}
         if not results or not all(hasattr(result, "epsilon_most") for result in results.values()):
-            raise ValueError(f"results must be an AuditResult, or a dict of them by name, got {shown(results)}; see audit_epsilon.")
+            raise ValueError(f"results must be an AuditResult, or a dict of them by name, got {short_repr(results)}; see audit_epsilon.")
         return cls(results)
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
@@ -75,16 +75,16 @@ class AuditDisplay(Display):
         one, most = axes.flat[0], 1.0
         for place, result in enumerate(self.results.values()):
             bound, promised, reach, letter = _measure_of(result)
-            colour = WARNING if result.is_broken else SYNTHETIC
-            one.barh(place, bound / promised, height=0.5, color=colour)
+            color = WARNING if result.is_broken else SYNTHETIC
+            one.barh(place, bound / promised, height=0.5, color=color)
             words = f"{letter} ≥ {bound:.3g}, promised {promised:.3g}"
-            one.text(max(1.0, bound / promised) + 0.03, place, words, va="center", fontsize=8, color=colour if result.is_broken else QUIET)
+            one.text(max(1.0, bound / promised) + 0.03, place, words, va="center", fontsize=8, color=color if result.is_broken else QUIET)
             if reach is not None and reach < promised:
                 one.plot([reach / promised] * 2, [place - 0.34, place + 0.34], color=QUIET, linewidth=1.4)
             most = max(most, bound / promised)
         one.axvline(1.0, color="0.1", linewidth=1.2, zorder=3)
         one.text(1.0, -0.62, "promised", ha="center", va="bottom", fontsize=8)
-        one.set_yticks(range(len(self.results)), [cut(name, 34) for name in self.results], fontsize=8)
+        one.set_yticks(range(len(self.results)), [shorten(name, 34) for name in self.results], fontsize=8)
         one.set_ylim(len(self.results) - 0.4, -0.6)
         one.set_xlim(0, 1.55 * most)
         one.tick_params(axis="y", length=0)
@@ -94,7 +94,7 @@ class AuditDisplay(Display):
         one.set_xlabel(f"lower bound as a share of what is promised{sure}", fontsize=8)
         tidy(one)
         headline(axes, whole, title, pad=18.0)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
 
 def _measure_of(result: Any) -> tuple[float, float, float | None, str]:

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from typing import Any, Self
 
-from skdpsynth._checks import check_has
-from skdpsynth.plotting._display import PALE, QUIET, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
+from skdpsynth._validation import check_attributes
+from skdpsynth.plotting._display import PALE, QUIET, SYNTHETIC, WARNING, Display, headline, panels, shorten, tidy
 
 _MOST = 12  # lines
 _MOST_OF_GROUP = 4  # a stream has a part for each of its blocks
@@ -77,7 +77,9 @@ class BudgetDisplay(Display):
         -------
         display : BudgetDisplay
         """
-        check_has("accountant", accountant, ("charges", "noise_of", "spent_delta"), "a PrivacyAccountant, such as accountant_ of a fit")
+        check_attributes(
+            "accountant", accountant, ("charges", "noise_of", "spent_delta"), "a PrivacyAccountant, such as accountant_ of a fit"
+        )
         charges = list(accountant.charges())
         many = {group for group, n in Counter(entry.group for entry, *_ in charges).items() if group and n > _MOST_OF_GROUP}
         lines: dict[str, list[Any]] = {}
@@ -117,7 +119,7 @@ class BudgetDisplay(Display):
         else:
             self._draw(place, lines, {"color": SYNTHETIC, "height": 0.6, **options})
         headline(axes, None, title)
-        return self._drawn_on(axes)
+        return self._remember_axes(axes)
 
     def _lines(self) -> list[tuple[str, float, str | None]]:
         """Return (name, epsilon, noise) of the lines, the small ones joined where they are too many."""
@@ -140,11 +142,11 @@ class BudgetDisplay(Display):
             free = {"after": end - reached, "before": start, "in": 0.7 * epsilon}
             where = max(free, key=lambda side: free[side])
             room = int(96 * free[where] / end) - 8  # about as many letters as that holds
-            words = f"{epsilon:.3g}" + (f"   {cut(noise, room)}" if noise and room > 8 else "")
+            words = f"{epsilon:.3g}" + (f"   {shorten(noise, room)}" if noise and room > 8 else "")
             side = {"after": reached, "before": start - 2 * beyond, "in": start}[where] + beyond
             color = "white" if where == "in" else QUIET
             ax.text(side, place, words, ha="right" if where == "before" else "left", va="center", fontsize=7.5, color=color)
-        names = [cut(name, 34) for name, _, _ in lines]
+        names = [shorten(name, 34) for name, _, _ in lines]
         if not math.isinf(self.epsilon):
             self._draw_rest(ax, len(lines))
             names.append("remains")

@@ -10,7 +10,7 @@ GRID = 128
 _AT_ONCE = 1 << 14  # cells
 
 
-def corners_of(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def cell_corners(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Return lower and upper corners of cells that are boxes, each of shape (n_cells, n_features); None for cells that are points."""
     partition = getattr(partition, "partition", partition)  # a caller's own is guarded
     if isinstance(partition, Lattice):
@@ -28,7 +28,7 @@ def corners_of(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[n
     return low, high
 
 
-def steps_of(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+def density_steps(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Return (edges, densities between them) on one axis, of intervals that may overlap: those of a marginal do."""
     edges = np.unique(np.concatenate([low, high, ends]))
     density = weights / (high - low)
@@ -38,7 +38,7 @@ def steps_of(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple
     return edges, np.cumsum(rise)[:-1]
 
 
-def whole_steps_of(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+def probability_steps(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Return (edges, probabilities of the whole numbers between them), as samples have them.
 
     A cell gives its whole numbers equal parts, and one without any gives all to the nearest of its middle.
@@ -54,7 +54,7 @@ def whole_steps_of(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends:
     return np.arange(bottom, top + 2) - 0.5, np.cumsum(rise)[:-1]
 
 
-def grid_of(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: np.ndarray, size: int = GRID) -> np.ndarray:
+def mass_grid(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: np.ndarray, size: int = GRID) -> np.ndarray:
     """Return the mass in each cell of an even grid on two axes, shape (size, size): each box gives it by the share of its overlap.
 
     Parameters

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import MICROSECONDS, Continuous, Nominal, Schema, Times, as_nullable, open_columns
+from skdpsynth.domain import MICROSECONDS, Continuous, Nominal, Schema, Times, as_nullable
+from skdpsynth.tables import open_columns
 
 BINS = 24
 _MOST_VALUES = 32  # whole numbers that are drawn one by one
@@ -40,13 +41,13 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class EncodedColumn:
     """A column of each table as numbers of parts, -1 where missing."""
 
     column: Column
     codes: list[np.ndarray]
 
-    def joint(self, other: "Coded") -> np.ndarray:
+    def joint(self, other: "EncodedColumn") -> np.ndarray:
         """Return the shares of pairs of parts, shape (n_tables, n_parts, n_parts of the other), of the rows that have both."""
         shape = self.column.shares.shape[1], other.column.shares.shape[1]
         out = np.zeros((len(self.codes), *shape))
@@ -67,14 +68,14 @@ def read_columns(tables: list[tuple[str, Any]], schema: Schema) -> list[list[np.
     return read
 
 
-def coded(name: Any, kind: Any, values: list[np.ndarray]) -> Coded:
+def coded(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedColumn:
     """Return a column of some tables with the parts that it is drawn in, by their common range within the bounds of the schema."""
     if isinstance(kind.coded, Continuous):
-        return _coded_numbers(name, kind, values)
-    return _coded_levels(name, kind, values)
+        return _encode_numbers(name, kind, values)
+    return _encode_levels(name, kind, values)
 
 
-def _coded_numbers(name: Any, kind: Any, values: list[np.ndarray]) -> Coded:
+def _encode_numbers(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedColumn:
     known = np.concatenate([column[~np.isnan(column)] for column in values])
     low, high = (known.min(), known.max()) if len(known) else (kind.coded.low, kind.coded.high)
     edges = _edges(float(low), float(high), kind.coded.integer)
@@ -82,7 +83,7 @@ def _coded_numbers(name: Any, kind: Any, values: list[np.ndarray]) -> Coded:
     for column in values:
         places = np.clip(np.searchsorted(edges, column, side="right") - 1, 0, len(edges) - 2)
         codes.append(np.where(np.isnan(column), -1, places))
-    return _made(name, kind, _as_times(edges, kind), (), codes, len(edges) - 1)
+    return _make_column(name, kind, _as_times(edges, kind), (), codes, len(edges) - 1)
 
 
 def _edges(low: float, high: float, whole: bool) -> np.ndarray:
@@ -101,7 +102,7 @@ def _as_times(edges: np.ndarray, kind: Any) -> np.ndarray:
     return np.rint((kind.first + edges) * unit).astype(np.int64).astype("datetime64[us]")
 
 
-def _coded_levels(name: Any, kind: Any, values: list[np.ndarray]) -> Coded:
+def _encode_levels(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedColumn:
     n_levels = len(kind.levels)
     codes = [np.where(column < n_levels, column, -1).astype(np.int64) for column in values]
     levels = tuple(map(str, kind.levels))
@@ -113,10 +114,10 @@ def _coded_levels(name: Any, kind: Any, values: list[np.ndarray]) -> Coded:
         place = np.full(n_levels + 1, _MOST_LEVELS - 1)
         place[kept], place[-1] = np.arange(len(kept)), -1
         codes, levels = [place[column] for column in codes], (*(levels[i] for i in kept), _OTHER)
-    return _made(name, kind, None, levels, codes, len(levels))
+    return _make_column(name, kind, None, levels, codes, len(levels))
 
 
-def _made(name: Any, kind: Any, edges: Any, levels: tuple, codes: list[np.ndarray], n_parts: int) -> Coded:
+def _make_column(name: Any, kind: Any, edges: Any, levels: tuple, codes: list[np.ndarray], n_parts: int) -> EncodedColumn:
     shares = np.array([np.bincount(column[column >= 0], minlength=n_parts) / len(column) for column in codes])
     missing = np.array([np.mean(column < 0) for column in codes])
-    return Coded(Column(name, kind, edges, levels, shares, missing), codes)
+    return EncodedColumn(Column(name, kind, edges, levels, shares, missing), codes)

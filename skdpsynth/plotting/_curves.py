@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 
-def spread_over(ax: Any, places: np.ndarray, values: np.ndarray, **style: Any) -> None:
+def draw_mean_and_range(ax: Any, places: np.ndarray, values: np.ndarray, **style: Any) -> None:
     """Draw the mean of the values at each place, and their range as a band: equal places are several runs."""
     different = np.unique(places)
     groups = [values[places == place] for place in different]

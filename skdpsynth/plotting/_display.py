@@ -1,4 +1,4 @@
-"""What all pictures share: where they are drawn, their colours, and SVG."""
+"""What all pictures share: where they are drawn, their colors, and SVG."""
 
 import copy
 import io
@@ -7,14 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._checks import shown
+from skdpsynth._validation import short_repr
 
-# Told apart by people who see fewer colours too: the closest pair is 14 apart (CIECAM02) under simulated tritanopia, blue and green.
+# Told apart by people who see fewer colors too: the closest pair is 14 apart (CIECAM02) under simulated tritanopia, blue and green.
 SYNTHETIC = "#1f5fa8"
 SECOND = "#b0782b"
 THIRD = "#4d9078"
 FOURTH = "#8a4c7d"
-COLOURS = (SYNTHETIC, SECOND, THIRD, FOURTH, "#5b6b7a")
+COLORS = (SYNTHETIC, SECOND, THIRD, FOURTH, "#5b6b7a")
 REAL = "0.45"
 QUIET = "0.35"  # of references and remarks
 PALE = "0.9"
@@ -61,7 +61,7 @@ class Display(ABC):
             figure.savefig(text, format="svg", dpi=100, metadata={"Date": None, "Creator": None})
         return text.getvalue()[text.getvalue().index("<svg") :]
 
-    def _drawn_on(self, axes: Any, whole: Any = None) -> Self:
+    def _remember_axes(self, axes: Any, whole: Any = None) -> Self:
         """Remember where it was drawn: `whole` is the one Axes that stands for all."""
         self.axes_ = np.asarray(axes, dtype=object)
         self.ax_ = self.axes_.flat[0] if whole is None else whole
@@ -95,7 +95,7 @@ def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: 
         What ``Figure.subplots`` takes.
     """
     if ax is not None and (isinstance(ax, type) or not (hasattr(ax, "add_subplot") or hasattr(ax, "get_subplotspec"))):
-        raise TypeError(f"ax must be None, an Axes or a Figure of matplotlib, got {shown(ax)}; plt.subplots() makes both.")
+        raise TypeError(f"ax must be None, an Axes or a Figure of matplotlib, got {short_repr(ax)}; plt.subplots() makes both.")
     ratios = {} if heights is None else {"height_ratios": heights}
     if ax is None:
         return pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **ratios, **spacing), None
@@ -136,7 +136,7 @@ def tidy(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def cut(words: Any, longest: int = 22) -> str:
+def shorten(words: Any, longest: int = 22) -> str:
     """Return words short enough for a tick; a dollar sign is no mathematics there."""
     text = str(words)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -2,8 +2,8 @@
 
 from typing import Any, Self
 
-from skdpsynth._checks import check_has
-from skdpsynth.plotting._display import QUIET, REAL, SYNTHETIC, WARNING, Display, cut, headline, panels, tidy
+from skdpsynth._validation import check_attributes
+from skdpsynth.plotting._display import QUIET, REAL, SYNTHETIC, WARNING, Display, headline, panels, shorten, tidy
 
 _WORDS = {
     "exact_copies": "among the\nsynthetic rows",
@@ -68,7 +68,9 @@ class EvidenceDisplay(Display):
         -------
         display : EvidenceDisplay
         """
-        check_has("evidence", evidence, ("gaps", "by_column", "confidence"), "a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
+        check_attributes(
+            "evidence", evidence, ("gaps", "by_column", "confidence"), "a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence"
+        )
         return cls(dict(evidence.gaps), dict(evidence.by_column), evidence.confidence)
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
@@ -86,7 +88,7 @@ class EvidenceDisplay(Display):
             Itself.
         """
         shares = [(_WORDS[name], self.gaps[name], True) for name in _WORDS if name in self.gaps and self.gaps[name].is_share]
-        shares += [(f"guessed: {cut(name)}", gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
+        shares += [(f"guessed: {shorten(name)}", gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
         far = [(_WORDS[name], gap, True) for name, gap in self.gaps.items() if not gap.is_share]
         height = 1.9 + 0.42 * (len(shares) + len(far))
         axes, whole = panels(ax, (2, 1), (6.6, height), heights=[len(shares) + 0.6, len(far) + 0.6])
@@ -96,12 +98,12 @@ class EvidenceDisplay(Display):
         axes.flat[1].set_xlabel("distance (1: a usual range, or another level, in every column)", fontsize=8)
         _legend(axes.flat[0], self.confidence, any(gap.is_found for _, gap, _ in (*shares, *far)))
         headline(axes, whole, title, private=False)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
 
 def _draw(ax: Any, lines: list[tuple[str, Any, bool]]) -> None:
     for place, (_, gap, is_main) in enumerate(lines):
-        ax.plot(_by_chance(gap), [place, place], color="0.82", linewidth=9, solid_capstyle="butt", zorder=1)
+        ax.plot(_chance_interval(gap), [place, place], color="0.82", linewidth=9, solid_capstyle="butt", zorder=1)
         ax.plot([gap.holdout, gap.train], [place, place], color=WARNING if gap.is_found else QUIET, linewidth=1.4, zorder=2)
         size = 7 if is_main else 5
         ax.plot(gap.holdout, place, "o", markersize=size, color="white", markeredgecolor=REAL, markeredgewidth=1.5, zorder=3)
@@ -118,14 +120,14 @@ def _draw(ax: Any, lines: list[tuple[str, Any, bool]]) -> None:
     ax.set_axisbelow(True)
 
 
-def _by_chance(gap: Any) -> tuple[float, float]:
+def _chance_interval(gap: Any) -> tuple[float, float]:
     """Return where training rows may be, beside the held-out ones, so that the interval of the difference holds 0."""
     return max(0.0, gap.holdout - (gap.high - gap.difference)), gap.holdout + (gap.difference - gap.low)
 
 
 def _ends(lines: list[tuple[str, Any, bool]]) -> tuple[float, float]:
     """Return the ends of an axis from a little below 0, so that points at 0 are seen whole."""
-    most = max(max(gap.train, _by_chance(gap)[1]) for _, gap, _ in lines)
+    most = max(max(gap.train, _chance_interval(gap)[1]) for _, gap, _ in lines)
     return -0.03 * most, 1.06 * most or 1.0
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.plotting._columns import Column
-from skdpsynth.plotting._display import PALE, POSITIVE, QUIET, SYNTHETIC, cut, share, tidy
+from skdpsynth.plotting._display import PALE, POSITIVE, QUIET, SYNTHETIC, share, shorten, tidy
 
 _SMALL = 7
 
@@ -13,7 +13,7 @@ _SMALL = 7
 def draw_marginal(ax: Any, column: Column, with_real: bool, is_narrow: bool = False) -> None:
     """Draw the shares of a column: filled, and the real ones as an outline; a narrow panel has no room to say what is missing."""
     (_draw_numbers if column.edges is not None else _draw_levels)(ax, column, with_real)
-    ax.set_title(cut(column.name, 26), fontsize=8.5, loc="left")
+    ax.set_title(shorten(column.name, 26), fontsize=8.5, loc="left")
     if column.edges is not None and column.missing.any() and not is_narrow:
         words = f"missing {share(column.missing[0])}" + (f" (real {share(column.missing[1])})" if with_real else "")
         ax.set_title(words, fontsize=_SMALL, loc="right", color=QUIET)
@@ -34,7 +34,7 @@ def _draw_numbers(ax: Any, column: Column, with_real: bool) -> None:
 
 
 def _draw_levels(ax: Any, column: Column, with_real: bool) -> None:
-    shares, names = column.shares, [cut(level, 16) for level in column.levels]
+    shares, names = column.shares, [shorten(level, 16) for level in column.levels]
     if column.missing.any():
         shares, names = np.column_stack([shares, column.missing]), [*names, "(missing)"]
     places = np.arange(len(names))
@@ -58,14 +58,14 @@ def draw_joint(ax: Any, across: Column, up: Column, joint: np.ndarray, names_x: 
     for axis, column, is_named in (("x", across, names_x), ("y", up, names_y)):
         if column.edges is None:
             places = np.arange(len(column.levels))
-            labels = [cut(level, 10) for level in column.levels] if is_named else []
+            labels = [shorten(level, 10) for level in column.levels] if is_named else []
             getattr(ax, f"set_{axis}ticks")(places, labels, **({"rotation": 90} if axis == "x" else {}))
         else:
             _label_times(ax, column, axis)
             ax.locator_params(axis=axis, nbins=3) if not _is_time(column) else None
             ax.tick_params(**{f"label{'bottom' if axis == 'x' else 'left'}": is_named})
         if is_named:
-            getattr(ax, f"set_{axis}label")(cut(column.name, 16), fontsize=_SMALL)
+            getattr(ax, f"set_{axis}label")(shorten(column.name, 16), fontsize=_SMALL)
     ax.tick_params(labelsize=6, length=2)
     for side in ax.spines.values():
         side.set_color(PALE)

@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice, check_has, shown
-from skdpsynth.plotting._cells import corners_of, grid_of, steps_of, whole_steps_of
-from skdpsynth.plotting._display import POSITIVE, SECOND, SIGNED, SYNTHETIC, Display, cut, headline, panels, tidy
+from skdpsynth._validation import check_attributes, check_choice, short_repr
+from skdpsynth.plotting._cells import cell_corners, density_steps, mass_grid, probability_steps
+from skdpsynth.plotting._display import POSITIVE, SECOND, SIGNED, SYNTHETIC, Display, headline, panels, shorten, tidy
 
 _MOST_DRAWN = 1500  # cells that are drawn one by one; of more, a grid
 _MOST_EDGED = 400
@@ -88,7 +88,7 @@ class MeasureDisplay(Display):
         ValueError
             If the estimator has no measure, its cells are neither boxes nor points, or `features` are no columns of it.
         """
-        check_has("estimator", estimator, ("fit",), "a fitted synthesizer")
+        check_attributes("estimator", estimator, ("fit",), "a fitted synthesizer")
         check_is_fitted(estimator)
         inner = getattr(estimator, "synthesizer_", None)
         owner = estimator if inner is None else inner
@@ -102,7 +102,7 @@ class MeasureDisplay(Display):
             cells, levels = np.arange(len(signed)), np.zeros(len(signed), dtype=np.int8)
         low, high, box = _places(measure.partition, cells, levels)
         names = [f"component {i + 1}" for i in range(low.shape[1])] if owner is inner else _names(owner, low.shape[1])
-        chosen = _chosen(features, names)
+        chosen = _feature_places(features, names)
         ends = np.column_stack([box.low, box.high])[chosen]
         return cls(
             weights, low[:, chosen], high[:, chosen], ends, tuple(str(names[i]) for i in chosen), signed, bool(box.whole[chosen].all())
@@ -141,7 +141,7 @@ class MeasureDisplay(Display):
             for one, words in zip(axes.flat, ("released: signed", "nearest probability measure"), strict=True):
                 one.set_title(words, fontsize=9)
         headline(axes, whole, title)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
     @property
     def _are_points(self) -> bool:
@@ -149,15 +149,15 @@ class MeasureDisplay(Display):
 
     def _draw_line(self, axes: Any, drawn: list[np.ndarray], options: dict[str, Any]) -> None:
         for one, weights in zip(axes.flat, drawn, strict=True):
-            colour = SECOND if weights is self.signed else SYNTHETIC
+            color = SECOND if weights is self.signed else SYNTHETIC
             if self._are_points:
-                one.vlines(self.low[:, 0], 0, weights, color=colour, **options)
+                one.vlines(self.low[:, 0], 0, weights, color=color, **options)
             else:
-                steps = whole_steps_of if self.whole and np.ptp(self.ends[0]) <= _MOST_WHOLE else steps_of
+                steps = probability_steps if self.whole and np.ptp(self.ends[0]) <= _MOST_WHOLE else density_steps
                 edges, density = steps(self.low[:, 0], self.high[:, 0], weights, tuple(self.ends[0]))
-                one.stairs(density, edges, **{"fill": True, "color": colour, "alpha": 0.8, "linewidth": 0, **options})
+                one.stairs(density, edges, **{"fill": True, "color": color, "alpha": 0.8, "linewidth": 0, **options})
             one.axhline(0, color="0.4", linewidth=0.8)
-            one.set_xlabel(cut(self.names[0]))
+            one.set_xlabel(shorten(self.names[0]))
             one.set_xlim(self.ends[0][0] - 0.5 * self.whole, self.ends[0][1] + 0.5 * self.whole)
             tidy(one)
         axes.flat[0].set_ylabel("probability" if self._are_points or self.whole else "probability per unit")
@@ -166,10 +166,10 @@ class MeasureDisplay(Display):
         draw = self._draw_atoms if self._are_points else self._draw_cells
         images = draw(axes, drawn, options)
         for one in axes.flat:
-            one.set(xlim=self.ends[0], ylim=self.ends[1], xlabel=cut(self.names[0]))
+            one.set(xlim=self.ends[0], ylim=self.ends[1], xlabel=shorten(self.names[0]))
             if np.ptp(self.ends[0]) == np.ptp(self.ends[1]):
                 one.set_aspect("equal")
-        axes.flat[0].set_ylabel(cut(self.names[1]))
+        axes.flat[0].set_ylabel(shorten(self.names[1]))
         label = "probability" if self._are_points else "probability per unit of area"
         axes.flat[0].figure.colorbar(images, ax=list(axes.flat), label=label, shrink=0.85, pad=0.02)
 
@@ -195,7 +195,7 @@ class MeasureDisplay(Display):
         return bool(area <= np.prod(np.ptp(self.ends, axis=1)) * (1 + 1e-9))
 
     def _grid(self, weights: np.ndarray) -> np.ndarray:
-        mass = grid_of(self.low, self.high, weights, self.ends)
+        mass = mass_grid(self.low, self.high, weights, self.ends)
         return mass * mass.size / np.prod(np.ptp(self.ends, axis=1))
 
     def _cells(self, ax: Any, values: np.ndarray, options: dict[str, Any]) -> Any:
@@ -223,7 +223,7 @@ class MeasureDisplay(Display):
 
 
 def _scale(shades: list[np.ndarray]) -> dict[str, Any]:
-    """Return colours and their limits for all panels: white is 0."""
+    """Return colors and their limits for all panels: white is 0."""
     most = max(np.abs(values).max() for values in shades) or 1.0
     if min(values.min() for values in shades) < 0:
         return {"cmap": SIGNED, "vmin": -most, "vmax": most}
@@ -232,7 +232,7 @@ def _scale(shades: list[np.ndarray]) -> dict[str, Any]:
 
 def _places(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
     """Return (lower corners, upper corners, box) of cells; corners of a point are equal."""
-    corners = corners_of(partition, cells, levels)
+    corners = cell_corners(partition, cells, levels)
     if corners is not None:
         return *corners, getattr(partition, "partition", partition).box
     if not hasattr(partition, "positions"):
@@ -249,7 +249,7 @@ def _names(owner: Any, n_features: int) -> list[Any]:
     return [f"column {i}" for i in range(n_features)] if names is None else list(names)
 
 
-def _chosen(features: Any, names: list[Any]) -> list[int]:
+def _feature_places(features: Any, names: list[Any]) -> list[int]:
     """Return the places of the columns to draw."""
     if features is None:
         return list(range(min(2, len(names))))
@@ -259,5 +259,5 @@ def _chosen(features: Any, names: list[Any]) -> list[int]:
         features = []
     places = [names.index(feature) if feature in names else feature for feature in features]
     if not 1 <= len(places) <= 2 or not all(isinstance(place, int | np.integer) and 0 <= place < len(names) for place in places):
-        raise ValueError(f"features must be one or two of the {len(names)} columns, by name or place, got {shown(given)}.")
+        raise ValueError(f"features must be one or two of the {len(names)} columns, by name or place, got {short_repr(given)}.")
     return [int(place) for place in places]

@@ -5,10 +5,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_choice, check_has, shown
+from skdpsynth._validation import check_attributes, check_choice, short_repr
 from skdpsynth.metrics import captured_variance_ratio
-from skdpsynth.plotting._curves import epsilon_axis, spread_over
-from skdpsynth.plotting._display import COLOURS, PALE, QUIET, SYNTHETIC, Display, cut, headline, panels, tidy
+from skdpsynth.plotting._curves import draw_mean_and_range, epsilon_axis
+from skdpsynth.plotting._display import COLORS, PALE, QUIET, SYNTHETIC, Display, headline, panels, shorten, tidy
 
 _MOST = 30  # eigenvalues that are drawn
 _REFERENCE = "PCA, not private"
@@ -125,7 +125,7 @@ class PrivatePCADisplay(Display):
             If there are no estimators, or they differ in their columns or in how many components they keep.
         """
         if not isinstance(estimators, list | tuple):
-            raise TypeError(f"estimators must be a list of fitted PrivatePCAs, got {shown(estimators)}.")
+            raise TypeError(f"estimators must be a list of fitted PrivatePCAs, got {short_repr(estimators)}.")
         estimators = list(estimators)
         if not estimators:
             raise ValueError("estimators must hold at least one fitted PrivatePCA, got none.")
@@ -198,12 +198,12 @@ class PrivatePCADisplay(Display):
         one.legend(frameon=False, fontsize=8, reverse=True)
         tidy(one)
         headline(axes, None, title)
-        return self._drawn_on(axes)
+        return self._remember_axes(axes)
 
     def _plot_captured(self, ax: Any, title: str | None, options: dict[str, Any]) -> Self:
         axes, _ = panels(ax, (1, 1), (6.0, 3.6))
         one = axes[0, 0]
-        spread_over(one, self.epsilons, self.captured, **{"color": SYNTHETIC, "marker": "o", **options})
+        draw_mean_and_range(one, self.epsilons, self.captured, **{"color": SYNTHETIC, "marker": "o", **options})
         if not any(text.get_text() == _REFERENCE for text in one.texts):  # several paths may be drawn on one Axes
             one.axhline(1, color=QUIET, linestyle="--", linewidth=1)
             place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "fontsize": 8}
@@ -216,7 +216,7 @@ class PrivatePCADisplay(Display):
         epsilon_axis(one, self.epsilons)
         tidy(one)
         headline(axes, None, title)
-        return self._drawn_on(axes)
+        return self._remember_axes(axes)
 
     def _plot_loadings(self, ax: Any, title: str | None, options: dict[str, Any]) -> Self:
         if len(self.loadings) == 1:
@@ -225,12 +225,14 @@ class PrivatePCADisplay(Display):
         axes, whole = panels(ax, (1, k), (3.1 * k + 1.2, 3.4), sharey=True)
         # The columns that weigh most in the fits of largest epsilon are named; all are drawn.
         last = np.abs(self.loadings[-1]).max(axis=0)
-        named = list(np.argsort(-last, kind="stable")[: len(COLOURS)])
+        named = list(np.argsort(-last, kind="stable")[: len(COLORS)])
         for number, one in enumerate(axes.flat):
             for column in range(self.loadings.shape[2]):
-                style = {"color": COLOURS[named.index(column)], "linewidth": 1.6} if column in named else {"color": "0.8", "linewidth": 0.8}
-                label = cut(self.names[column]) if column in named else None
-                spread_over(one, self.epsilons, self.loadings[:, number, column], label=label, zorder=2 + (column in named), **style)
+                style = {"color": COLORS[named.index(column)], "linewidth": 1.6} if column in named else {"color": "0.8", "linewidth": 0.8}
+                label = shorten(self.names[column]) if column in named else None
+                draw_mean_and_range(
+                    one, self.epsilons, self.loadings[:, number, column], label=label, zorder=2 + (column in named), **style
+                )
             one.axhline(0, color=QUIET, linewidth=0.8)
             one.set_title(f"component {number + 1}", fontsize=9)
             epsilon_axis(one, self.epsilons)
@@ -238,7 +240,7 @@ class PrivatePCADisplay(Display):
         axes.flat[0].set_ylabel("loading")
         axes.flat[-1].legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), title="column", title_fontsize=7)
         headline(axes, whole, title)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
     def _plot_shades(self, ax: Any, title: str | None) -> Self:
         components = self.loadings[0]
@@ -248,19 +250,19 @@ class PrivatePCADisplay(Display):
         most = np.abs(components).max()
         image = one.imshow(components, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
         if d <= _MOST_NAMED:
-            one.set_xticks(range(d), [cut(name, 14) for name in self.names], rotation=90 if d > 6 else 0, fontsize=7)
+            one.set_xticks(range(d), [shorten(name, 14) for name in self.names], rotation=90 if d > 6 else 0, fontsize=7)
         else:
             one.xaxis.get_major_locator().set_params(integer=True)
         one.set_yticks(range(k), range(1, k + 1), fontsize=7)
         one.set(xlabel="column", ylabel="component")
         one.figure.colorbar(image, ax=one, label="loading")
         headline(axes, None, title)
-        return self._drawn_on(axes)
+        return self._remember_axes(axes)
 
 
 def _pca_of(estimator: Any, name: str) -> Any:
     """Return the fitted `PrivatePCA` that this is, or that it holds."""
-    check_has(name, estimator, ("fit",), "a fitted PrivatePCA")
+    check_attributes(name, estimator, ("fit",), "a fitted PrivatePCA")
     check_is_fitted(estimator)
     pca = getattr(estimator, "reducer_", estimator)
     if not hasattr(pca, "covariance_"):

@@ -4,10 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._checks import check_choice, check_has
 from skdpsynth._text import format_number
-from skdpsynth.plotting._curves import epsilon_axis, spread_over
-from skdpsynth.plotting._display import COLOURS, QUIET, Display, headline, panels, tidy
+from skdpsynth._validation import check_attributes, check_choice
+from skdpsynth.plotting._curves import draw_mean_and_range, epsilon_axis
+from skdpsynth.plotting._display import COLORS, QUIET, Display, headline, panels, tidy
 
 _MANY = 12  # times that the largest error is the smallest, from where the scale is logarithmic
 
@@ -70,7 +70,7 @@ class PlanDisplay(Display):
         -------
         display : PlanDisplay
         """
-        check_has("plan", plan, ("lines", "measures", "no_privacy"), "a SpendingPlan, as skdpsynth.model_selection.plan returns it")
+        check_attributes("plan", plan, ("lines", "measures", "no_privacy"), "a SpendingPlan, as skdpsynth.model_selection.plan returns it")
         curves = {}
         for words, points in plan.lines():
             epsilons = np.concatenate([np.full(len(point.errors), point.epsilon) for point in points])
@@ -111,12 +111,12 @@ class PlanDisplay(Display):
             axes.flat[0].figure.suptitle(self.heading if title is None else title, fontsize=11)
         elif title is not None:
             headline(axes, whole, title)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
     def _draw(self, ax: Any, place: int) -> None:
         for number, (words, (epsilons, errors)) in enumerate(self.curves.items()):
-            style = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "label": words or None}
-            spread_over(ax, epsilons, errors[:, place], **style)
+            style = {"color": COLORS[number % len(COLORS)], "marker": "o", "label": words or None}
+            draw_mean_and_range(ax, epsilons, errors[:, place], **style)
         low, high = self._range(place)
         epsilon_axis(ax, np.concatenate([epsilons for epsilons, _ in self.curves.values()]))
         _error_axis(ax, low, high)

@@ -5,10 +5,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._arrays import numbers_of
-from skdpsynth._checks import check_choice, check_has, shown
-from skdpsynth.plotting._curves import spread_over
-from skdpsynth.plotting._display import COLOURS, PALE, SYNTHETIC, Display, cut, headline, panels, tidy
+from skdpsynth._arrays import as_numeric_array
+from skdpsynth._validation import check_attributes, check_choice, short_repr
+from skdpsynth.plotting._curves import draw_mean_and_range
+from skdpsynth.plotting._display import COLORS, PALE, SYNTHETIC, Display, headline, panels, shorten, tidy
 
 _ROWS = 2000  # synthetic rows of a block, of which quantiles are taken
 _LEVELS = (0.1, 0.5, 0.9)
@@ -85,7 +85,7 @@ class StreamDisplay(Display):
         ValueError
             If the estimator keeps no blocks, or none was released yet.
         """
-        check_has("estimator", estimator, ("fit",), "a fitted OnlineSynthesizer")
+        check_attributes("estimator", estimator, ("fit",), "a fitted OnlineSynthesizer")
         check_is_fitted(estimator)
         if not hasattr(estimator, "blocks_"):
             raise ValueError("estimator must be an OnlineSynthesizer with strategy='blocks', which keeps blocks; else use from_curves.")
@@ -122,14 +122,14 @@ class StreamDisplay(Display):
         ValueError
             If a curve has not one value for each time.
         """
-        times = numbers_of(times, "times")
+        times = as_numeric_array(times, "times")
         if not isinstance(curves, dict):
-            raise TypeError(f"curves must be a dict of a name to its values at the times, got {shown(curves)}.")
-        tables = {name: np.atleast_2d(numbers_of(curve, "curves", None).astype(float)) for name, curve in curves.items()}
+            raise TypeError(f"curves must be a dict of a name to its values at the times, got {short_repr(curves)}.")
+        tables = {name: np.atleast_2d(as_numeric_array(curve, "curves", None).astype(float)) for name, curve in curves.items()}
         for name, table in tables.items():
             if table.ndim != 2 or table.shape[1] != len(times):
                 raise ValueError(
-                    f"curves must have a value for each of {len(times)} times, but {shown(name)} has shape {table.shape}; give "
+                    f"curves must have a value for each of {len(times)} times, but {short_repr(name)} has shape {table.shape}; give "
                     "arrays of shape (n_runs, n_times)."
                 )
         return cls(times, None, tables, unit=unit)
@@ -164,7 +164,7 @@ class StreamDisplay(Display):
         axes.flat[-1].set_xlabel(f"{self.unit} so far")
         axes.flat[0].legend(frameon=False, fontsize=7.5, ncols=3, loc="lower left", bbox_to_anchor=(0, 1.0))
         headline(axes, whole, title, pad=22)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
     def _draw_blocks(self, ax: Any, name: str, quantiles: np.ndarray) -> None:
         low, middle, high = quantiles.T
@@ -172,7 +172,7 @@ class StreamDisplay(Display):
         ax.hlines(middle, self.times[:-1], self.times[1:], color=SYNTHETIC, linewidth=1.8, label="median")
         if self.now is not None and self.now > self.times[-1]:
             ax.axvspan(self.times[-1], self.now, color=PALE, linewidth=0, zorder=0, label=f"{self.unit} that wait in the open block")
-        ax.set_ylabel(cut(name), fontsize=8.5)
+        ax.set_ylabel(shorten(name), fontsize=8.5)
         ax.set_xlim(self.times[0], max(self.now or 0, self.times[-1]))
         tidy(ax)
 
@@ -180,11 +180,11 @@ class StreamDisplay(Display):
         axes, _ = panels(ax, (1, 1), (6.4, 3.8))
         one = axes[0, 0]
         for number, (name, table) in enumerate(self.curves.items()):
-            style = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 3.5, "label": cut(name, 40), **options}
-            spread_over(one, np.tile(self.times, len(table)), table.ravel(), **style)
+            style = {"color": COLORS[number % len(COLORS)], "marker": "o", "markersize": 3.5, "label": shorten(name, 40), **options}
+            draw_mean_and_range(one, np.tile(self.times, len(table)), table.ravel(), **style)
         one.set(xscale=scale, yscale=scale, xlabel=f"{self.unit} so far", ylabel=ylabel or "")
         if len(self.curves) > 1:
             one.legend(frameon=False, fontsize=8)
         tidy(one)
         headline(axes, None, title)
-        return self._drawn_on(axes)
+        return self._remember_axes(axes)

@@ -5,13 +5,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._checks import check_choice, shown
+from skdpsynth._validation import check_choice, short_repr
 from skdpsynth.domain import Schema
 from skdpsynth.metrics import association_matrix
 from skdpsynth.plotting._columns import coded, read_columns
-from skdpsynth.plotting._display import SIGNED, Display, cut, headline, panels
+from skdpsynth.plotting._display import SIGNED, Display, headline, panels, shorten
+from skdpsynth.plotting._infer_schema import infer_schema
 from skdpsynth.plotting._marginals import draw_joint, draw_marginal
-from skdpsynth.plotting._seen import schema_seen
 
 _PAIRED = 4  # columns of a picture of pairs
 _ASSOCIATION_ROWS = 20_000  # of which associations are computed, by a fixed public seed
@@ -88,13 +88,13 @@ class SynthesisDisplay(Display):
         ValueError
             If the columns are not those of `schema`, or a table has no rows.
         """
-        schema = schema_seen(X_synthetic) if schema is None else Schema.of(schema)
+        schema = infer_schema(X_synthetic) if schema is None else Schema.of(schema)
         tables = [("X_synthetic", X_synthetic)] + [("X", X)] * (X is not None)
         read = read_columns(tables, schema)
         kinds = {name: kind for name, kind in schema.items() if kind.coded is not None}
         parts = [coded(name, kind, list(values)) for (name, kind), values in zip(kinds.items(), zip(*read, strict=True), strict=True)]
-        associations = np.array([association_matrix(_thinned(columns), Schema(kinds).coded) for columns in read])
-        chosen = _strongest(associations[0])
+        associations = np.array([association_matrix(_subsample(columns), Schema(kinds).coded) for columns in read])
+        chosen = _strongest_places(associations[0])
         pairs = {(i, j): parts[i].joint(parts[j]) for i, j in combinations(chosen, 2)}
         return cls(tuple(each.column for each in parts), pairs, associations, X is not None)
 
@@ -130,7 +130,7 @@ class SynthesisDisplay(Display):
             return list(self.columns)
         known = {each.name: each for each in self.columns}
         if strange := [name for name in names if name not in known]:
-            raise ValueError(f"columns must be names of columns that were drawn, got {shown(strange[0])}; leave it out for all.")
+            raise ValueError(f"columns must be names of columns that were drawn, got {short_repr(strange[0])}; leave it out for all.")
         return [known[name] for name in names]
 
     def _plot_marginals(self, ax: Any, drawn: list[Any], title: str | None) -> Self:
@@ -143,7 +143,7 @@ class SynthesisDisplay(Display):
             place.set_axis_off()
         words = "filled: synthetic rows, outlined: real ones" * self.with_real
         headline(axes, whole, _joined(title, words), not self.with_real)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
     def _plot_pairs(self, ax: Any, title: str | None) -> Self:
         chosen = sorted({place for pair in self.pairs for place in pair})
@@ -164,13 +164,13 @@ class SynthesisDisplay(Display):
                     one.set_axis_off()
         words = "below the diagonal synthetic rows, above it real ones" * self.with_real
         headline(axes, whole, _joined(title, words), not self.with_real)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
     def _plot_associations(self, ax: Any, title: str | None) -> Self:
         n_tables, n = self.associations.shape[:2]
         side = min(max(0.42 * n + 1.4, 3.2), 9.0)
         axes, whole = panels(ax, (1, n_tables), (side * n_tables + 0.8, side))
-        names = [cut(each.name, 16) for each in self.columns]
+        names = [shorten(each.name, 16) for each in self.columns]
         for table, one in enumerate(axes.flat):
             matrix = self.associations[table]
             image = one.imshow(matrix, cmap=SIGNED, vmin=-1, vmax=1)
@@ -179,20 +179,20 @@ class SynthesisDisplay(Display):
             if n_tables > 1:
                 one.set_title(("synthetic", "real")[table], fontsize=9)
             for i, j in np.argwhere(~np.eye(n, dtype=bool)) if n <= 9 else ():
-                colour = "white" if abs(matrix[i, j]) > 0.6 else "0.2"
-                one.text(j, i, f"{round(matrix[i, j], 2) + 0.0:.2f}", ha="center", va="center", fontsize=6.5, color=colour)
+                color = "white" if abs(matrix[i, j]) > 0.6 else "0.2"
+                one.text(j, i, f"{round(matrix[i, j], 2) + 0.0:.2f}", ha="center", va="center", fontsize=6.5, color=color)
         bar = axes.flat[0].figure.colorbar(image, ax=list(axes.flat), shrink=0.75, pad=0.02)
         bar.set_label("association of two columns", fontsize=8)
         bar.ax.tick_params(labelsize=7)
         headline(axes, whole, title, not self.with_real)
-        return self._drawn_on(axes, whole)
+        return self._remember_axes(axes, whole)
 
 
 def _joined(title: str | None, words: str) -> str | None:
     return " – ".join(part for part in (title, words) if part) or None
 
 
-def _thinned(columns: list[np.ndarray]) -> list[np.ndarray]:
+def _subsample(columns: list[np.ndarray]) -> list[np.ndarray]:
     n_rows = len(columns[0])
     if n_rows <= _ASSOCIATION_ROWS:
         return columns
@@ -200,7 +200,7 @@ def _thinned(columns: list[np.ndarray]) -> list[np.ndarray]:
     return [column[some] for column in columns]
 
 
-def _strongest(associations: np.ndarray) -> list[int]:
+def _strongest_places(associations: np.ndarray) -> list[int]:
     """Return the places of the columns that depend most on each other, in the order of the table."""
     strength = np.abs(associations - np.eye(len(associations)))
     if len(strength) <= _PAIRED:

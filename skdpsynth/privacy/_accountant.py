@@ -6,29 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change, described, units
-from skdpsynth._checks import check_kind, check_word, shown
 from skdpsynth._locks import lock_of
+from skdpsynth._sensitivity import Sensitivity, count_sensitivity, statistic_facts
+from skdpsynth._validation import check_string, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._discovery import Discovery, checked_tables
-from skdpsynth.privacy._ledger import Ledger, LedgerEntry, Overtaken, Refused
-from skdpsynth.privacy._ledger_file import LedgerFile
-from skdpsynth.privacy._ledger_place import existing
+from skdpsynth.privacy._accountant_base import BaseAccountant, check_note
+from skdpsynth.privacy._continual_release import ContinualRelease, pop_charge
+from skdpsynth.privacy._format import LARGER_BUDGET_ADVICE, budget_exceeded_error
+from skdpsynth.privacy._ledger import Ledger, LedgerEntry, OverBudget, Overtaken
+from skdpsynth.privacy._ledger_place import existing_path
+from skdpsynth.privacy._ledger_sqlite import LedgerFile
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, as_loss, check_delta, check_epsilon, check_neighboring, split_exactly
 from skdpsynth.privacy._mechanism import check_covered
-from skdpsynth.privacy._noise import Noise, exact
-from skdpsynth.privacy._optimal import losses_of_child, optimal_loss
-from skdpsynth.privacy._presentation import LARGER, refusal
+from skdpsynth.privacy._noise import Noise, check_int64
+from skdpsynth.privacy._optimal_composition import losses_of_child, optimal_loss
+from skdpsynth.privacy._partition_selection import Discovery, check_tables
+from skdpsynth.privacy._permute_and_flip import check_utilities, selection_mechanism
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._records import LedgerKeeper, checked_words
-from skdpsynth.privacy._selection import checked_utilities, selection
-from skdpsynth.privacy._standing import StandingRelease, taken_up
 from skdpsynth.privacy._unit import Unit, check_unit
 
 
 @savable
-class PrivacyAccountant(LedgerKeeper):
+class PrivacyAccountant(BaseAccountant):
     """Keep a privacy budget: charge a release first, then draw its noise.
 
     Parameters
@@ -145,7 +145,7 @@ class PrivacyAccountant(LedgerKeeper):
         self.epsilon = check_epsilon(epsilon)
         self.delta = check_delta(delta)
         self.neighboring = check_neighboring(neighboring)
-        self.dataset, self.note = checked_words("dataset", dataset), checked_words("note", note)
+        self.dataset, self.note = check_note("dataset", dataset), check_note("note", note)
         self.unit = check_unit(unit)
         self._entries = Ledger()
         self._account = None  # in the ledger: the entry that charged for this, of a child
@@ -183,7 +183,7 @@ class PrivacyAccountant(LedgerKeeper):
         LedgerError
             If there is no file, or it cannot be used.
         """
-        path = existing(path, "path")
+        path = existing_path(path, "path")
         epsilon, delta, neighboring = LedgerFile(path).promise
         return cls(epsilon, delta, neighboring=neighboring, ledger=path, dataset=dataset, note=note)
 
@@ -204,7 +204,7 @@ class PrivacyAccountant(LedgerKeeper):
         -------
         epsilons : list of Fraction (of ``math.inf`` for an infinite budget)
         """
-        return split_exactly(self._all_that_remains(), weights)
+        return split_exactly(self._positive_remaining(), weights)
 
     def spend(self, loss: Any, *, name: str) -> None:
         """Charge a loss without drawing noise here.
@@ -219,7 +219,7 @@ class PrivacyAccountant(LedgerKeeper):
         self._charge(self._entry(name, as_loss(loss)))
 
     def release(
-        self, values: Any, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, change: Change | None = None
+        self, values: Any, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, sensitivity: Sensitivity | None = None
     ) -> np.ndarray:
         """Charge `loss`, then add noise to exact integers: the only way out for private data.
 
@@ -235,7 +235,7 @@ class PrivacyAccountant(LedgerKeeper):
             What is released, for the ledger.
         loss : PrivacyLoss or number, default=None
             What the release costs. None: all that remains.
-        change : Change, default=None
+        sensitivity : Sensitivity, default=None
             How far one row moves `values`, as `skdpsynth.statistics` tells it. The noise must cover that of all rows of a unit at `loss`,
             or nothing is charged or drawn. None: the caller answers for the loss, and the ledger says that no change was stated; not
             where a unit may have several rows.
@@ -245,11 +245,11 @@ class PrivacyAccountant(LedgerKeeper):
         noisy_values : int64 array of the same shape
             Sums wrap modulo 2**64, which is post-processing.
         """
-        values = exact(values)
+        values = check_int64(values)
         loss = self._rest() if loss is None else as_loss(loss)
-        check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
+        check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
         noise.check_shape(values.shape)
-        self._charge(self._entry(name, loss, noise, rng, change=change, n_values=values.size))
+        self._charge(self._entry(name, loss, noise, rng, sensitivity=sensitivity, n_values=values.size))
         return values + noise.sample(values.shape, rng)
 
     def release_discovered(self, tables: Any, chosen: Discovery, rng: RandomBits, *, name: str) -> list[list[Any]]:
@@ -270,21 +270,21 @@ class PrivacyAccountant(LedgerKeeper):
         levels : list of list
             Of each table, in their own order.
         """
-        tables = checked_tables(tables)
-        check_kind("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
+        tables = check_tables(tables)
+        check_type("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
         chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
-        told = described("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
-        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, change=units(self.neighboring, len(tables), told)))
+        told = statistic_facts("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
+        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, sensitivity=count_sensitivity(self.neighboring, len(tables), told)))
         return [chosen.shown_levels(table, rng) for table in tables]
 
-    def release_choice(self, utilities: Any, change: Change, rng: RandomBits, *, name: str, loss: Any = None) -> int:
+    def release_choice(self, utilities: Any, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Any = None) -> int:
         """Charge `loss`, then choose one of some candidates, preferably one of large utility: nothing else about the utilities leaves.
 
         Parameters
         ----------
         utilities : int64 array of shape (n_candidates,)
             Exact. Whole numbers, so that what a row moves is known exactly.
-        change : Change
+        sensitivity : Sensitivity
             How far one row moves them; its `sup`, D, counts. Candidates whose utility is less than the largest by ``2 D / epsilon`` are
             chosen e times less often.
         rng : SecureBits or SeededBits
@@ -299,14 +299,16 @@ class PrivacyAccountant(LedgerKeeper):
         chosen : int
             The number of a candidate.
         """
-        utilities = checked_utilities(utilities)
+        utilities = check_utilities(utilities)
         loss = self._rest() if loss is None else as_loss(loss)
-        check_kind("change", change, Change, "a Change, as a statistic tells it")
-        choice = selection(change.times(self.rows_per_unit), loss, self.neighboring, rng)
-        self._charge(self._entry(name, loss, choice, rng, change=change, n_values=1))
+        check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
+        choice = selection_mechanism(sensitivity.times(self.rows_per_unit), loss, self.neighboring, rng)
+        self._charge(self._entry(name, loss, choice, rng, sensitivity=sensitivity, n_values=1))
         return choice.choose(utilities, rng)
 
-    def standing(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, change: Change | None = None) -> StandingRelease:
+    def standing(
+        self, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, sensitivity: Sensitivity | None = None
+    ) -> ContinualRelease:
         """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
 
         Parameters
@@ -317,7 +319,7 @@ class PrivacyAccountant(LedgerKeeper):
         name : str
         loss : PrivacyLoss or number, default=None
             What all its releases together cost, which the caller proves. None: all that remains.
-        change : Change, default=None
+        sensitivity : Sensitivity, default=None
             How far one row moves all that is ever released together; see `release`.
 
         Returns
@@ -325,11 +327,11 @@ class PrivacyAccountant(LedgerKeeper):
         standing : object with ``release``
         """
         loss = self._rest() if loss is None else as_loss(loss)
-        check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
-        self._charge(self._entry(name, loss, noise, rng, change=change))
-        return StandingRelease(self, noise, loss, rng)
+        check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
+        self._charge(self._entry(name, loss, noise, rng, sensitivity=sensitivity))
+        return ContinualRelease(self, noise, loss, rng)
 
-    def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any, change: Change) -> StandingRelease:
+    def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any, sensitivity: Sensitivity) -> ContinualRelease:
         """Open the door again of a mechanism that goes on after it was saved and loaded, under what the record shows was charged.
 
         Parameters
@@ -340,7 +342,7 @@ class PrivacyAccountant(LedgerKeeper):
             Of the charge: an entry of the record, or of a child in it. The last one counts, and each is taken up once.
         loss : PrivacyLoss or number
             What all releases together cost, those before and those to come.
-        change : Change
+        sensitivity : Sensitivity
             How far one row moves all that is released together, which the noise must cover.
 
         Returns
@@ -353,12 +355,12 @@ class PrivacyAccountant(LedgerKeeper):
             If this accountant was not made by `reopened`, or its record shows no such charge.
         """
         loss = as_loss(loss)
-        check_word("name", name)
-        check_covered(noise, rng, change, loss, self.neighboring, name, self.rows_per_unit)
+        check_string("name", name)
+        check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
         with lock_of(self):
             self.check_open(name)
-            taken_up(self._resumable, name, loss)
-        return StandingRelease(self, noise, loss, rng)
+            pop_charge(self._resumable, name, loss)
+        return ContinualRelease(self, noise, loss, rng)
 
     def child(
         self,
@@ -441,8 +443,8 @@ class PrivacyAccountant(LedgerKeeper):
         (1.7886, Fraction(1, 10))
         """
         if not isinstance(losses, list | tuple) and not (type(losses) is np.ndarray and losses.ndim == 1):
-            raise ValueError(f"losses must be a sequence, one for each child, got {shown(losses)}; [0.1] * 12 makes twelve.")
-        parts, name = [as_loss(loss) for loss in losses], check_word("name", name)
+            raise ValueError(f"losses must be a sequence, one for each child, got {short_repr(losses)}; [0.1] * 12 makes twelve.")
+        parts, name = [as_loss(loss) for loss in losses], check_string("name", name)
         whole = optimal_loss(parts, check_delta(delta))
         # All that the children get is written below their one line, where nobody else can charge.
         whole_budget = sum(part.epsilon for part in parts), sum(part.delta for part in parts)
@@ -461,9 +463,9 @@ class PrivacyAccountant(LedgerKeeper):
         into : str
             Name of the one entry; may be that of an earlier one, which is folded in.
         """
-        check_word("group", group), check_word("into", into)
+        check_string("group", group), check_string("into", into)
         if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"names must be a list of strings, names of members of the group, got {shown(names)}.")
+            raise TypeError(f"names must be a list of strings, names of members of the group, got {short_repr(names)}.")
         with lock_of(self):
             if self._unshown is not None:
                 self._later = (*self._later, (group, [*names], into))
@@ -473,7 +475,7 @@ class PrivacyAccountant(LedgerKeeper):
 
     def was_charged(self, name: str, group: str) -> bool:
         """Return whether a group has a member of this name."""
-        check_word("name", name), check_word("group", group)
+        check_string("name", name), check_string("group", group)
         return self._entries.has_member(self._account, self._alias(group), name)
 
     def _last_entry(self) -> int:
@@ -483,31 +485,33 @@ class PrivacyAccountant(LedgerKeeper):
     def _alias(self, group: str) -> str:
         return (self._aliases or {}).get(group, group)
 
-    def _all_that_remains(self) -> Amount:
+    def _positive_remaining(self) -> Amount:
         remaining = self.remaining
         if remaining <= 0:
             raise BudgetExceededError(
-                f"Nothing remains of epsilon={float(self.epsilon):g}; `split` it before the first release, or {LARGER}.", None, remaining
+                f"Nothing remains of epsilon={float(self.epsilon):g}; `split` it before the first release, or {LARGER_BUDGET_ADVICE}.",
+                None,
+                remaining,
             )
         return remaining
 
     def _rest(self) -> PrivacyLoss:
         """All that remains, as a loss: of a child that was charged for in rho, in rho."""
-        sums, epsilon = self._entries.sums(self._account), self._all_that_remains()
+        sums, epsilon = self._entries.sums(self._account), self._positive_remaining()
         if sums.most == math.inf:
             return PrivacyLoss(epsilon=epsilon)
         return PrivacyLoss(rho=sums.remaining_rho, gaussian=sums.only_gaussian)
 
     def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
-        check_word("name", name)
+        check_string("name", name)
         if more.get("group") is not None:
-            more["group"] = self._alias(check_word("group", more["group"]))
+            more["group"] = self._alias(check_string("group", more["group"]))
         if noise is not None and rng is not None:
             more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
-        told = {"dataset": checked_words("dataset", self.dataset), "note": checked_words("note", self.note)}
-        unit, change = more.pop("unit", self.unit), more.pop("change", None)
+        told = {"dataset": check_note("dataset", self.dataset), "note": check_note("note", self.note)}
+        unit, sensitivity = more.pop("unit", self.unit), more.pop("sensitivity", None)
         told["unit"] = None if unit is None else str(unit)
-        more["change"] = change if change is None else change.times(self.rows_per_unit)
+        more["sensitivity"] = sensitivity if sensitivity is None else sensitivity.times(self.rows_per_unit)
         return LedgerEntry(name, loss.alone, self.neighboring, part_of=self._account, **(told | more))
 
     def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
@@ -539,7 +543,7 @@ class PrivacyAccountant(LedgerKeeper):
         """Refuse or write the entry; nothing else changes."""
         self.check_open(entry.name)
         if entry.loss.rho is not None and not self.delta and not entry.loss.is_infinite:
-            raise ValueError(f"{shown(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
+            raise ValueError(f"{short_repr(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
         try:
             with lock_of(self):
                 self.check_open(entry.name)
@@ -554,8 +558,8 @@ class PrivacyAccountant(LedgerKeeper):
                 return entry
         except Overtaken:
             raise RuntimeError(
-                f"{shown(entry.name)} was not charged, because a copy of this stream went on meanwhile; try again."
+                f"{short_repr(entry.name)} was not charged, because a copy of this stream went on meanwhile; try again."
             ) from None
-        except Refused as refused:
+        except OverBudget as refused:
             spent, needed, in_rho = refused.spent, refused.needed, refused.in_rho
-        raise refusal(entry, spent, needed, (self.epsilon, self.delta), in_rho)
+        raise budget_exceeded_error(entry, spent, needed, (self.epsilon, self.delta), in_rho)

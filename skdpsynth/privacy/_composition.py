@@ -11,7 +11,7 @@ from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
-from skdpsynth._checks import check_flag
+from skdpsynth._validation import check_bool
 from skdpsynth.privacy._gaussian_dp import SLACK, epsilon_of_gaussian, gaussian_of_pure, rho_of_gaussian
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta, check_epsilon
 from skdpsynth.privacy._scales import to_fraction
@@ -53,8 +53,8 @@ def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
     Canonne, Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy", Corollary 13. Balle, Wang (2018), "Improving the
     Gaussian mechanism for differential privacy", Theorem 8.
     """
-    rho, delta = check_epsilon(rho, "rho"), _check_positive(delta)
-    return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta, check_flag("gaussian", gaussian))
+    rho, delta = check_epsilon(rho, "rho"), _check_positive_delta(delta)
+    return math.inf if rho == math.inf else _epsilon_above(Fraction(rho), delta, check_bool("gaussian", gaussian))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -82,8 +82,8 @@ def _zcdp_above(rho: Fraction, delta: Fraction) -> Fraction:
 def _bound_above(rho: Fraction, delta: Fraction, excess: Fraction) -> Fraction:
     """Evaluate the bound at alpha = 1 + excess with every step rounded up."""
     alpha = 1 + excess
-    first = _up(rho * alpha)
-    second = _CONTEXT.divide(_CONTEXT.add(_ln(1 / (alpha * delta)), _SLACK), _floor(excess))
+    first = _ceil_decimal(rho * alpha)
+    second = _CONTEXT.divide(_CONTEXT.add(_ln(1 / (alpha * delta)), _SLACK), _floor_decimal(excess))
     third = _CONTEXT.add(_ln(excess / alpha), _SLACK)
     total = _CONTEXT.add(_CONTEXT.add(first, second), third)
     if total < _LARGE:
@@ -96,11 +96,11 @@ def _ln(x: Fraction) -> Decimal:
     return _CONTEXT.subtract(_CONTEXT.ln(Decimal(x.numerator)), _CONTEXT.ln(Decimal(x.denominator)))
 
 
-def _up(x: Fraction) -> Decimal:
+def _ceil_decimal(x: Fraction) -> Decimal:
     return _CONTEXT.divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
-def _floor(x: Fraction) -> Decimal:
+def _floor_decimal(x: Fraction) -> Decimal:
     return Context(prec=40, rounding=ROUND_FLOOR).divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
@@ -108,7 +108,7 @@ def _log(x: Fraction) -> float:
     return math.log(x.numerator) - math.log(x.denominator)
 
 
-def _check_positive(delta: Any) -> Fraction:
+def _check_positive_delta(delta: Any) -> Fraction:
     delta = check_delta(delta)
     if not delta:
         raise ValueError("delta must be greater than 0 to convert zCDP, got 0; use Laplace noise for pure differential privacy.")
@@ -137,7 +137,7 @@ def rho_of_epsilon(epsilon: Any, delta: Any, *, gaussian: bool = False) -> Amoun
     skdpsynth.privacy.epsilon_of_rho : The way back.
     PrivacyLoss : A cost in epsilon or in rho.
     """
-    epsilon, delta, gaussian = check_epsilon(epsilon), _check_positive(delta), check_flag("gaussian", gaussian)
+    epsilon, delta, gaussian = check_epsilon(epsilon), _check_positive_delta(delta), check_bool("gaussian", gaussian)
     return math.inf if epsilon == math.inf else _rho_below(Fraction(epsilon), delta, gaussian)
 
 
@@ -170,7 +170,7 @@ def rho_of_pure(epsilon: Amount, gaussian: bool = False) -> Amount:
 
     Of zCDP it is ``epsilon * tanh(epsilon / 2)``.
 
-    Whatever is epsilon-differentially private is randomised response of that epsilon and post-processing [1]_, of which the Renyi
+    Whatever is epsilon-differentially private is randomized response of that epsilon and post-processing [1]_, of which the Renyi
     divergence at alpha = 1 + t is g(t) / t, g(t) = ln(cosh((2 t + 1) x) / cosh(x)), x = epsilon / 2. Here g(0) = 0 and
     g'(t) = epsilon tanh((2 t + 1) x) <= epsilon (2 t + 1) tanh(x), as tanh is concave from 0 on and 0 there. So
     g(t) <= t (t + 1) epsilon tanh(x), and the divergence is at most alpha rho. At alpha -> 1 it is rho itself: no less will do.
@@ -186,7 +186,7 @@ def rho_of_pure(epsilon: Amount, gaussian: bool = False) -> Amount:
 
 @lru_cache(maxsize=1 << 12)
 def _rho_of_pure(epsilon: Fraction) -> Fraction:
-    grown = _CONTEXT.next_plus(_CONTEXT.exp(_up(epsilon)))
+    grown = _CONTEXT.next_plus(_CONTEXT.exp(_ceil_decimal(epsilon)))
     tanh = _CONTEXT.subtract(1, Context(prec=40, rounding=ROUND_FLOOR).divide(2, _CONTEXT.next_plus(_CONTEXT.add(grown, 1))))
     return Fraction(math.ceil(min(epsilon * Fraction(tanh), epsilon**2 / 2) * _PURE_GRID), _PURE_GRID)
 
@@ -200,7 +200,7 @@ def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction, gaussi
 
     Pure and approximate losses add (basic composition); rho adds, and is converted once, at what the approximate losses leave of
     `delta`. Of losses whose shares are fixed in advance that holds in any order: of pure and Gaussian losses that alternate, the privacy
-    loss L is at most epsilon + L', where L' is that of the experiment in which only what has Gaussian noise moves to the neighbour:
+    loss L is at most epsilon + L', where L' is that of the experiment in which only what has Gaussian noise moves to the neighbor:
     E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). Of which order it holds for losses that are chosen as one
     goes, `Sums.admits` tells. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and
     has no filter that is proved, so it is not used.

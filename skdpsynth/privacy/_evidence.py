@@ -40,12 +40,12 @@ def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[st
         },
         "charged": None if charge is None else _loss(charge),
         "spent": {"epsilon": exact_text(accountant.spent), "delta": exact_text(accountant.spent_delta)},
-        "numbers": list(_runs(sorted(entry.id for entry in entries))),
-        "releases": [_release(entry, account) for entry in entries],
+        "numbers": list(_consecutive_ranges(sorted(entry.id for entry in entries))),
+        "releases": [_release_facts(entry, account) for entry in entries],
     }
 
 
-def _release(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
+def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
     told: dict[str, Any] = {
         "number": entry.id,
         "name": entry.name,
@@ -53,18 +53,20 @@ def _release(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
         "group": entry.group,
         "relation": entry.neighboring,
         "unit": entry.unit,
-        "rows_per_unit": _rows_of(entry.unit),
+        "rows_per_unit": _rows_per_unit(entry.unit),
         "loss": _loss(entry.loss),
     }
     if entry.noise is None:
         return told
-    change, norm = entry.change, _NORMS.get(entry.noise)
-    stated = None if change is None or norm is None else getattr(change, norm)
-    statistic = None if change is None or change.statistic is None else {name: _plain(value) for name, value in change.statistic}
+    sensitivity, norm = entry.sensitivity, _NORMS.get(entry.noise)
+    stated = None if sensitivity is None or norm is None else getattr(sensitivity, norm)
+    statistic = (
+        None if sensitivity is None or sensitivity.statistic is None else {name: _to_json(value) for name, value in sensitivity.statistic}
+    )
     return told | {
         "statistic": statistic,
         "norm": norm,
-        "change": None if stated is None else exact_text(stated),
+        "sensitivity": None if stated is None else exact_text(stated),
         "noise": entry.noise,
         "scales": [exact_text(scale) for scale in entry.scale],
         "values": entry.n_values,
@@ -78,20 +80,20 @@ def _loss(loss: PrivacyLoss) -> dict[str, Any]:
     return {"epsilon": exact_text(loss.epsilon), "delta": exact_text(loss.delta)}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return a fact as JSON has it: whole numbers as they are, fractions as text."""
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_to_json(each) for each in value]
     return value if isinstance(value, str | int) else exact_text(value)
 
 
-def _rows_of(unit: str | None) -> int:
+def _rows_per_unit(unit: str | None) -> int:
     """How many rows a unit has at most, which is how its words end."""
     found = re.search(r", at most (\d+) rows?$", unit or "")
     return int(found[1]) if found else 1
 
 
-def _runs(numbers: list[int]) -> Iterator[list[int]]:
+def _consecutive_ranges(numbers: list[int]) -> Iterator[list[int]]:
     """Yield the first and the last number of each run without a gap: what was folded away in a stream leaves gaps."""
     ends = [i for i, (a, b) in enumerate(pairwise(numbers)) if b > a + 1]
     starts = [0, *(i + 1 for i in ends)]

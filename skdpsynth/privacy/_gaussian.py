@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change
-from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDED
-from skdpsynth.privacy._intervals import exp_minus, times
-from skdpsynth.privacy._laplace import draw_parts, join
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDING_VARIANCE
+from skdpsynth.privacy._intervals import exp_minus, multiply_bounds
+from skdpsynth.privacy._inverse_cdf import SurvivalTable
+from skdpsynth.privacy._laplace import draw_parts, join_parts
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._rejection import by_rejection, decided
-from skdpsynth.privacy._scales import KEPT, SMALLEST, check_scale, sample_by_scale, to_fraction
-from skdpsynth.privacy._table import SurvivalTable
+from skdpsynth.privacy._rejection import accept_exactly, sample_by_rejection
+from skdpsynth.privacy._scales import MAX_CACHED_TABLES, SMALLEST, check_scale, sample_by_scale, to_fraction
 
-_TABLE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
+_MAX_TABLE_SCALE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
 
 
 @dataclass(frozen=True)
@@ -67,15 +67,15 @@ class DiscreteGaussian(Noise):
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        return sample_by_scale(self.scale, size, rng, _sample, _accepted)
+        return sample_by_scale(self.scale, size, rng, _sample, _sample_by_rejection)
 
-    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
         # Canonne, Kamath, Steinke (2020), Theorem 4.
-        return PrivacyLoss(rho=change.l2_squared / (2 * scale * scale))
+        return PrivacyLoss(rho=sensitivity.l2_squared / (2 * scale * scale))
 
-    def _finite_losses(self, change: Change, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        rho = change.l2_squared / (2 * (scale * scale - ROUNDED)) if scale >= LEAST_SCALE else math.inf
-        return self._finite_loss(change, scale), PrivacyLoss(rho=rho, gaussian=True)
+    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+        rho = sensitivity.l2_squared / (2 * (scale * scale - ROUNDING_VARIANCE)) if scale >= LEAST_SCALE else math.inf
+        return self._finite_loss(sensitivity, scale), PrivacyLoss(rho=rho, gaussian=True)
 
     def variance(self, n_values: int = 1) -> Any:
         """Return an upper bound on the variance, ``scale**2``, as a float (an array if `scale` is one)."""
@@ -84,12 +84,12 @@ class DiscreteGaussian(Noise):
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale."""
-    return _table(scale).sample(size, rng) if scale <= _TABLE else _accepted(scale, size, rng)
+    return _survival_table(scale).sample(size, rng) if scale <= _MAX_TABLE_SCALE else _sample_by_rejection(scale, size, rng)
 
 
-def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
+def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale by rejection."""
-    return by_rejection(size, lambda n: _propose(scale, n, rng))
+    return sample_by_rejection(size, lambda n: _propose(scale, n, rng))
 
 
 def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray]:
@@ -100,18 +100,18 @@ def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, n
     t = int(scale) + 1
     variance = scale * scale
     negative, low, high, shift = draw_parts(Fraction(t), size, rng)
-    centre, sigma = float(variance / t), float(scale)
+    center, sigma = float(variance / t), float(scale)
     # With |z| <= 61 scales the exponent has an absolute error below 61**2 * 6 * 2**-53 < 2**-38.
-    distance = (low + high * 2.0**shift - centre) / sigma
+    distance = (low + high * 2.0**shift - center) / sigma
 
     def exact(i: int) -> Fraction:
         return (int(low[i]) + (int(high[i]) << shift) - variance / t) ** 2 / (2 * variance)
 
-    return join(negative, low, high, shift), decided(0.5 * distance * distance, exact, rng)
+    return join_parts(negative, low, high, shift), accept_exactly(0.5 * distance * distance, exact, rng)
 
 
-@lru_cache(maxsize=KEPT)
-def _table(scale: Fraction) -> SurvivalTable:
+@lru_cache(maxsize=MAX_CACHED_TABLES)
+def _survival_table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2))."""
 
     def survival(bits: int) -> Any:
@@ -120,8 +120,8 @@ def _table(scale: Fraction) -> SurvivalTable:
         ratio = exp_minus(1 / (2 * scale * scale), work)  # w_{j+1} / w_j = ratio * step**j
         weights = [(1 << work, 1 << work)]
         while weights[-1][1] > 1:
-            weights.append(times(weights[-1], ratio, work))
-            ratio = times(ratio, step, work)
+            weights.append(multiply_bounds(weights[-1], ratio, work))
+            ratio = multiply_bounds(ratio, step, work)
         # From here w_j <= 2**-work and falling faster than a geometric of ratio exp(-1/(2 scale**2)) <= 1 - 1/(4 s**2)
         # (or <= 1/2 for small scales), so the rest is below 4 s**2 + 2 units; of s**2 up to 1 is cut off here.
         rest = 4 * int(scale * scale) + 6
@@ -152,6 +152,6 @@ def gaussian_scale(squared_sensitivity: Any, rho: Any, *, gaussian: bool = False
     # isqrt(m - 1) + 1 is the least whole number whose square is at least m >= 1.
     variance = to_fraction(squared_sensitivity) / (2 * rho)
     if gaussian and variance:
-        variance = max(variance + ROUNDED, Fraction(LEAST_SCALE**2))
+        variance = max(variance + ROUNDING_VARIANCE, Fraction(LEAST_SCALE**2))
     square = math.ceil(variance * 4**20)
     return max(SMALLEST, Fraction(math.isqrt(square - 1) + 1 if square else 0, 2**20))

@@ -13,7 +13,7 @@ Hence exp(-eta) <= P(y) / P'(y) <= exp(eta) for every y, with eta < 3e-26.
 N_Z(0, scale^2) each, are within exp(+-n eta), n the number of values, of a post-processing of X, and X is mu-GDP with
 mu = D / sqrt(scale^2 - t) [1]_. Of values with several scales the least counts. GDP composes by the sum of mu^2, also where later
 mechanisms and their mu follow from earlier outputs, as long as the sum keeps a limit set in advance [2]_ [3]_; and the factors multiply,
-each being true for every history. With P' and Q' for two neighbours, and n values drawn in all,
+each being true for every history. With P' and Q' for two neighbors, and n values drawn in all,
 P(S) <= e^(n eta) P'(S) <= e^(n eta) (e^epsilon Q'(S) + delta) <= e^(epsilon + 2 n eta) Q(S) + e^(n eta) delta.
 Up to n = 2^41 values n eta < 1e-13, so 2e-13 of epsilon and 1e-13 of each delta pay for the rounding, once for the whole account.
 
@@ -55,7 +55,7 @@ from scipy.special import erfcx, ndtri_exp
 
 from skdpsynth.privacy._scales import to_fraction
 
-ROUNDED = Fraction(5, 3)  # of the variance of discrete Gaussian noise: t above
+ROUNDING_VARIANCE = Fraction(5, 3)  # of the variance of discrete Gaussian noise: t above
 LEAST_SCALE = 3
 SLACK = Fraction(2, 10**13)  # of epsilon, for the rounding
 _MOST = 1 - Fraction(1, 10**9)  # of delta: floats cannot find the way beyond, and less of it is true as well
@@ -76,14 +76,14 @@ _FARTHEST = 39.0  # the least delta, 5e-324, is Q(38.5)
 
 def epsilon_of_gaussian(rho: Fraction, delta: Fraction) -> Fraction:
     """Return an upper bound on the epsilon at `delta` of Gaussian losses that sum to `rho`; tight but for the slack of 2e-13."""
-    return Fraction(math.ceil((SLACK + _epsilon_above(rho, _kept(delta))) * _GRID), _GRID)
+    return Fraction(math.ceil((SLACK + _epsilon_above(rho, _delta_after_rounding(delta))) * _GRID), _GRID)
 
 
 def pure_of_gaussian(rho: Fraction) -> Fraction:
     """Return the largest epsilon, rounded down, of which every pure loss is that of Gaussian noise of `rho`: ln(1 / Q(mu / 2) - 1)."""
     # A smaller mu and a larger tail make a smaller epsilon.
     x = _DOWN.next_minus(_DOWN.sqrt(_quotient(rho / 2, _DOWN)))
-    tail = _delta(x, mills(x)[1])
+    tail = _delta(x, mills_ratio_bounds(x)[1])
     odds = _DOWN.divide(_DOWN.subtract(1, tail), tail)
     return max(Fraction(0), Fraction(_SHORT.plus(_DOWN.next_minus(_DOWN.ln(odds)))))
 
@@ -102,7 +102,7 @@ def gaussian_of_pure(epsilon: Fraction) -> Fraction:
     return rho
 
 
-def _kept(delta: Fraction) -> Fraction:
+def _delta_after_rounding(delta: Fraction) -> Fraction:
     return min(delta, _MOST) * (1 - Fraction(1, 10**13))  # for the rounding
 
 
@@ -123,7 +123,7 @@ def _least_a(mu: Decimal, most: Decimal) -> Decimal:
     a = Decimal(_float_a(float(mu), _float_ln(most)))
     target = _UP.ln(most)
     for _ in range(2):  # steps of Newton on ln(delta), whose derivative is -mu R(a + mu) / (R(a) - R(a + mu))
-        here, there = mills(a)[1], mills(_UP.add(a, mu))[0]
+        here, there = mills_ratio_bounds(a)[1], mills_ratio_bounds(_UP.add(a, mu))[0]
         fall = _UP.subtract(here, there)
         too_much = _UP.subtract(_UP.ln(_delta(a, fall)), target)
         a = _UP.add(a, _UP.divide(_UP.multiply(too_much, fall), _UP.multiply(mu, there)))
@@ -135,7 +135,7 @@ def _least_a(mu: Decimal, most: Decimal) -> Decimal:
 
 def delta_above(a: Decimal, mu: Decimal) -> Decimal:
     """Return an upper bound on the delta of mu-GDP at epsilon = a mu + mu^2 / 2."""
-    return _delta(a, _UP.subtract(mills(a)[1], mills(_UP.add(a, mu))[0]))
+    return _delta(a, _UP.subtract(mills_ratio_bounds(a)[1], mills_ratio_bounds(_UP.add(a, mu))[0]))
 
 
 def _delta(a: Decimal, fall: Decimal) -> Decimal:
@@ -144,14 +144,14 @@ def _delta(a: Decimal, fall: Decimal) -> Decimal:
     return _UP.multiply(_UP.multiply(density, fall), _UP.add(1, _LOOSE))
 
 
-def mills(x: Decimal) -> tuple[Decimal, Decimal]:
+def mills_ratio_bounds(x: Decimal) -> tuple[Decimal, Decimal]:
     """Return bounds below and above Q(x) / phi(x)."""
     if x > _SERIES:
-        bounds = _fraction(x)
+        bounds = _continued_fraction(x)
     elif x >= 0:
         bounds = _series(x)
     else:  # Q(x) = 1 - Q(-x)
-        low, high = mills(x.copy_negate())
+        low, high = mills_ratio_bounds(x.copy_negate())
         whole = _UP.multiply(_ROOT, _UP.exp(_half_square(x, _UP)))
         bounds = _UP.subtract(whole, high), _UP.subtract(whole, low)
     return _DOWN.multiply(min(bounds), _DOWN.subtract(1, _LOOSE)), _UP.multiply(max(bounds), _UP.add(1, _LOOSE))
@@ -169,7 +169,7 @@ def _series(x: Decimal) -> tuple[Decimal, Decimal]:
     return _UP.subtract(ratio, _LOOSE), _UP.add(ratio, _LOOSE)
 
 
-def _fraction(x: Decimal) -> tuple[Decimal, Decimal]:
+def _continued_fraction(x: Decimal) -> tuple[Decimal, Decimal]:
     """Bounds by R(x) = 1/(x + 1/(x + 2/(x + 3/(x + ...)))): with positive terms one convergent is below, the next above."""
     depth = 36 + int((114 / float(x)) ** 2)  # they close like exp(-x sqrt(2 depth)), or as depth! / x^(2 depth)
     return _convergent(x, depth), _convergent(x, depth + 1)
@@ -198,7 +198,7 @@ def rho_of_gaussian(epsilon: Fraction, delta: Fraction, least: Fraction) -> Frac
 
     `least` is a rho that converts to no more by zCDP; it is returned where the slack leaves nothing to gain.
     """
-    goal, kept = Fraction(math.floor(epsilon * _GRID), _GRID) - SLACK - Fraction(1, 10**19), _kept(delta)
+    goal, kept = Fraction(math.floor(epsilon * _GRID), _GRID) - SLACK - Fraction(1, 10**19), _delta_after_rounding(delta)
     target, log_delta, low = float(goal), _float_ln(_quotient(kept, _DOWN)), math.log(2 * float(least)) / 2
     if target <= 0 or _float_epsilon(low, log_delta) >= target:
         return least
@@ -206,14 +206,14 @@ def rho_of_gaussian(epsilon: Fraction, delta: Fraction, least: Fraction) -> Frac
     while _float_epsilon(high, log_delta) < target:
         high += 1
     mu = math.exp(brentq(lambda log_mu: _float_epsilon(log_mu, log_delta) - target, low, high, xtol=1e-14))
-    rho = _polished(to_fraction(mu * mu / 2), goal, kept, mu)
+    rho = _refine_rho(to_fraction(mu * mu / 2), goal, kept, mu)
     less = Fraction(1, 10**12)
     while epsilon_of_gaussian(rho, delta) > epsilon:
         rho, less = rho - rho * less, less + less
     return max(rho, least)
 
 
-def _polished(rho: Fraction, goal: Fraction, delta: Fraction, mu: float) -> Fraction:
+def _refine_rho(rho: Fraction, goal: Fraction, delta: Fraction, mu: float) -> Fraction:
     """Move rho to where epsilon is the goal, further than floats can tell."""
     # At a fixed delta the derivative of epsilon in mu is 1 / R(a + mu), as d(delta) = phi(a) d(mu) - phi(a) R(a + mu) d(epsilon).
     slope = mu * _float_mills(mu + _float_a(mu, _float_ln(_quotient(delta, _DOWN))))

@@ -9,7 +9,7 @@ from typing import Any
 Bounds = tuple[int, int]
 
 
-def times(a: Bounds, b: Bounds, bits: int) -> Bounds:
+def multiply_bounds(a: Bounds, b: Bounds, bits: int) -> Bounds:
     """Bounds on the product of two numbers in [0, 1] (floor below, ceiling above)."""
     return (a[0] * b[0]) >> bits, -((-a[1] * b[1]) >> bits)
 
@@ -32,7 +32,7 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
     # Alternating series with falling terms: what is left out is below the last term, which is at most 1.
     value = max(lo - 1, 0), min(hi + 1, 1 << work)
     for _ in range(halvings):
-        value = times(value, value, work)
+        value = multiply_bounds(value, value, work)
     shift = work - bits
     return value[0] >> shift, -(-value[1] >> shift)
 

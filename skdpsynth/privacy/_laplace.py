@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change
-from skdpsynth.privacy._intervals import exp_minus, times
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth.privacy._intervals import exp_minus, multiply_bounds
+from skdpsynth.privacy._inverse_cdf import SurvivalTable
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._rejection import by_rejection, decided
-from skdpsynth.privacy._scales import KEPT, SMALLEST, check_scale, sample_by_scale, to_fraction
-from skdpsynth.privacy._table import SurvivalTable
+from skdpsynth.privacy._rejection import accept_exactly, sample_by_rejection
+from skdpsynth.privacy._scales import MAX_CACHED_TABLES, SMALLEST, check_scale, sample_by_scale, to_fraction
 
 _DIGIT = 8  # bits of a magnitude that one table draws: small tables are quick to build
-_TABLE = 1 << _DIGIT  # largest scale that a single table serves
+_MAX_TABLE_SCALE = 1 << _DIGIT  # largest scale that a single table serves
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class DiscreteLaplace(Noise):
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        return sample_by_scale(self.scale, size, rng, _sample, _accepted)
+        return sample_by_scale(self.scale, size, rng, _sample, _sample_by_rejection)
 
-    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
         # The log ratio of two densities at z is at most |change_i| / scale, summed over the values.
-        return PrivacyLoss(epsilon=change.l1 / scale)
+        return PrivacyLoss(epsilon=sensitivity.l1 / scale)
 
     def variance(self, n_values: int = 1) -> Any:
         """Return the exact variance, ``2 q / (1 - q)**2``, as a float (an array if `scale` is one)."""
@@ -91,12 +91,12 @@ def _mean_absolute(scale: Fraction) -> float:
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale."""
-    if scale <= _TABLE:
-        return _two_sided(scale).sample(size, rng)
-    return join(*draw_parts(scale, size, rng))
+    if scale <= _MAX_TABLE_SCALE:
+        return _two_sided_table(scale).sample(size, rng)
+    return join_parts(*draw_parts(scale, size, rng))
 
 
-def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
+def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     """Draw `size` values of one positive scale by rejection from a whole scale t beyond it.
 
     Accept z with probability exp(-g), g = abs(z) * (1 / scale - 1 / t): the product with exp(-abs(z) / t) is the law.
@@ -108,9 +108,11 @@ def _accepted(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
         negative, low, high, shift = draw_parts(Fraction(t), n, rng)
         # Four roundings: up to an exponent of 1800 their error is below 1800 * 4 * 2**-53 < 2**-38.
         exponents = (low + high * 2.0**shift) * float(steeper)
-        return join(negative, low, high, shift), decided(exponents, lambda i: (int(low[i]) + (int(high[i]) << shift)) * steeper, rng)
+        return join_parts(negative, low, high, shift), accept_exactly(
+            exponents, lambda i: (int(low[i]) + (int(high[i]) << shift)) * steeper, rng
+        )
 
-    return by_rejection(size, propose)
+    return sample_by_rejection(size, propose)
 
 
 def draw_parts(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -119,7 +121,7 @@ def draw_parts(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray,
     A signed geometric, redrawn when it is "minus zero" so that 0 is not counted twice. The parts cannot overflow, so
     nothing is decided on a magnitude that has wrapped.
     """
-    low, high, shift = geometric(scale, size, rng)
+    low, high, shift = draw_geometric(scale, size, rng)
     negative = np.unpackbits(np.frombuffer(rng.bytes(-(-size // 8)), dtype=np.uint8), count=size).astype(bool)
     again = np.flatnonzero(negative & (low == 0) & (high == 0))
     if len(again):
@@ -127,13 +129,13 @@ def draw_parts(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray,
     return negative, low, high, shift
 
 
-def join(negative: np.ndarray, low: np.ndarray, high: np.ndarray, shift: int) -> np.ndarray:
+def join_parts(negative: np.ndarray, low: np.ndarray, high: np.ndarray, shift: int) -> np.ndarray:
     """Return the integers of these parts as int64, which wraps modulo 2**64: post-processing."""
     magnitude = low + (high << shift)
     return np.where(negative, -magnitude, magnitude)
 
 
-def geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, int]:
+def draw_geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, int]:
     """Draw G with P(G >= k) = exp(-k / scale): its digits in base 2**8 are independent, each with a table.
 
     exp(-(a + b) / s) factors, so the low digit is a truncated geometric and the rest, G >> 8, is a geometric of scale
@@ -141,15 +143,15 @@ def geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, 
     """
     low = np.zeros(size, dtype=np.int64)
     shift = 0
-    while scale > _TABLE:
-        low += _digit(scale).sample(size, rng) << shift  # at most 7 digits of 8 bits for scales up to 2**58
-        scale /= _TABLE
+    while scale > _MAX_TABLE_SCALE:
+        low += _digit_table(scale).sample(size, rng) << shift  # at most 7 digits of 8 bits for scales up to 2**58
+        scale /= _MAX_TABLE_SCALE
         shift += _DIGIT
-    return low, _one_sided(scale).sample(size, rng), shift
+    return low, _one_sided_table(scale).sample(size, rng), shift
 
 
-@lru_cache(maxsize=KEPT)
-def _two_sided(scale: Fraction) -> SurvivalTable:
+@lru_cache(maxsize=MAX_CACHED_TABLES)
+def _two_sided_table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 q**k / (1 + q)."""
 
     def survival(bits: int) -> Any:
@@ -157,35 +159,35 @@ def _two_sided(scale: Fraction) -> SurvivalTable:
         q = exp_minus(1 / scale, work)
         one = 1 << work
         factor = (one << work + 1) // (one + q[1]), -((-one << work + 1) // (one + q[0]))  # 2 / (1 + q)
-        return _powers(q, factor, work, bits)
+        return _power_bounds(q, factor, work, bits)
 
     return SurvivalTable(survival, signed=True)
 
 
-@lru_cache(maxsize=KEPT)
-def _one_sided(scale: Fraction) -> SurvivalTable:
+@lru_cache(maxsize=MAX_CACHED_TABLES)
+def _one_sided_table(scale: Fraction) -> SurvivalTable:
     """Table of a geometric: S(k) = q**k."""
 
     def survival(bits: int) -> Any:
         work = bits + 64
-        return _powers(exp_minus(1 / scale, work), (1 << work, 1 << work), work, bits)
+        return _power_bounds(exp_minus(1 / scale, work), (1 << work, 1 << work), work, bits)
 
     return SurvivalTable(survival, signed=False)
 
 
-def _powers(q: tuple[int, int], factor: tuple[int, int], work: int, bits: int) -> list[tuple[int, int]]:
+def _power_bounds(q: tuple[int, int], factor: tuple[int, int], work: int, bits: int) -> list[tuple[int, int]]:
     """Bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
     shift, out = work - bits, []
     (q_low, q_high), (low, high) = q, factor
     while True:
-        low, high = low * q_low >> work, -(-high * q_high >> work)  # `times`, thousands of times
+        low, high = low * q_low >> work, -(-high * q_high >> work)  # `multiply_bounds`, thousands of times
         out.append((low >> shift, -(-high >> shift)))
         if out[-1][1] <= 1:
             return out
 
 
 @lru_cache(maxsize=256)
-def _digit(scale: Fraction) -> SurvivalTable:
+def _digit_table(scale: Fraction) -> SurvivalTable:
     """Table of G mod 2**8: S(k) = (q**k - q**m) / (1 - q**m), m = 2**8."""
 
     def survival(bits: int) -> Any:
@@ -193,8 +195,8 @@ def _digit(scale: Fraction) -> SurvivalTable:
         work = bits + 64 + math.ceil(scale).bit_length()
         q = exp_minus(1 / scale, work)
         powers = [(1 << work, 1 << work)]
-        for _ in range(_TABLE):
-            powers.append(times(powers[-1], q, work))
+        for _ in range(_MAX_TABLE_SCALE):
+            powers.append(multiply_bounds(powers[-1], q, work))
         low, high = powers[-1]
         one = 1 << work
         return [(max(p[0] - high, 0) * (1 << bits) // (one - low), -((low - p[1]) * (1 << bits) // (one - high))) for p in powers[1:-1]]

@@ -1,6 +1,6 @@
 """The ledger: what was charged, as data, and what it adds up to.
 
-`Ledger` keeps entries in memory, `LedgerFile` in a file. What both are is `AnyLedger`.
+`Ledger` keeps entries in memory, `LedgerFile` in a file. What both are is `BaseLedger`.
 """
 
 import os
@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from skdpsynth._change import Change
-from skdpsynth._checks import shown
 from skdpsynth._locks import lock_of
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
+from skdpsynth.privacy._account_sums import Group, Sums, added_amount, largest
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
-from skdpsynth.privacy._optimal import is_optimal
-from skdpsynth.privacy._scales import described
-from skdpsynth.privacy._totals import Group, Sums, largest, more
+from skdpsynth.privacy._optimal_composition import covers_composition
+from skdpsynth.privacy._scales import describe_noise
 
-_ANEW = ", drawn anew after entry "
+_REDRAWN = ", drawn anew after entry "
 
 
 def _now() -> str:
@@ -46,7 +46,7 @@ class LedgerEntry:
         Kind of the noise that was added; None for a plain charge, and for the budget of a child.
     scale : tuple of Fraction
         The different scales of the noise, the least first.
-    change : Change or None
+    sensitivity : Sensitivity or None
         How far one row, or the rows of one unit, move the values that were released. None where the caller stated the loss alone.
     n_values : int or None
         How many values were released.
@@ -77,7 +77,7 @@ class LedgerEntry:
     --------
     PrivacyAccountant : Keeps the ledger.
     PrivacyLoss : The cost of an entry.
-    Change : How far one row moves what was released.
+    Sensitivity : How far one row moves what was released.
     """
 
     name: str
@@ -85,7 +85,7 @@ class LedgerEntry:
     neighboring: str = "replace_one"
     noise: str | None = None
     scale: tuple[Fraction, ...] = ()
-    change: Change | None = None
+    sensitivity: Sensitivity | None = None
     n_values: int | None = None
     randomness: str | None = None
     group: str | None = None
@@ -101,10 +101,10 @@ class LedgerEntry:
 
     def describe(self) -> str | None:
         """Return kind and scale of the noise in words."""
-        return None if self.noise is None else described(self.noise, self.scale)
+        return None if self.noise is None else describe_noise(self.noise, self.scale)
 
 
-class Refused(Exception):
+class OverBudget(Exception):
     """An entry does not fit: the (epsilon, delta) without it, and with it; and whether what was charged in rho is too little."""
 
     def __init__(self, spent: tuple[Amount, Fraction], needed: tuple[Amount, Fraction], in_rho: bool = False) -> None:
@@ -118,14 +118,14 @@ class OutOfTurn(ValueError):
 
 def base_name(name: str) -> str:
     """Return the name of a member of a group as its caller gave it."""
-    return name.partition(_ANEW)[0]
+    return name.partition(_REDRAWN)[0]
 
 
 class Overtaken(Exception):
     """Somebody else has charged an account since whoever charges it now looked at it last."""
 
 
-class AnyLedger(ABC):
+class BaseLedger(ABC):
     """Entries by account: None is the whole budget, and an entry's number is the account of the child it charged for.
 
     An entry may be pending: charged, while what it paid for has been shown to nobody yet. A process that is killed leaves it so for ever,
@@ -283,18 +283,18 @@ class AnyLedger(ABC):
     def _check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
         if not self._has_account(entry.part_of):
             raise BudgetExceededError(
-                f"{shown(entry.name)} cannot be charged to what was folded into a sum, because its rows never come again; "
+                f"{short_repr(entry.name)} cannot be charged to what was folded into a sum, because its rows never come again; "
                 "use a new accountant.",
                 None,
                 Fraction(0),
             )
         after = self._after(entry)[0]
         needed = after.total(delta)
-        if after.is_beyond or needed[0] > epsilon or needed[1] > delta:
-            raise Refused(self._sums_of(entry.part_of).total(delta), needed, after.is_beyond)
+        if after.exceeds_charge or needed[0] > epsilon or needed[1] > delta:
+            raise OverBudget(self._sums_of(entry.part_of).total(delta), needed, after.exceeds_charge)
         if not planned and not self._sums_of(entry.part_of).admits(entry.loss):
             raise OutOfTurn(
-                f"{shown(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which comes "
+                f"{short_repr(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which comes "
                 "when could follow from what came out; fit what is pure first, or give each kind a child of its own before."
             )
 
@@ -330,14 +330,14 @@ class AnyLedger(ABC):
         self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None, planned: bool, pending: bool
     ) -> LedgerEntry:
         self._check_newest(entry.part_of, newest)
-        entry = self._drawn_anew(entry)
+        entry = self._name_redraw(entry)
         self._check_room(entry, epsilon, delta, planned)
         entry = replace(entry, id=self._add(entry))
         if pending:
             self._set_pending([entry.id], True)
         return entry
 
-    def _drawn_anew(self, entry: LedgerEntry) -> LedgerEntry:
+    def _name_redraw(self, entry: LedgerEntry) -> LedgerEntry:
         """Name an entry of a group that has nothing but pending ones for these rows.
 
         At most one of them is ever shown, so together they cost the largest, as members of other rows do, and not their sum.
@@ -345,14 +345,14 @@ class AnyLedger(ABC):
         if entry.group is None or entry.name not in self._group_of(entry.part_of, entry.group, entry.name).members:
             return entry
         same = self._numbers(entry.part_of, entry.group, entry.name)
-        return replace(entry, name=f"{entry.name}{_ANEW}{max(same)}") if same and same <= self._pending() else entry
+        return replace(entry, name=f"{entry.name}{_REDRAWN}{max(same)}") if same and same <= self._pending() else entry
 
-    def _settled(self, account: int | None, numbers: Iterable[int], newest: int | None) -> None:
+    def _settle_checked(self, account: int | None, numbers: Iterable[int], newest: int | None) -> None:
         self._check_newest(account, newest)
         self._set_pending([*numbers, *([] if account is None else [account])], False)
 
 
-class Ledger(AnyLedger):
+class Ledger(BaseLedger):
     """Entries in memory.
 
     Parameters
@@ -370,7 +370,7 @@ class Ledger(AnyLedger):
     def __init__(
         self, entries: Iterable[LedgerEntry] = (), account: int | None = None, id: str | None = None, charge: PrivacyLoss | None = None
     ) -> None:
-        self.id = new_id() if id is None else id
+        self.id = new_ledger_id() if id is None else id
         self.charge = charge
         self._entries: dict[int, LedgerEntry] = {}
         self._by_account: dict[int | None, list[int]] = {}
@@ -382,7 +382,9 @@ class Ledger(AnyLedger):
         self._last = account or 0
         for entry in entries:
             if entry.id <= (entry.part_of or 0):
-                raise ValueError(f"entries must be numbered after what they are part of, got {shown(entry.id)}; the ledger is damaged.")
+                raise ValueError(
+                    f"entries must be numbered after what they are part of, got {short_repr(entry.id)}; the ledger is damaged."
+                )
             self._write(entry)
 
     def _has_account(self, account: int | None) -> bool:
@@ -422,7 +424,7 @@ class Ledger(AnyLedger):
 
     def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
         with lock_of(self):
-            self._settled(account, numbers, newest)
+            self._settle_checked(account, numbers, newest)
 
     def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
         # Nothing here would stop the second of two that live and have one account.
@@ -473,7 +475,7 @@ class Ledger(AnyLedger):
         """Return an entry with the randomness of its parts, if it is the charge of a child."""
         if entry.noise is not None or entry.randomness is not None:
             return entry
-        return replace(entry, randomness=source_of(self.below(entry.id)))
+        return replace(entry, randomness=combined_randomness(self.below(entry.id)))
 
     def additions(self, account: int | None, delta: Fraction) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
         """Yield what an account was charged, in order, each with the (epsilon, delta) that it added to the total."""
@@ -483,7 +485,7 @@ class Ledger(AnyLedger):
             replayed._write(entry)
             before = epsilon, spent
             epsilon, spent = replayed.total(account, delta)
-            yield entry, more(before[0], epsilon), spent - before[1]
+            yield entry, added_amount(before[0], epsilon), spent - before[1]
 
     def sums(self, account: int | None) -> Sums:
         with lock_of(self):
@@ -509,7 +511,9 @@ class Ledger(AnyLedger):
                 return None
             gone |= {self._entries[n].name for n in folded}
             members = self._groups[account, group].members
-            most, lines = lines_for([self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into)
+            most, lines = fold_entries(
+                [self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into
+            )
             lines = [replace(line, id=number) for number, line in enumerate(lines, self._last + 1)]
             self._last = lines[-1].id
             self._entries.update((line.id, line) for line in lines)
@@ -530,9 +534,9 @@ class Ledger(AnyLedger):
         if charge is None or charge.is_infinite:
             return True
         if charge.rho is not None:
-            return not sums.is_beyond
+            return not sums.exceeds_charge
         epsilon, delta = sums.total(charge.delta)
-        return (epsilon <= charge.epsilon and delta <= charge.delta) or is_optimal([e.loss for e in self.entries(account)], charge)
+        return (epsilon <= charge.epsilon and delta <= charge.delta) or covers_composition([e.loss for e in self.entries(account)], charge)
 
     def _forget(self, number: int) -> None:
         for part in self._by_account.pop(number, ()):
@@ -566,20 +570,20 @@ class Ledger(AnyLedger):
         return self._last
 
 
-def lines_for(folded: list[LedgerEntry], members: list[Sums], into: str) -> tuple[Sums, list[LedgerEntry]]:
+def fold_entries(folded: list[LedgerEntry], members: list[Sums], into: str) -> tuple[Sums, list[LedgerEntry]]:
     """Return what members of a group come to, and the lines that stand for them: one in epsilon, one in rho, or both."""
     most = largest(members)
     # A line of this ledger, whatever it stands for came from: by that source it would be taken for one of those.
-    first = replace(folded[0], name=into, randomness=source_of(folded), source=None)
+    first = replace(folded[0], name=into, randomness=combined_randomness(folded), source=None)
     return most, [replace(first, loss=loss) for loss in most.losses()]
 
 
-def new_id() -> str:
+def new_ledger_id() -> str:
     """Return the id of a new ledger, which nobody else has."""
     return f"ledger-{os.urandom(16).hex()}"
 
 
-def source_of(entries: Iterable[LedgerEntry]) -> str | None:
+def combined_randomness(entries: Iterable[LedgerEntry]) -> str | None:
     """One seeded draw makes all of it seeded."""
     sources = {entry.randomness for entry in entries}
     return "seeded" if "seeded" in sources else "secure" if "secure" in sources else None

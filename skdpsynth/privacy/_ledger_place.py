@@ -10,14 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skdpsynth._checks import shown
+from skdpsynth._validation import short_repr
 from skdpsynth.exceptions import LedgerError
-from skdpsynth.privacy._ledger import new_id
-from skdpsynth.privacy._ledger_text import text_of
+from skdpsynth.privacy._ledger import new_ledger_id
+from skdpsynth.privacy._ledger_text import to_text
 from skdpsynth.privacy._losses import Amount
 
 PATIENCE = 30.0  # seconds to wait while others write
-APPLICATION, FORMAT = 0x5CD9B0D6, 2
+APPLICATION_ID, FORMAT = 0x5CD9B0D6, 2
 _MOUNTS = "/proc/self/mountinfo"  # the fifth word of a line is where, with octal numbers for spaces
 SYNCHRONOUS = "full"  # less would lose charges in a power cut
 _TABLES = """
@@ -45,7 +45,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 _OVER = "was overwritten by another while it was open"
 _DRAWN = ", and nothing is drawn"
-SAID = {  # by the codes of SQLite
+SQLITE_MESSAGES = {  # by the codes of SQLite
     **dict.fromkeys((5, 6), f"was locked by others for {PATIENCE:g} seconds{_DRAWN}; find who holds it, or try again"),
     **dict.fromkeys((3, 8, 23), f"may not be written{_DRAWN}; make it writable, with its folder"),
     10: f"could not be read or written by its disk, or {_OVER}{_DRAWN}; put the right one back, or see whether the disk is full or failing",
@@ -56,37 +56,37 @@ SAID = {  # by the codes of SQLite
 }
 
 
-def not_ours(path: str) -> LedgerError:
+def not_a_ledger_error(path: str) -> LedgerError:
     return LedgerError(f"{path!r} is not a ledger of skdpsynth; name another file.")
 
 
-def checked_path(path: Any, name: str = "ledger") -> str:
+def check_path(path: Any, name: str = "ledger") -> str:
     """Return the absolute path of a ledger that may be there or not; raise if it cannot be one."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str) or not os.fspath(path):
-        raise ValueError(f"{name} must be the path of a file, got {shown(path)}; 'budget.db' is one.")
+        raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; 'budget.db' is one.")
     full = os.path.abspath(os.fspath(path))
     if "\0" in full:
-        raise ValueError(f"{name} must be the path of a file, got {shown(path)}; leave the null character out.")
+        raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; leave the null character out.")
     try:
         os.fsencode(full)
     except UnicodeEncodeError:
-        raise ValueError(f"{name} must be the path of a file, got {shown(path)}; no file can have that name here.") from None
+        raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; no file can have that name here.") from None
     full = os.path.realpath(full) if os.path.exists(full) else full  # where SQLite keeps -wal
     if os.path.isdir(full):
         raise LedgerError(f"{full!r} is a folder; name a file in it, such as 'budget.db'.")
     if not os.path.isdir(os.path.dirname(full)):
         raise LedgerError(f"{full!r} lies in a folder that does not exist; make it first.")
     if os.path.lexists(full) and not stat.S_ISREG(_mode(full)):
-        raise not_ours(full)
+        raise not_a_ledger_error(full)
     return full
 
 
-def existing(path: Any, name: str) -> str:
+def existing_path(path: Any, name: str) -> str:
     """Return the absolute path of a ledger that is there, given for a parameter of this name."""
-    path = checked_path(path, name)
+    path = check_path(path, name)
     if not os.path.lexists(path):
         raise LedgerError(
-            f"{name} must be a ledger that exists, and there is no file {shown(path)}; make it by PrivacyAccountant(epsilon, ledger=...)."
+            f"{name} must be a ledger that exists, and there is no file {short_repr(path)}; make it by PrivacyAccountant(epsilon, ledger=...)."
         )
     return path
 
@@ -98,7 +98,7 @@ def _mode(path: str) -> int:
         return 0
 
 
-def place_of(path: str) -> tuple[int, int]:
+def device_and_inode(path: str) -> tuple[int, int]:
     """Return the device and inode of a ledger; raise if it has another name.
 
     SQLite keeps ``-wal`` and ``-shm`` by name: programs that open one file by two names do not see each other, and lose charges.
@@ -149,16 +149,16 @@ def _inode(path: str) -> int | None:
         return None
 
 
-def check_same(path: str, has: Promise, wants: Promise) -> None:
+def check_same_budget(path: str, has: Promise, wants: Promise) -> None:
     """Refuse a budget that is not that of the file."""
     for name, one, other in zip(("epsilon", "delta", "neighboring"), has, wants, strict=True):
         if one != other:
             told, asked = (value if isinstance(value, str) else f"{float(value):.12g}" for value in (one, other))
-            out = "" if has[2] != wants[2] else f", or charge it to another budget: {_another(path, wants)}"
+            out = "" if has[2] != wants[2] else f", or charge it to another budget: {_new_ledger_advice(path, wants)}"
             raise ValueError(f"{name} of the ledger {path!r} is {told}, got {asked}; open it by PrivacyAccountant.at{out}.")
 
 
-def _another(path: str, wants: Promise) -> str:
+def _new_ledger_advice(path: str, wants: Promise) -> str:
     """Return how a new ledger is made that knows what was spent in this one."""
     epsilon, delta = (float(value) for value in wants[:2])
     told = [f"{epsilon:.12g}" if epsilon < math.inf else "float('inf')", *([f"{delta:.12g}"] if delta else [])]
@@ -166,19 +166,21 @@ def _another(path: str, wants: Promise) -> str:
     return f"PrivacyAccountant({', '.join(told)}, ledger='new.db').import_record({os.path.basename(path)!r})"
 
 
-def make(path: str, promise: Promise, dataset: str | None) -> None:
+def make_ledger_file(path: str, promise: Promise, dataset: str | None) -> None:
     """Make a ledger: it is complete or not there, and never takes the place of one that somebody else made meanwhile."""
     if os.path.lexists(wal := f"{path}-wal"):
         raise LedgerError(f"{path!r} is gone, but {wal!r} is there with charges of it; put it back, or remove that file too.")
     beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
-        _fill(beside, promise, dataset)
+        _create_tables(beside, promise, dataset)
         with suppress(FileExistsError):
             (os.rename if os.name == "nt" else os.link)(beside, path)
         _flush_folder(path)
     except sqlite3.Error as error:
-        raise LedgerError(f"{path!r} {SAID.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, f'cannot be made ({error})')}.") from None
+        raise LedgerError(
+            f"{path!r} {SQLITE_MESSAGES.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, f'cannot be made ({error})')}."
+        ) from None
     except OSError as error:
         raise LedgerError(f"{path!r} cannot be made ({error.strerror}); choose a folder that may be written.") from None
     finally:
@@ -187,18 +189,18 @@ def make(path: str, promise: Promise, dataset: str | None) -> None:
                 os.unlink(name)
 
 
-def _fill(path: str, promise: Promise, dataset: str | None) -> None:
+def _create_tables(path: str, promise: Promise, dataset: str | None) -> None:
     db = sqlite3.connect(path, isolation_level=None)
     try:
         for line in (
             "journal_mode = wal",
             f"synchronous = {SYNCHRONOUS}",
-            f"application_id = {APPLICATION}",
+            f"application_id = {APPLICATION_ID}",
             f"user_version = {FORMAT}",
         ):
             db.execute(f"pragma {line}")
         db.executescript(_TABLES)
-        about = {"id": new_id(), "budget": text_of(promise[:2]), "neighboring": promise[2], "dataset": dataset}
+        about = {"id": new_ledger_id(), "budget": to_text(promise[:2]), "neighboring": promise[2], "dataset": dataset}
         db.executemany("insert into about values (?, ?)", [(name, value) for name, value in about.items() if value is not None])
     finally:
         db.close()

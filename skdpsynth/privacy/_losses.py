@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import array_of
-from skdpsynth._change import RELATIONS
-from skdpsynth._checks import is_real, is_whole, shown
+from skdpsynth._arrays import as_array
+from skdpsynth._sensitivity import RELATIONS
+from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._scales import to_fraction
 
@@ -33,16 +33,16 @@ def check_epsilon(epsilon: Any, name: str = "epsilon") -> Amount:
     """
     if is_real(epsilon) and epsilon == math.inf:
         return math.inf
-    exact = _finite(epsilon)
+    exact = _as_finite_fraction(epsilon)
     if exact is None or not _LEAST <= exact <= _LARGEST:
         raise ValueError(
-            f"{name} must be a number greater than 0 and at most 1e300 (float('inf') for no noise), got {shown(epsilon)}; "
+            f"{name} must be a number greater than 0 and at most 1e300 (float('inf') for no noise), got {short_repr(epsilon)}; "
             "common choices lie between 0.1 and 10."
         )
     return exact
 
 
-def _finite(number: Any) -> Fraction | None:
+def _as_finite_fraction(number: Any) -> Fraction | None:
     """Return a number as a fraction; None for anything else, and where floats cannot hold it (wider ones of numpy can)."""
     try:
         return to_fraction(number) if is_real(number) else None
@@ -52,18 +52,18 @@ def _finite(number: Any) -> Fraction | None:
 
 def check_delta(delta: Any) -> Fraction:
     """Return delta as an exact Fraction in [0, 1), or raise ValueError."""
-    exact = _finite(delta)
+    exact = _as_finite_fraction(delta)
     # What counts is the fraction: a wide float of numpy may round to 0 or to 1 on its way there.
     if exact is None or not 0 <= exact < 1 or (delta > 0 and exact < _LEAST):
-        raise ValueError(f"delta must be a number in [0, 1), got {shown(delta)}; use 0 for pure differential privacy.")
+        raise ValueError(f"delta must be a number in [0, 1), got {short_repr(delta)}; use 0 for pure differential privacy.")
     return exact
 
 
 def check_neighboring(neighboring: Any, name: str = "neighboring") -> str:
-    """Return the neighbouring relation, or raise ValueError if it is not a known one."""
+    """Return the neighboring relation, or raise ValueError if it is not a known one."""
     if not isinstance(neighboring, str) or neighboring not in RELATIONS:
         raise ValueError(
-            f"{name} must be one of {RELATIONS}, got {shown(neighboring)}; use 'replace_one' when the number of rows is public."
+            f"{name} must be one of {RELATIONS}, got {short_repr(neighboring)}; use 'replace_one' when the number of rows is public."
         )
     return neighboring
 
@@ -71,11 +71,11 @@ def check_neighboring(neighboring: Any, name: str = "neighboring") -> str:
 def split_exactly(amount: Amount, weights: Any) -> list[Any]:
     """Return Fractions in the proportion of `weights` that sum to `amount` exactly (or infinities)."""
     if is_real(weights):
-        raise ValueError(f"weights must be a sequence, one for each part, got {shown(weights)}; [1] * 12 makes twelve equal parts.")
-    listed = list(np.atleast_1d(array_of(weights, object)))
-    shares = [share for share in map(_finite, listed) if share is not None and share > 0]
+        raise ValueError(f"weights must be a sequence, one for each part, got {short_repr(weights)}; [1] * 12 makes twelve equal parts.")
+    listed = list(np.atleast_1d(as_array(weights, object)))
+    shares = [share for share in map(_as_finite_fraction, listed) if share is not None and share > 0]
     if not shares or len(shares) < len(listed):
-        raise ValueError(f"weights must be positive finite numbers, got {shown(weights)}; leave out the steps that get nothing.")
+        raise ValueError(f"weights must be positive finite numbers, got {short_repr(weights)}; leave out the steps that get nothing.")
     if amount == math.inf:
         return [math.inf] * len(shares)
     whole = sum(shares)
@@ -131,7 +131,7 @@ class PrivacyLoss:
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError(
-                f"PrivacyLoss needs exactly one of epsilon and rho, got epsilon={shown(self.epsilon)} and rho={shown(self.rho)}; "
+                f"PrivacyLoss needs exactly one of epsilon and rho, got epsilon={short_repr(self.epsilon)} and rho={short_repr(self.rho)}; "
                 "leave one out."
             )
         if self.rho is None:
@@ -142,9 +142,9 @@ class PrivacyLoss:
         if self.rho is not None and self.delta:
             raise ValueError(f"delta belongs to epsilon, not to rho, got delta={float(self.delta):g} with rho; leave it out.")
         if not isinstance(self.gaussian, bool) or (self.gaussian and self.rho is None):
-            raise ValueError(f"gaussian must be False, or True for a loss in rho, got {shown(self.gaussian)}; leave it out.")
-        if not is_whole(self.rows, 1):
-            raise ValueError(f"rows must be a positive integer, got {shown(self.rows)}; 1 is for units of one row.")
+            raise ValueError(f"gaussian must be False, or True for a loss in rho, got {short_repr(self.gaussian)}; leave it out.")
+        if not is_integer(self.rows, 1):
+            raise ValueError(f"rows must be a positive integer, got {short_repr(self.rows)}; 1 is for units of one row.")
         object.__setattr__(self, "rows", int(self.rows))
 
     @property

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change
-from skdpsynth._checks import check_whole, shown
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._validation import check_integer, short_repr
+from skdpsynth.privacy._exact_normals import FIRST_LIMB_BITS, LARGEST, LIMB_BITS, Normals, fraction_bits
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._noise import Noise
-from skdpsynth.privacy._normals import FIRST, LARGEST, LIMB, Normals, fraction_bits
 from skdpsynth.privacy._random import RandomBits, check_stream
 from skdpsynth.privacy._scales import check_scale, shape_of
 
-_MOST = 4096  # rows: a draw takes some minutes and 2.3 GB
+_MAX_ROWS = 4096  # rows: a draw takes some minutes and 2.3 GB
 _ROWS = 512  # of limbs multiplied at a time: a sum of so many products of two limbs is below 2**53, so floats hold it exactly
 _NORMALS = 1 << 16  # of a stack at a time
 _ENTRIES = 1 << 15  # rounded at a time: the scratch stays in cache
-_MASK = (1 << LIMB) - 1
+_MASK = (1 << LIMB_BITS) - 1
 _GOLDEN = (1 + math.sqrt(5)) / 2
 
 
@@ -95,8 +95,8 @@ class DiscreteMatrixLaplace(Noise):
                 some[:] = _sample(self.scale, m, rng, count=len(some))
         return out
 
-    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
-        return PrivacyLoss(epsilon=nuclear(change) / scale)
+    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
+        return PrivacyLoss(epsilon=nuclear(sensitivity) / scale)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless the values are a square matrix that is not too large."""
@@ -108,9 +108,9 @@ class DiscreteMatrixLaplace(Noise):
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are no square matrix, or one of more than 4096 rows."""
         super().check_size(n_values)
-        if n_values != math.isqrt(n_values) ** 2 or n_values > _MOST**2:
+        if n_values != math.isqrt(n_values) ** 2 or n_values > _MAX_ROWS**2:
             raise ValueError(
-                f"matrix Laplace noise needs m * m values with m at most {_MOST}, got {shown(n_values)}; use Laplace or sup-norm noise."
+                f"matrix Laplace noise needs m * m values with m at most {_MAX_ROWS}, got {short_repr(n_values)}; use Laplace or sup-norm noise."
             )
 
     def variance(self, n_values: int = 1) -> float:
@@ -118,7 +118,7 @@ class DiscreteMatrixLaplace(Noise):
 
         Rounding, which adds about 1/12, is not counted.
         """
-        n_values = check_whole("n_values", n_values, 0, _MOST**2)
+        n_values = check_integer("n_values", n_values, 0, _MAX_ROWS**2)
         return float(self.scale) ** 2 * (math.isqrt(n_values) + 1) / 2
 
     def spectral_norm(self, n_rows: int) -> float:
@@ -127,17 +127,17 @@ class DiscreteMatrixLaplace(Noise):
         That is ``phi**2.5 / 2 * n_rows * scale``, about ``1.66510 n_rows * scale``, with phi the golden ratio. With ``u = n_rows**(-2/3)``
         a draw has on average ``1 - 0.43 u`` of it (standard deviation ``0.8 u``), and 99 in 100 have less than ``1 + 1.9 u``.
         """
-        n_rows = check_whole("n_rows", n_rows, 0, _MOST)
+        n_rows = check_integer("n_rows", n_rows, 0, _MAX_ROWS)
         # G'G / m has the Marchenko-Pastur law of ratio one, of R-transform 1 / (1 - w); free differences have R = 2 w / (1 - w**2). The
         # edge is the least R(w) + 1 / w: at w**4 + 4 w**2 = 1, so w**2 = sqrt(5) - 2 = phi**-3, its value is phi * phi**1.5.
         return _GOLDEN**2.5 / 2 * n_rows * float(self.scale)
 
 
-def nuclear(change: Change) -> Fraction:
+def nuclear(sensitivity: Sensitivity) -> Fraction:
     """Return the nuclear norm of a change, or raise ValueError if it has none."""
-    if change.nuclear is None:
+    if sensitivity.nuclear is None:
         raise ValueError("change must state its nuclear norm for matrix Laplace noise, got none; list a symmetric matrix, or use Laplace.")
-    return change.nuclear
+    return sensitivity.nuclear
 
 
 def _sample(scale: Fraction, m: int, rng: RandomBits, n_limbs: int | None = None, count: int = 1) -> np.ndarray:
@@ -169,15 +169,15 @@ def _products(normals: Normals, m: int, n_limbs: int, entries: tuple[np.ndarray,
         rows = slice(start, start + _ROWS)
         limbs = [normals.limb(i, rows) for i in range(n_limbs)]
         for i, limb in enumerate(limbs[: -(-n_limbs // 2)]):
-            left = _stacked(limb * side[rows], m).swapaxes(1, 2)
+            left = _stack_blocks(limb * side[rows], m).swapaxes(1, 2)
             for j in range(i, n_limbs - i):
                 # Whole numbers below 2**53 in every order of summation; at most 18 * 6 of them meet in a sum, so int64 holds that.
-                product = (left @ _stacked(limbs[j], m)).astype(np.int64)
+                product = (left @ _stack_blocks(limbs[j], m)).astype(np.int64)
                 sums[i + j] += product if i == j else product + product.swapaxes(1, 2)
     return [total[:, *entries].ravel() for total in sums]
 
 
-def _stacked(limb: np.ndarray, m: int) -> np.ndarray:
+def _stack_blocks(limb: np.ndarray, m: int) -> np.ndarray:
     """Return matrices that lie beside each other as a stack."""
     return limb.reshape(len(limb), -1, m).swapaxes(0, 1)
 
@@ -212,11 +212,11 @@ def _round(products: list[np.ndarray], scale: Fraction, m: int) -> tuple[np.ndar
 @lru_cache(maxsize=64)
 def _rounding(scale: Fraction, m: int, n_limbs: int) -> tuple[list[int], int, int]:
     """Return the limbs of the scale, the places of the fraction, and the error in units of 2**-44."""
-    shift = LIMB - 2 * FIRST % LIMB  # q: with it, the fraction of an entry of Z is a whole number of limbs
+    shift = LIMB_BITS - 2 * FIRST_LIMB_BITS % LIMB_BITS  # q: with it, the fraction of an entry of Z is a whole number of limbs
     while scale * 2**shift < 1 << fraction_bits(n_limbs) + 5:
-        shift += LIMB
+        shift += LIMB_BITS
     factor = _limbs_of(int(scale * 2 ** (shift - 1)))
-    return factor, (shift + 2 * FIRST) // LIMB + n_limbs - 1, math.ceil(_error(scale, m, n_limbs) * 4**LIMB)
+    return factor, (shift + 2 * FIRST_LIMB_BITS) // LIMB_BITS + n_limbs - 1, math.ceil(_error(scale, m, n_limbs) * 4**LIMB_BITS)
 
 
 def _round_block(products: list[np.ndarray], factor: list[int], places: int, error: int) -> tuple[np.ndarray, np.ndarray]:
@@ -230,11 +230,11 @@ def _round_block(products: list[np.ndarray], factor: list[int], places: int, err
     for i, digit in enumerate(factor):
         for j, limb in enumerate(limbs):
             scaled[i + j] += digit * limb  # below 2**44, and at most 8 of them
-    scaled[places - 1] += 1 << LIMB - 1
+    scaled[places - 1] += 1 << LIMB_BITS - 1
     scaled = _carry(scaled)
-    fraction = (scaled[places - 1] << LIMB) + scaled[places - 2]  # in units of 2**-44, rounded down
-    undecided = (fraction < error) | (fraction >= 4**LIMB - error)
-    return scaled[places] + (scaled[places + 1] << LIMB) + (scaled[places + 2] << 2 * LIMB), undecided
+    fraction = (scaled[places - 1] << LIMB_BITS) + scaled[places - 2]  # in units of 2**-44, rounded down
+    undecided = (fraction < error) | (fraction >= 4**LIMB_BITS - error)
+    return scaled[places] + (scaled[places + 1] << LIMB_BITS) + (scaled[places + 2] << 2 * LIMB_BITS), undecided
 
 
 def _carry(limbs: list[np.ndarray]) -> list[np.ndarray]:
@@ -243,28 +243,28 @@ def _carry(limbs: list[np.ndarray]) -> list[np.ndarray]:
     for limb in limbs[:-1]:
         total = limb + carry
         out.append(total & _MASK)
-        carry = total >> LIMB
+        carry = total >> LIMB_BITS
     return [*out, limbs[-1] + carry]
 
 
 def _limbs_of(number: int) -> list[int]:
     """Return the limbs of a whole number, the least first."""
-    return [number >> k & _MASK for k in range(0, max(1, number.bit_length()), LIMB)]
+    return [number >> k & _MASK for k in range(0, max(1, number.bit_length()), LIMB_BITS)]
 
 
 def _decide(scale: Fraction, normals: Normals, i: int, j: int) -> int:
     """Return round(Z_ij), a Python integer, from all that is known of the normals, or from as much more as it takes."""
     while True:
-        centre, slack = _enclosure(normals, i, j)
+        center, slack = _entry_interval(normals, i, j)
         unit = scale / (2 << 2 * normals.bits)
-        low, high = (math.floor(end * unit + Fraction(1, 2)) for end in (centre - slack, centre + slack))
+        low, high = (math.floor(end * unit + Fraction(1, 2)) for end in (center - slack, center + slack))
         if low == high:
             return low
         normals.reveal()
 
 
-def _enclosure(normals: Normals, i: int, j: int) -> tuple[int, int]:
-    """Return centre and slack, in units of ``2**(-2 bits)``, of an entry of G'G - H'H."""
+def _entry_interval(normals: Normals, i: int, j: int) -> tuple[int, int]:
+    """Return center and slack, in units of ``2**(-2 bits)``, of an entry of G'G - H'H."""
     (negative, a), (reverse, b) = normals.column(i), normals.column(j)
     ours = np.arange(len(a)) < len(a) // 2
     products = a * b

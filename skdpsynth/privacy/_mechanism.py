@@ -7,17 +7,17 @@ from fractions import Fraction
 from functools import lru_cache
 from operator import itemgetter
 
-from skdpsynth._change import Change
-from skdpsynth._checks import check_choice, check_kind, check_whole, shown
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._validation import check_choice, check_integer, check_type, short_repr
 from skdpsynth.privacy._composition import covers, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
+from skdpsynth.privacy._linf import DiscreteSupNorm
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
 from skdpsynth.privacy._noise import Noise
 from skdpsynth.privacy._random import RandomBits, check_stream
 from skdpsynth.privacy._scales import MOST_VALUES
-from skdpsynth.privacy._sup_norm import DiscreteSupNorm
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Mechanism:
 
     Attributes
     ----------
-    change : Change
+    sensitivity : Sensitivity
         How far one row moves the values. What the noise covers is that of ``loss.rows`` rows, ``change.times(loss.rows)``.
     noise : DiscreteLaplace, DiscreteGaussian, DiscreteSupNorm or DiscreteMatrixLaplace
     loss : PrivacyLoss
@@ -37,10 +37,10 @@ class Mechanism:
     See Also
     --------
     skdpsynth.privacy.mechanism : Makes it.
-    Change : What its noise covers.
+    Sensitivity : What its noise covers.
     """
 
-    change: Change
+    sensitivity: Sensitivity
     noise: Noise
     loss: PrivacyLoss
     n_values: int = 1
@@ -65,14 +65,14 @@ class Mechanism:
         return math.sqrt(self.variance)
 
 
-def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("laplace", "gaussian"), n_values: int = 1) -> Mechanism:
+def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str] = ("laplace", "gaussian"), n_values: int = 1) -> Mechanism:
     """Return the noise of least deviation, of some kinds, that covers the change of all rows of a unit at a share of the budget.
 
     The choice is by public numbers alone.
 
     Parameters
     ----------
-    change : Change
+    sensitivity : Sensitivity
         How far one row moves the values.
     share : PrivacyLoss
         What it may cost, and how many rows a unit may have (``share.rows``, 1 where the unit is the row). A pure share serves all but
@@ -90,7 +90,7 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     See Also
     --------
     Mechanism : What it returns.
-    Change : What noise must cover.
+    Sensitivity : What noise must cover.
     Budget : Answers queries with it.
 
     Examples
@@ -101,16 +101,16 @@ def mechanism(change: Change, share: PrivacyLoss, kinds: Sequence[str] = ("lapla
     >>> chosen.noise, chosen.loss
     (DiscreteLaplace(scale=Fraction(4, 1)), PrivacyLoss(epsilon=Fraction(1, 2), delta=Fraction(0, 1), rho=None, gaussian=False))
     """
-    check_kind("change", change, Change, "a Change, as a statistic tells it")
-    check_kind("share", share, PrivacyLoss, "a PrivacyLoss, such as PrivacyLoss(epsilon=0.5)")
-    check_kind("kinds", kinds, (tuple, list), "a tuple of kinds of noise, such as ('laplace', 'gaussian')")
-    n_values = check_whole("n_values", n_values, 0, MOST_VALUES)
+    check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
+    check_type("share", share, PrivacyLoss, "a PrivacyLoss, such as PrivacyLoss(epsilon=0.5)")
+    check_type("kinds", kinds, (tuple, list), "a tuple of kinds of noise, such as ('laplace', 'gaussian')")
+    n_values = check_integer("n_values", n_values, 0, MOST_VALUES)
     for kind in kinds:
         check_choice("kinds", kind, tuple(_NOISES))
     if share.is_infinite:
-        return Mechanism(change, DiscreteLaplace(Fraction(0)), share, n_values)
-    kind, place, scale = _least(change, share, tuple(kinds), n_values)
-    return Mechanism(change, _NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)  # type: ignore[call-arg]
+        return Mechanism(sensitivity, DiscreteLaplace(Fraction(0)), share, n_values)
+    kind, place, scale = _least_deviation(sensitivity, share, tuple(kinds), n_values)
+    return Mechanism(sensitivity, _NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)  # type: ignore[call-arg]
 
 
 _NOISES: dict[str, type[Noise]] = {
@@ -122,13 +122,13 @@ _NOISES: dict[str, type[Noise]] = {
 
 
 @lru_cache(maxsize=1024)  # a plan is made twice for each fit, and again for the next one; all of it is public
-def _least(change: Change, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[str, int, Fraction]:
+def _least_deviation(sensitivity: Sensitivity, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[str, int, Fraction]:
     """Return the kind of noise of least deviation, which of its losses it takes, and its scale: no object that a pickle may tell apart."""
     options = [
-        (Mechanism(change, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)  # type: ignore[call-arg]
+        (Mechanism(sensitivity, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)  # type: ignore[call-arg]
         for kind in kinds
         for place, loss in enumerate(losses_of_kind(kind, share))
-        for scale in [scale_of_kind(kind, change, loss)]
+        for scale in [scale_of_kind(kind, sensitivity, loss)]
     ]
     if not options:
         raise ValueError(f"kinds must hold one that serves a loss of {share}, got {', '.join(kinds)}; give delta > 0 for Gaussian noise.")
@@ -152,26 +152,28 @@ def losses_of_kind(kind: str, share: PrivacyLoss) -> list[PrivacyLoss]:
     return [PrivacyLoss(rho=rho, gaussian=each, rows=share.rows) for each, rho in rho_of.items()]
 
 
-def scale_of_kind(kind: str, change: Change, loss: PrivacyLoss) -> Fraction:
+def scale_of_kind(kind: str, sensitivity: Sensitivity, loss: PrivacyLoss) -> Fraction:
     """Return the least scale of a kind of noise that covers the change of the rows of a unit at a loss, whether or not it can be sampled.
 
     Parameters
     ----------
     kind : str
-    change : Change
+    sensitivity : Sensitivity
         Of one row.
     loss : PrivacyLoss
         Its ``rows`` are those of a unit.
     """
-    change = change.times(loss.rows)
+    sensitivity = sensitivity.times(loss.rows)
     if kind == "gaussian":
-        return gaussian_scale(change.l2_squared, loss.rho, gaussian=loss.gaussian)
+        return gaussian_scale(sensitivity.l2_squared, loss.rho, gaussian=loss.gaussian)
     if kind == "matrix_laplace":
-        return laplace_scale(nuclear(change), loss.epsilon)
-    return laplace_scale(change.l1 if kind == "laplace" else change.sup, loss.epsilon)
+        return laplace_scale(nuclear(sensitivity), loss.epsilon)
+    return laplace_scale(sensitivity.l1 if kind == "laplace" else sensitivity.sup, loss.epsilon)
 
 
-def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: PrivacyLoss, relation: str, name: str, n_rows: int) -> None:
+def check_covered(
+    noise: Noise, rng: RandomBits, sensitivity: Sensitivity | None, loss: PrivacyLoss, relation: str, name: str, n_rows: int
+) -> None:
     """Raise unless noise covers what it is charged for, for all rows of a unit: nobody pays for less than is lost.
 
     Where no change is stated the caller answers for the loss; what can be told then is that scale 0 has an infinite loss, and Gaussian
@@ -181,7 +183,7 @@ def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: Pr
     ----------
     noise : Noise
     rng : RandomBits
-    change : Change or None
+    sensitivity : Sensitivity or None
         Of one row.
     loss : PrivacyLoss
     relation : str
@@ -192,21 +194,23 @@ def check_covered(noise: Noise, rng: RandomBits, change: Change | None, loss: Pr
     """
     check_stream(rng)
     if not isinstance(noise, Noise):
-        raise TypeError(f"noise must be a noise such as DiscreteLaplace(scale), got {shown(noise)}; see skdpsynth.privacy.")
+        raise TypeError(f"noise must be a noise such as DiscreteLaplace(scale), got {short_repr(noise)}; see skdpsynth.privacy.")
     if Fraction(0) in noise.scales and not loss.is_infinite:
-        raise ValueError(f"Releasing {shown(name)} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
-    if change is not None:
-        check_kind("change", change, Change, "None or a Change, as a statistic tells it")
-    if change is not None and change.relation != relation:
-        raise ValueError(f"change is stated under {change.relation!r}, but this budget is under {relation!r}; ask for that.")
-    if change is None and n_rows > 1:
-        raise ValueError(f"Releasing {shown(name)} must state its change where a unit may have {n_rows} rows, got None; ask the statistic.")
-    change = change if change is None else change.times(n_rows)
-    costs = noise.losses(Change(relation, 1, 1, 1, 1) if change is None else change)
+        raise ValueError(f"Releasing {short_repr(name)} with scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
+    if sensitivity is not None:
+        check_type("sensitivity", sensitivity, Sensitivity, "None or a Sensitivity, as a statistic tells it")
+    if sensitivity is not None and sensitivity.relation != relation:
+        raise ValueError(f"change is stated under {sensitivity.relation!r}, but this budget is under {relation!r}; ask for that.")
+    if sensitivity is None and n_rows > 1:
+        raise ValueError(
+            f"Releasing {short_repr(name)} must state its change where a unit may have {n_rows} rows, got None; ask the statistic."
+        )
+    sensitivity = sensitivity if sensitivity is None else sensitivity.times(n_rows)
+    costs = noise.losses(Sensitivity(relation, 1, 1, 1, 1) if sensitivity is None else sensitivity)
     if not costs or loss.is_infinite:
         return
     cost = costs[-1 if loss.gaussian else 0]
     if cost.rho is not None and loss.rho is None and not loss.delta:
-        raise ValueError(f"Releasing {shown(name)} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
-    if change is not None and not any(covers(loss, each) for each in costs):
-        raise ValueError(f"Releasing {shown(name)} with {noise.describe()} costs {cost}, more than the loss {loss} that is charged.")
+        raise ValueError(f"Releasing {short_repr(name)} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
+    if sensitivity is not None and not any(covers(loss, each) for each in costs):
+        raise ValueError(f"Releasing {short_repr(name)} with {noise.describe()} costs {cost}, more than the loss {loss} that is charged.")

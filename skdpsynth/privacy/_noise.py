@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import array_of
-from skdpsynth._change import Change
-from skdpsynth._checks import check_kind, check_whole
+from skdpsynth._arrays import as_array
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._validation import check_integer, check_type
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._scales import described, distinct, fits, shape_of
+from skdpsynth.privacy._scales import describe_noise, distinct_scales, is_broadcastable, shape_of
 
 
 class Noise(ABC):
@@ -32,41 +32,41 @@ class Noise(ABC):
         """Return the variance of a draw, where `n_values` are drawn together."""
 
     @abstractmethod
-    def _finite_loss(self, change: Change, scale: Fraction) -> PrivacyLoss:
+    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
         """What covering `change` with a positive scale costs."""
 
-    def _finite_losses(self, change: Change, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
         """What it costs, as every loss that a noise can be charged as: each is true by itself."""
-        return (self._finite_loss(change, scale),)
+        return (self._finite_loss(sensitivity, scale),)
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
         """The different scales, the least first."""
-        return distinct(self.scale)
+        return distinct_scales(self.scale)
 
-    def loss(self, change: Change) -> PrivacyLoss | None:
+    def loss(self, sensitivity: Sensitivity) -> PrivacyLoss | None:
         """Return what it costs to cover a change of the values with this noise; None where nothing changes.
 
         With several scales every value may be the one with the least.
         """
-        return next(iter(self.losses(change)), None)
+        return next(iter(self.losses(sensitivity)), None)
 
-    def losses(self, change: Change) -> tuple[PrivacyLoss, ...]:
+    def losses(self, sensitivity: Sensitivity) -> tuple[PrivacyLoss, ...]:
         """Return `loss`, and what else is true of it in other terms: Gaussian noise has its own beside zCDP."""
-        check_kind("change", change, Change, "a Change, as a statistic tells it")
-        if not change.sup or not self.scales:  # no scales: an array of none, for no values
+        check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
+        if not sensitivity.sup or not self.scales:  # no scales: an array of none, for no values
             return ()
         least = self.scales[0]
-        return self._finite_losses(change, least) if least else (PrivacyLoss(epsilon=float("inf")),)
+        return self._finite_losses(sensitivity, least) if least else (PrivacyLoss(epsilon=float("inf")),)
 
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are too many; most noises serve any number."""
-        check_whole("n_values", n_values)
+        check_integer("n_values", n_values)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless there is one scale, or scales that broadcast to values of this shape."""
         shape = shape_of(shape, "shape")
-        if not fits(self.scale, shape):
+        if not is_broadcastable(self.scale, shape):
             raise ValueError(
                 f"noise must have one scale, or scales that broadcast to the values of shape {shape}, "
                 f"got scales of shape {np.shape(self.scale)}; reshape one of them."
@@ -75,12 +75,12 @@ class Noise(ABC):
 
     def describe(self) -> str:
         """Return kind and scale in words."""
-        return described(type(self).__name__, self.scales)
+        return describe_noise(type(self).__name__, self.scales)
 
 
-def exact(values: Any) -> np.ndarray:
+def check_int64(values: Any) -> np.ndarray:
     """Return values as an int64 array, or raise TypeError if they are of another type."""
-    values = array_of(values)
+    values = as_array(values)
     if values.dtype != np.int64:
-        raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantise them first.")
+        raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantize them first.")
     return values

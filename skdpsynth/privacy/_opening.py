@@ -4,13 +4,13 @@ import os
 from typing import Any
 
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._ledger_place import existing
+from skdpsynth.privacy._ledger_place import existing_path
 
 
-def opened_accountant(accountant: Any) -> PrivacyAccountant | None:
+def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:
     """Return what a parameter `accountant` stands for: None, an accountant, or that of the ledger at a path."""
     if isinstance(accountant, str | os.PathLike):
-        return PrivacyAccountant.at(existing(accountant, "accountant"))
+        return PrivacyAccountant.at(existing_path(accountant, "accountant"))
     check_accountant(accountant)
     return accountant
 

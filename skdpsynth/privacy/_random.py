@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import is_whole, shown, warn
+from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.exceptions import InsecureRandomnessWarning
 
-SEEDED = (
+SEED_WARNING = (
     "random_state is set, so the noise can be recomputed and the result is not private; leave random_state=None for anything that is "
     "released."
 )
@@ -71,7 +71,7 @@ class SeededBits(RandomBits):
     def __init__(self, entropy: int, path: tuple[str, ...] = ()) -> None:
         self._entropy = entropy
         self._path = path
-        # A hash of the path, not a counter: the stream of one mechanism does not depend on its neighbours.
+        # A hash of the path, not a counter: the stream of one mechanism does not depend on its neighbors.
         digest = hashlib.sha256(repr((entropy, path)).encode()).digest()
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest))))
 
@@ -114,23 +114,23 @@ def check_rng(random_state: Any) -> SecureBits | SeededBits:
     PrivacyAccountant.release : Draws noise from such a stream.
     skdpsynth.exceptions.InsecureRandomnessWarning : What a seed is told.
     """
-    rng = stream_of(random_state)
+    rng = make_stream(random_state)
     if rng.seeded:
-        warn(SEEDED, InsecureRandomnessWarning)
+        warn(SEED_WARNING, InsecureRandomnessWarning)
     return rng
 
 
-def stream_of(random_state: Any) -> SecureBits | SeededBits:
+def make_stream(random_state: Any) -> SecureBits | SeededBits:
     """Return the stream of a ``random_state`` as `check_rng` does, but leave the warning to the caller."""
     if random_state is None:
         return SecureBits()
-    if is_whole(random_state, 0):
+    if is_integer(random_state, 0):
         return SeededBits(int(random_state))
     if isinstance(random_state, np.random.RandomState):
         return SeededBits(int.from_bytes(random_state.bytes(16)))
     raise ValueError(
         "random_state must be None (secure noise), a non-negative int or a numpy RandomState, "
-        f"got {shown(random_state) if isinstance(random_state, numbers.Integral) else type(random_state).__name__}; "
+        f"got {short_repr(random_state) if isinstance(random_state, numbers.Integral) else type(random_state).__name__}; "
         "leave it None unless you are testing."
     )
 

@@ -13,7 +13,7 @@ MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-37
 Proposals = tuple[np.ndarray, np.ndarray]  # values, and which of them are accepted
 
 
-def by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.ndarray:
+def sample_by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.ndarray:
     """Draw `size` values as int64: those that are refused are proposed anew."""
     out = np.empty(size, dtype=np.int64)
     missing = np.arange(size)
@@ -24,7 +24,7 @@ def by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.ndarray:
     return out
 
 
-def decided(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: RandomBits) -> np.ndarray:
+def accept_exactly(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: RandomBits) -> np.ndarray:
     """Decide ``U < exp(-g)`` for each g.
 
     Parameters

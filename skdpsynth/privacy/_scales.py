@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import check_memory, is_real, is_whole, shown
+from skdpsynth._arrays import as_array
+from skdpsynth._validation import check_memory, is_integer, is_real, short_repr
 from skdpsynth.privacy._random import RandomBits, check_stream
 
 LARGEST = 2**58
 SMALLEST = Fraction(1, 100)
 MOST_VALUES = 1 << 60  # of one release: more than any memory holds
-KEPT = 64  # tables of one kind
+MAX_CACHED_TABLES = 64  # tables of one kind
 _FEW = 2000  # values of each scale: more take longer by rejection than by a table that is made for them
 
 Sampler = Callable[[Fraction, int, RandomBits], np.ndarray]
@@ -33,42 +33,42 @@ def to_fraction(value: Any) -> Fraction:
 def check_scale(scale: Any) -> Any:
     """Return `scale` as a Fraction, or as a read-only object array of Fractions."""
     if isinstance(scale, numbers.Real):
-        return _check_one(scale)
-    array = array_of(scale, object)
+        return _check_one_scale(scale)
+    array = as_array(scale, object)
     if array.ndim == 0:
-        return _check_one(array[()] if isinstance(scale, np.ndarray) else scale)
+        return _check_one_scale(array[()] if isinstance(scale, np.ndarray) else scale)
     listed = array.ravel().tolist()
     if not all(map(is_real, listed)):
-        raise _no_scale(scale)
-    unique = {value: _check_one(value) for value in set(listed)}
+        raise _scale_error(scale)
+    unique = {value: _check_one_scale(value) for value in set(listed)}
     out = np.empty(array.shape, dtype=object)
     out.ravel()[:] = [unique[value] for value in listed]
     out.setflags(write=False)
     return out
 
 
-def _check_one(value: Any) -> Fraction:
+def _check_one_scale(value: Any) -> Fraction:
     try:
         fraction = to_fraction(value) if is_real(value) else None
     except (ValueError, OverflowError):  # nan, infinities, more than floats hold
         fraction = None
     if fraction is None or not (fraction == 0 or SMALLEST <= fraction <= LARGEST):
-        raise _no_scale(value)
+        raise _scale_error(value)
     return fraction
 
 
-def _no_scale(value: Any) -> ValueError:
+def _scale_error(value: Any) -> ValueError:
     return ValueError(
-        f"scale must be 0 or between 1/100 and 2**58, got {shown(value)}; "
+        f"scale must be 0 or between 1/100 and 2**58, got {short_repr(value)}; "
         "rescale the integers that are released, or give this release another share of the budget."
     )
 
 
 def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
     """Return the shape of as many values as memory holds, or raise ValueError."""
-    shape = (size,) if is_whole(size, 0) else tuple(size) if isinstance(size, tuple | list) else (None,)
-    if not all(is_whole(side, 0) for side in shape):
-        raise ValueError(f"{name} must be a whole number or a tuple of them, got {shown(size)}.")
+    shape = (size,) if is_integer(size, 0) else tuple(size) if isinstance(size, tuple | list) else (None,)
+    if not all(is_integer(side, 0) for side in shape):
+        raise ValueError(f"{name} must be a whole number or a tuple of them, got {short_repr(size)}.")
     shape = tuple(map(int, shape))
     check_memory(name, size, 8 * math.prod(shape))
     return shape
@@ -85,14 +85,14 @@ def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Sampler,
     if isinstance(scale, Fraction):
         draws = sample_one(scale, count, rng) if scale else np.zeros(count, dtype=np.int64)
         return draws.reshape(shape)
-    if not fits(scale, shape):
+    if not is_broadcastable(scale, shape):
         raise ValueError(f"size must be a shape that scales of shape {np.shape(scale)} broadcast to, got {shape}.")
-    values = distinct(scale)
+    values = distinct_scales(scale)
     number_of = {value: number for number, value in enumerate(values)}
     numbered = np.array([number_of[value] for value in np.ravel(scale).tolist()], dtype=np.int64).reshape(np.shape(scale))
     of_each = np.broadcast_to(numbered, shape).ravel()
     order, ends = np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values))).tolist()
-    sample = by_rejection if len(values) > KEPT and count < _FEW * len(values) else sample_one
+    sample = by_rejection if len(values) > MAX_CACHED_TABLES and count < _FEW * len(values) else sample_one
     out = np.zeros(count, dtype=np.int64)
     for value, start, end in zip(values, [0, *ends], ends, strict=False):
         if value:
@@ -100,17 +100,17 @@ def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Sampler,
     return out.reshape(shape)
 
 
-def distinct(scale: Any) -> tuple[Fraction, ...]:
+def distinct_scales(scale: Any) -> tuple[Fraction, ...]:
     """Return the different scales of a noise, the least first."""
     return (scale,) if isinstance(scale, Fraction) else tuple(sorted(set(np.ravel(scale).tolist())))
 
 
-def described(kind: str, scales: tuple[Fraction, ...]) -> str:
+def describe_noise(kind: str, scales: tuple[Fraction, ...]) -> str:
     """Say in words what noise of some kind and scales is."""
     return f"{kind}(scale={', '.join(f'{float(scale):.6g}' for scale in scales)})"
 
 
-def fits(scale: Any, shape: tuple[int, ...]) -> bool:
+def is_broadcastable(scale: Any, shape: tuple[int, ...]) -> bool:
     """Whether scales broadcast to values of a shape, and leave it as it is."""
     try:
         return np.broadcast_shapes(np.shape(scale), shape) == shape

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.persistence import savable
 
 
@@ -12,7 +12,7 @@ from skdpsynth.persistence import savable
 class Unit:
     """The unit of privacy: whoever a label stands for, with at most so many rows.
 
-    Neighbours differ in the rows of one unit. Under "replace_one" they are replaced by as many others, and how many rows each unit has is
+    Neighbors differ in the rows of one unit. Under "replace_one" they are replaced by as many others, and how many rows each unit has is
     public; under "add_or_remove_one" a unit comes or goes with all its rows.
 
     Parameters
@@ -25,7 +25,7 @@ class Unit:
     See Also
     --------
     PrivacyAccountant : Protects units where it is given one.
-    Change : How far one row moves a statistic; `times` says how far a unit does.
+    Sensitivity : How far one row moves a statistic; `multiply_bounds` says how far a unit does.
 
     Examples
     --------
@@ -39,16 +39,16 @@ class Unit:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise ValueError(f"name must be a string that says what the labels are, got {shown(self.name)}; 'patient_id' for example.")
-        if not is_whole(self.rows, 1):
-            raise ValueError(f"rows must be a positive integer, got {shown(self.rows)}; it is the most rows that one unit may have.")
+            raise ValueError(f"name must be a string that says what the labels are, got {short_repr(self.name)}; 'patient_id' for example.")
+        if not is_integer(self.rows, 1):
+            raise ValueError(f"rows must be a positive integer, got {short_repr(self.rows)}; it is the most rows that one unit may have.")
         object.__setattr__(self, "rows", int(self.rows))
 
     def __str__(self) -> str:
         return f"{self.name}, at most {self.rows} row{'s' * (self.rows > 1)}"
 
 
-ALONE = "row that is the only one of its unit"
+LONE_ROW = "row that is the only one of its unit"
 
 
 def common_unit(units: Iterable[str | None]) -> str | None:
@@ -59,13 +59,13 @@ def common_unit(units: Iterable[str | None]) -> str | None:
     loses twice its epsilon.
     """
     all_units = set(units)
-    return all_units.pop() if len(all_units) == 1 else ALONE
+    return all_units.pop() if len(all_units) == 1 else LONE_ROW
 
 
 def check_unit(unit: Unit | None, within: Unit | None = None) -> Unit | None:
     """Return a unit, or None for the row; raise if it is none, or not that of the account which it is a part of."""
     if unit is not None and not isinstance(unit, Unit):
-        raise TypeError(f"unit must be None or a Unit, got {shown(unit)}; give skdpsynth.privacy.Unit(name, rows).")
+        raise TypeError(f"unit must be None or a Unit, got {short_repr(unit)}; give skdpsynth.privacy.Unit(name, rows).")
     if within is not None and unit not in (None, within):
         raise ValueError(f"unit must be that of the whole account, {within}, got {unit}; open an account of its own.")
     return within if unit is None else unit

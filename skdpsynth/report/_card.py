@@ -3,18 +3,18 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from skdpsynth._checks import check_choice, check_word, shown
+from skdpsynth._validation import check_choice, check_string, short_repr
 from skdpsynth.auditing import privacy_evidence
 from skdpsynth.metrics import quality_report
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._checklist import Check, checklist_of
 from skdpsynth.report._evidence import EvidenceSection
 from skdpsynth.report._facts import CardFacts, facts_of
-from skdpsynth.report._layout import values_of
-from skdpsynth.report._page import Page, rendered
+from skdpsynth.report._layout import template_values
+from skdpsynth.report._page import Page, render_template
 from skdpsynth.report._pictures import pictures_of
 from skdpsynth.report._quality import quality_tables
-from skdpsynth.report._registry import registry_of
+from skdpsynth.report._registry import registry_record
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Card(Page):
             Of texts, numbers, lists and dicts alone. Where the noise was seeded or epsilon is infinite, it names no variant and no
             parameters, because there is no promise. Its notes hold the `checklist`.
         """
-        return registry_of(self.facts, known)
+        return registry_record(self.facts, known)
 
 
 def card(
@@ -130,24 +130,26 @@ def card(
     check_choice("audience", audience, ("public", "internal"))
     _check(model, audience, real, holdout, accountant)
     if title is not None:
-        check_word("title", title)
+        check_string("title", title)
     facts = facts_of(model, accountant, title)
     quality = None if real is None else quality_report(real, facts.sample, facts.schema)
     evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)
-    html = rendered(
+    html = render_template(
         "card.html",
         internal=audience == "internal",
         pictures=tuple(pictures_of(model, facts, real, accountant)),
         quality=None if quality is None else quality_tables(quality),
         evidence=None if evidence is None else EvidenceSection.of(evidence),
-        **values_of(facts),
+        **template_values(facts),
     )
     return Card(title=facts.title, html=html, facts=facts, audience=audience)
 
 
 def _check(model: Any, audience: str, real: Any, holdout: Any, accountant: Any) -> None:
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
-        raise TypeError(f"accountant must be None or a PrivacyAccountant, got {shown(accountant)}; PrivacyAccountant.at opens a ledger.")
+        raise TypeError(
+            f"accountant must be None or a PrivacyAccountant, got {short_repr(accountant)}; PrivacyAccountant.at opens a ledger."
+        )
     if accountant is not None and not _charges_of(model) <= _charges_of(accountant):
         raise ValueError(
             "accountant must be the budget that the model was charged to, got one without those charges; leave it out for "

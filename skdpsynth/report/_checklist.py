@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from skdpsynth.privacy import ALONE
+from skdpsynth.privacy import LONE_ROW
 from skdpsynth.report._facts import CardFacts
-from skdpsynth.report._words import composition_of, mechanisms_of, relation_of, unit_of, untold_of
+from skdpsynth.report._wording import describe_composition, describe_mechanisms, describe_relation, describe_unit, describe_unknown_charges
 
 COVERED, PARTLY, NOT_COVERED = "covered", "partly", "not covered"
 _LARGE = 20.0  # epsilons above promise little: the fit warns from there on
@@ -52,9 +52,9 @@ def _guarantee(facts: CardFacts) -> Iterator[Check]:
         large = " That is large, and promises little." if promise.epsilon > _LARGE else ""
         answer = f"epsilon {promise.epsilon:g}, delta {promise.delta:g}, from the ledger.{large}"
     yield Check("Privacy parameters", COVERED, answer)
-    yield Check("Unit of privacy", COVERED if promise.unit not in (None, ALONE) else PARTLY, unit_of(promise))
-    yield Check("Neighbouring tables (bounded or unbounded)", COVERED, relation_of(promise))
-    yield Check("Composition within this release", COVERED, composition_of(promise))
+    yield Check("Unit of privacy", COVERED if promise.unit not in (None, LONE_ROW) else PARTLY, describe_unit(promise))
+    yield Check("Neighboring tables (bounded or unbounded)", COVERED, describe_relation(promise))
+    yield Check("Composition within this release", COVERED, describe_composition(promise))
     yield Check(
         "Other releases about the same people",
         NOT_COVERED,
@@ -69,11 +69,15 @@ def _algorithms(facts: CardFacts) -> Iterator[Check]:
     known = PARTLY if promise.n_untold else COVERED
     stated = f"{promise.n_stated} of {promise.n_noisy} noisy releases say how far one unit moves them; their noise was checked to cover it."
     yield Check(
-        "Mechanisms, and noise that fits them", known if promise.n_stated == promise.n_noisy else PARTLY, stated + untold_of(promise)
+        "Mechanisms, and noise that fits them",
+        known if promise.n_stated == promise.n_noisy else PARTLY,
+        stated + describe_unknown_charges(promise),
     )
-    yield Check("Randomness", known, "Seeded: anybody with the seed removes the noise." if promise.is_seeded else mechanisms_of(promise))
+    yield Check(
+        "Randomness", known, "Seeded: anybody with the seed removes the noise." if promise.is_seeded else describe_mechanisms(promise)
+    )
     exact = "Statistics are whole numbers before noise, the noise is exact, and budgets are fractions."
-    yield Check("Floating-point arithmetic", known, exact + untold_of(promise))
+    yield Check("Floating-point arithmetic", known, exact + describe_unknown_charges(promise))
     if facts.sample is not None:
         yield Check("Synthetic data", COVERED, "Samples are drawn from noisy results alone, so any number of them costs nothing more.")
     accuracy = "; ".join(f"{bound.name} {bound.value}" for bound in facts.bounds)

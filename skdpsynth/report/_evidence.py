@@ -5,7 +5,7 @@ from typing import Self
 
 from skdpsynth.auditing import Gap, PrivacyEvidence
 from skdpsynth.plotting import EvidenceDisplay
-from skdpsynth.report._pictures import standing
+from skdpsynth.report._pictures import inline_svg
 
 _MOST_COLUMNS = 40
 _NUMBER = 1000  # of the picture: those of a card are counted from 0
@@ -36,7 +36,7 @@ class EvidenceSection:
         """Lay out what attacks found."""
         heads = ("Attack", "Training rows", "Held-out rows", "Difference", f"{100 * evidence.confidence:g} % interval")
         gaps = [*evidence.gaps.values(), *list(evidence.by_column.values())[:_MOST_COLUMNS]]
-        svg = standing(EvidenceDisplay.from_evidence(evidence).to_svg(), _NUMBER, " ".join(evidence.sentences()))
+        svg = inline_svg(EvidenceDisplay.from_evidence(evidence).to_svg(), _NUMBER, " ".join(evidence.sentences()))
         return cls(evidence.sentences(), evidence.is_found, heads, [_cells(gap) for gap in gaps], svg)
 
 

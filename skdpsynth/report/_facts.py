@@ -11,8 +11,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import shown
-from skdpsynth._sklearn import check_names
+from skdpsynth._sklearn import check_feature_names
+from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
 from skdpsynth.domain import Box, Schema
 from skdpsynth.privacy import PrivacyAccountant
@@ -22,7 +22,7 @@ SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
 _MOST_LEVELS = 12
 _MOST_COLUMNS = 200
 _SEED = 0  # of the sample, which is post-processing: the same card twice is the same pictures
-_OF_THE_PROMISE = {"epsilon", "delta", "neighboring", "max_rows_per_unit", "accountant", "bounds", "schema", "random_state"}
+_PRIVACY_PARAMETERS = {"epsilon", "delta", "neighboring", "max_rows_per_unit", "accountant", "bounds", "schema", "random_state"}
 _DISTANCE = (
     "Proved: on average over the noise, the data and as many synthetic rows are at most this far apart in the 1-Wasserstein distance. That "
     "is how far each row must be moved, on average, to turn one table into the other (largest difference of a coordinate, in units of the "
@@ -164,7 +164,7 @@ def check_model(model: Any) -> None:
     """Refuse what has no account of its own."""
     if not isinstance(model, BaseEstimator):
         raise TypeError(
-            f"model must be a fitted private estimator or a PrivacyAccountant, got {shown(model)}; of a Pipeline give the step."
+            f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
         )
     check_is_fitted(model)
     if not isinstance(getattr(model, "accountant_", None), PrivacyAccountant):
@@ -203,7 +203,7 @@ def _box_of(model: Any) -> tuple[Box | None, bool]:
         return Box(*model.bounds_), True
     if getattr(model, "partition", None) is not None:
         return None, False
-    return Box.from_bounds(model.bounds, model.n_features_in_, check_names(model)), False
+    return Box.from_bounds(model.bounds, model.n_features_in_, check_feature_names(model)), False
 
 
 def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
@@ -214,10 +214,10 @@ def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
         low, high = keys["bounds"] if not isinstance(keys["bounds"], str) else (keys["bounds"], keys["bounds"])
         kind = "whole number" if keys.get("integer") else "number" if kind == "continuous" else kind
         return ColumnFact(name, kind, f"{low} to {high}", nullable, origin)
-    return ColumnFact(name, kind, _listed(keys["levels"]), nullable, origin)
+    return ColumnFact(name, kind, _format_levels(keys["levels"]), nullable, origin)
 
 
-def _listed(levels: Any) -> str:
+def _format_levels(levels: Any) -> str:
     first = ", ".join(map(str, levels[:_MOST_LEVELS]))
     return first + (f" and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else "")
 
@@ -253,14 +253,14 @@ def _own_bounds(model: Any, of_what: str) -> Iterator[Bound]:
 def _parameters(model: Any) -> Iterator[tuple[str, str]]:
     """Yield the model's own parameters: no seed, no path, no array; what the ledger and the schema say better is left to them."""
     for name, value in sorted(model.get_params(deep=False).items()):
-        if name not in _OF_THE_PROMISE:
-            yield name, _told(name, value)
+        if name not in _PRIVACY_PARAMETERS:
+            yield name, _format_parameter(name, value)
 
 
-def _told(name: str, value: Any) -> str:
+def _format_parameter(name: str, value: Any) -> str:
     if name == "prior" and value is not None:  # neither its rows nor where they lie
         return "a public table"
-    return f"a {type(value).__name__}" if isinstance(value, BaseEstimator) else shown(value)
+    return f"a {type(value).__name__}" if isinstance(value, BaseEstimator) else short_repr(value)
 
 
 def _versions(promise: Promise) -> tuple[tuple[str, str], ...]:

@@ -4,26 +4,26 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from skdpsynth._notebook import DOCS
+from skdpsynth._repr_html import DOCS_URL
 from skdpsynth._text import percent_at_most
 from skdpsynth.report._checklist import checklist_of
 from skdpsynth.report._facts import CardFacts
 from skdpsynth.report._promise import LedgerLine, Promise
-from skdpsynth.report._registry import registry_of
-from skdpsynth.report._words import composition_of, meaning_of, relation_of, unit_of, unprotected
+from skdpsynth.report._registry import registry_record
+from skdpsynth.report._wording import describe_composition, describe_guarantee, describe_relation, describe_unit, unprotected
 
-_LEDGER = ("Release", "Adds epsilon", "Adds delta", "Loss", "Noise", "Change", "Values", "Randomness", "Group", "Unit", "When")
+_LEDGER = ("Release", "Adds epsilon", "Adds delta", "Loss", "Noise", "Sensitivity", "Values", "Randomness", "Group", "Unit", "When")
 
 
-def values_of(facts: CardFacts) -> dict[str, Any]:
+def template_values(facts: CardFacts) -> dict[str, Any]:
     """Return the values of the template "card.html" that follow from the facts."""
     promise = facts.promise
     budget = f"{amount(promise.budget_epsilon)}, {amount(promise.budget_delta)}"
     sentences = {
-        "meaning": meaning_of(promise),
-        "relation": relation_of(promise),
-        "unit": unit_of(promise),
-        "composition": composition_of(promise),
+        "meaning": describe_guarantee(promise),
+        "relation": describe_relation(promise),
+        "unit": describe_unit(promise),
+        "composition": describe_composition(promise),
         "unprotected": unprotected(promise, facts.is_stream, facts.is_multiline),
     }
     tables = {
@@ -32,11 +32,11 @@ def values_of(facts: CardFacts) -> dict[str, Any]:
         "column_rows": [_cells_of_column(column) for column in facts.columns],
         **_ledger(promise),
         "check_rows": [(check.topic, check.status, check.answer) for check in checklist_of(facts)],
-        "registry_rows": [(path, text) for path, text in _leaves(registry_of(facts, {})) if not path.endswith("notes")],
+        "registry_rows": [(path, text) for path, text in _leaves(registry_record(facts, {})) if not path.endswith("notes")],
     }
     epsilon, delta = ("void", "void") if promise.is_seeded else (amount(promise.epsilon), amount(promise.delta))
     amounts = {"epsilon": epsilon, "delta": delta, "budget": budget}
-    return {"facts": facts, "promise": promise, "docs": DOCS, **sentences, **tables, **amounts}
+    return {"facts": facts, "promise": promise, "docs": DOCS_URL, **sentences, **tables, **amounts}
 
 
 def amount(number: float | None) -> str:
@@ -60,7 +60,7 @@ def _cells_of_line(line: LedgerLine) -> tuple[str, ...]:
     added = amount(line.epsilon), amount(line.delta)
     values = "" if line.n_values is None else f"{line.n_values:,}"
     randomness = "SEEDED" if line.randomness == "seeded" else line.randomness or ""
-    told = line.loss, line.noise or "", line.change or "", values, randomness, line.group or "", line.unit or ""
+    told = line.loss, line.noise or "", line.sensitivity or "", values, randomness, line.group or "", line.unit or ""
     return (line.name, *added, *told, line.time[:16].replace("T", " "))
 
 

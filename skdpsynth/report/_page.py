@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from skdpsynth._whole_file import place_of, whole_file
+from skdpsynth._atomic_write import atomic_write, output_path
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Page:
         path : str or path-like
             It ends in ".html", as a rule. A file that is there is replaced. Of a page that is not private, only its owner may read it.
         """
-        with whole_file(place_of(path), is_private=not self._is_public) as file:
+        with atomic_write(output_path(path), is_private=not self._is_public) as file:
             file.write(self.html.encode())
 
     def _repr_html_(self) -> str:
@@ -55,7 +55,7 @@ class Page:
         return f'<iframe title="{escape(self.title)}" sandbox srcdoc="{escape(self.html)}" style="{style}"></iframe>'
 
 
-def rendered(template: str, **values: Any) -> str:
+def render_template(template: str, **values: Any) -> str:
     """Return a template of this package, filled in; every value is escaped.
 
     Raises

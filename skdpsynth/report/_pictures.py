@@ -12,7 +12,23 @@ from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._facts import CardFacts
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_KEPT = {"svg", "g", "defs", "style", "path", "use", "text", "tspan", "image", "clipPath", "rect", "circle", "line", "polygon", "polyline"}
+_ALLOWED_TAGS = {
+    "svg",
+    "g",
+    "defs",
+    "style",
+    "path",
+    "use",
+    "text",
+    "tspan",
+    "image",
+    "clipPath",
+    "rect",
+    "circle",
+    "line",
+    "polygon",
+    "polyline",
+}
 _WHOLE = ("Pairs of columns", "Budget")
 _MOST_PICTURED = 20  # columns: each picture is some 10 kB
 _MOST_ASSOCIATED = 40  # of more columns the cells are too small to see
@@ -38,12 +54,16 @@ class Picture:
 
 def pictures_of(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccountant | None) -> Iterator[Picture]:
     """Yield the pictures of a card; none of them reads rows but those of `real`."""
-    drawn = [*_of_rows(facts, real), *_of_model(getattr(model, "best_estimator_", model)), *_of_budget(model, accountant)]
+    drawn = [
+        *_sample_pictures(facts, real),
+        *_model_pictures(getattr(model, "best_estimator_", model)),
+        *_budget_pictures(model, accountant),
+    ]
     for number, (title, words, svg) in enumerate(drawn):
-        yield Picture(title, words, standing(svg, number, f"{title}. {words}"), title in _WHOLE)
+        yield Picture(title, words, inline_svg(svg, number, f"{title}. {words}"), title in _WHOLE)
 
 
-def _of_rows(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
+def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
     """Two columns a picture, so that a phone shows them large enough to read."""
     if facts.sample is None:
         return
@@ -62,7 +82,7 @@ def _of_rows(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
         yield "Associations", words, display.to_svg(kind="correlations")
 
 
-def _of_model(model: Any) -> Iterator[tuple[str, str, str]]:
+def _model_pictures(model: Any) -> Iterator[tuple[str, str, str]]:
     if hasattr(model, "noise_edge_"):
         words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
         yield "Directions of largest variance", words, PrivatePCADisplay.from_estimator(model).to_svg()
@@ -72,14 +92,14 @@ def _of_model(model: Any) -> Iterator[tuple[str, str, str]]:
         yield "Released measure", words, MeasureDisplay.from_estimator(model).to_svg()
 
 
-def _of_budget(model: Any, accountant: PrivacyAccountant | None) -> Iterator[tuple[str, str, str]]:
+def _budget_pictures(model: Any, accountant: PrivacyAccountant | None) -> Iterator[tuple[str, str, str]]:
     if accountant is None:
         accountant = model if isinstance(model, PrivacyAccountant) else model.accountant_
     if accountant.ledger:
         yield "Budget", "What each release was charged.", BudgetDisplay.from_accountant(accountant).to_svg()
 
 
-def standing(svg: str, number: int, label: str) -> str:
+def inline_svg(svg: str, number: int, label: str) -> str:
     """Return an SVG document as an element of a page: it takes the width there is, its names are its own, and it says what it shows.
 
     Parameters
@@ -95,17 +115,17 @@ def standing(svg: str, number: int, label: str) -> str:
     root, prefix = ElementTree.fromstring(svg), f"p{number}-"  # comments are dropped
     for element in list(root.iter()):
         for child in list(element):
-            if child.tag.removeprefix(f"{{{_SVG}}}") not in _KEPT:  # metadata; and no script, whatever draws
+            if child.tag.removeprefix(f"{{{_SVG}}}") not in _ALLOWED_TAGS:  # metadata; and no script, whatever draws
                 element.remove(child)
         for name, value in element.attrib.items():
-            element.set(name, _renamed(name, value, prefix))
+            element.set(name, _prefix_names(name, value, prefix))
     for size in ("width", "height"):  # the box is left
         root.attrib.pop(size, None)
     root.attrib |= {"role": "img", "aria-label": label}
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _renamed(name: str, value: str, prefix: str) -> str:
+def _prefix_names(name: str, value: str, prefix: str) -> str:
     if name == "id":
         return prefix + value
     if name == f"{{{_LINK}}}href" and value.startswith("#"):

@@ -14,7 +14,7 @@ MOST_LINES = 60  # of a ledger that a page shows: a stream has one for each bloc
 _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
-def rounded_up(amount: Any) -> float:
+def round_up(amount: Any) -> float:
     """Return a fraction as a float of at most six digits that is never below it: a page may not promise more than was kept."""
     if amount == math.inf:
         return math.inf
@@ -48,7 +48,7 @@ class LedgerLine:
     epsilon: float | None
     delta: float | None
     noise: str | None
-    change: str | None
+    sensitivity: str | None
     n_values: int | None
     randomness: str | None
     group: str | None
@@ -128,12 +128,12 @@ class Promise:
         lines = tuple(islice(_lines(record), MOST_LINES))
         noisy = [entry for entry in entries if entry.noise is not None]
         whole = in_full and record.spent < record.epsilon
-        risks = tuple((_used_up(record) if whole else record).risk(fpr) for fpr in FALSE_ALARMS)
+        risks = tuple((_spend_fully(record) if whole else record).risk(fpr) for fpr in FALSE_ALARMS)
         return cls(
-            epsilon=rounded_up(record.epsilon if whole else record.spent),
-            delta=rounded_up(record.delta if whole else record.spent_delta),
-            budget_epsilon=rounded_up(record.epsilon),
-            budget_delta=rounded_up(record.delta),
+            epsilon=round_up(record.epsilon if whole else record.spent),
+            delta=round_up(record.delta if whole else record.spent_delta),
+            budget_epsilon=round_up(record.epsilon),
+            budget_delta=round_up(record.delta),
             neighboring=record.neighboring,
             unit=record.risk().unit,
             is_seeded=any(entry.randomness == "seeded" for entry in entries),
@@ -144,13 +144,13 @@ class Promise:
             kinds=tuple(sorted({_kind_of(entry) for entry in noisy or entries})),
             has_groups=any(entry.group for entry in entries),
             n_noisy=len(noisy),
-            n_stated=sum(entry.change is not None for entry in noisy),
+            n_stated=sum(entry.sensitivity is not None for entry in noisy),
             n_untold=sum(entry.noise is None and not record.parts_of(entry) for entry in entries),
             risks=risks,
         )
 
 
-def _used_up(record: PrivacyAccountant) -> PrivacyAccountant:
+def _spend_fully(record: PrivacyAccountant) -> PrivacyAccountant:
     """Return an account whose budget is like that of another, and spent: the worst that may still come."""
     whole = PrivacyAccountant(record.epsilon, record.delta, neighboring=record.neighboring, unit=record.unit)
     whole.spend(PrivacyLoss(epsilon=record.epsilon, delta=record.delta), name="all of it")
@@ -168,7 +168,7 @@ def _lines(record: PrivacyAccountant) -> Iterator[LedgerLine]:
     charges = record.charges()
     for entry, part_of in record.lines():
         _, *added = (None, None, None) if part_of is not None else next(charges)
-        epsilon, delta = (None if amount is None else rounded_up(amount) for amount in added)
+        epsilon, delta = (None if amount is None else round_up(amount) for amount in added)
         yield LedgerLine(
             name=entry.name,
             depth=0 if part_of is None else part_of.count(" / ") + 1,
@@ -176,7 +176,7 @@ def _lines(record: PrivacyAccountant) -> Iterator[LedgerLine]:
             epsilon=epsilon,
             delta=delta,
             noise=entry.describe(),  # that of a part stands in its own line
-            change=None if entry.change is None else _change_of(entry),
+            sensitivity=None if entry.sensitivity is None else _describe_sensitivity(entry),
             n_values=entry.n_values,
             randomness=entry.randomness,
             group=entry.group,
@@ -186,13 +186,13 @@ def _lines(record: PrivacyAccountant) -> Iterator[LedgerLine]:
         )
 
 
-def _change_of(entry: LedgerEntry) -> str:
+def _describe_sensitivity(entry: LedgerEntry) -> str:
     """Say how far one row, or unit, moves the values, in the norm that the noise is measured by."""
-    change: Any = entry.change
+    sensitivity: Any = entry.sensitivity
     if entry.noise == "DiscreteGaussian":
-        return f"{math.sqrt(change.l2_squared):.6g} (L2)"
-    if entry.noise == "DiscreteMatrixLaplace" and change.nuclear is not None:
-        return f"{float(change.nuclear):.6g} (nuclear)"
+        return f"{math.sqrt(sensitivity.l2_squared):.6g} (L2)"
+    if entry.noise == "DiscreteMatrixLaplace" and sensitivity.nuclear is not None:
+        return f"{float(sensitivity.nuclear):.6g} (nuclear)"
     if entry.noise == "DiscreteLaplace":
-        return f"{float(change.l1):.6g} (L1)"
-    return f"{float(change.sup):.6g} (largest)"
+        return f"{float(sensitivity.l1):.6g} (L1)"
+    return f"{float(sensitivity.sup):.6g} (largest)"

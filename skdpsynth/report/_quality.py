@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_kind, check_word
+from skdpsynth._validation import check_string, check_type
 from skdpsynth.auditing import PrivacyEvidence
 from skdpsynth.metrics import QualityReport, numbers_table
 from skdpsynth.report._evidence import EvidenceSection
-from skdpsynth.report._page import Page, rendered
+from skdpsynth.report._page import Page, render_template
 
 _MOST_COLUMNS, _MOST_PAIRS = 100, 20
 
@@ -64,12 +64,12 @@ def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = N
     >>> rng = np.random.default_rng(0)
     >>> quality_page(quality_report(rng.random((200, 2)), rng.random((200, 2)))).save("quality.html")  # doctest: +SKIP
     """
-    check_kind("quality", quality, QualityReport, "a QualityReport, from skdpsynth.metrics.quality_report")
+    check_type("quality", quality, QualityReport, "a QualityReport, from skdpsynth.metrics.quality_report")
     if evidence is not None:
-        check_kind("evidence", evidence, PrivacyEvidence, "None or a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
+        check_type("evidence", evidence, PrivacyEvidence, "None or a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
     section = None if evidence is None else EvidenceSection.of(evidence)
-    check_word("title", title)
-    return Page(title, rendered("quality.html", title=title, quality=quality, tables=quality_tables(quality), evidence=section))
+    check_string("title", title)
+    return Page(title, render_template("quality.html", title=title, quality=quality, tables=quality_tables(quality), evidence=section))
 
 
 def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
@@ -80,7 +80,7 @@ def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
     tables = [
         QualityTable("In short", "0 is best. Beside each number stands that of two halves of the real rows.", tuple(_summary(quality))),
         QualityTable(
-            "Columns", _worst_of("Total variation distance of each column", marginals, _MOST_COLUMNS), _rows(marginals, _MOST_COLUMNS)
+            "Columns", _describe_worst("Total variation distance of each column", marginals, _MOST_COLUMNS), _rows(marginals, _MOST_COLUMNS)
         ),
         QualityTable(
             "Numbers",
@@ -88,7 +88,9 @@ def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
             tuple(numbers),
             ("What", *(head[0].upper() + head[1:] for head in heads[1:])),
         ),
-        QualityTable("Pairs of columns", _worst_of("Total variation distance of pairs", pairs, _MOST_PAIRS), _rows(pairs, _MOST_PAIRS)),
+        QualityTable(
+            "Pairs of columns", _describe_worst("Total variation distance of pairs", pairs, _MOST_PAIRS), _rows(pairs, _MOST_PAIRS)
+        ),
         QualityTable("Use for prediction", "Scores on real rows: more is better.", tuple(_scores(quality))),
         QualityTable("Broken rules", "Shares of synthetic rows that break the schema.", _rows(quality.broken.items(), _MOST_COLUMNS)),
     ]
@@ -110,14 +112,14 @@ def _scores(quality: QualityReport) -> Any:
 
 
 def _rows(found: Any, most: int) -> tuple[tuple[str, str], ...]:
-    return tuple((_told(what), _number(value)) for what, value in list(found)[:most])
+    return tuple((_format_columns(what), _number(value)) for what, value in list(found)[:most])
 
 
-def _worst_of(words: str, found: list, most: int) -> str:
+def _describe_worst(words: str, found: list, most: int) -> str:
     return f"{words}, the worst first." if len(found) <= most else f"{words}: the worst {most} of {len(found)}."
 
 
-def _told(what: Any) -> str:
+def _format_columns(what: Any) -> str:
     return " x ".join(map(str, what)) if isinstance(what, tuple) else str(what)
 
 

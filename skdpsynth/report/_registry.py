@@ -9,24 +9,24 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from skdpsynth._checks import shown
+from skdpsynth._validation import short_repr
 from skdpsynth.report._checklist import NOT_COVERED, Check, checklist_of
 from skdpsynth.report._facts import CardFacts
 from skdpsynth.report._promise import Promise
-from skdpsynth.report._words import composition_of, meaning_of, mechanisms_of, relation_of, unit_of
+from skdpsynth.report._wording import describe_composition, describe_guarantee, describe_mechanisms, describe_relation, describe_unit
 
 CURATOR = ("name", "data_curators", "description", "intended_use", "data_product_region", "data_product_sector", "publication_date")
 ADMINISTRATIVE = ("sources", "registry_authors")
 _LISTS = ("data_curators", "registry_authors")
 
 
-def registry_of(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
+def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
     """Return the record; `known` is what the curator says."""
     _check(known)
     basic: dict[str, Any] = {
         "name": facts.title,
         "data_curators": [NOT_COVERED],
-        "description": f"{facts.what_words} {meaning_of(facts.promise)}",
+        "description": f"{facts.what_words} {describe_guarantee(facts.promise)}",
         "intended_use": NOT_COVERED,
         "data_product_type": _product_of(facts),
         "data_product_region": NOT_COVERED,
@@ -43,7 +43,7 @@ def registry_of(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
             "dp_variant": _variant(facts),
             "privacy_loss": _loss(facts.promise),
             "deployment_model": _model(facts),
-            "accounting": {"post_processing": _afterwards(facts), "composition": composition_of(facts.promise)},
+            "accounting": {"post_processing": _post_processing(facts), "composition": describe_composition(facts.promise)},
             "implementation": _implementation(facts),
             "administrative": {"notes": notes_of(checklist_of(facts))} | administrative,
         },
@@ -53,10 +53,12 @@ def registry_of(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
 def _check(known: dict[str, Any]) -> None:
     for name, value in known.items():
         if name not in CURATOR + ADMINISTRATIVE:
-            raise TypeError(f"to_registry takes {', '.join(CURATOR + ADMINISTRATIVE)}, got {shown(name)}; the rest follows from the model.")
+            raise TypeError(
+                f"to_registry takes {', '.join(CURATOR + ADMINISTRATIVE)}, got {short_repr(name)}; the rest follows from the model."
+            )
         is_list = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         if not (is_list if name in _LISTS else isinstance(value, str)):
-            raise TypeError(f"{name} must be {'a list of texts' if name in _LISTS else 'a text'}, got {shown(value)}.")
+            raise TypeError(f"{name} must be {'a list of texts' if name in _LISTS else 'a text'}, got {short_repr(value)}.")
 
 
 def notes_of(checks: Iterable[Check]) -> str:
@@ -75,7 +77,7 @@ def _variant(facts: CardFacts) -> dict[str, Any]:
     promise = facts.promise
     columns = f"A table of {facts.n_columns} columns of public names, kinds and bounds. " if facts.n_columns else ""
     variant: dict[str, Any] = {
-        "data_domain": columns + relation_of(promise),
+        "data_domain": columns + describe_relation(promise),
         "unprotected_quantities": "The number of rows." if promise.neighboring == "replace_one" else "None.",
     }
     if promise.holds:  # a record of no promise names no variant
@@ -86,8 +88,8 @@ def _variant(facts: CardFacts) -> dict[str, Any]:
 def _loss(promise: Promise) -> dict[str, Any]:
     loss: dict[str, Any] = {
         "privacy_unit": "row" if promise.unit is None else promise.unit,
-        "privacy_unit_details": f"{unit_of(promise)} {relation_of(promise)}",
-        "privacy_parameters_details": meaning_of(promise),
+        "privacy_unit_details": f"{describe_unit(promise)} {describe_relation(promise)}",
+        "privacy_parameters_details": describe_guarantee(promise),
     }
     if promise.holds:
         loss["privacy_parameters"] = {"epsilon": promise.epsilon} | ({"delta": promise.delta} if promise.delta else {})
@@ -112,7 +114,7 @@ def _limit(promise: Promise) -> str:
     return "that is infinite" if promise.budget_epsilon == math.inf else f"{promise.budget_epsilon:g}"
 
 
-def _afterwards(facts: CardFacts) -> str:
+def _post_processing(facts: CardFacts) -> str:
     sampled = " and synthetic rows are drawn from the result" if facts.sample is not None else ""
     return f"Noisy results are made consistent{sampled}; none of it reads the rows again."
 
@@ -124,7 +126,7 @@ def _implementation(facts: CardFacts) -> dict[str, str]:
     return {
         "preprocessing_and_hyperparameter_tuning": f"Values are clipped to public bounds.{facts_bought} "
         f"{facts.promise.remark or 'What was tried before this fit: ' + NOT_COVERED + '.'}",
-        "mechanisms": f"{mechanisms_of(facts.promise)} Floating point: whole numbers before noise. Timing: not covered. "
+        "mechanisms": f"{describe_mechanisms(facts.promise)} Floating point: whole numbers before noise. Timing: not covered. "
         f"Security of the rows: {NOT_COVERED}. {versions}.",
         "justification": NOT_COVERED,
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Chunk
+from skdpsynth.frames import Chunk
 
 
 class Aggregator(ABC):

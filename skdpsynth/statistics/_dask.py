@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Chunk, Rows
+from skdpsynth.frames import Chunk, Rows
 from skdpsynth.statistics._aggregator import Aggregator
-from skdpsynth.statistics._packed import Packed, Pickled, packed, packed_sum
+from skdpsynth.statistics._sparse_counts import Packed, Pickled, pack, pack_sums
 
 _FAN_IN = 8  # sums that one task adds up
 _MOST_BYTES = 1 << 16  # of a rule that every task carries; a larger one goes to each worker once
@@ -30,7 +30,7 @@ class Part:
         return 256 + self.sums.n_bytes
 
 
-class Refused(Exception):
+class PartitionError(Exception):
     """What is wrong with the rows of a partition: the kind of error, and the one sentence that says it."""
 
     def __init__(self, kind: str, sentence: str) -> None:
@@ -70,7 +70,7 @@ class Summing:
 
         try:
             with np.errstate(all="ignore"):  # a floating-point warning would tell of values
-                return Part(packed_sum(self._aggregator, chunks()), n_rows)
+                return Part(pack_sums(self._aggregator, chunks()), n_rows)
         except MemoryError:
             raise
         except Exception as error:
@@ -78,7 +78,7 @@ class Summing:
             is_ours = type(error) in _TOLD  # and not a subclass by which a library quotes a cell
             sentence = str(error) if is_ours else f"Rows of partition {number} of X could not be summed ({type(error).__name__})."
         # Raised here, so that it has no context: what workers log and send of an error is this sentence.
-        raise Refused((kind or ValueError).__name__, sentence)
+        raise PartitionError((kind or ValueError).__name__, sentence)
 
 
 def sum_of_partition(summing: Summing, partition: Any, number: int) -> Part:
@@ -86,12 +86,12 @@ def sum_of_partition(summing: Summing, partition: Any, number: int) -> Part:
     return summing(partition, number)
 
 
-def added_sums(parts: list[Part]) -> Part:
+def add_parts(parts: list[Part]) -> Part:
     """Return the sum of parts, which are left as they are, for a task may run again."""
     total = parts[0].sums.opened()
     for part in parts[1:]:
         total = part.sums.added_to(total)
-    return Part(packed(total), sum(part.n_rows for part in parts))
+    return Part(pack(total), sum(part.n_rows for part in parts))
 
 
 def total_of_partitions(rows: Rows, aggregator: Aggregator) -> Any:
@@ -113,10 +113,10 @@ def total_of_partitions(rows: Rows, aggregator: Aggregator) -> Any:
 
     sum_of = _on_workers(Summing(rows, aggregator))
     parts = [sum_of(partition, number) for number, partition in enumerate(rows.origin.partitions, start=1)]
-    add = dask.delayed(added_sums, pure=False)
+    add = dask.delayed(add_parts, pure=False)
     while len(parts) > 1:
         parts = [add(parts[start : start + _FAN_IN]) for start in range(0, len(parts), _FAN_IN)]
-    part = _computed(parts[0])
+    part = _compute(parts[0])
     rows.origin.check_length(part.n_rows)
     sums = part.sums.opened()
     return aggregator.from_flat(sums) if isinstance(sums, np.ndarray) else sums
@@ -134,7 +134,7 @@ def _on_workers(summing: Summing) -> Any:
     return dask.delayed(summing, traverse=False, pure=False)
 
 
-def _computed(tree: Any) -> Part:
+def _compute(tree: Any) -> Part:
     """Compute the sum of all partitions; what goes wrong is said in one sentence."""
     import dask
 
@@ -144,7 +144,7 @@ def _computed(tree: Any) -> Part:
         with _OPTIMIZING, dask.config.set({"optimization.fuse.delayed": True}):
             (tree,) = dask.optimize(tree)
         return dask.compute(tree, optimize_graph=False)[0]
-    except Refused as error:
+    except PartitionError as error:
         kind = next(kind for kind in _TOLD if kind.__name__ == error.kind)
         sentence = error.sentence
     except Exception as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, described
+from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.statistics._marginals import Marginals
 
 _STEPS = 24  # of the share of rows on one side of a split
@@ -39,10 +39,10 @@ def dependences(
     )
     if rank:
         found = np.sort(found)[len(found) - rank : len(found) - rank + 1]
-    return Query(found, change(relation, len(pairs), rank))
+    return Query(found, sensitivity(relation, len(pairs), rank))
 
 
-def change(relation: str, n_pairs: int, rank: int = 0) -> Change:
+def sensitivity(relation: str, n_pairs: int, rank: int = 0) -> Sensitivity:
     """Return by how much one row moves the distances of so many pairs, or the one of a rank: a public fact.
 
     A row that comes or goes moves one cell of four by 1, and a row that is replaced at most two: so the sum of absolute differences from
@@ -50,8 +50,8 @@ def change(relation: str, n_pairs: int, rank: int = 0) -> Change:
     over splits, nor the distance of a rank. All pairs may do so at once.
     """
     most, n_values = 2 if relation == "replace_one" else 1, 1 if rank else n_pairs
-    told = described("dependences", pairs=n_pairs, **({"rank": rank} if rank else {}))
-    return Change(relation, most * n_values, most**2 * n_values, most, statistic=told)
+    told = statistic_facts("dependences", pairs=n_pairs, **({"rank": rank} if rank else {}))
+    return Sensitivity(relation, most * n_values, most**2 * n_values, most, statistic=told)
 
 
 def _distance(table: np.ndarray, first: np.ndarray, second: np.ndarray, n_rows: int) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth.domain import Chunk
+from skdpsynth.frames import Chunk
 from skdpsynth.persistence import savable
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, described
+from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.statistics._marginals import Marginals
 
 
@@ -15,14 +15,14 @@ def distances(exact: Marginals, expected: Sequence[np.ndarray], relation: str) -
     ----------
     exact : Marginals
     expected : sequence of ndarray of int64
-        Of the shapes of its tables, made of what was released before: a neighbour has the same.
+        Of the shapes of its tables, made of what was released before: a neighbor has the same.
     relation : str
     """
     pairs = zip(exact.tables(), expected, strict=True)
-    return Query(np.array([np.abs(table - guess).sum() for table, guess in pairs], dtype=np.int64), change(relation, len(expected)))
+    return Query(np.array([np.abs(table - guess).sum() for table, guess in pairs], dtype=np.int64), sensitivity(relation, len(expected)))
 
 
-def change(relation: str, n_tables: int) -> Change:
+def sensitivity(relation: str, n_tables: int) -> Sensitivity:
     """Return by how much one row moves the distances of so many tables: a public fact.
 
     By the triangle inequality a distance moves by no more than its table does, in the sum of absolute changes. Adding or removing a row
@@ -30,5 +30,5 @@ def change(relation: str, n_tables: int) -> Change:
     one that has too many. All tables may do so at once.
     """
     most = 2 if relation == "replace_one" else 1
-    told = described("distances", tables=n_tables)
-    return Change(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables), statistic=told)
+    told = statistic_facts("distances", tables=n_tables)
+    return Sensitivity(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables), statistic=told)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._change import Change, described
+from skdpsynth._sensitivity import Sensitivity, statistic_facts
 from skdpsynth.statistics._moments import Moments
 
 
@@ -41,7 +41,7 @@ class Gram:
         """The most that one row adds to an entry."""
         return self.squared_radius + self.coordinate**2
 
-    def change(self, relation: str) -> Change:
+    def sensitivity(self, relation: str) -> Sensitivity:
         """Return how far one row moves the matrix.
 
         A row z = (w, c) adds z z^T, whose only eigenvalue is t = |z|^2 <= T = r^2 + c^2: that is its nuclear and its Frobenius norm.
@@ -56,8 +56,8 @@ class Gram:
         is_pair = relation == "replace_one" and self.n_rows > 1
         squared = (2 if is_pair else 1) * total**2
         l1 = total if self.n_rows == 1 else self.n_rows * (math.isqrt(squared) + 1)
-        told = described("gram", features=self.n_features, squared_radius=self.squared_radius, coordinate=self.coordinate)
-        return Change(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total, told)
+        told = statistic_facts("gram", features=self.n_features, squared_radius=self.squared_radius, coordinate=self.coordinate)
+        return Sensitivity(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total, told)
 
     def packed(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 matrix."""

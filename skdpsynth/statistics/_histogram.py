@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import numbers_of
-from skdpsynth._change import Change, Query, described, units
-from skdpsynth._checks import check_whole, shown
+from skdpsynth._arrays import as_numeric_array
+from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
+from skdpsynth._validation import check_integer, short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
@@ -37,21 +37,23 @@ class Histogram(Statistic):
     def of(cls, X: np.ndarray, partition: Any) -> "Histogram":
         """Count the rows of an array in the leaves of a binary partition, or the cells of a plain one."""
         rule = cls.over(partition)
-        return rule.of(numbers_of(X, "X", 2))
+        return rule.of(as_numeric_array(X, "X", 2))
 
     @staticmethod
     def over(partition: Any, shift: int = 0) -> "CountRowsInCells":
         """Return the rule that counts rows in the cells of a partition, or in their ancestors `shift` levels up."""
         if not callable(getattr(partition, "locate", None)) or not (hasattr(partition, "depth") or hasattr(partition, "n_cells")):
-            raise TypeError(f"partition must have the partition protocol, got {shown(partition)}; BinaryPartition and Lattice have it.")
-        check_whole("shift", shift, 0, getattr(partition, "depth", 0))
+            raise TypeError(
+                f"partition must have the partition protocol, got {short_repr(partition)}; BinaryPartition and Lattice have it."
+            )
+        check_integer("shift", shift, 0, getattr(partition, "depth", 0))
         n_cells = 1 << partition.depth if hasattr(partition, "depth") else partition.n_cells
         return CountRowsInCells(n_cells >> shift, shift, partition)
 
     @staticmethod
     def over_cells(n_cells: int, shift: int = 0) -> "CountCells":
         """Return the rule that counts cell numbers, or those of their ancestors `shift` levels up, of which there are `n_cells`."""
-        return CountCells(check_whole("n_cells", n_cells, 1), check_whole("shift", shift, 0, 62))
+        return CountCells(check_integer("n_cells", n_cells, 1), check_integer("shift", shift, 0, 62))
 
     @staticmethod
     def over_refined(coarse_shift: int, refinement: np.ndarray) -> "CountRefinedCells":
@@ -69,7 +71,10 @@ class Histogram(Statistic):
             It counts the parts of the coarse cells of refinement 0 first, then of refinement 1, ...; in each group by coarse cell, then
             along the curve.
         """
-        coarse_shift, refinement = check_whole("coarse_shift", coarse_shift, 0, 62), numbers_of(refinement, "refinement", whole=True)
+        coarse_shift, refinement = (
+            check_integer("coarse_shift", coarse_shift, 0, 62),
+            as_numeric_array(refinement, "refinement", whole=True),
+        )
         sizes = np.int64(1) << refinement
         order = np.argsort(refinement, kind="stable")
         first = np.empty_like(sizes)
@@ -78,25 +83,25 @@ class Histogram(Statistic):
         return CountRefinedCells(int(sizes.sum()), coarse_shift, coarse_shift - refinement, offset)
 
     @staticmethod
-    def change(relation: str) -> Change:
+    def sensitivity(relation: str) -> Sensitivity:
         """Return how far one row moves the counts, because it is in one cell.
 
         Replacing it takes 1 from a cell and gives 1 to another; adding or removing it changes one count by 1.
         """
-        return units(relation)
+        return count_sensitivity(relation)
 
     def query(self, relation: str) -> Query:
         """Return the counts, and how far one row moves them."""
-        return Query(self.counts, self.change(relation))
+        return Query(self.counts, self.sensitivity(relation))
 
     @staticmethod
-    def change_of_first(relation: str) -> Change:
+    def sensitivity_of_first(relation: str) -> Sensitivity:
         """Return how far one row moves the count of the first cell alone: by 1, in or out, under both relations."""
-        return Change(relation, 1, 1, 1, statistic=described("first_cell"))
+        return Sensitivity(relation, 1, 1, 1, statistic=statistic_facts("first_cell"))
 
     def query_of_first(self, relation: str) -> Query:
         """Return the count of the first cell: of two cells it tells both, where the number of rows is public."""
-        return Query(self.counts[:1], self.change_of_first(relation))
+        return Query(self.counts[:1], self.sensitivity_of_first(relation))
 
 
 class _Counting(Aggregator):

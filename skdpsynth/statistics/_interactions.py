@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, described
+from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.statistics._marginals import Marginals
 
 _BITS = 9  # multipliers are rounded, which is at most one part in 2**(_BITS + 1)
@@ -99,15 +99,15 @@ class Interactions:
 
     def query(self, exact: Marginals, relation: str) -> Query:
         """Return the interactions of exact tables, of `shapes`, with their change."""
-        values = [_centred(table) * k for table, k in zip(exact.tables(), self.multipliers, strict=True)]
-        return Query(np.concatenate([part.ravel() for part in values]), self.change(relation))
+        values = [_centered(table) * k for table, k in zip(exact.tables(), self.multipliers, strict=True)]
+        return Query(np.concatenate([part.ravel() for part in values]), self.sensitivity(relation))
 
     def tables(self, values: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
         """Return numbers like those of `query` as one array a pair."""
         parts = np.split(values, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])
         return {pair: part.reshape(shape) for pair, part, shape in zip(self.pairs, parts, self.shapes, strict=True)}
 
-    def change(self, relation: str) -> Change:
+    def sensitivity(self, relation: str) -> Sensitivity:
         """Return by how much one row moves the interactions: a public fact.
 
         Write u for a unit vector less its mean, so ``|u|**2 = a = 1 - 1 / m`` and the product of two different ones is ``a - 1``. A
@@ -123,37 +123,37 @@ class Interactions:
 
         l1 and sup are the sums, and the largest, of what each table moves at most; l1 is attained where a row comes or goes.
         """
-        return _change(self, relation)
+        return _compute_sensitivity(self, relation)
 
 
-def _centred(table: np.ndarray) -> np.ndarray:
+def _centered(table: np.ndarray) -> np.ndarray:
     """Return ``(m_i I - J) n (m_j I - J)`` of the table of each class, modulo 2**64."""
     rows = table.shape[1] * table - table.sum(axis=1, keepdims=True)
     return table.shape[2] * rows - rows.sum(axis=2, keepdims=True)
 
 
 @lru_cache(maxsize=64)
-def _change(over: Interactions, relation: str) -> Change:
+def _compute_sensitivity(over: Interactions, relation: str) -> Sensitivity:
     tables = [_OneTable(k, over.sizes[i], over.sizes[j]) for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)]
     coming = sum(table.coming for table in tables)
     if relation == "add_or_remove_one":
         l1, sup = min(sum(table.l1_coming for table in tables), coming), max(table.sup_coming for table in tables)
-        return Change(relation, l1, coming, sup, statistic=_told(over))
+        return Sensitivity(relation, l1, coming, sup, statistic=_describe(over))
     l2_squared = sum(_most_by_difference(over, part) for part in _connected(over.pairs))
     l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
     if over.n_classes > 1:
         l2_squared = max(l2_squared, 2 * coming)
         l1 = sum(max(table.l1_replaced, 2 * table.l1_coming) for table in tables)
-    return Change(relation, min(l1, l2_squared), l2_squared, sup, statistic=_told(over))
+    return Sensitivity(relation, min(l1, l2_squared), l2_squared, sup, statistic=_describe(over))
 
 
-def _told(over: Interactions) -> Any:
+def _describe(over: Interactions) -> Any:
     """Say which tables these are; multipliers by how many cells a table has, and no pairs where each of the columns meets each."""
     columns = sorted({column for pair in over.pairs for column in pair})
     number = {column: place for place, column in enumerate(columns)}
     pairs = sorted(tuple(sorted((number[i], number[j]))) for i, j in over.pairs)
     cells = {over.sizes[i] * over.sizes[j]: k for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)}
-    return described(
+    return statistic_facts(
         "interactions",
         sizes=tuple(int(over.sizes[column]) for column in columns),
         pairs=() if pairs == list(combinations(range(len(columns)), 2)) else tuple(pairs),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, units
+from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity
 from skdpsynth.measures import pair_sums
 from skdpsynth.statistics._histogram import Histogram
 
@@ -29,23 +29,23 @@ class LevelCounts:
 
     @classmethod
     def above(cls, leaves: Histogram) -> "LevelCounts":
-        """Sum the counts of the cells of one level up to the root, neighbours along the curve."""
+        """Sum the counts of the cells of one level up to the root, neighbors along the curve."""
         levels = [leaves.counts]
         while len(levels[-1]) > 1:
             levels.append(pair_sums(levels[-1]))
         return cls(tuple(levels[::-1]))
 
     @staticmethod
-    def change(relation: str) -> Change:
+    def sensitivity(relation: str) -> Sensitivity:
         """Return how far one row moves the counts of one level, because it is in one cell of it.
 
         The root does not move where a row is replaced, so for it this is an upper bound.
         """
-        return units(relation)
+        return count_sensitivity(relation)
 
     def query(self, relation: str, level: int) -> Query:
         """Return the counts of a level, and how far one row moves them."""
-        return Query(self.levels[level], self.change(relation))
+        return Query(self.levels[level], self.sensitivity(relation))
 
     def __add__(self, other: "LevelCounts") -> "LevelCounts":
         return LevelCounts(tuple(a + b for a, b in zip(self.levels, other.levels, strict=True)))

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import numbers_of
-from skdpsynth._change import Change, Query, units
-from skdpsynth._checks import is_whole, shown
+from skdpsynth._arrays import as_numeric_array
+from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity
+from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
@@ -50,8 +50,8 @@ class Marginals(Statistic):
         """
         rule = cls.over(sizes, attributes)
         if not isinstance(codes, list | tuple) or len(codes) != len(rule.sizes):
-            raise TypeError(f"codes must be a list of {len(rule.sizes)} arrays of codes, one a column, got {shown(codes)}.")
-        columns = [numbers_of(column, "codes", whole=True) for column in codes]
+            raise TypeError(f"codes must be a list of {len(rule.sizes)} arrays of codes, one a column, got {short_repr(codes)}.")
+        columns = [as_numeric_array(column, "codes", whole=True) for column in codes]
         n_rows = {len(column) for column in columns}
         if len(n_rows) > 1 or any(((column < 0) | (column >= size)).any() for column, size in zip(columns, rule.sizes, strict=True)):
             raise ValueError("codes must be arrays of one length that lie in [0, size) of their columns, but are not.")
@@ -68,29 +68,29 @@ class Marginals(Statistic):
         attributes : list of tuple of int
             Columns of each table.
         """
-        if not isinstance(sizes, list | tuple) or not all(is_whole(size, 0) for size in sizes):
-            raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {shown(sizes)}.")
+        if not isinstance(sizes, list | tuple) or not all(is_integer(size, 0) for size in sizes):
+            raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {short_repr(sizes)}.")
         listed = attributes if isinstance(attributes, list | tuple) else [None]
         if not all(isinstance(table, list | tuple) and table and all(_is_place(j, len(sizes)) for j in table) for table in listed):
-            raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {shown(attributes)}.")
+            raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {short_repr(attributes)}.")
         return CountCombinations(tuple(sizes), tuple(map(tuple, listed)))
 
     @staticmethod
-    def change(relation: str, n_tables: int) -> Change:
+    def sensitivity(relation: str, n_tables: int) -> Sensitivity:
         """Return by how much one row moves the counts of `n_tables` tables: a public fact.
 
-        A row has one combination of codes in each table, and is counted there; what `units` says holds. A table over more columns, such
+        A row has one combination of codes in each table, and is counted there; what `count_sensitivity` says holds. A table over more columns, such
         as one with a column of classes, is still one table. It is attained by a row that differs in all columns.
         """
-        return units(relation, n_tables)
+        return count_sensitivity(relation, n_tables)
 
     def query(self, relation: str) -> Query:
         """Return the counts with their change."""
-        return Query(self.counts, self.change(relation, len(self.shapes)))
+        return Query(self.counts, self.sensitivity(relation, len(self.shapes)))
 
     def tables(self, values: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the counts, or others in their place, as one array a table."""
-        values = self.counts if values is None else numbers_of(values, "values")
+        values = self.counts if values is None else as_numeric_array(values, "values")
         if len(values) != len(self.counts):
             raise ValueError(f"values must be {len(self.counts)} numbers, one for each count, got {len(values)}.")
         stops = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
@@ -98,7 +98,7 @@ class Marginals(Statistic):
 
 
 def _is_place(j: Any, n_columns: int) -> bool:
-    return 0 <= j < n_columns if type(j) is int else is_whole(j, 0, n_columns - 1)  # quick, of half a million pairs
+    return 0 <= j < n_columns if type(j) is int else is_integer(j, 0, n_columns - 1)  # quick, of half a million pairs
 
 
 @savable

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, described
+from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.domain import Ball
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
@@ -49,12 +49,12 @@ class Moments(Statistic):
     @staticmethod
     def over(ball: Ball) -> "SumProducts":
         """Return the rule that sums rows in a ball, and their products."""
-        return SumProducts(_exact(ball))
+        return SumProducts(_check_exact(ball))
 
     @staticmethod
     def moved_by_shrinking(ball: Ball, n_beyond: int | None = None) -> "SumShrinkage":
         """Return the rule that sums what shrinking to a ball adds to the moments: only rows beyond its radius do."""
-        return SumShrinkage(_exact(ball), n_beyond)
+        return SumShrinkage(_check_exact(ball), n_beyond)
 
     def about(self, shift: np.ndarray) -> "Moments":
         """Return the moments of ``w - shift``: ``sum w w^T - t shift^T - shift t^T + n shift shift^T``, t the sum of w, in integers."""
@@ -63,27 +63,27 @@ class Moments(Statistic):
         return Moments(self.n_samples, self.total - self.n_samples * shift, second)
 
     @staticmethod
-    def change_of_sum(relation: str, ball: Ball) -> Change:
+    def sensitivity_of_sum(relation: str, ball: Ball) -> Sensitivity:
         """Return how far one row moves the sum of the rows, if none is shrunk.
 
         A row w adds at most ``largest`` to each coordinate. Replaced, it moves coordinate i within the bounds: by 2 (most - least) at most,
-        wherever the centre. Both are attained at corners, all coordinates together.
+        wherever the center. Both are attained at corners, all coordinates together.
         """
         sides = [2 * int(side) for side in ball.most - ball.least] if relation == "replace_one" else [int(side) for side in ball.largest]
         ends = zip((2 * ball.least - ball.origin).tolist(), (2 * ball.most - ball.origin).tolist(), strict=True)
-        told = described("sum", ranges=tuple((*each, count) for each, count in sorted(Counter(ends).items())))
-        return Change(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=told)
+        told = statistic_facts("sum", ranges=tuple((*each, count) for each, count in sorted(Counter(ends).items())))
+        return Sensitivity(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=told)
 
     def query_of_sum(self, relation: str, ball: Ball) -> Query:
         """Return the sum of the rows, none of them shrunk, and how far one row moves it."""
-        return Query(self.total, self.change_of_sum(relation, ball))
+        return Query(self.total, self.sensitivity_of_sum(relation, ball))
 
     def query(self, relation: str, layout: Any) -> Query:
         """Return the moments in a layout, and how far one row moves it."""
-        return Query(layout.packed(self), layout.change(relation))
+        return Query(layout.packed(self), layout.sensitivity(relation))
 
 
-def _exact(ball: Ball) -> Ball:
+def _check_exact(ball: Ball) -> Ball:
     """Return a ball whose sums of products over some rows, of coordinates or of whole numbers, floats hold."""
     if ball.box.chunk_rows * max(1 << ball.box.bits, int(ball.largest.max())) ** 2 >= 2**53:
         raise ValueError(f"bits={ball.box.bits} is too fine for exact second moments; use at most 16.")
@@ -120,7 +120,7 @@ class SumProducts(_SumMoments):
         """Add the rows of a chunk, in place.
 
         Unless rows are shrunk, products of their coordinates q are made, and then those of ``w = 2 q - origin``, with fewer passes.
-        The coordinates are written to `kept`, an array of whole numbers, if there is one.
+        The coordinates are written to `james_stein_factor`, an array of whole numbers, if there is one.
         """
         fresh, shrinks = self.zero(), self.ball.shrinks
         for rows, numbers in self.ball.chunks(chunk) if shrinks else self.ball.steps(chunk):

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from skdpsynth._change import Change, described
+from skdpsynth._sensitivity import Sensitivity, statistic_facts
 from skdpsynth.statistics._moments import Moments
 
 
@@ -45,7 +45,7 @@ class Packing:
         """The most that one row adds to an entry."""
         return self.largest * max(self.mean_weight, self.largest)
 
-    def change(self, relation: str) -> Change:
+    def sensitivity(self, relation: str) -> Sensitivity:
         """Return how far one row moves the vector.
 
         "replace_one", y by y': let p = y + y', q = y - y' and Q = sum |q_i| <= 2 K d. As y y^T - y' y'^T is the symmetric part of p q^T
@@ -58,15 +58,15 @@ class Packing:
         """
         d, K, a = self.n_features, self.largest, self.mean_weight
         n_products = d * (d + 1) // 2
-        told = described("packed_moments", features=d, largest=K, mean_weight=a)
+        told = statistic_facts("packed_moments", features=d, largest=K, mean_weight=a)
         if relation == "add_or_remove_one":
             most, l2_squared = d * a * K + n_products * K**2, d * (a * K) ** 2 + n_products * K**4
-            return Change(relation, most, l2_squared, self.largest_term, statistic=told)
+            return Sensitivity(relation, most, l2_squared, self.largest_term, statistic=told)
         c = Fraction(d + 1, 2 * d)
         inside = a <= 2 * K * d * c  # the maximum over Q lies below 2 K d
         l1 = (a + 2 * K * d * c) ** 2 / (4 * c) if inside else Fraction(2 * K * d * a)
         l2_squared = 4 * K * K * d * a * a + (K * K * d) ** 2
-        return Change(relation, l1, l2_squared, max(2 * K * a, 2 * K * K * (d > 1), K * K), statistic=told)
+        return Sensitivity(relation, l1, l2_squared, max(2 * K * a, 2 * K * K * (d > 1), K * K), statistic=told)
 
     def packed(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 vector."""

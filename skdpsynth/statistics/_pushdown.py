@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import ReadValues, Rows
+from skdpsynth.duckdb._database import Database
+from skdpsynth.duckdb._sql import Query, can_be_written, codes_of_cells, recode
+from skdpsynth.duckdb._workload import Joint, choose_joint_tables
+from skdpsynth.frames import Rows
 from skdpsynth.statistics._aggregator import Aggregator
-from skdpsynth.statistics._classes import Classes, classes_of, codes_of, schema_of
-from skdpsynth.statistics._codes import CellsOf, Origins
-from skdpsynth.statistics._cover import Joint, cover
-from skdpsynth.statistics._duckdb import Database
+from skdpsynth.statistics._encoding import CellsOf, Origins
 from skdpsynth.statistics._marginals import CountCombinations, Marginals
-from skdpsynth.statistics._rows import CountRows, RowCount
-from skdpsynth.statistics._sql import Query, can_be_written, of_codes, of_raw
+from skdpsynth.statistics._raw_classes import Classes, classes_of, codes_of, schema_of
+from skdpsynth.statistics._row_count import CountRows, RowCount
 from skdpsynth.statistics._trees import CountNodes, Trees, nodes_of
+from skdpsynth.tables import ReadValues
 
 
-def pushed(rows: Rows, aggregator: Aggregator) -> Any:
+def push_down(rows: Rows, aggregator: Aggregator) -> Any:
     """Return the statistic of rows in a database, computed there; None if the rows must be read for it.
 
     Parameters
@@ -33,13 +34,13 @@ def pushed(rows: Rows, aggregator: Aggregator) -> Any:
     compute = next((compute for rule, compute in _COMPUTED.items() if isinstance(aggregator, rule)), None)
     if compute is None or rows.lazy is None or not (rows.maps and isinstance(rows.maps[0], ReadValues)):
         return None
-    with pushed_sums(rows):
+    with keep_tables(rows):
         tables = rows.origin.tables
         return None if tables is None else compute(tables, rows, aggregator)
 
 
 @contextmanager
-def pushed_sums(rows: Rows) -> Iterator[None]:
+def keep_tables(rows: Rows) -> Iterator[None]:
     """Keep the tables of codes that a database makes for the sums of these rows, and drop them at the end.
 
     Without it they are made for each sum anew.
@@ -106,8 +107,8 @@ class _Tables:
         changes: Any = rows.maps[n_before:]
         for change in changes:
             origins = change.origins(origins)
-        tables = [column if place is None else _recoding(old_codes[place], column) for column, place in zip(codes, origins, strict=True)]
-        return of_codes(self._made[_key(rows.maps[:n_before])][1], [None if place is None else f"k{place}" for place in origins], tables)
+        tables = [column if place is None else _recode(old_codes[place], column) for column, place in zip(codes, origins, strict=True)]
+        return recode(self._made[_key(rows.maps[:n_before])][1], [None if place is None else f"k{place}" for place in origins], tables)
 
 
 def query_of(database: Database, rows: Rows, classes: Sequence[Classes], columns: Sequence[int] | None = None, shift: int = 0) -> Query:
@@ -131,7 +132,7 @@ def query_of(database: Database, rows: Rows, classes: Sequence[Classes], columns
     places = [origins[column] for column in wanted]
     names = [None if place is None else schema[place] for place in places]
     raw = [None if place is None else classes[place] for place in places]
-    return of_raw(database.rows, names, raw, [codes[column] + shift for column in wanted])
+    return codes_of_cells(database.rows, names, raw, [codes[column] + shift for column in wanted])
 
 
 def _known_classes(rows: Rows) -> list[Classes] | None:
@@ -143,7 +144,7 @@ def _key(maps: Sequence[Any]) -> tuple[int, ...]:
     return tuple(map(id, maps))
 
 
-def _recoding(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def _recode(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Return the new code of each old one, from those of classes."""
     if np.array_equal(old, new):
         return np.arange(old.max() + 1)
@@ -199,7 +200,7 @@ def _marginals(tables: _Tables, rows: Rows, aggregator: CountCombinations) -> Ma
     name = tables.of(rows)
     if name is None:
         return None
-    joints = cover(aggregator.sizes, aggregator.attributes)
+    joints = choose_joint_tables(aggregator.sizes, aggregator.attributes)
     shapes = [tuple(aggregator.sizes[column] for column in joint.columns) for joint in joints]
     counted = tables.database.counts(name, [joint.columns for joint in joints], shapes)
     return Marginals(aggregator.shapes, np.concatenate(_parts(joints, counted, aggregator.attributes)))

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from skdpsynth._checks import shown
-from skdpsynth.domain import Form, ReadValues, as_chunk, check_dtypes, read_table
+from skdpsynth._validation import short_repr
+from skdpsynth.frames import Form, as_chunk
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.tables import ReadValues, check_dtypes, read_table
 
 
 @savable
@@ -72,6 +73,6 @@ class Question:
             here = next((name for name, asked in zip(columns, self.columns, strict=False) if name != asked), None)
             raise ValueError(
                 f"X must have the {len(self.columns)} columns that are asked for, in their order, got {len(columns)}"
-                + (f", among them {shown(here)} in another place" if here is not None else "")
+                + (f", among them {short_repr(here)} in another place" if here is not None else "")
                 + "; select them, or give arrays everywhere or frames everywhere."
             )

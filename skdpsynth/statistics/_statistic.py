@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._arrays import array_of
-from skdpsynth._checks import shown
+from skdpsynth._arrays import as_array
+from skdpsynth._validation import short_repr
 
 
 class Statistic:
@@ -33,11 +33,11 @@ class Statistic:
             As `flat` gives them.
         """
         sizes = [len(_vector(getattr(self, name))) for name in self._summed]
-        vector = array_of(values)
+        vector = as_array(values)
         if vector.shape != (sum(sizes),) or vector.dtype != np.int64:
-            raise ValueError(f"values must be a vector of {sum(sizes)} int64 numbers, got {shown(values)}; give what flat gave.")
+            raise ValueError(f"values must be a vector of {sum(sizes)} int64 numbers, got {short_repr(values)}; give what flat gave.")
         parts = np.split(vector, np.cumsum(sizes)[:-1])
-        changed = {name: _like(getattr(self, name), part) for name, part in zip(self._summed, parts, strict=True)}
+        changed = {name: _reshape_like(getattr(self, name), part) for name, part in zip(self._summed, parts, strict=True)}
         return replace(self, **changed)  # type: ignore[type-var]
 
     def __add__(self, other: Any) -> Any:
@@ -48,7 +48,7 @@ def _vector(sums: Any) -> np.ndarray:
     return sums.flat if isinstance(sums, Statistic) else np.ravel(np.asarray(sums, dtype=np.int64))
 
 
-def _like(sums: Any, values: np.ndarray) -> Any:
+def _reshape_like(sums: Any, values: np.ndarray) -> Any:
     """Return values in the form of these sums."""
     if isinstance(sums, Statistic):
         return sums.filled(values)

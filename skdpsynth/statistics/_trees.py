@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._change import Change, Query, described, units
-from skdpsynth._checks import shown
+from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
+from skdpsynth._validation import short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
@@ -51,19 +51,19 @@ class Trees(Statistic):
         return CountNodes(tuple(depths), tuple(range(len(depths)) if columns is None else columns))
 
     @staticmethod
-    def change(relation: str, depths: Sequence[int]) -> Change:
+    def sensitivity(relation: str, depths: Sequence[int]) -> Sensitivity:
         """Return by how much one row moves the counts: a public fact.
 
         The nodes of a level are disjoint, so a level counts a row once, or not at all if the number is missing. So it is a table among
-        as many tables as there are levels in all trees, and what `units` says of those holds: one count of each changes by 1 if a row
+        as many tables as there are levels in all trees, and what `count_sensitivity` says of those holds: one count of each changes by 1 if a row
         comes or goes, and two if it is replaced. It is attained where no number is missing and every level tells the rows apart.
         """
-        told = described("trees", depths=tuple(sorted(Counter(map(int, depths)).items())))
-        return units(relation, sum(len(levels_of(depth)) for depth in depths), told)
+        told = statistic_facts("trees", depths=tuple(sorted(Counter(map(int, depths)).items())))
+        return count_sensitivity(relation, sum(len(levels_of(depth)) for depth in depths), told)
 
     def query(self, relation: str) -> Query:
         """Return the counts with their change."""
-        return Query(self.counts, self.change(relation, self.depths))
+        return Query(self.counts, self.sensitivity(relation, self.depths))
 
     def levels(self, values: np.ndarray | None = None) -> list[dict[int, np.ndarray]]:
         """Return the counts, or others in their place, by level: a dict for each tree, the coarsest level first."""
@@ -112,7 +112,7 @@ class CountNodes(Aggregator):
     def n_values(self) -> int:
         """Number of nodes."""
         if max(self.depths, default=0) > _DEEPEST:
-            raise ValueError(f"depths must be at most {_DEEPEST}, got {shown(max(self.depths))}.")
+            raise ValueError(f"depths must be at most {_DEEPEST}, got {short_repr(max(self.depths))}.")
         return sum(1 << level for depth in self.depths for level in levels_of(depth))
 
     def zero(self) -> Trees:

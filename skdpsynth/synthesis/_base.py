@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import Rows, Schema, continue_numbers, schema_of_box
+from skdpsynth.domain import Schema
 from skdpsynth.fitting import Facts, PrivateEstimator
+from skdpsynth.frames import Rows
 from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
 from skdpsynth.statistics import RowCount, total
-from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
+from skdpsynth.synthesis._sampling import BATCH, SampleRequest, check_generator, check_n_samples, default_n_samples
+from skdpsynth.tables import continue_numbers, schema_of_box
 
-_TRIED = 64  # rows of a model from a file
+_N_TRIAL_ROWS = 64  # rows of a model from a file
 _SCORE_ROWS = 2000
 _SCORE_SEED = 20
-_MOST_EVALUATED = 100_000
+_MAX_EVALUATED_ROWS = 100_000
 
 
 class PrivateSynthesizer(PrivateEstimator):
@@ -32,7 +34,7 @@ class PrivateSynthesizer(PrivateEstimator):
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
         """Return an (n_samples, n_features) array of floats in the box; `rng` is a numpy Generator."""
 
-    def _placed(self, lattice_of: Callable[[int], Any], facts: Facts) -> Any:
+    def _for_projected_rows(self, lattice_of: Callable[[int], Any], facts: Facts) -> Any:
         """Return this, unfitted, for rows that were projected; ``lattice_of(n_cells)`` gives cells that cover just their image."""
         return self
 
@@ -94,16 +96,16 @@ class PrivateSynthesizer(PrivateEstimator):
 
     def _try_loaded(self) -> None:
         if hasattr(self, "accountant_"):
-            self.sample(_TRIED, random_state=0)
+            self.sample(_N_TRIAL_ROWS, random_state=0)
 
-    def _drawing(self, n_samples: Any, random_state: Any) -> Drawing:
+    def _drawing(self, n_samples: Any, random_state: Any) -> SampleRequest:
         if n_samples is None:
-            n_samples = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
-        n_samples = checked_number(n_samples)
+            n_samples = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
+        n_samples = check_n_samples(n_samples)
         fitted: Any = object.__new__(type(self))  # a refit in between changes nothing
         vars(fitted).update(vars(self))
-        return Drawing(
-            self._container, self.n_features_in_, n_samples, checked_generator(random_state), fitted._sample_rows, fitted._sample_blocks
+        return SampleRequest(
+            self._container, self.n_features_in_, n_samples, check_generator(random_state), fitted._sample_rows, fitted._sample_blocks
         )
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -164,8 +166,8 @@ class PrivateSynthesizer(PrivateEstimator):
         {}
         """
         check_is_fitted(self)
-        usual = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
-        synthetic = self.sample(min(max(usual, 1), _MOST_EVALUATED), random_state)
+        usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
+        synthetic = self.sample(min(max(usual, 1), _MAX_EVALUATED_ROWS), random_state)
         return quality_report(X, synthetic, self._public_schema(), target=target, random_state=random_state)
 
     def _public_schema(self) -> Schema | None:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import IncompleteRows, Spans, Wanted, listed, spans_of, wanted_of
-from skdpsynth.models import Selected, completed
+from skdpsynth.domain import AllowedCells, Spans, list_names, spans_of
+from skdpsynth.models import RejectionSampler, impute_table
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._drawing import BATCH, checked_generator
+from skdpsynth.synthesis._sampling import BATCH, check_generator
+from skdpsynth.tables import IncompleteRows, allowed_cells
 
 
 class ConditionalSynthesizer(PrivateSynthesizer):
@@ -62,7 +63,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             conditions that have probability 0 in the model. Nothing is drawn then.
         """
         check_is_fitted(self)
-        return PrivateSynthesizer.sample(self._given(conditions), n_samples, random_state, out=out)
+        return PrivateSynthesizer.sample(self._condition_on(conditions), n_samples, random_state, out=out)
 
     def sample_batches(
         self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, *, conditions: Any = None
@@ -89,7 +90,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             In the kind of table that `fit` got, with its columns and dtypes. It goes on as it began if the estimator is fitted again.
         """
         check_is_fitted(self)
-        return PrivateSynthesizer.sample_batches(self._given(conditions), n_samples, batch_size, random_state)
+        return PrivateSynthesizer.sample_batches(self._condition_on(conditions), n_samples, batch_size, random_state)
 
     def impute(self, X: Any, random_state: Any = None) -> Any:
         """Fill the missing cells of rows of your own by draws from the model, given the cells that are there; it costs no privacy.
@@ -125,25 +126,25 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         """
         check_is_fitted(self)
         law = self._law("impute", "fill the cells by another tool")
-        rng = checked_generator(random_state)
+        rng = check_generator(random_state)
         with np.errstate(all="ignore"):
             rows = IncompleteRows.of(X, self._container)
             law, _ = law.given(self._spans.starts_present())
-            return rows.with_cells(completed(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng))
+            return rows.with_cells(impute_table(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng))
 
-    def _given(self, conditions: Any) -> "ConditionalSynthesizer":
+    def _condition_on(self, conditions: Any) -> "ConditionalSynthesizer":
         """Return this, or a copy whose model is conditioned; refuse conditions that no row meets."""
         if conditions is None:
             return self
         law = self._law("conditions", "draw more rows and keep those that you want, which costs no privacy")
         with np.errstate(all="ignore"):
-            wanted, spans = wanted_of(conditions, self._container), self._spans
+            wanted, spans = allowed_cells(conditions, self._container), self._spans
             on_codes = spans.hull(wanted)
             conditional, probability = law.given(on_codes)
             if not probability:
-                raise _impossible(law, on_codes)
+                raise _impossible_conditions_error(law, on_codes)
             if of_spans := {name: want for name, want in wanted.items() if name in spans.involved}:
-                conditional = Selected(conditional, partial(spans.meets, wanted=of_spans))
+                conditional = RejectionSampler(conditional, partial(spans.meets, wanted=of_spans))
         copy: Any = object.__new__(type(self))
         vars(copy).update({**vars(self), "_model": conditional})
         return copy
@@ -157,8 +158,8 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             return self._model.law()
 
 
-def _impossible(law: Any, wanted: Mapping[Hashable, Wanted]) -> ValueError:
+def _impossible_conditions_error(law: Any, wanted: Mapping[Hashable, AllowedCells]) -> ValueError:
     """Return an error that says which conditions the model gives no probability: one alone, or several together."""
     alone = [name for name, want in wanted.items() if not law.given({name: want})[1]]
-    what = f"that on {listed(alone[:1])} has" if alone else f"those on {listed(list(wanted))} together have"
+    what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(wanted))} together have"
     return ValueError(f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out.")

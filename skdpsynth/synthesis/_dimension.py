@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from skdpsynth.synthesis._ranges import scales_of, usual_ranges
+from skdpsynth.synthesis._noisy_ranges import axis_scales, default_ranges
 from skdpsynth.synthesis._subspace import Subspace
 
 _MEASURE = 0.3  # error of a measure on k axes, in widths of the widest over the k-th root of rows times epsilon
@@ -20,9 +20,12 @@ def n_directions(subspace: Subspace, size: float) -> int:
     size : float
         Rows times epsilon of the measure.
     """
-    total, widths = np.trace(subspace.reducer.covariance_), _widths(subspace)
+    total, widths = np.trace(subspace.reducer.covariance_), _axis_widths(subspace)
     left = total - np.cumsum(subspace.variances)
-    errors = [_lost(rest, subspace.box.n_features) + _error(widths[:k], size) for k, rest in enumerate(left, start=1)]
+    errors = [
+        _expected_displacement(rest, subspace.box.n_features) + _expected_measure_error(widths[:k], size)
+        for k, rest in enumerate(left, start=1)
+    ]
     return int(np.argmin(errors)) + 1
 
 
@@ -35,22 +38,22 @@ def needs_distance(subspace: Subspace, size: float) -> bool:
     beside = subspace.beside - subspace.reducer.noise_edge_
     if others <= 0 or beside <= 0:
         return False
-    widths = _widths(Subspace(subspace.reducer, subspace.box, has_distance=True))
-    dearer = _error(widths, size) - _error(widths[:-1], size)
-    return _lost(beside, subspace.box.n_features) > _MARGIN * dearer
+    widths = _axis_widths(Subspace(subspace.reducer, subspace.box, has_distance=True))
+    dearer = _expected_measure_error(widths, size) - _expected_measure_error(widths[:-1], size)
+    return _expected_displacement(beside, subspace.box.n_features) > _MARGIN * dearer
 
 
-def _widths(subspace: Subspace) -> np.ndarray:
+def _axis_widths(subspace: Subspace) -> np.ndarray:
     reach = subspace.reach
-    low, high = usual_ranges(reach, scales_of(reach, subspace.variances))
+    low, high = default_ranges(reach, axis_scales(reach, subspace.variances))
     return high - low
 
 
-def _lost(mean_square: float, n_features: int) -> float:
+def _expected_displacement(mean_square: float, n_features: int) -> float:
     """Return the largest coordinate, as expected, of a vector of this mean square in random direction: how far rows are moved."""
     return math.sqrt(max(mean_square, 0.0) * 2 * math.log(max(n_features, 2)) / n_features)
 
 
-def _error(widths: np.ndarray, size: float) -> float:
+def _expected_measure_error(widths: np.ndarray, size: float) -> float:
     """Expected error of a measure on axes of these widths, which are cut equally often: the widest stays the widest."""
     return _MEASURE * float(widths.max()) * max(size, 1.0) ** (-1 / len(widths))

@@ -8,25 +8,25 @@ import numpy as np
 from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import check_memory, is_real, is_whole, shown
-from skdpsynth._progress import steps
+from skdpsynth._progress import track_steps
+from skdpsynth._validation import check_memory, is_integer, is_real, short_repr
 from skdpsynth.domain import Spans, keys_of
 from skdpsynth.models import MarginalModel
 from skdpsynth.privacy import SeededBits
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
-from skdpsynth.synthesis._drawing import checked_generator, checked_number, usual_number
-from skdpsynth.synthesis._replay import Replay
+from skdpsynth.synthesis._parametric_bootstrap import ParametricBootstrap
+from skdpsynth.synthesis._sampling import check_generator, check_n_samples, default_n_samples
 
 _ROWS, _TIMES = 50_000, 20  # of a table on which a statistic is computed: so many times the data, and at most so many, or as the data
 _CELLS = 1 << 25  # of such a table
 _LEAST, _MOST = 8, 10_000  # re-fits
 _MOST_SHRUNK = 0.5  # of a distance: more is noise
-_POWER, _MARGIN = 3, 1.15  # see `_interval`
+_POWER, _MARGIN = 3, 1.15  # see `_bias_corrected_interval`
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """An estimate and its confidence interval: what `LatentFactorSynthesizer.interval` returns.
+    """An estimate and its confidence interval: what `LatentFactorSynthesizer.choose_interval` returns.
 
     Attributes
     ----------
@@ -121,17 +121,17 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         >>> bool(share.low < share.estimate < share.high)
         True
         """
-        level, n_refits = _checked(statistic, level, n_refits)
-        world = self._world("interval", n_samples, random_state)
-        truth = _value(statistic, world.population())
-        without = _tried(statistic, world.table(world.replay.model.without_factors()), truth.shape)
-        found = np.array([_value(statistic, table, truth.shape) for table in world.tables(n_refits)])
-        return _interval(truth, found, without, level)
+        level, n_refits = _check_arguments(statistic, level, n_refits)
+        world = self._bootstrap_world("interval", n_samples, random_state)
+        truth = _evaluate_statistic(statistic, world.population())
+        without = _evaluate_or_nan(statistic, world.table(world.replay.model.without_factors()), truth.shape)
+        found = np.array([_evaluate_statistic(statistic, table, truth.shape) for table in world.tables(n_refits)])
+        return _bias_corrected_interval(truth, found, without, level)
 
     def bootstrap_tables(self, B: Any, n_samples: Any = None, random_state: Any = None) -> Iterator[Any]:
         """Draw synthetic tables, each from a model of its own, whose differences show how sure a result is; it costs no privacy.
 
-        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as `interval` does. Compute a result on every
+        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as `choose_interval` does. Compute a result on every
         table: its standard deviation over tables is its standard error, if `n_samples` is several times the number of rows of the data;
         else the error of a sample of that size is added. Strategy "marginals" only.
 
@@ -153,13 +153,13 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         --------
         interval : One statistic, with its bias taken off.
         """
-        if not is_whole(B, 1):
-            raise ValueError(f"B must be a positive integer, got {shown(B)}; 20 is a usual number.")
+        if not is_integer(B, 1):
+            raise ValueError(f"B must be a positive integer, got {short_repr(B)}; 20 is a usual number.")
         check_is_fitted(self)
-        usual = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
-        return self._world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
+        usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
+        return self._bootstrap_world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
 
-    def _world(self, what: str, n_samples: Any, random_state: Any) -> "_World":
+    def _bootstrap_world(self, what: str, n_samples: Any, random_state: Any) -> "_BootstrapWorld":
         check_is_fitted(self)
         if not hasattr(self._model, "law"):
             raise ValueError(
@@ -172,18 +172,18 @@ class IntervalSynthesizer(ConditionalSynthesizer):
             raise ValueError(
                 f"{what} needs a model of one block, which up to 40 columns have, got {len(self._model.blocks)} blocks; leave columns out."
             )
-        n_rows = usual_number(self.n_samples_, self._size_error, self.n_features_in_)
+        n_rows = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
         has_keys = bool(keys_of(self._model.schema.rules, self._model.schema.whole))  # of which there may be no more than rows
         size = n_rows if has_keys else max(n_rows, min(_TIMES * n_rows, _ROWS))
         size = max(1, min(size, _CELLS // self.n_features_in_))
-        rng, drawn = checked_generator(random_state), size if n_samples is None else checked_number(n_samples)
+        rng, drawn = check_generator(random_state), size if n_samples is None else check_n_samples(n_samples)
         check_memory("n_samples", drawn, 8 * drawn * self.n_features_in_)
         with np.errstate(all="ignore"):
-            replay = Replay.of(self, n_rows)
-        return _World(replay, self._container, self._spans, size, drawn, rng)
+            replay = ParametricBootstrap.of(self, n_rows)
+        return _BootstrapWorld(replay, self._container, self._spans, size, drawn, rng)
 
 
-class _World:
+class _BootstrapWorld:
     """The model in the place of the population, and what the mechanism makes of samples of it.
 
     Parameters
@@ -197,7 +197,9 @@ class _World:
     rng : numpy.random.Generator
     """
 
-    def __init__(self, replay: Replay, container: Any, spans: Spans, n_pool: int, n_samples: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, replay: ParametricBootstrap, container: Any, spans: Spans, n_pool: int, n_samples: int, rng: np.random.Generator
+    ) -> None:
         self.replay, self.container, self.spans, self.n_samples, self.rng = replay, container, spans, n_samples, rng
         with np.errstate(all="ignore"):
             self.rows = replay.model.sample(n_pool, rng)
@@ -218,28 +220,30 @@ class _World:
 
     def tables(self, number: int) -> Iterator[Any]:
         """Yield rows of so many re-fits."""
-        # Post-processing of what was released (proof: `Replay`): these bits make noise for synthetic rows, which protects nobody and costs
+        # Post-processing of what was released (proof: `ParametricBootstrap`): these bits make noise for synthetic rows, which protects nobody and costs
         # nothing, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
         with np.errstate(all="ignore"):
             pool = self.replay.pool(self.rows)
-        for _ in steps("fit again", range(number)):
+        for _ in track_steps("fit again", range(number)):
             with np.errstate(all="ignore"):
-                model = self.replay.refitted(pool, self.rng, bits)
+                model = self.replay.resample_and_fit(pool, self.rng, bits)
             yield self.table(model)
 
 
-def _checked(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
+def _check_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
     if not callable(statistic):
-        raise ValueError(f"statistic must be a function of a table, got {shown(statistic)}; give one such as lambda table: table.mean().")
+        raise ValueError(
+            f"statistic must be a function of a table, got {short_repr(statistic)}; give one such as lambda table: table.mean()."
+        )
     if not (is_real(level) and 0 < level < 1):
-        raise ValueError(f"level must be a number between 0 and 1, got {shown(level)}; 0.95 is usual.")
-    if not is_whole(n_refits, _LEAST, _MOST):
-        raise ValueError(f"n_refits must be an integer from {_LEAST} to {_MOST}, got {shown(n_refits)}; 40 is usual.")
+        raise ValueError(f"level must be a number between 0 and 1, got {short_repr(level)}; 0.95 is usual.")
+    if not is_integer(n_refits, _LEAST, _MOST):
+        raise ValueError(f"n_refits must be an integer from {_LEAST} to {_MOST}, got {short_repr(n_refits)}; 40 is usual.")
     return float(level), int(n_refits)
 
 
-def _value(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+def _evaluate_statistic(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Return a statistic of a synthetic table, or refuse it: nothing that an error says here is private."""
     try:
         answer = statistic(table)
@@ -263,15 +267,15 @@ def _value(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] |
     return value
 
 
-def _tried(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _evaluate_or_nan(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return a statistic of a table that no model drew; NaN where it has none."""
     try:
-        return _value(statistic, table, shape)
+        return _evaluate_statistic(statistic, table, shape)
     except ValueError:
         return np.full(shape, np.nan)
 
 
-def _interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: float) -> Interval:
+def _bias_corrected_interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: float) -> Interval:
     """Return the interval of a statistic that is `truth` in the model, `without` if columns are independent, and `found` in re-fits.
 
     The bias of the re-fits is taken off. It is mostly that dependences shrink: they lose a share s of the distance from `without`, and the

@@ -7,7 +7,7 @@ from skdpsynth.fitting import Facts
 
 
 @runtime_checkable
-class JoinsBlocks(Protocol):
+class JoinableSynthesizer(Protocol):
     """A `PrivateSynthesizer` whose fitted blocks can be joined; if it has a schema, it reads mixed tables of a stream too.
 
     Others need none of this: their blocks are mixed by rows. All that is handed from block to block was released, so it is
@@ -43,7 +43,7 @@ class JoinsBlocks(Protocol):
             How many rows the block has, as far as is known.
         """
 
-    def _before_blocks(self, reader: Any) -> Any:
+    def _model_of_public_facts(self, reader: Any) -> Any:
         """Return a synthesizer that has a model of public facts alone, for samples before the first block of a mixed table is full."""
 
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> Any:

@@ -9,41 +9,25 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth._state import require
-from skdpsynth.domain import (
-    Box,
-    Continuous,
-    Nominal,
-    Rows,
-    Schema,
-    continue_table,
-    encode,
-    is_name,
-    keys_of,
-    listed,
-    made_up_kinds,
-    spans_of,
-    start_table,
-    ties_of,
-    unknown_of,
-    unlisted_in,
-    with_spans,
-)
+from skdpsynth._state_validation import require
+from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth.domain import Box, Continuous, Nominal, Schema, is_name, keys_of, list_names, spans_of, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts
-from skdpsynth.models import uniform_model, union_of
+from skdpsynth.frames import Rows
+from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
-from skdpsynth.synthesis._closed import close
 from skdpsynth.synthesis._intervals import IntervalSynthesizer
-from skdpsynth.synthesis._latent_near import words_of_loose_orders, words_of_loose_times
-from skdpsynth.synthesis._latent_planning import MOST_CODES, Block
-from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, opened_prior
+from skdpsynth.synthesis._latent_differences import describe_loose_orders, describe_unordered_times
+from skdpsynth.synthesis._latent_planning import MAX_CODES, StreamBlock
+from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, open_prior
+from skdpsynth.synthesis._private_facts import buy_missing_facts
+from skdpsynth.tables import columns_without_bounds, columns_without_levels, continue_table, encode, start_table, with_placeholder_kinds
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
-_MOST_STRATA = 10
-_MOST_FACTORS = 64
-_FACTORS = {"marginals": 32, "scores": 8}
+_MAX_STRATA = 10
+_MAX_FACTORS = 64
+_DEFAULT_N_FACTORS = {"marginals": 32, "scores": 8}
 
 
 @savable
@@ -174,7 +158,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     --------
     skdpsynth.domain.Schema : The public facts about the columns.
     skdpsynth.model_selection.plan : Expected errors, before anything is spent.
-    skdpsynth.synthesis.Interval : An estimate with a confidence interval, from `interval`.
+    skdpsynth.synthesis.Interval : An estimate with a confidence interval, from `choose_interval`.
     skdpsynth.domain.MixedTypeEncoder : Mixed rows as numbers, for other tools.
     LowDimSynthesizer : For many columns of numbers near a few directions.
 
@@ -263,7 +247,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     *Prior.* All of a public table is counted in the same codes, without noise. The estimates are then pulled towards its counts, scaled to
     as many rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far is the rule of James
     and Stein (positive part) with the variance of the noise, which is known: the expected squared error is never more than without the
-    prior, whatever that is (proof: ``models/_prior_tables.py``), and nearly gone if it is right. As a model makes more of noisy pairs than
+    prior, whatever that is (proof: ``models/_public_prior.py``), and nearly gone if it is right. As a model makes more of noisy pairs than
     that, the prior is left aside if its columns are clearly farther from the noisy ones than equally frequent codes are, and its pairs if
     they are clearly farther than independent columns. `marginals_consistent_` stay unbiased, and intervals do without the prior. The
     sizes of the classes of `stratify` come from the counts alone, as do common factors of more than 40 columns.
@@ -294,7 +278,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     """
 
     _counts_rows = False  # the tables tell how many there are
-    _block: Block | None = None
+    _block: StreamBlock | None = None
     _prior: Rows | None = None
     _counted: Any
 
@@ -344,18 +328,18 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         self._open_prior(self._container.schema)
         schema, dtypes = self._container.schema, self._container.dtypes
         coded, seen = schema.coded, [dtype for name, dtype in zip(schema, dtypes, strict=True) if schema.is_coded(name)]
-        unknown, unlisted = unknown_of(coded, seen), unlisted_in(coded)
+        unknown, unlisted = columns_without_bounds(coded, seen), columns_without_levels(coded)
         self._check_purchases(unknown is not None or bool(unlisted), coded, unlisted)
         if unlisted and rows.are_remote:
             raise ValueError(
                 "schema must list all levels where rows lie elsewhere, got 'private', because which levels occur is no sum; list them."
             )
         # A column has no more codes than these, however many levels are found.
-        return rows, {"schema": made_up_kinds(coded, MOST_CODES + 1), "unknown": unknown, "unlisted": unlisted}
+        return rows, {"schema": with_placeholder_kinds(coded, MAX_CODES + 1), "unknown": unknown, "unlisted": unlisted}
 
     def _open_prior(self, schema: Schema) -> None:
         if self.prior is not None and self.strategy == "marginals":
-            self._prior = opened_prior(self.prior, schema, buys=True)
+            self._prior = open_prior(self.prior, schema, buys=True)
 
     def _check_purchases(self, buys: bool, schema: Schema, unlisted: tuple[int, ...]) -> None:
         """Refuse what cannot be bought, or not be used."""
@@ -363,18 +347,18 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             raise ValueError("schema and bounds must be public for strategy='scores', got 'private'; use strategy='marginals'.")
         names = [name for place, name in enumerate(schema) if place in unlisted]
         if names and not self.delta and self.epsilon != math.inf:
-            raise ValueError(f"delta must be greater than 0 to buy the levels of {listed(names)}, got 0; use 1e-6, or list the levels.")
+            raise ValueError(f"delta must be greater than 0 to buy the levels of {list_names(names)}, got 0; use 1e-6, or list the levels.")
         if is_name(self.stratify) and self.stratify in names:
-            raise ValueError(f"stratify must have public levels, but those of {listed([self.stratify])} are private; list them.")
+            raise ValueError(f"stratify must have public levels, but those of {list_names([self.stratify])} are private; list them.")
 
-    def _with_facts(self, rows: Rows, facts: Facts, plan: Any, budget: Budget) -> tuple[Rows, Facts]:
-        closed = close(self._container.schema, self._container.dtypes, rows, facts, plan.rho, budget)
+    def _buy_missing_facts(self, rows: Rows, facts: Facts, plan: Any, budget: Budget) -> tuple[Rows, Facts]:
+        closed = buy_missing_facts(self._container.schema, self._container.dtypes, rows, facts, plan.rho, budget)
         self._container = self._container.with_schema(closed.schema)
         self._prior = None if self._prior is None else self._prior.map(closed.closing)
         return closed.rows, closed.facts
 
     def _plan(self, facts: Facts) -> Any:
-        schema = facts.schema or _schema_of(facts.box)
+        schema = facts.schema or _schema_from_box(facts.box)
         self._check_parameters(schema)
         if self.strategy == "scores" and (ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole)):
             raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
@@ -395,7 +379,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             setattr(self, name, value)
         if self.strategy == "marginals":
             near = self._counted.codes.near if "_counted" in vars(self) else self._model.near
-            for message in (words_of_loose_times(self.schema_, near), words_of_loose_orders(self.schema_, spans)):
+            for message in (describe_unordered_times(self.schema_, near), describe_loose_orders(self.schema_, spans)):
                 if message is not None:
                     budget.warn(message)
         for name in ("_block", "_prior"):
@@ -403,9 +387,9 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     @property
     def _n_factors(self) -> int:
-        return _FACTORS[self.strategy] if self.n_factors == "auto" else self.n_factors
+        return _DEFAULT_N_FACTORS[self.strategy] if self.n_factors == "auto" else self.n_factors
 
-    # What streams ask for: see `JoinsBlocks`.
+    # What streams ask for: see `JoinableSynthesizer`.
 
     # The noise of a block is the same however few rows it has: the model of all needs large ones. Just after a block the noise on
     # frequencies is sqrt((g + 1) / (g - 1)) times that of one fit to the rows so far, and g times that before the next. The mean of its
@@ -423,31 +407,31 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         if self.prior is not None and self.schema is None:
             check_prior_of_numbers(self.prior, facts.box)
         elif self.prior is not None:
-            opened_prior(self.prior, Schema.of(self.schema))
-        self._block = Block(None, None, chooses=True)
+            open_prior(self.prior, Schema.of(self.schema))
+        self._block = StreamBlock(None, None, chooses=True)
         return _latent_planning.least_rows(self._plan(facts), facts.neighboring)
 
     def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "LatentFactorSynthesizer":
         part = clone(self)
         codes = past[-1]._counted.codes if past and self._can_join else None
-        part._block = Block(reader, codes, codes is None or not codes.serve(n_samples))
+        part._block = StreamBlock(reader, codes, codes is None or not codes.can_count(n_samples))
         return part
 
-    def _before_blocks(self, reader: Any) -> "LatentFactorSynthesizer":
+    def _model_of_public_facts(self, reader: Any) -> "LatentFactorSynthesizer":
         public = clone(self)
         vars(public).update({name: value for name, value in vars(reader).items() if name in ("_container", "schema_")})
         whole = public.schema_
         schema = with_spans(whole.coded, public._spans)
         ties = ties_of(whole, schema.rules, dict(zip(whole, public._container.dtypes, strict=True)))
-        public._model = uniform_model(schema, self.stratify, ties, MOST_CODES)
+        public._model = uniform_model(schema, self.stratify, ties, MAX_CODES)
         return public
 
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
         union: Any = object.__new__(type(self))
         vars(union).update(vars(blocks[-1]))
-        union._counted = union_of([block._counted for block in blocks], numbers)
+        union._counted = pool_measurements([block._counted for block in blocks], numbers)
         union.n_samples_ = union._counted.n_samples
-        vars(union).update(_latent_marginals.modelled(union._counted, self._n_factors))
+        vars(union).update(_latent_marginals.fitted_model_attributes(union._counted, self._n_factors))
         return union
 
     @property
@@ -470,7 +454,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         # A block of a stream is counted, and gets a model of its own only if somebody asks for it: a sample of the stream is drawn from
         # one model of all its blocks.
         if name in ("factors_", "_model") and "_counted" in vars(self):
-            self.__dict__.update(_latent_marginals.modelled(self._counted, self._n_factors))
+            self.__dict__.update(_latent_marginals.fitted_model_attributes(self._counted, self._n_factors))
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -511,37 +495,39 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     def _check_parameters(self, schema: Schema) -> None:
         check_choice("strategy", self.strategy, _STRATEGIES)
-        if not (is_whole(self.n_factors, 1, _MOST_FACTORS) or (isinstance(self.n_factors, str) and self.n_factors == "auto")):
-            raise ValueError(f"n_factors must be 'auto' or an integer from 1 to {_MOST_FACTORS}, got {shown(self.n_factors)}; use 'auto'.")
+        if not (is_integer(self.n_factors, 1, _MAX_FACTORS) or (isinstance(self.n_factors, str) and self.n_factors == "auto")):
+            raise ValueError(
+                f"n_factors must be 'auto' or an integer from 1 to {_MAX_FACTORS}, got {short_repr(self.n_factors)}; use 'auto'."
+            )
         if self.synthesizer is not None:
             check_choice("synthesizer", self.synthesizer, ("pmm", "psmm"))
             if self.strategy != "scores":
                 raise ValueError(
-                    f"synthesizer must be None for strategy='marginals', got {shown(self.synthesizer)}; it serves strategy='scores'."
+                    f"synthesizer must be None for strategy='marginals', got {short_repr(self.synthesizer)}; it serves strategy='scores'."
                 )
         if self.prior is not None and self.strategy == "scores":
-            raise ValueError(f"prior must be None for strategy='scores', got {shown(self.prior)}; use strategy='marginals'.")
+            raise ValueError(f"prior must be None for strategy='scores', got {short_repr(self.prior)}; use strategy='marginals'.")
         if self.stratify is not None:
             self._check_stratify(schema)
 
     def _check_stratify(self, schema: Schema) -> None:
         column = self.stratify
         if self.strategy == "scores":
-            raise ValueError(f"stratify must be None for strategy='scores', got {shown(column)}; use strategy='marginals'.")
+            raise ValueError(f"stratify must be None for strategy='scores', got {short_repr(column)}; use strategy='marginals'.")
         if not is_name(column) or column not in schema:
-            raise ValueError(f"stratify must be a column of schema, got {shown(column)}; give its name.")
+            raise ValueError(f"stratify must be a column of schema, got {short_repr(column)}; give its name.")
         kind = schema[column]
         if not isinstance(kind, Nominal):
             raise ValueError(
-                f"stratify must be a nominal column, but {shown(column)} is {type(kind).__name__.lower()}; give [levels] for it."
+                f"stratify must be a nominal column, but {short_repr(column)} is {type(kind).__name__.lower()}; give [levels] for it."
             )
-        if kind.n_codes > _MOST_STRATA:
+        if kind.n_codes > _MAX_STRATA:
             raise ValueError(
-                f"stratify must have at most {_MOST_STRATA} levels (missing is one), but {shown(column)} has {kind.n_codes}; merge some, "
+                f"stratify must have at most {_MAX_STRATA} levels (missing is one), but {short_repr(column)} has {kind.n_codes}; merge some, "
                 "or leave stratify out."
             )
         if len(schema) == 1:
-            raise ValueError(f"stratify must leave other columns to synthesize, but {shown(column)} is the only one.")
+            raise ValueError(f"stratify must leave other columns to synthesize, but {short_repr(column)} is the only one.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -550,7 +536,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         return tags
 
 
-def _schema_of(box: Box | None) -> Schema:
+def _schema_from_box(box: Box | None) -> Schema:
     """The schema of numbers in a box, as far as a plan within another estimator needs it."""
     assert box is not None
     return Schema({i: Continuous(low, high) for i, (low, high) in enumerate(zip(box.low.tolist(), box.high.tolist(), strict=True))})

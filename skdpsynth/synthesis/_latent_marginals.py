@@ -8,48 +8,49 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Grid, Nominal, Rows, Schema, grids_of
+from skdpsynth.domain import Continuous, Grid, Nominal, Schema, grids_of
 from skdpsynth.fitting import Budget
+from skdpsynth.frames import Rows
 from skdpsynth.models import (
+    CoarsePairs,
     Codes,
-    Counted,
     Estimates,
     LevelGroups,
     Link,
     MarginalModel,
-    MergedPairs,
+    Measurements,
     NoisyInteractions,
     NoisyTables,
     Pool,
-    PriorTables,
+    PublicPrior,
     bins_of,
-    common_of,
-    cuts_in_cells,
+    constrain_columns,
+    constraint_cuts,
     grade_bins,
     joint_columns,
-    merged_groups,
+    learn_common_factors,
+    merge_codes,
     pairs_within,
-    tied_columns,
 )
 from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
-from skdpsynth.synthesis._latent_choice import FewPairs, finer_links, splits_of
-from skdpsynth.synthesis._latent_near import near_columns
-from skdpsynth.synthesis._latent_pairs import Pairs
+from skdpsynth.synthesis._latent_differences import find_near_columns
+from skdpsynth.synthesis._latent_pair_selection import PairSelection, column_splits, refine_links
+from skdpsynth.synthesis._latent_pairs import PairRelease
 from skdpsynth.synthesis._latent_planning import (
-    MOST_CODES,
+    MAX_CODES,
     ONE_BLOCK,
     MarginalsPlan,
-    growth_of_bins,
-    of_many_levels,
-    wanted_bins,
+    bin_growth,
+    choose_n_bins,
+    many_level_columns,
     warn_of_noise,
 )
-from skdpsynth.synthesis._latent_triples import TripleRound, has_triples, with_triples
+from skdpsynth.synthesis._latent_three_way import TripleRound, has_triples, plan_triples
 
 
 @dataclass(frozen=True, eq=False)
-class _Coded:
+class _CodedRows:
     """The rows as codes of columns without the stratum, and at last that of the stratum: private."""
 
     rows: Rows
@@ -62,28 +63,30 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     assert schema is not None
     grids, names = grids_of(schema), [name for name in schema if name != stratum]
     places = {name: place for place, name in enumerate(schema)}
-    located = _located(rows, places, grids)
-    codes, plan = _codes(rows, located, places, grids, plan, budget)
-    coded = _coded(located, places, schema, stratum, codes.links)
-    one_way = _tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
+    located = _locate_cells(rows, places, grids)
+    codes, plan = _choose_codes(rows, located, places, grids, plan, budget)
+    coded = _encode_rows(located, places, schema, stratum, codes.links)
+    one_way = _release_tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
     if not codes.blocks:
-        codes = replace(codes, **_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names))
-    plan = with_triples(plan, coded.sizes, _rows_of(one_way, plan), budget.relation, codes.near)
+        codes = replace(
+            codes, **_release_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names)
+        )
+    plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
     pairs = pairs_within(codes.blocks)
-    if (few := FewPairs.of(plan, budget.relation, _rows_of(one_way, plan))) is not None:
-        pairs, plan = few.choose(*_for_choices(located, places, codes.links, one_way, plan), plan, budget)
-    of_pairs = _pairs(coded, pairs, one_way, plan, budget)
+    if (few := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
+        pairs, plan = few.choose(*_rows_for_pair_selection(located, places, codes.links, one_way, plan), plan, budget)
+    of_pairs = _release_pairs(coded, pairs, one_way, plan, budget)
     estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
     totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None:
         warn_of_noise(budget, plan, budget.relation, totals.sum())
     codes = replace(codes, n_rows=n_samples) if plan.block is None or plan.block.chooses else codes.after(n_samples)
-    beside = None if plan.prior is None else _counted_beside(_located(plan.prior, places, grids), places, grids, pairs, plan, codes)
-    counted = Counted(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
-    attributes, triples = _fitted(counted, coded, plan, budget)
+    beside = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, places, grids), places, grids, pairs, plan, codes)
+    counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
+    attributes, triples = _fit_model(counted, coded, plan, budget)
     return {
-        **_released([one_way, of_pairs, *triples], estimates, names, stratum),
+        **_table_attributes([one_way, of_pairs, *triples], estimates, names, stratum),
         "cells_": codes.cells,
         "bins_": bins_of(schema, codes.links),
         "n_samples_": n_samples,
@@ -92,185 +95,187 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     }
 
 
-def _codes(
+def _choose_codes(
     rows: Rows, located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
 ) -> tuple[Codes, MarginalsPlan]:
     """Return the codes of columns, those that were chosen before or new ones, and the plan with what that leaves."""
     known = None if plan.block is None else plan.block.codes
     if known is not None and plan.block is not None and not plan.block.chooses:
         return known, plan
-    codes = _links_of(located, places, grids, plan, budget)
-    near, plan = near_columns(rows, codes, plan, budget, plan.n_samples or _rows_of_pools(codes.pools, known))
-    return _with_graded_bins(replace(codes, near=near), plan, budget.relation), plan
+    codes = _release_codes(located, places, grids, plan, budget)
+    near, plan = find_near_columns(rows, codes, plan, budget, plan.n_samples or _pooled_n_rows(codes.pools, known))
+    return _grade_outer_bins(replace(codes, near=near), plan, budget.relation), plan
 
 
-def _fitted(counted: Counted, coded: _Coded, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
+def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
     """Return the attributes that hold the model, and the tables of three columns, which it asks for where there is a second round."""
     if plan.block is not None:
         return {"_counted": counted}, []
-    fitted, triples = modelled(counted, plan.n_factors), []
+    fitted, triples = fitted_model_attributes(counted, plan.n_factors), []
     if has_triples(plan):
         triples = [TripleRound(coded.rows, coded.sizes, plan, budget, counted.codes.near).released(fitted["_model"], counted.totals)]
-        fitted = _of_model(counted.model_with(triples[0], fitted["_model"]))
+        fitted = _model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
     return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
 
 
-def _located(rows: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid]) -> Rows:
+def _locate_cells(rows: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid]) -> Rows:
     return rows.map(CellsOf({places[name]: grid for name, grid in grids.items()})).kept() if grids else rows
 
 
-def _counted_beside(
+def _count_prior(
     located: Rows,
     places: Mapping[Hashable, int],
     grids: Mapping[Hashable, Grid],
     pairs: Sequence[tuple[int, int]],
     plan: MarginalsPlan,
     codes: Codes,
-) -> PriorTables:
+) -> PublicPrior:
     """Count a public table in the codes that were released: exactly, as nothing private is in it."""
     assert plan.schema is not None
-    coded = _coded(located, places, plan.schema, plan.stratum, codes.links)
+    coded = _encode_rows(located, places, plan.schema, plan.stratum, codes.links)
     columns = [(i,) for i in range(len(coded.sizes) - 1)]
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(columns), *place) for place in [*columns, *pairs]]))
     tables = dict(zip([*columns, *pairs], exact.tables(exact.counts), strict=True))
     trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids])) if grids else None
-    many = [name for name in of_many_levels(plan.schema) if name in codes.links]
+    many = [name for name in many_level_columns(plan.schema) if name in codes.links]
     sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in plan.schema.values()]
     levels = total(located, Marginals.over(sizes, [(places[name],) for name in many])) if many else None
     cells: dict[Hashable, Any] = {} if trees is None else dict(zip(grids, trees.levels(), strict=True))
     cells |= {} if levels is None else dict(zip(many, levels.tables(levels.counts), strict=True))
-    return PriorTables({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
+    return PublicPrior({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
 
 
-def modelled(counted: Counted, n_factors: int) -> dict[str, Any]:
+def fitted_model_attributes(counted: Measurements, n_factors: int) -> dict[str, Any]:
     """Return the fitted attributes that a model of what was counted makes."""
-    return _of_model(counted.model(n_factors))
+    return _model_attributes(counted.model(n_factors))
 
 
-def _of_model(model: MarginalModel) -> dict[str, Any]:
+def _model_attributes(model: MarginalModel) -> dict[str, Any]:
     return {"factors_": model.factors, "_model": model}
 
 
-def _rows_of(one_way: NoisyTables, plan: MarginalsPlan) -> float:
+def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
     """Return how many rows there are, as far as is known."""
     return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
-def _links_of(located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget) -> Codes:
+def _release_codes(
+    located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
+) -> Codes:
     """Release what chooses the codes of columns."""
     assert plan.schema is not None
     known = {} if plan.block is None or plan.block.codes is None else plan.block.codes.pools
-    links, cells, pools = _links(located, places, grids, plan, budget, known)
-    groups, levels, pools_of_levels = _level_groups(located, places, plan.schema, plan, budget, known)
-    tied, chosen = tied_columns(plan.ties, plan.schema, links | groups)
+    links, cells, pools = _release_links(located, places, grids, plan, budget, known)
+    groups, levels, pools_of_levels = _release_level_groups(located, places, plan.schema, plan, budget, known)
+    tied, chosen = constrain_columns(plan.ties, plan.schema, links | groups)
     return Codes(chosen, cells | levels, pools | pools_of_levels, (), 0, tied=tuple(tied))
 
 
-_Chosen = tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray], dict[Hashable, Pool]]
+_ReleasedLinks = tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray], dict[Hashable, Pool]]
 
 
-def _links(
+def _release_links(
     located: Rows,
     places: Mapping[Hashable, int],
     grids: Mapping[Hashable, Grid],
     plan: MarginalsPlan,
     budget: Budget,
     known: Mapping[Hashable, Pool],
-) -> _Chosen:
+) -> _ReleasedLinks:
     """Release the trees of all continuous columns at once; return (links, counts by column, those counts with the ones known before)."""
     if not grids or plan.shares is None:
         return {}, {}, {}
     trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids]))
     query = trees.query(budget.relation)
-    noise = mechanism(query.change, plan.shares["counts of cells"], n_values=len(query.values))
+    noise = mechanism(query.sensitivity, plan.shares["counts of cells"], n_values=len(query.values))
     noisy = budget.answer(query, noise, "counts of cells")
     pools = {
-        name: Pool(counts, noise.variance, _rows_in(next(iter(levels.values())))).joined(known.get(name))
+        name: Pool(counts, noise.variance, _total_count(next(iter(levels.values())))).joined(known.get(name))
         for name, counts, levels in zip(grids, trees.columns(noisy), trees.levels(noisy), strict=True)
     }
     links: dict[Hashable, Link | LevelGroups] = {}
     assert plan.schema is not None
-    cuts, joined = cuts_in_cells(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
-    n_rows = _rows_of_pools(pools)
-    few = FewPairs.of(plan, budget.relation, plan.n_samples or n_rows)
-    n_bins = wanted_bins(plan, budget.relation, n_rows) if few is None else few.n_bins
+    cuts, joined = constraint_cuts(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
+    n_rows = _pooled_n_rows(pools)
+    few = PairSelection.of(plan, budget.relation, plan.n_samples or n_rows)
+    n_bins = choose_n_bins(plan, budget.relation, n_rows) if few is None else few.n_bins
     for (name, grid), levels in zip(grids.items(), joined, strict=True):
         tree = [levels.get(j) for j in range(1, grid.depth + 1)]
         links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
     return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
 
 
-def _rows_of_pools(pools: Mapping[Hashable, Pool], before: Codes | None = None) -> float:
+def _pooled_n_rows(pools: Mapping[Hashable, Pool], before: Codes | None = None) -> float:
     """Return the number of rows that were counted for codes, as far as is known; with the codes before, of this block alone."""
     rows = [pool.n_rows - (before.pools[name].n_rows if before and name in before.pools else 0.0) for name, pool in pools.items()]
     return max(1.0, float(np.mean(rows))) if rows else 1.0
 
 
-def _with_graded_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes:
+def _grade_outer_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes:
     """Return codes with bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it.
 
     Columns near each other, and those that rules compare, whose bins may be no more, stay as they are.
     """
     assert plan.schema is not None
-    growth = growth_of_bins(plan, relation, _rows_of_pools(codes.pools))
+    growth = bin_growth(plan, relation, _pooled_n_rows(codes.pools))
     if growth is None:
         return codes
     fixed = joint_columns((), codes.near) | {name for tie in plan.ties for name in tie.ordered}
     links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in codes.links.items()}
-    tied, links = tied_columns(plan.ties, plan.schema, links)
+    tied, links = constrain_columns(plan.ties, plan.schema, links)
     return replace(codes, links=links, tied=tuple(tied))
 
 
-def _for_choices(
+def _rows_for_pair_selection(
     located: Rows, places: Mapping[Hashable, int], links: Mapping[Hashable, Link | LevelGroups], one_way: NoisyTables, plan: MarginalsPlan
 ) -> tuple[Rows, list[int], list[np.ndarray]]:
     """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
     schema = plan.schema
     assert schema is not None
-    finer = finer_links(links)
-    coded = _coded(located, places, schema, None, {**links, **finer})
+    finer = refine_links(links)
+    coded = _encode_rows(located, places, schema, None, {**links, **finer})
     masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
     shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]
-    return coded.rows, coded.sizes[:-1], [splits_of(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
+    return coded.rows, coded.sizes[:-1], [column_splits(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
 
 
-def _rows_in(counts: np.ndarray) -> float:
+def _total_count(counts: np.ndarray) -> float:
     """How many rows noisy counts hold: at least 1."""
     return max(1.0, float(counts.sum()))
 
 
-def _level_groups(
+def _release_level_groups(
     rows: Rows, places: Mapping[Hashable, int], schema: Schema, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]
-) -> _Chosen:
-    """Release the counts of all levels of the columns of very many, a table each; return what `_links` does."""
-    names = of_many_levels(schema)
+) -> _ReleasedLinks:
+    """Release the counts of all levels of the columns of very many, a table each; return what `_release_links` does."""
+    names = many_level_columns(schema)
     if not names or plan.shares is None:
         return {}, {}, {}
     sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
     exact = total(rows, Marginals.over(sizes, [(places[name],) for name in names]))
     query = exact.query(budget.relation)
-    noise = mechanism(query.change, plan.shares["counts of levels"], n_values=len(query.values))
+    noise = mechanism(query.sensitivity, plan.shares["counts of levels"], n_values=len(query.values))
     noisy = dict(zip(names, exact.tables(budget.answer(query, noise, "counts of levels")), strict=True))
-    pools = {name: Pool(counts, noise.variance, _rows_in(counts)).joined(known.get(name)) for name, counts in noisy.items()}
+    pools = {name: Pool(counts, noise.variance, _total_count(counts)).joined(known.get(name)) for name, counts in noisy.items()}
     groups: dict[Hashable, Link | LevelGroups] = {
-        name: LevelGroups.of(pool.counts[: len(schema[name].levels)], math.sqrt(pool.variance), schema[name].group_numbers, MOST_CODES)
+        name: LevelGroups.of(pool.counts[: len(schema[name].levels)], math.sqrt(pool.variance), schema[name].group_numbers, MAX_CODES)
         for name, pool in pools.items()
     }
     return groups, noisy, pools
 
 
-def _tables(coded: _Coded, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
+def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
     """Release a table for each tuple of columns, in each class."""
     assert plan.shares is not None
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1, *place) for place in places]))
     query = exact.query(budget.relation)
-    noise = mechanism(query.change, plan.shares[name], n_values=len(query.values))
+    noise = mechanism(query.sensitivity, plan.shares[name], n_values=len(query.values))
     noisy = budget.answer(query, noise, name)
     return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), noise.variance)
 
 
-def _blocks(
-    coded: _Coded, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget, names: Sequence[Hashable]
+def _release_blocks(
+    coded: _CodedRows, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget, names: Sequence[Hashable]
 ) -> dict[str, Any]:
     """Return the blocks of columns: all in one; or of many columns, what all have in common, and those that depend on each other beyond it.
 
@@ -279,40 +284,40 @@ def _blocks(
     n_columns = len(is_nominal)
     if n_columns <= ONE_BLOCK:
         return {"blocks": (tuple(range(n_columns)),)}
-    groups = merged_groups(one_way, is_nominal)
+    groups = merge_codes(one_way, is_nominal)
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
-    merged = _Coded(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
-    released = _pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
-    n = _rows_of(one_way, plan)
+    merged = _CodedRows(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
+    released = _release_pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
+    n = _estimate_n_rows(one_way, plan)
     tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
     one = [table.sum(axis=0) for table in one_way.tables.values()]
-    common, blocks = common_of(MergedPairs.of(released, groups, n), one, n, plan.n_factors, tied)
+    common, blocks = learn_common_factors(CoarsePairs.of(released, groups, n), one, n, plan.n_factors, tied)
     return {"blocks": tuple(blocks), "common": common}
 
 
-def _coded(
+def _encode_rows(
     located: Rows, places: Mapping[Hashable, int], schema: Schema, stratum: Hashable, links: Mapping[Hashable, Link | LevelGroups]
-) -> _Coded:
+) -> _CodedRows:
     names = [name for name in schema if name != stratum]
     bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in links.items()}
     sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
     coding = Coding((*(places[name] for name in names), None if stratum is None else places[stratum]), bins)
-    return _Coded(located.map(coding).kept(), [*sizes, 1 if stratum is None else schema[stratum].n_codes])
+    return _CodedRows(located.map(coding).kept(), [*sizes, 1 if stratum is None else schema[stratum].n_codes])
 
 
-def _pairs(
-    coded: _Coded, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
+def _release_pairs(
+    coded: _CodedRows, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
 ) -> NoisyTables | NoisyInteractions:
     """Release the pairs of columns, as tables or as interactions."""
     assert plan.shares is not None
     if not pairs:
         return NoisyTables({}, one_way.variance)
     share = plan.shares[f"counts of pairs{kind}"]
-    chosen = Pairs.chosen(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
+    chosen = PairRelease.chosen(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
     return chosen.ask(coded.rows, budget, f"{'counts' if chosen.over is None else 'interactions'} of pairs{kind}")
 
 
-def _released(
+def _table_attributes(
     released: Sequence[NoisyTables | NoisyInteractions], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
 ) -> dict[str, object]:
     """Return the attributes that show the tables of columns and of pairs."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skdpsynth.domain import Rows
 from skdpsynth.fitting import Budget
+from skdpsynth.frames import Rows
 from skdpsynth.models import NoisyInteractions, NoisyTables, expected_error
 from skdpsynth.privacy import Mechanism, PrivacyLoss, mechanism
 from skdpsynth.statistics import Interactions, Marginals, total
@@ -14,7 +14,7 @@ _COARSER = range(9, -1, -1)  # bits of multipliers
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class PairRelease:
     """What is released of pairs of columns, and with which noise.
 
     Attributes
@@ -35,7 +35,7 @@ class Pairs:
     @classmethod
     def chosen(
         cls, sizes: Sequence[int], pairs: Sequence[Pair], of_columns: float, share: PrivacyLoss, relation: str, n_samples: int | None
-    ) -> "Pairs":
+    ) -> "PairRelease":
         """Choose by public numbers what leaves the counts of pairs with less error, once all that is released is joined.
 
         Interactions take Gaussian noise: the l1 of their change is much larger than that of tables. Tables tell of the columns too, which
@@ -54,7 +54,7 @@ class Pairs:
             Where it is public.
         """
         n_cells = sum(sizes[i] * sizes[j] for i, j in pairs) * sizes[-1]
-        tables = cls(tuple(sizes), tuple(pairs), mechanism(Marginals.change(relation, len(pairs)), share, n_values=n_cells))
+        tables = cls(tuple(sizes), tuple(pairs), mechanism(Marginals.sensitivity(relation, len(pairs)), share, n_values=n_cells))
         if share.rho is None or share.is_infinite:
             return tables
         for bits in _COARSER:
@@ -62,7 +62,7 @@ class Pairs:
             if over is None:
                 break
             try:
-                noise = mechanism(over.change(relation), share, ("gaussian",), over.n_values)
+                noise = mechanism(over.sensitivity(relation), share, ("gaussian",), over.n_values)
             except ValueError:  # its scale is too large to be sampled
                 continue
             other = cls(tuple(sizes), tuple(pairs), noise, over)

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import shown
-from skdpsynth.domain import Continuous, Nominal, Rows, Schema, Tie, cuts_of, listed, ties_of
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import Continuous, Nominal, Schema, Tie, cuts_of, list_names, ties_of
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.fitting import Facts, Plan
-from skdpsynth.models import LEAST_ROWS, MOST_TUPLES, Codes, most_counts_of_pairs, most_tuples
+from skdpsynth.frames import Rows
+from skdpsynth.models import MAX_TUPLES, MIN_ROWS, Codes, max_pair_counts, max_tuples
 from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
 from skdpsynth.statistics import Marginals, Trees
-from skdpsynth.synthesis._latent_pairs import Pairs
+from skdpsynth.synthesis._latent_pairs import PairRelease
 
 # Of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
 _SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
@@ -32,15 +33,15 @@ _LEAST_BINS, _BINS, _MOST_BINS = 3, 16, 24  # of a continuous column
 _CLEAR = 4  # times the noise of a pair: so many rows of a bin pay for more bins, and of a cell of a pair, for as many
 _EXACT = 1e-12  # variance
 _USUAL_DEPTH, _USUAL_SIZE = 12, 8  # of a tree of cells, and of a column, where the true ones may not be asked for
-MOST_CODES = 64  # of a nominal column: more levels are merged
+MAX_CODES = 64  # of a nominal column: more levels are merged
 _SURE = 10  # times the noise of a count: so many rows are more than noise
 _SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budget went to tables of pairs
-_MOST_TABLES = 1 << 19  # of pairs of columns, all of which are counted, merged: of 1024 columns, which take about a minute
-_MOST_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many takes about a quarter of a minute
+_MAX_TABLES = 1 << 19  # of pairs of columns, all of which are counted, merged: of 1024 columns, which take about a minute
+_MAX_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many takes about a quarter of a minute
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class StreamBlock:
     """How a block of a stream is counted; the model is that of all blocks.
 
     Attributes
@@ -85,21 +86,21 @@ class MarginalsPlan(Plan):
     n_samples: int | None = None
     shares: Mapping[str, PrivacyLoss] | None = None
     ties: tuple[Tie, ...] = ()
-    block: "Block | None" = None
+    block: "StreamBlock | None" = None
     prior: Rows | None = None
 
 
-def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: Block | None = None) -> MarginalsPlan:
+def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: StreamBlock | None = None) -> MarginalsPlan:
     """Share the budget among the steps that this schema needs; refuse what would take too long."""
     _check_size(schema, stratum)
     ties = ties_of(schema.whole, schema.rules)
-    _check_ties(schema, ties)
+    _check_structural_zeros(schema, ties)
     n_columns = len(schema) - (stratum is not None)
     has_blocks = n_columns > ONE_BLOCK
     chooses = block is None or block.chooses
     has_step = {
         "counts of cells": chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
-        "counts of levels": chooses and bool(of_many_levels(schema)),
+        "counts of levels": chooses and bool(many_level_columns(schema)),
         "counts of columns": True,
         "counts of pairs, merged": chooses and has_blocks,
         "counts of pairs": n_columns > 1,
@@ -112,9 +113,9 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
         shares = dict(zip(weights, budget.split(list(weights.values())), strict=True))
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
         options.append(MarginalsPlan(rho is not None, schema, stratum, n_factors, facts.n_samples, shares, ties, block, rho=rho))
-    made = min(options, key=lambda option: _error(option, facts.neighboring)) if len(options) > 1 else options[0]
+    made = min(options, key=lambda option: _noise_error(option, facts.neighboring)) if len(options) > 1 else options[0]
     if "counts of pairs" in weights and not has_blocks:
-        made = _with_better_shares(made, facts.neighboring)
+        made = _optimize_column_share(made, facts.neighboring)
     if facts.n_samples is not None:
         warn_of_noise(facts, made, facts.neighboring, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
@@ -133,8 +134,8 @@ def least_rows(plan: MarginalsPlan, relation: str) -> int:
     assert plan.shares is not None
     n_columns = len(plan.schema) - (plan.stratum is not None)
     first, *others = plan.shares.values()
-    change = Marginals.change(relation, max(1, math.comb(n_columns, 2)))
-    return math.ceil(_SURE_OF_FIRST * mechanism(change, sum(others, start=first)).deviation)
+    sensitivity = Marginals.sensitivity(relation, max(1, math.comb(n_columns, 2)))
+    return math.ceil(_SURE_OF_FIRST * mechanism(sensitivity, sum(others, start=first)).deviation)
 
 
 def _budgets(facts: Facts) -> list[PrivacyLoss]:
@@ -146,45 +147,45 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
         of_kinds = losses_of_kind("gaussian", facts.share)
     except (ArithmeticError, ValueError):
         raise ValueError(
-            f"epsilon is too large to go with delta={float(facts.delta):g}, got {shown(facts.epsilon)}; use delta=0."
+            f"epsilon is too large to go with delta={float(facts.delta):g}, got {short_repr(facts.epsilon)}; use delta=0."
         ) from None
     return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
 
 
-def _numbers_alone(schema: Schema, stratum: Hashable) -> float:
+def _numeric_weight(schema: Schema, stratum: Hashable) -> float:
     """Return how much a table is one of numbers: 0 where half of its columns are or fewer, 1 where all are; a public fact."""
     kinds = [kind for name, kind in schema.items() if name != stratum]
     return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
 
 
 def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
-    usual, more = _SHARES if stratum is None else _SHARES_OF_CLASSES, _FOR_CELLS * _numbers_alone(schema, stratum)
+    usual, more = _SHARES if stratum is None else _SHARES_OF_CLASSES, _FOR_CELLS * _numeric_weight(schema, stratum)
     moved = {"counts of cells": round(more, 2), "counts of pairs": -round(more, 2)}  # hundredths: a ledger is read by people
     return {name: round(weight + moved.get(name, 0), 2) for name, weight in usual.items()}
 
 
-def wanted_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
+def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small.
 
     In a table of numbers there are fewer than usual where that noise is large. With K bins a column, the noise on a correlation is in
     proportion to K - 1, as a row moves the table of a pair by as much however many cells it has, while few bins lose little of what is
-    smooth. (`FinerBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the geometric mean
+    smooth. (`RefinedBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the geometric mean
     over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
     """
     assert plan.schema is not None
     assert plan.shares is not None
     if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
         return _BINS
-    noise = _planned_pairs(plan, plan.shares, _sizes(plan), relation)[0].deviation
+    noise = _plan_pairs(plan, plan.shares, _planned_sizes(plan), relation)[0].deviation
     if not noise:
         return _MOST_BINS
-    few = _numbers_alone(plan.schema, plan.stratum) if plan.block is None else 0.0
-    if (found := _BINS ** (1 - few) * _bins_above_noise(plan, noise, n_rows) ** few) < _BINS:
+    few = _numeric_weight(plan.schema, plan.stratum) if plan.block is None else 0.0
+    if (found := _BINS ** (1 - few) * _n_bins_above_noise(plan, noise, n_rows) ** few) < _BINS:
         return max(round(found), _LEAST_BINS)
     return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS))
 
 
-def growth_of_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> float | None:
+def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | None:
     """Return how many times as wide as all bins between a bin farther out may be, by public and noisy numbers; None where noise hides it.
 
     Where rows end is seen in narrow bins only. But the rows of one must stand out of the noise of all bins that it is cut into: so
@@ -193,33 +194,33 @@ def growth_of_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> float |
     """
     assert plan.schema is not None
     assert plan.shares is not None
-    sizes, n_classes = _sizes(plan), 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
-    precision = 1 / max(mechanism(Marginals.change(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
+    sizes, n_classes = _planned_sizes(plan), 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
+    precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
     if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
-        pairs = _planned_pairs(plan, plan.shares, sizes, relation)[0]
+        pairs = _plan_pairs(plan, plan.shares, sizes, relation)[0]
         if pairs.over is None:  # tables tell of columns, too
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
     rows = n_rows * math.sqrt(precision / n_classes)
-    return None if rows < LEAST_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
+    return None if rows < MIN_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
 
 
-def _bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:
+def _n_bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:
     """Return K so that a cell of a column of K bins with another has `_CLEAR` times the noise, in the geometric mean over those."""
     assert plan.schema is not None
     kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
-    sizes = [size for size, kind in zip(_sizes(plan), kinds, strict=True) if not isinstance(kind, Continuous)]
+    sizes = [size for size, kind in zip(_planned_sizes(plan), kinds, strict=True) if not isinstance(kind, Continuous)]
     # Classes share what tables tell of factors, so their noise adds up.
     n_classes, n_others = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes, len(kinds) - 1
     logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(n_classes))) - float(np.log(sizes).sum())
     return math.exp(logarithm / (2 * n_others - len(sizes)))
 
 
-def of_many_levels(schema: Schema) -> list[Hashable]:
+def many_level_columns(schema: Schema) -> list[Hashable]:
     """Return the nominal columns whose levels are merged for the tables of pairs."""
-    return [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MOST_CODES]
+    return [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MAX_CODES]
 
 
-def _error(plan: MarginalsPlan, relation: str) -> float:
+def _noise_error(plan: MarginalsPlan, relation: str) -> float:
     """How large the noise of a plan is, to compare kinds of noise: the product of the errors of cells and of the last tables.
 
     It depends on how many columns there are, but not on their levels, bounds or bins, which may have been bought: which kind of noise all
@@ -229,31 +230,31 @@ def _error(plan: MarginalsPlan, relation: str) -> float:
     assert plan.shares is not None
     n_columns = len(plan.schema) - (plan.stratum is not None)
     n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
-    trees = Trees.change(relation, [_USUAL_DEPTH] * n_trees)
+    trees = Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees)
     of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
     if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
         return of_cells * math.prod(_deviations(plan, relation))
-    chosen, of_columns = _planned_pairs(plan, plan.shares, [_USUAL_SIZE] * n_columns, relation)
+    chosen, of_columns = _plan_pairs(plan, plan.shares, [_USUAL_SIZE] * n_columns, relation)
     return of_cells * chosen.error(of_columns)
 
 
-def _planned_pairs(plan: MarginalsPlan, shares: Mapping[str, PrivacyLoss], sizes: Sequence[int], relation: str) -> tuple[Pairs, float]:
+def _plan_pairs(plan: MarginalsPlan, shares: Mapping[str, PrivacyLoss], sizes: Sequence[int], relation: str) -> tuple[PairRelease, float]:
     """Return how all pairs of columns of these sizes would be released, and the variance of the noise on the columns."""
     assert plan.schema is not None
     n_classes = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
-    of_columns = mechanism(Marginals.change(relation, len(sizes)), shares["counts of columns"]).variance
+    of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), shares["counts of columns"]).variance
     pairs = list(combinations(range(len(sizes)), 2))
-    return Pairs.chosen([*sizes, n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
+    return PairRelease.chosen([*sizes, n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
 
 
-def _sizes(plan: MarginalsPlan) -> list[int]:
+def _planned_sizes(plan: MarginalsPlan) -> list[int]:
     """Return how many codes the columns that have tables will have, roughly."""
     assert plan.schema is not None
     kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
-    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MOST_CODES) for kind in kinds]
+    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in kinds]
 
 
-def _with_better_shares(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
+def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     """Give the columns more of what columns and pairs have together, where that makes the counts of pairs more exact.
 
     Interactions say nothing of the margins, so where columns have few levels, such as two, it is the columns that pairs lack.
@@ -262,14 +263,14 @@ def _with_better_shares(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
     if first.rho is None:
         return plan
-    sizes, options = _sizes(plan), [dict(plan.shares)]
+    sizes, options = _planned_sizes(plan), [dict(plan.shares)]
     usual = float(first.rho / (first.rho + second.rho))
     for part in (part for part in _PARTS_OF_COLUMNS if part > usual):
         of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
         options.append({**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs})
 
     def error(shares: Mapping[str, PrivacyLoss]) -> float:
-        chosen, of_columns = _planned_pairs(plan, shares, sizes, relation)
+        chosen, of_columns = _plan_pairs(plan, shares, sizes, relation)
         return chosen.error(of_columns)
 
     return replace(plan, shares=min(options, key=error))
@@ -284,31 +285,31 @@ def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
     """Deviations of the noise on the steps whose number of tables is public."""
     assert plan.schema is not None
     assert plan.shares is not None
-    sizes = _sizes(plan)
+    sizes = _planned_sizes(plan)
     if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
-        pairs, of_columns = _planned_pairs(plan, plan.shares, sizes, relation)
+        pairs, of_columns = _plan_pairs(plan, plan.shares, sizes, relation)
         return [math.sqrt(of_columns), pairs.deviation]
     n_tables = {"counts of columns": len(sizes), "counts of pairs, merged": math.comb(len(sizes), 2)}
-    changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
-    return [mechanism(change, plan.shares[name]).deviation for name, change in changes.items()]
+    changes = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
+    return [mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in changes.items()]
 
 
 def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> None:
     """Let facts or a budget warn, by public or noisy numbers, of what noise does to tables of n rows."""
-    if message := noise_is_all(plan, relation, n):
+    if message := level_noise_warning(plan, relation, n):
         told.warn(message)
-    elif message := noise_hides_ends(plan, relation, n):
+    elif message := range_noise_warning(plan, relation, n):
         told.warn(message, BoundsWarning)
 
 
-def noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
+def level_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     """What to warn of, from public or noisy numbers, if the count of a level can hardly be told from its noise."""
     assert plan.schema is not None
     assert plan.shares is not None
     n_columns = len(plan.schema) - (plan.stratum is not None)
     n_tables = {"counts of columns": n_columns, "counts of pairs, merged": math.comb(n_columns, 2)}
-    changes = {name: Marginals.change(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
-    deviation = max(mechanism(change, plan.shares[name]).deviation for name, change in changes.items())
+    changes = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
+    deviation = max(mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in changes.items())
     if deviation <= n / _SURE:
         return None
     return (
@@ -317,55 +318,55 @@ def noise_is_all(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     )
 
 
-def noise_hides_ends(plan: MarginalsPlan, relation: str, n: float) -> str | None:
+def range_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
     """What to warn of, from public or noisy numbers, if noise hides where numbers end within their bounds."""
     assert plan.schema is not None
     numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
-    if not numbers or growth_of_bins(plan, relation, n) is not None:
+    if not numbers or bin_growth(plan, relation, n) is not None:
         return None
     return (
-        f"Noise hides where the numbers of {listed(numbers)} end within their bounds, at so many rows and this budget: if bounds are many "
+        f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds are many "
         "times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or use more rows "
         "or a larger epsilon."
     )
 
 
-def _most_codes(kind: Any) -> int:
+def _max_codes(kind: Any) -> int:
     """The most codes that a column may have in tables of pairs."""
     if isinstance(kind, Continuous):
         return 2 * _MOST_BINS + kind.nullable
-    return min(kind.n_codes, MOST_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
+    return min(kind.n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
 
 
-def _check_ties(schema: Schema, ties: Sequence[Tie]) -> None:
+def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
     """Refuse rules of which the model would have too many tuples, or none that it could tell, by public facts."""
-    many = of_many_levels(schema)
+    many = many_level_columns(schema)
     cuts = cuts_of(schema.whole, schema.rules)
     for tie in ties:
         told = {name for conditions in tie.impossible for name, each in conditions.items() if each.levels}
         told |= {name for columns, _ in tie.tables for name in columns}
         for name in (each for each in many if each in told):
             raise ValueError(
-                f"rules must name levels of columns of at most {MOST_CODES}, but {listed([name])} has {len(schema[name].levels)} that are "
+                f"rules must name levels of columns of at most {MAX_CODES}, but {list_names([name])} has {len(schema[name].levels)} that are "
                 "merged; leave the rule out, or merge levels."
             )
-        if (n_tuples := most_tuples(tie, schema, cuts)) > MOST_TUPLES:
+        if (n_tuples := max_tuples(tie, schema, cuts)) > MAX_TUPLES:
             raise ValueError(
-                f"rules must tie columns that have at most {MOST_TUPLES} combinations of levels and ranges, but {listed(tie.columns)} may "
+                f"rules must tie columns that have at most {MAX_TUPLES} combinations of levels and ranges, but {list_names(tie.columns)} may "
                 f"have {n_tuples}; merge levels, or leave a rule out."
             )
 
 
 def _check_size(schema: Schema, stratum: Hashable) -> None:
     """Refuse what would take too long or too much memory, by public numbers."""
-    sizes = [_most_codes(kind) for name, kind in schema.items() if name != stratum]
-    if math.comb(len(sizes), 2) > _MOST_TABLES:
+    sizes = [_max_codes(kind) for name, kind in schema.items() if name != stratum]
+    if math.comb(len(sizes), 2) > _MAX_TABLES:
         raise ValueError(
-            f"schema has {len(sizes)} columns, whose pairs are more than {_MOST_TABLES} tables and would take minutes; leave columns out."
+            f"schema has {len(sizes)} columns, whose pairs are more than {_MAX_TABLES} tables and would take minutes; leave columns out."
         )
     strata = 1 if stratum is None else schema[stratum].n_codes
-    if most_counts_of_pairs(sizes, len(sizes) > ONE_BLOCK) * strata > _MOST_COUNTS:
+    if max_pair_counts(sizes, len(sizes) > ONE_BLOCK) * strata > _MAX_COUNTS:
         raise ValueError(
-            f"schema has {sum(sizes)} levels and bins in all (in {strata} classes of stratify), whose pairs are more than {_MOST_COUNTS} "
+            f"schema has {sum(sizes)} levels and bins in all (in {strata} classes of stratify), whose pairs are more than {_MAX_COUNTS} "
             "counts and would take minutes; merge levels, or leave columns out."
         )

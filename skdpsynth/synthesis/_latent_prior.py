@@ -4,12 +4,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from skdpsynth._checks import shown
-from skdpsynth.domain import Box, Rows, Schema, open_columns, open_source, read_table, schema_of_box
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import Box, Schema
+from skdpsynth.frames import Rows, open_source
 from skdpsynth.statistics import RowCount, total
+from skdpsynth.tables import open_columns, read_table, schema_of_box
 
 
-def opened_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
+def open_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
     """Open a public table by what is public about the columns of the private one, or refuse it in a sentence.
 
     All of it is read once, so that nothing is wrong with it after budget was spent.
@@ -44,7 +46,7 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
     columns: Sequence[Any] = read_table(prior if source is None else source.head)[0].columns
     if len(columns) != box.n_features:
         raise ValueError(f"prior must have the {box.n_features} columns of X, got {len(columns)}; select them.")
-    opened_prior(prior, schema_of_box(box, columns))
+    open_prior(prior, schema_of_box(box, columns))
 
 
 def check_prior_is_another(prior: Any, X: Any) -> None:
@@ -60,4 +62,4 @@ def _is_same_file(first: Any, second: Any) -> bool:
 
 def _check_table(prior: Any) -> None:
     if isinstance(prior, int | float | complex | dict | set) or callable(getattr(prior, "fit", None)):
-        raise TypeError(f"prior must be None or a public table like X, got {shown(prior)}; pass a frame, an array or a path.")
+        raise TypeError(f"prior must be None or a public table like X, got {short_repr(prior)}; pass a frame, an array or a path.")

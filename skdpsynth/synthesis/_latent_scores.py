@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.domain import Box, Ordinal, Rows, Schema
+from skdpsynth.domain import Box, Ordinal, Schema
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, fit_part
+from skdpsynth.frames import Rows
 from skdpsynth.models import LatentLinks, ScoreModel
 from skdpsynth.privacy import Mechanism, RandomBits, mechanism
 from skdpsynth.statistics import Thresholds
@@ -47,13 +48,13 @@ class ScoresPlan(Plan):
 
 def plan(facts: Facts, schema: Schema, synthesizer: str | None, n_factors: int) -> ScoresPlan:
     """Share epsilon between thresholds and moments; refuse what the part refuses, and what would take too long."""
-    sizes = _ordinal(schema)
+    sizes = _threshold_columns(schema)
     n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
     _check_size(n_latent, facts.n_samples or 1)
     noise, rest = None, facts.epsilon
     if sizes:
         first, second = facts.share.pure.split([_SHARE, 1 - _SHARE])
-        noise, rest = mechanism(Thresholds.change(facts.neighboring, list(sizes.values())), first), second.epsilon
+        noise, rest = mechanism(Thresholds.sensitivity(facts.neighboring, list(sizes.values())), first), second.epsilon
     edge = np.full(n_latent, LatentLinks.edge)
     part = PrivatePCA(center="private") if synthesizer is None else LowDimSynthesizer(synthesizer=synthesizer, center="private")
     part_facts = facts.part(epsilon=rest, n_features=n_latent, box=Box(-edge, edge), schema=None)
@@ -67,19 +68,19 @@ def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str,
     """Algorithms 1 to 3 with what they release made private; return the fitted attributes.
 
     In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
-    hangs on no other row. So for each outcome of the draws the latent tables of neighbours are neighbours (where a row is added, up to
+    hangs on no other row. So for each outcome of the draws the latent tables of neighbors are neighbors (where a row is added, up to
     the order of rows, which sums do not see); what is released of them has the loss of the part, whatever the draws are, and so has their
     mixture.
     """
     assert plan.schema is not None
     values = rows.collected()  # each gets a latent row at random, once
-    counts = _counts(values, plan, budget)
+    counts = _release_counts(values, plan, budget)
     links = LatentLinks.of(plan.schema, counts, plan.n_samples)
     part = fit_part(clone(plan.part), links.latent(values, _Uniforms(budget.rng.child("latent rows"))), budget, plan.part_facts)
     if plan.n_samples is None:
-        _warn_by(part.n_samples_, plan, budget)
+        _warn_from_n_samples(part.n_samples_, plan, budget)
     sizes = {"n_samples_": part.n_samples_, "_size_error": part._size_error}
-    return {**sizes, "marginals_": counts, "factors_": part, "_model": _model_of(links, part, plan.n_factors)}
+    return {**sizes, "marginals_": counts, "factors_": part, "_model": _build_model(links, part, plan.n_factors)}
 
 
 class _Uniforms:
@@ -101,30 +102,30 @@ class _Uniforms:
         return np.ldexp((whole >> np.uint64(11)).astype(float), -53).reshape(shape)
 
 
-def _warn_by(n_samples: int, plan: ScoresPlan, budget: Budget) -> None:
+def _warn_from_n_samples(n_samples: int, plan: ScoresPlan, budget: Budget) -> None:
     """Warn of what the part would, as soon as the number of rows is known."""
     facts = plan.part_facts.part(n_samples=n_samples)
     check_part(clone(plan.part), facts)
     budget.told.extend(facts.told)
 
 
-def _counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> Mapping[Hashable, np.ndarray]:
+def _release_counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> Mapping[Hashable, np.ndarray]:
     """Release the counts of levels of ordinal columns."""
     if plan.thresholds is None or plan.schema is None:
         return {}
-    sizes = _ordinal(plan.schema)
+    sizes = _threshold_columns(plan.schema)
     columns = [column for name, column in zip(plan.schema, values, strict=True) if name in sizes]
     exact = Thresholds.of(columns, list(sizes.values()), budget.relation)
     noisy = budget.answer(exact.query(budget.relation), plan.thresholds, "counts of ordinal levels")
     return dict(zip(sizes, exact.columns(noisy), strict=True))
 
 
-def _ordinal(schema: Schema) -> dict[Hashable, int]:
+def _threshold_columns(schema: Schema) -> dict[Hashable, int]:
     """The columns that have thresholds, and their numbers of levels."""
     return {name: len(kind.levels) for name, kind in schema.items() if isinstance(kind, Ordinal) and not kind.nullable}
 
 
-def _model_of(links: LatentLinks, part: Any, n_factors: int) -> ScoreModel:
+def _build_model(links: LatentLinks, part: Any, n_factors: int) -> ScoreModel:
     if isinstance(part, LowDimSynthesizer):
         return ScoreModel.of_synthesizer(links, part)
     return ScoreModel.of_moments(links, part.mean_, part.components_, part.explained_variance_, part.covariance_, n_factors)

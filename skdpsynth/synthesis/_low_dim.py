@@ -9,17 +9,28 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._checks import check_choice, is_inside, is_whole, shown
-from skdpsynth.decomposition import MOST_AUTO, PrivatePCA, keep_first
-from skdpsynth.domain import Box, Rows, joined
-from skdpsynth.fitting import Budget, Facts, Plan, check_part, check_rows_of_part, check_useful, clone_part, fit_part, seed_from
+from skdpsynth._validation import check_choice, is_inside, is_integer, short_repr
+from skdpsynth.decomposition import MAX_AUTO_COMPONENTS, PrivatePCA, keep_first
+from skdpsynth.domain import Box
+from skdpsynth.fitting import (
+    Budget,
+    Facts,
+    Plan,
+    check_part,
+    check_part_rows,
+    check_useful_epsilon,
+    clone_part,
+    fit_part,
+    random_state_from,
+)
+from skdpsynth.frames import Rows, concatenate_batches
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import split_exactly
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._dimension import n_directions, needs_distance
-from skdpsynth.synthesis._drawing import BATCH, batches_of
+from skdpsynth.synthesis._noisy_ranges import axis_scales, default_ranges, range_noise, release_ranges
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
-from skdpsynth.synthesis._ranges import noise_of_ranges, released_ranges, scales_of, usual_ranges
+from skdpsynth.synthesis._sampling import BATCH, iter_batches
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 from skdpsynth.synthesis._subspace import Subspace
 
@@ -27,7 +38,7 @@ _RANGES_SHARE = Fraction(1, 10)  # of what the reducer leaves
 
 
 @dataclass(frozen=True)
-class _Parts(Plan):
+class _LowDimPlan(Plan):
     """Unfitted parts, and the facts that each is fitted with."""
 
     inner: Any = None
@@ -135,7 +146,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     *Distances.* Rows lie near the subspace, not in it. Where the released covariance says that they lie so far from it that their
     distances are worth an axis, the measure has one more, and a synthetic row stands at its distance from the subspace, in a direction
     drawn from what the covariance says of all other directions. Without noise, the projections of small patches of a photograph
-    (64 columns) on ten directions are 3.1 grey levels from them in the sliced distance; three directions and the distance come within
+    (64 columns) on ten directions are 3.1 gray levels from them in the sliced distance; three directions and the distance come within
     0.7 (``benchmarks/accuracy_pca.py``).
 
     *n_components="auto"* takes the least of an estimate: the part of the released covariance that is left out, as the largest coordinate
@@ -195,42 +206,42 @@ class LowDimSynthesizer(PrivateSynthesizer):
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         rows, more = super()._read(X)
         if not isinstance(self.synthesizer, str):
-            check_rows_of_part(self.synthesizer, rows)
+            check_part_rows(self.synthesizer, rows)
         return rows, more
 
-    def _plan(self, facts: Facts) -> _Parts:
+    def _plan(self, facts: Facts) -> _LowDimPlan:
         inner, box = self._check_parameters(facts.n_features), facts.box
         if self.n_components == facts.n_features:
             whole = facts.part(delta=0)
             check_part(clone(inner), whole)
             facts.told.extend(whole.told)
-            return _Parts(False, inner, whole, box=box)
+            return _LowDimPlan(False, inner, whole, box=box)
         first, rest = split_exactly(facts.epsilon, [self.reducer_share, 1 - self.reducer_share])
         reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
         spends_delta = check_part(reducer, reducer_facts).spends_delta
-        most = min(MOST_AUTO, facts.n_features) if self.n_components == "auto" else self.n_components
+        most = min(MAX_AUTO_COMPONENTS, facts.n_features) if self.n_components == "auto" else self.n_components
         # What the part refuses on any number of axes that may come, one more for distances among them, it refuses before the charge.
         may_come: dict[int, Any] = dict.fromkeys(
             [most, *range(1 if self.n_components == "auto" else most, most + 1 + self._may_have_distance)]
         )
         for k in may_come:
             unit = Box(np.zeros(k), np.ones(k))  # the real one follows from the directions
-            may_come[k] = facts.part(epsilon=check_useful(rest), delta=0, n_features=k, box=unit)
+            may_come[k] = facts.part(epsilon=check_useful_epsilon(rest), delta=0, n_features=k, box=unit)
             check_part(clone(inner), may_come[k])
         inner_facts: Facts = may_come[most]
         facts.told.extend([*reducer_facts.told, *inner_facts.told])
-        return _Parts(spends_delta, inner, inner_facts, reducer, reducer_facts, box)
+        return _LowDimPlan(spends_delta, inner, inner_facts, reducer, reducer_facts, box)
 
-    def _release(self, rows: Rows, plan: _Parts, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _LowDimPlan, budget: Budget) -> None:
         self.reducer_, self._box, inner, facts = None, plan.box, clone(plan.inner), plan.inner_facts
         if plan.reducer is not None:
             self.reducer_ = fit_part(clone(plan.reducer), rows, budget, plan.reducer_facts)
             self._choose_axes(facts.size)
-            rows, facts = self._on_axes(rows, facts, budget)
-            if self._wants_auto and _signed_is_no_worse(facts):
+            rows, facts = self._project_and_clip(rows, facts, budget)
+            if self._wants_auto and _is_signed_at_least_as_good(facts):
                 inner = SignedMeasureMechanism()
             if isinstance(inner, PrivateSynthesizer):
-                inner = inner._placed(partial(self._subspace.lattice, (facts.box.low, facts.box.high)), facts)
+                inner = inner._for_projected_rows(partial(self._subspace.lattice, (facts.box.low, facts.box.high)), facts)
         self.synthesizer_ = fit_part(inner, rows, budget, facts)
         self.n_components_ = facts.n_features if self.reducer_ is None else self.reducer_.n_components_
 
@@ -250,26 +261,26 @@ class LowDimSynthesizer(PrivateSynthesizer):
     def _subspace(self) -> Subspace:
         return Subspace(self.reducer_, self._box, self._has_distance)
 
-    def _on_axes(self, rows: Rows, facts: Facts, budget: Budget) -> tuple[Rows, Facts]:
+    def _project_and_clip(self, rows: Rows, facts: Facts, budget: Budget) -> tuple[Rows, Facts]:
         """Return rows on the axes, cut to the ranges where they lie, and what is public about them."""
         subspace = self._subspace
-        facts, scales = facts.part(n_features=subspace.n_axes), scales_of(subspace.reach, subspace.variances)
+        facts, scales = facts.part(n_features=subspace.n_axes), axis_scales(subspace.reach, subspace.variances)
         rows = rows.map(subspace.project, subspace.n_axes).kept()
         for_ranges, rest = split_exactly(facts.epsilon, [_RANGES_SHARE, 1 - _RANGES_SHARE])
-        noise = noise_of_ranges(facts, for_ranges)
+        noise = range_noise(facts, for_ranges)
         if noise is None:
-            low, high = usual_ranges(subspace.reach, scales)
+            low, high = default_ranges(subspace.reach, scales)
         else:
-            low, high = released_ranges(rows, subspace.reach, scales, noise, budget, self.n_samples_)
+            low, high = release_ranges(rows, subspace.reach, scales, noise, budget, self.n_samples_)
             facts = facts.part(epsilon=rest)
         return rows, facts.part(box=Box(low, high))
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        return joined(self._sample_blocks(n_samples, rng))
+        return concatenate_batches(self._sample_blocks(n_samples, rng))
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         subspace = None if self.reducer_ is None else self._subspace
-        for rows in batches_of(self.synthesizer_, n_samples, BATCH, lambda: seed_from(rng)):
+        for rows in iter_batches(self.synthesizer_, n_samples, BATCH, lambda: random_state_from(rng)):
             yield rows if subspace is None else subspace.lift(rows, rng)
 
     @property
@@ -279,15 +290,15 @@ class LowDimSynthesizer(PrivateSynthesizer):
     def _check_parameters(self, n_features: int) -> Any:
         """Return the unfitted synthesizer, or raise."""
         k = self.n_components
-        if not (is_whole(k, 1, n_features) or (isinstance(k, str) and k == "auto")):
+        if not (is_integer(k, 1, n_features) or (isinstance(k, str) and k == "auto")):
             raise ValueError(
-                f"n_components must be 'auto' or an int from 1 to n_features={n_features}, got {shown(k)}; "
+                f"n_components must be 'auto' or an int from 1 to n_features={n_features}, got {short_repr(k)}; "
                 "'auto' counts what stands above the noise."
             )
         if isinstance(self.center, str) or self.center is None:  # a point is checked by the reducer
             check_choice("center", self.center, ("public", "private"), " or a public point")
         if not is_inside(self.reducer_share, 0, 1):
-            raise ValueError(f"reducer_share must be a number in (0, 1), got {shown(self.reducer_share)}; 0.5 is the default.")
+            raise ValueError(f"reducer_share must be a number in (0, 1), got {short_repr(self.reducer_share)}; 0.5 is the default.")
         if isinstance(self.synthesizer, str):
             check_choice("synthesizer", self.synthesizer, ("auto", "pmm", "psmm"), " or an unfitted synthesizer")
             return SignedMeasureMechanism() if self.synthesizer == "psmm" else PrivateMeasureMechanism()
@@ -297,6 +308,6 @@ class LowDimSynthesizer(PrivateSynthesizer):
         return inner
 
 
-def _signed_is_no_worse(facts: Facts) -> bool:
+def _is_signed_at_least_as_good(facts: Facts) -> bool:
     """Where PSMM was measured to come closer in a subspace than PMM, or no farther than the errors of the measurement: see the class."""
     return facts.n_features >= 3 and facts.size <= (1000 if facts.n_features <= 4 else 3000)

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import Rows
 from skdpsynth.fitting import Budget, Facts, Plan
+from skdpsynth.frames import Rows
 from skdpsynth.measures import (
     MAX_DEPTH,
     DiscreteMeasure,
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
+    choose_refinement,
     least_squares,
     mass_from_root,
     measure_of_leaves,
     optimal_shares,
     paper_shares,
-    refinement_of,
     total_diameters,
     uniform_consistency,
 )
@@ -43,14 +43,14 @@ Cut = Callable[[int], tuple[Any, int]]
 """From a wanted depth to (partition, depth at most that)."""
 
 
-def _noise(share: PrivacyLoss, neighboring: str) -> Mechanism:
+def _level_noise(share: PrivacyLoss, neighboring: str) -> Mechanism:
     """Noise for the counts of one level: Laplace, which for few levels is the least."""
-    return mechanism(Histogram.change(neighboring), share.pure, ("laplace",))
+    return mechanism(Histogram.sensitivity(neighboring), share.pure, ("laplace",))
 
 
-def _weight(noise: Mechanism, share: Fraction) -> float:
+def _count_variance(noise: Mechanism, share: Fraction) -> float:
     """Noise variance of a count; without noise, that of a budget of 1, so that levels are joined alike."""
-    return 2 * (float(noise.change.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
+    return 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class OneStage(Plan):
         shares = optimal_shares(total_diameters(partition, depth))
         used = [level for level in range(1, depth + 1) if shares[level]]
         losses = dict(zip(used, facts.share.split([shares[level] for level in used]), strict=True))
-        noises = tuple(_noise(losses[j], facts.neighboring) if j in losses else None for j in range(depth + 1))
-        variances = tuple(math.inf if noise is None else _weight(noise, shares[j]) for j, noise in enumerate(noises))
+        noises = tuple(_level_noise(losses[j], facts.neighboring) if j in losses else None for j in range(depth + 1))
+        variances = tuple(math.inf if noise is None else _count_variance(noise, shares[j]) for j, noise in enumerate(noises))
         return cls(False, partition, noises, variances)
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
@@ -112,7 +112,7 @@ class PublishedLevels(Plan):
         wanted = max(1, int(math.log2(max(2.0, facts.size))) - (facts.n_features == 1))
         partition, depth = cut(depth or min(wanted, MOST_HELD))
         shares = facts.share.split(paper_shares(total_diameters(partition, depth)))
-        return cls(False, partition, tuple(_noise(share, facts.neighboring) for share in shares))
+        return cls(False, partition, tuple(_level_noise(share, facts.neighboring) for share in shares))
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         """Release every level."""
@@ -191,7 +191,7 @@ class Adaptive(Plan):
         partition, finest = cut(min(depth or stages.finest, stages.finest))
         used = [i for i, share in enumerate(stages.shares) if share]
         losses = dict(zip(used, facts.share.split([stages.shares[i] for i in used]), strict=True))
-        noises = tuple(_noise(losses[i], facts.neighboring) if i in losses else None for i in range(len(stages.shares)))
+        noises = tuple(_level_noise(losses[i], facts.neighboring) if i in losses else None for i in range(len(stages.shares)))
         return cls(False, partition, stages, finest, noises[:-1], noises[-1])
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
@@ -211,10 +211,10 @@ class Adaptive(Plan):
         *above, coarse = noisy
         noises = zip((*self.noises, self.second), plan.shares, strict=True)
         *above_variances, first_variance, second_variance = [
-            math.inf if noise is None else _weight(noise, share) for noise, share in noises
+            math.inf if noise is None else _count_variance(noise, share) for noise, share in noises
         ]
         estimates, _ = least_squares([*above, coarse], [*above_variances, first_variance])
-        refinement = refinement_of(estimates, n, plan.halvings, self.finest - coarse_depth)
+        refinement = choose_refinement(estimates, n, plan.halvings, self.finest - coarse_depth)
         counts = total(cells, Histogram.over_refined(shift, refinement))
         fine = budget.answer(counts.query(budget.relation), self.second, "counts of the refined cells")
 

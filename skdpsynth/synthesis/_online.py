@@ -5,31 +5,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdpsynth._locks import lock_of
-from skdpsynth.domain import Counting, Rows, check_length
-from skdpsynth.fitting import Budget, Facts, Plan, check_ignored
+from skdpsynth.fitting import Budget, Facts, Plan, check_y_is_ignored
+from skdpsynth.frames import FirstRows, Rows, check_length
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import RandomBits, checkpoint, watched
+from skdpsynth.privacy import RandomBits, checkpoint, guard_account
 from skdpsynth.synthesis._online_blocks import Blocks
-from skdpsynth.synthesis._online_rows import Columns, Points
-from skdpsynth.synthesis._online_running import RunningStream, check_held
+from skdpsynth.synthesis._online_rows import MixedRows, NumericRows
+from skdpsynth.synthesis._online_running import RunningStream, check_in_memory
 from skdpsynth.synthesis._online_settings import (
     check_horizon,
+    check_inner,
     check_parameters,
-    checked_inner,
     counts_ticks,
-    least_rows_of,
-    present_settings,
-    reader_of,
+    current_settings,
+    min_block_rows,
+    mixed_table_reader,
     start_reading,
 )
-from skdpsynth.synthesis._online_tree import GrowingTree, depth_of
-from skdpsynth.synthesis._small import warn_if_small
+from skdpsynth.synthesis._online_tree import GrowingTree, tree_depth
+from skdpsynth.synthesis._warnings import warn_if_small
 
 _LONG = 100_000  # rows of a stream that is long enough
 
 
 @dataclass(frozen=True)
-class _Stream(Plan):
+class _StreamPlan(Plan):
     """How the stream starts."""
 
     inner: Any = None  # the unfitted synthesizer of a block
@@ -80,7 +80,7 @@ class OnlineSynthesizer(RunningStream):
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Event level: two streams are neighbours if they differ in one row. "replace_one": how many rows come, and in which order, is
+        Event level: two streams are neighbors if they differ in one row. "replace_one": how many rows come, and in which order, is
         public; a row more or less would shift all that follow, which is not covered. "add_or_remove_one": one of them has a row more in
         one tick. The number of ticks and the times of the calls are public; how many rows came, in a tick or in all, is private.
     max_rows_per_unit : int, default=1
@@ -278,7 +278,7 @@ class OnlineSynthesizer(RunningStream):
         self.accountant = accountant
         self.random_state = random_state
 
-    def _plan(self, facts: Facts) -> _Stream:
+    def _plan(self, facts: Facts) -> _StreamPlan:
         check_parameters(self)
         check_horizon(self, 0, 1 if facts.n_samples is None else facts.n_samples)
         given = self.synthesizer is not None
@@ -286,37 +286,39 @@ class OnlineSynthesizer(RunningStream):
         part = facts.part(delta=facts.delta if given else 0, n_samples=max(facts.n_samples or 1, _LONG))
         inner, least = None, 0
         if self.strategy == "paper":
-            warn_if_small(part, depth_of(part.size))
+            warn_if_small(part, tree_depth(part.size))
         else:
-            inner = checked_inner(self, part)
-            least = least_rows_of(inner, part)
+            inner = check_inner(self, part)
+            least = min_block_rows(inner, part)
         facts.told.extend(part.told)
         if (facts.n_samples or least) < least:
             facts.warn(f"samples are uniform until {least} rows have come, because the noise of fewer would be all that they show.")
-        return _Stream(given, inner, Points.of(facts.box, self._container) if self._reader is None else Columns(self._reader), least)
+        return _StreamPlan(
+            given, inner, NumericRows.of(facts.box, self._container) if self._reader is None else MixedRows(self._reader), least
+        )
 
-    def _release(self, rows: Rows, plan: _Stream, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
         self._rng, self._charged_to, self._was_saved = budget.rng, self.accountant, False
-        watched(budget.accountant)
+        guard_account(budget.accountant)
         self._said = ""
         epsilon, delta = budget.accountant.epsilon, budget.accountant.delta
         if self.strategy == "blocks":
             stream: Any = Blocks(plan.kept, plan.inner, epsilon, delta, budget.rows_per_unit, counts_ticks(self), plan.least)
         else:
             stream = GrowingTree(plan.kept.public_box, epsilon, self.counter, counts_ticks(self))
-        self.__dict__.update(_stream=stream, _settings=present_settings(self), _time=0)
+        self.__dict__.update(_stream=stream, _settings=current_settings(self), _time=0)
         if self._starting is not None:  # with no rows, which come once that is saved
             self._starting.append((rows, self._units))
             self._units = None if self._units is None else ({}, {})
-            self._follow(self._stream, self._settings)
+            self._set_stream(self._stream, self._settings)
             return
         for chunk in [rows.collected()] if counts_ticks(self) else rows.chunks():
-            self._follow(self._stream.extended(chunk, self, budget), self._settings)
+            self._set_stream(self._stream.with_new_rows(chunk, self, budget), self._settings)
         if not self._stream.n_seen:
-            self._follow(self._stream, self._settings)  # no rows came yet
+            self._set_stream(self._stream, self._settings)  # no rows came yet
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        self._reader = reader_of(self)
+        self._reader = mixed_table_reader(self)
         if self._reader is None:
             rows, more = super()._read(X)
         else:
@@ -331,15 +333,15 @@ class OnlineSynthesizer(RunningStream):
     def _least_rows(self) -> int:
         return 0 if self._may_be_empty else super()._least_rows
 
-    def _opened_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         self._units = None
-        return super()._opened_rows(X, unit, rng)
+        return super()._open_rows(X, unit, rng)
 
-    def _rows_that_count(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
+    def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
         """Return the first rows of each unit: what comes later must not decide which of those before count."""
-        check_held(rows)
+        check_in_memory(rows)
         check_length(labels or [], rows.n_samples)
-        counting = Counting(self._rows_per_unit)
+        counting = FirstRows(self._rows_per_unit)
         kept, self._units = counting.kept(labels or []), ({}, counting.latest)
         return rows.only(kept)
 
@@ -372,7 +374,7 @@ class OnlineSynthesizer(RunningStream):
         -------
         self : OnlineSynthesizer
         """
-        check_ignored(y)
+        check_y_is_ignored(y)
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
         with lock_of(self): return self._take(X, unit, save) or self  # fmt: skip  # noqa: E701
 

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._state import fits, require
-from skdpsynth.domain import joined, length_of, part_of
+from skdpsynth._state_validation import is_of_type, require
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.fitting import Budget, Facts, fit_part
+from skdpsynth.frames import concatenate_batches, n_rows_of, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
-from skdpsynth.synthesis._drawing import BATCH
-from skdpsynth.synthesis._joining import JoinsBlocks
-from skdpsynth.synthesis._online_draws import Conditional, Share
-from skdpsynth.synthesis._online_lengths import balanced_length, ending_length, first_length, grown_length
-from skdpsynth.synthesis._online_rows import Columns, Points, rows_of
+from skdpsynth.synthesis._joining import JoinableSynthesizer
+from skdpsynth.synthesis._online_draws import BlockShare, ConditionalRows
+from skdpsynth.synthesis._online_lengths import balanced_length, first_length, grown_length, length_until_horizon
+from skdpsynth.synthesis._online_rows import MixedRows, NumericRows, buffer_capacity
+from skdpsynth.synthesis._sampling import BATCH
 
 _GROWTH = 1.25  # of time over a block, where blocks are not joined
 _PARTS = 4  # of a block, by which it weighs in a model of all that takes long to make
-_UNIONS = 2  # models of all blocks that are kept
+_MAX_UNIONS = 2  # models of all blocks that are kept
 _GROUP = "blocks"
-_NAMED = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
+_BLOCK_NAME = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 
 
 @savable
@@ -109,7 +109,7 @@ class Blocks:
         if self._buffer is None:
             object.__setattr__(self, "_buffer", self.kept.room(0))
 
-    def extended(self, X: Any, stream: Any, budget: Budget) -> "Blocks":
+    def with_new_rows(self, X: Any, stream: Any, budget: Budget) -> "Blocks":
         """Return the state after some rows, or after a tick; blocks that end are charged and synthesized.
 
         Parameters
@@ -121,46 +121,46 @@ class Blocks:
         budget : Budget
         """
         if self.in_ticks:
-            state = self._with_rows(X, 1)
-            size = self._size_of_open_block(stream.growth, stream.window, stream.horizon)
-            return state._with_block(budget, stream) if state.n_seen - state.begun >= size else state
+            state = self._add_rows(X, 1)
+            size = self._open_block_length(stream.growth, stream.window, stream.horizon)
+            return state._close_block(budget, stream) if state.n_seen - state.begun >= size else state
         state, start = self, 0
-        while start < length_of(X):
-            size = state._size_of_open_block(stream.growth, stream.window, stream.horizon)
-            stop = min(length_of(X), start + max(size - state.n_open, 0))
-            state = state._with_rows(part_of(X, slice(start, stop)), stop - start)
+        while start < n_rows_of(X):
+            size = state._open_block_length(stream.growth, stream.window, stream.horizon)
+            stop = min(n_rows_of(X), start + max(size - state.n_open, 0))
+            state = state._add_rows(take_rows(X, slice(start, stop)), stop - start)
             start = stop
             if state.n_open >= size:
-                state = state._with_block(budget, stream)
+                state = state._close_block(budget, stream)
         return state
 
-    def _size_of_open_block(self, growth: Any, window: int | None, horizon: int | None) -> int:
+    def _open_block_length(self, growth: Any, window: int | None, horizon: int | None) -> int:
         """Length of the open block: a function of public numbers."""
         before = self.begun
-        if before < self._upto_charged:
-            return self._upto_charged - before
+        if before < self._charged_until:
+            return self._charged_until - before
         first = 1 if self.in_ticks else first_length(self.epsilon / self.rows_per_unit, self.least)
         growth = (self.inner._growth_of_blocks if self.are_joined else _GROWTH) if growth is None else growth
         if isinstance(growth, Real):  # narrow ones of numpy overflow
             growth = min(float(growth), 2.0**62) if isinstance(growth, np.floating) or growth < 2**62 else 2.0**62
         if self.are_joined and growth != "auto" and window is None and horizon is not None:
-            return max(first, ending_length(before, first, growth, horizon))
+            return max(first, length_until_horizon(before, first, growth, horizon))
         before = before if window is None else min(before, window)
         if growth == "auto":
-            return max(first, balanced_length(before, self.kept.n_features, self._rate * float(self.epsilon / self.rows_per_unit)))
+            return max(first, balanced_length(before, self.kept.n_features, self._rows_per_time * float(self.epsilon / self.rows_per_unit)))
         return max(first, grown_length(before, growth))
 
     @property
-    def _rate(self) -> float:
+    def _rows_per_time(self) -> float:
         """Rows of a unit of time, as far as is known."""
         if not self.in_ticks:
             return 1.0
         lengths = [stop - start for start, stop, _ in self.blocks]
         return float(np.average(self.rates, weights=lengths)) if lengths else 1.0
 
-    def _with_rows(self, X: Any, time: int) -> "Blocks":
-        buffer, end = self._buffer, self.n_open + length_of(X)
-        if end > rows_of(buffer):
+    def _add_rows(self, X: Any, time: int) -> "Blocks":
+        buffer, end = self._buffer, self.n_open + n_rows_of(X)
+        if end > buffer_capacity(buffer):
             buffer = self.kept.room(2 * end)
             for new, old in zip(buffer, self._buffer, strict=True):
                 new[: self.n_open] = old[: self.n_open]
@@ -168,20 +168,20 @@ class Blocks:
         return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + time)
 
     @property
-    def _upto_charged(self) -> int:
+    def _charged_until(self) -> int:
         """What came before this time was charged: no block may hold it again."""
         return self.charged[-1][1] if self.charged else 0
 
-    def _with_block(self, budget: Budget, stream: Any) -> "Blocks":
+    def _close_block(self, budget: Budget, stream: Any) -> "Blocks":
         start, stop = self.begun, self.n_seen
-        if start < self._upto_charged:
-            stream._say(_left_out(self._name(start, stop)))
+        if start < self._charged_until:
+            stream._warn_once(_skipped_block_message(self._name(start, stop)))
             return self._without_rows(stop)
         model = self._released(start, stop, budget)
         rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
         state = replace(self, blocks=(*self.blocks, (start, stop, model)), rates=rates, _buffer=self.kept.room(0), begun=stop, n_open=0)
         if self.in_ticks and max(model.n_samples_ for *_, model in state.blocks) < self.least:
-            stream._say(f"blocks have had less than {self.least} rows each, so samples may tell little; let a tick hold more rows.")
+            stream._warn_once(f"blocks have had less than {self.least} rows each, so samples may tell little; let a tick hold more rows.")
         return state if stream.window is None else state._within(stream.window, budget)
 
     def _released(self, start: int, stop: int, budget: Budget) -> Any:
@@ -192,7 +192,7 @@ class Blocks:
         relation, n_samples = ("add_or_remove_one", None) if self.in_ticks else ("replace_one", self.n_open)
         box, n_features = self.kept.public_box, self.kept.n_features
         facts = Facts(self.epsilon, self.delta, relation, n_samples, n_features, box, rows_per_unit=self.rows_per_unit)
-        rows, part = self.kept.given(self._buffer, self.n_open), self._next_part((stop - start) * self._rate)
+        rows, part = self.kept.given(self._buffer, self.n_open), self._next_block_synthesizer((stop - start) * self._rows_per_time)
         name = self._name(start, stop)
         last = budget.accountant._last_entry()
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
@@ -205,9 +205,9 @@ class Blocks:
                 budget.is_broken = False
             raise
 
-    def _next_part(self, n_samples: float) -> Any:
+    def _next_block_synthesizer(self, n_samples: float) -> Any:
         """Return the unfitted synthesizer of the next block, of about so many rows; it may use what was released of those before."""
-        if not isinstance(self.inner, JoinsBlocks):
+        if not isinstance(self.inner, JoinableSynthesizer):
             return clone(self.inner)
         return self.inner._next_block(getattr(self.kept, "reader", None), [model for *_, model in self.blocks], n_samples)
 
@@ -227,8 +227,8 @@ class Blocks:
         dropped = past[n_gone - 1][1]
         # What lives for ever stays small: the ledger keeps one line for all that is gone.
         gone = [times for times in self.charged if times[1] <= dropped]
-        folded = [self._left_behind(self.dropped), *(self._name(*times) for times in gone)]
-        budget.accountant.fold(_GROUP, folded, into=self._left_behind(dropped))
+        folded = [self._dropped_label(self.dropped), *(self._name(*times) for times in gone)]
+        budget.accountant.fold(_GROUP, folded, into=self._dropped_label(dropped))
         del self.charged[: len(gone)]
         left = self.left + sum(rate * (stop - start) for (start, stop, _), rate in zip(past[:n_gone], self.rates, strict=False))
         return replace(self, blocks=(*kept, last), rates=self.rates[n_gone:], left=left, dropped=dropped)
@@ -237,7 +237,7 @@ class Blocks:
         """What the ledger calls a block: its times, which are public."""
         return f"{'ticks' if self.in_ticks else 'rows'} {start} to {stop - 1}"
 
-    def _left_behind(self, dropped: int) -> str:
+    def _dropped_label(self, dropped: int) -> str:
         return f"{self._name(0, dropped)}, which the window left behind"
 
     def n_rows(self, first: int) -> tuple[int, float]:
@@ -250,7 +250,7 @@ class Blocks:
         return max(1, round(number)), error
 
     @property
-    def n_all(self) -> int:
+    def n_rows_so_far(self) -> int:
         """Rows so far, as far as is known."""
         return max(1, round(self.left + self.n_rows(0)[0])) if self.in_ticks else self.n_seen
 
@@ -265,12 +265,12 @@ class Blocks:
     @property
     def first_row(self) -> int:
         """The first row, or tick, that may be in a release from now on."""
-        return max(self.begun, self._upto_charged)
+        return max(self.begun, self._charged_until)
 
     @staticmethod
     def stop_of(name: str) -> float:
         """Return the row, or tick, after the last one that was charged for under a name."""
-        found = _NAMED.match(name)
+        found = _BLOCK_NAME.match(name)
         return math.inf if found is None else int(found[1]) + 1
 
     def resume(self, accountant: Any, rng: Any) -> None:
@@ -285,12 +285,12 @@ class Blocks:
         """Whether samples come from one model, which can be conditioned: of all blocks, or before these of the schema of a mixed table."""
         return self.are_joined and bool(self.blocks or getattr(self.kept, "reader", None) is not None)
 
-    def given(self, conditions: Any, first: int) -> "Conditional":
+    def given(self, conditions: Any, first: int) -> "ConditionalRows":
         """Return what gives rows of the stream from some time on that meet conditions, or refuse those that no row meets."""
-        return Conditional(self.kept, self._model(first)._given(conditions))
+        return ConditionalRows(self.kept, self._model(first)._condition_on(conditions))
 
     def _model(self, first: int) -> Any:
-        return self._union(first) if self.blocks else self.inner._before_blocks(self.kept.reader)
+        return self._union(first) if self.blocks else self.inner._model_of_public_facts(self.kept.reader)
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> Any:
         """Return rows like those of the stream from some time on; if there is no block, uniform ones that keep the rules of a schema.
@@ -304,7 +304,7 @@ class Blocks:
         first : int
         rng : numpy.random.Generator
         """
-        return joined(self.sample_blocks(n_samples, first, rng))
+        return concatenate_batches(self.sample_blocks(n_samples, first, rng))
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
         """Return an iterator of the same, a part at a time; what it draws from is fixed now, while the stream is locked."""
@@ -312,9 +312,9 @@ class Blocks:
             return map(self.kept.of_columns, self._model(first)._sample_blocks(n_samples, rng))
         if not self.blocks:
             return (self.kept.uniform(min(BATCH, n_samples - start), rng) for start in range(0, n_samples, BATCH))
-        return self._mixed(n_samples, first, rng)
+        return self._mix_blocks(n_samples, first, rng)
 
-    def _mixed(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
+    def _mix_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
         """Yield rows of all blocks, a part at a time, to which each gives its share."""
         n_parts = -(-n_samples // BATCH)
         blocks = self._parts(first)
@@ -322,12 +322,12 @@ class Blocks:
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
         edges[-1] = n_samples
         counts = np.diff(np.minimum(edges, n_samples), prepend=0)
-        shares = [Share(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
+        shares = [BlockShare(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
         for part in range(n_parts):
-            rows = [rows for share in shares if length_of(rows := share.rows(part))]
+            rows = [rows for share in shares if n_rows_of(rows := share.rows(part))]
             if rows:
-                whole = self.kept.of_columns(joined(rows))
-                yield part_of(whole, rng.permutation(length_of(whole)))
+                whole = self.kept.of_columns(concatenate_batches(rows))
+                yield take_rows(whole, rng.permutation(n_rows_of(whole)))
 
     def _union(self, first: int) -> Any:
         """Return the synthesizer of all blocks from some time on; post-processing of what was released of each.
@@ -347,15 +347,15 @@ class Blocks:
             numbers = [n * step * rate for n, step, rate in zip(lengths, steps, rates, strict=True)]
             kept = [(model, number) for (*_, model), number in zip(blocks, numbers, strict=True) if number]
             union = self.inner._joined(*zip(*kept, strict=True))
-            while len(self.unions) >= _UNIONS:
+            while len(self.unions) >= _MAX_UNIONS:
                 self.unions.pop(next(iter(self.unions)), None)
             self.unions[key] = union
         return union
 
     def _check_loaded(self) -> None:
-        require(isinstance(self.kept, Points | Columns) and hasattr(self.inner, "sample") and hasattr(self.inner, "get_params"))
-        require(fits(self.blocks, tuple[tuple[int, int, Any], ...]) and fits(self.rates, tuple[float, ...]))
-        require(fits(self.charged, list[tuple[int, int]]) and not self.unions and min(self.rows_per_unit, self.least + 1) >= 1)
+        require(isinstance(self.kept, NumericRows | MixedRows) and hasattr(self.inner, "sample") and hasattr(self.inner, "get_params"))
+        require(is_of_type(self.blocks, tuple[tuple[int, int, Any], ...]) and is_of_type(self.rates, tuple[float, ...]))
+        require(is_of_type(self.charged, list[tuple[int, int]]) and not self.unions and min(self.rows_per_unit, self.least + 1) >= 1)
         require(check_epsilon(self.epsilon) and 0 <= self.delta < 1 and len(self.rates) == len(self.blocks))
         require(all(0 < rate < math.inf for rate in self.rates if not self.in_ticks) and 0 <= self.left < math.inf)
         require(0 <= self.dropped <= self.begun <= self.n_seen and (self.in_ticks or self.n_open == self.n_seen - self.begun))
@@ -366,13 +366,13 @@ class Blocks:
 
     def __getstate__(self) -> dict[str, Any]:
         # Rows leave memory without their order.
-        return {**vars(self), "_buffer": self.kept.without_order(self._buffer, self.n_open), "unions": {}}
+        return {**vars(self), "_buffer": self.kept.sorted_rows(self._buffer, self.n_open), "unions": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
 
 
-def _left_out(times: str) -> str:
+def _skipped_block_message(times: str) -> str:
     """What to say of a block whose release failed after it was charged: once more would cost once more."""
     return f"{times} are left out, because their release was interrupted after it was charged; the blocks beside them stand in for them."

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import joined, length_of, part_of, regrouped
-from skdpsynth.fitting import seed_from
-from skdpsynth.synthesis._drawing import batches_of
+from skdpsynth.fitting import random_state_from
+from skdpsynth.frames import concatenate_batches, n_rows_of, rebatch, take_rows
+from skdpsynth.synthesis._sampling import iter_batches
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class ConditionalRows:
     """Rows on conditions: drawn as those of `Blocks` are.
 
     Attributes
@@ -27,14 +27,14 @@ class Conditional:
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> Any:
         """Return rows; the model was made for a time."""
-        return joined(self.sample_blocks(n_samples, first, rng))
+        return concatenate_batches(self.sample_blocks(n_samples, first, rng))
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
         """Return an iterator of the same, a part at a time."""
         return map(self.kept.of_columns, self.model._sample_blocks(n_samples, rng))
 
 
-class Share:
+class BlockShare:
     """The rows that a block of the stream gives to a sample, in about equal parts.
 
     Parameters
@@ -50,23 +50,23 @@ class Share:
         self.count, self.n_parts, self.shift = count, n_parts, rng.random()
         size = -(-count // n_parts)
         if hasattr(model, "schema_"):
-            self.batches: Any = regrouped(model._sample_blocks(count, rng), size)
+            self.batches: Any = rebatch(model._sample_blocks(count, rng), size)
         else:
-            self.batches = batches_of(model, count, size, lambda: seed_from(rng))
+            self.batches = iter_batches(model, count, size, lambda: random_state_from(rng))
         self.left: Any = None
 
     def rows(self, part: int) -> Any:
         """Return those of a part; parts are asked for one after the other."""
         wanted = self._upto(part + 1) - self._upto(part)
         held = [] if self.left is None else [self.left]
-        n_held = sum(map(length_of, held))
+        n_held = sum(map(n_rows_of, held))
         while not held or n_held < wanted:
             held.append(_as_rows(next(self.batches)))
-            n_held += length_of(held[-1])
-        rows = joined(held)
-        left = part_of(rows, slice(wanted, None))
+            n_held += n_rows_of(held[-1])
+        rows = concatenate_batches(held)
+        left = take_rows(rows, slice(wanted, None))
         self.left = [column.copy() for column in left] if isinstance(left, list) else left.copy()
-        return part_of(rows, slice(wanted))
+        return take_rows(rows, slice(wanted))
 
     def _upto(self, part: int) -> int:
         return self.count if part == self.n_parts else int(part * self.count / self.n_parts + self.shift)

@@ -31,7 +31,7 @@ def grown_length(before: int, growth: float) -> int:
     return int(min((growth - 1) * before, 2.0**62))
 
 
-def ending_length(before: int, first: int, growth: float, horizon: int) -> int:
+def length_until_horizon(before: int, first: int, growth: float, horizon: int) -> int:
     """Return the length where the end of the stream is known: a block ends with it, so that no row waits then.
 
     What is left of the stream is shared by as many blocks as would grow as they shall, about, and those grow alike: by the root of

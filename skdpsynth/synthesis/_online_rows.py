@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state import is_array, require
-from skdpsynth.domain import Box, Continuous, Rows, length_of
+from skdpsynth._state_validation import is_array, require
+from skdpsynth.domain import Box, Continuous
+from skdpsynth.frames import Rows, n_rows_of
 from skdpsynth.persistence import savable
 
 _CAPACITY = 1024  # rows that the open block has room for at first
@@ -15,7 +16,7 @@ _CAPACITY = 1024  # rows that the open block has room for at first
 
 @savable
 @dataclass(frozen=True, eq=False)
-class Points:
+class NumericRows:
     """Rows of numbers, on the grid of a box.
 
     Attributes
@@ -29,7 +30,7 @@ class Points:
     container: Any
 
     @classmethod
-    def of(cls, box: Box, container: Any) -> "Points":
+    def of(cls, box: Box, container: Any) -> "NumericRows":
         """Keep more of a single column, which is cut finer than many."""
         return cls(box.with_bits(30) if box.n_features == 1 else box, container)
 
@@ -50,13 +51,13 @@ class Points:
     def put(self, buffer: list[np.ndarray], place: int, X: np.ndarray) -> None:
         """Write rows from a place on."""
         if len(X) == 1:
-            buffer[0][place] = self._quantized_row(X[0])
+            buffer[0][place] = self._quantize_row(X[0])
             return
         for rows, steps in self.box.chunks(X):
             buffer[0][place + rows.start : place + rows.stop] = steps
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def _quantized_row(self, row: np.ndarray) -> np.ndarray:
+    def _quantize_row(self, row: np.ndarray) -> np.ndarray:
         """What `Box.quantize` gives, without its preparations for many rows."""
         steps = (row - self.box.low) * (2.0**self.box.bits / self.box.width)
         return np.floor(np.clip(steps, 0, 2.0**self.box.bits - 1))
@@ -65,7 +66,7 @@ class Points:
         """Return the rows as a synthesizer gets them."""
         return self.container.fill(self.box.restore(buffer[0][:n_rows]))
 
-    def without_order(self, buffer: list[np.ndarray], n_rows: int) -> list[np.ndarray]:
+    def sorted_rows(self, buffer: list[np.ndarray], n_rows: int) -> list[np.ndarray]:
         """Return the rows sorted: a histogram of the grid, as the synthesizers count it."""
         rows = buffer[0][:n_rows]
         return [rows[np.lexsort(rows.T)]]
@@ -86,7 +87,7 @@ class Points:
 
 @savable
 @dataclass(frozen=True, eq=False)
-class Columns:
+class MixedRows:
     """Rows of a mixed table.
 
     Attributes
@@ -124,7 +125,7 @@ class Columns:
         columns = [column[:n_rows] if column.dtype.kind == "f" else column[:n_rows].astype(np.int64) for column in buffer]
         return Rows.held(columns, n_jobs=getattr(self.reader, "n_jobs", None))
 
-    def without_order(self, buffer: list[np.ndarray], n_rows: int) -> list[np.ndarray]:
+    def sorted_rows(self, buffer: list[np.ndarray], n_rows: int) -> list[np.ndarray]:
         """Return the rows sorted."""
         rows = [column[:n_rows] for column in buffer]
         order = np.lexsort(rows)
@@ -157,6 +158,6 @@ def _uniform(kind: Any, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     return np.clip(np.rint(x), kind.low, kind.high) if kind.integer else x
 
 
-def rows_of(buffer: list[np.ndarray]) -> int:
+def buffer_capacity(buffer: list[np.ndarray]) -> int:
     """Return for how many rows there is room."""
-    return length_of(buffer)
+    return n_rows_of(buffer)

@@ -10,44 +10,46 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._checks import warn
+from skdpsynth._atomic_write import output_path, pending_files
 from skdpsynth._locks import lock_of
-from skdpsynth._state import fits, require
-from skdpsynth._whole_file import files_aside, place_of
-from skdpsynth.domain import Counting, Rows, Schema, check_length, continue_numbers, continue_table, encode, with_units
+from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._validation import warn
+from skdpsynth.domain import Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget
-from skdpsynth.persistence import save_aside
+from skdpsynth.frames import FirstRows, Rows, check_length, split_units
+from skdpsynth.persistence import save_pending
 from skdpsynth.privacy import (
+    acknowledge_settled,
     check_rng,
     finish,
-    going_on,
     is_durable,
-    is_last,
+    is_latest_checkpoint,
     is_overtaken,
     is_settled,
-    keep_up,
-    mark,
-    opened_accountant,
+    mark_resumed,
+    pending_charges,
     recover,
+    resolve_accountant,
+    resume,
     settle,
     unsettle,
-    unshown,
 )
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._drawing import BATCH, Drawing, checked_generator, checked_number, usual_number
 from skdpsynth.synthesis._online_blocks import Blocks
 from skdpsynth.synthesis._online_settings import (
     check_horizon,
-    checked_place,
-    checked_settings,
-    checked_since,
+    check_save_path,
+    check_settings,
+    check_since,
     counts_ticks,
-    present_settings,
-    units_of,
+    current_settings,
+    time_unit,
 )
 from skdpsynth.synthesis._online_tree import GrowingTree
+from skdpsynth.synthesis._sampling import BATCH, SampleRequest, check_generator, check_n_samples, default_n_samples
+from skdpsynth.tables import continue_numbers, continue_table, encode
 
 
 class RunningStream(PrivateSynthesizer):
@@ -79,10 +81,10 @@ class RunningStream(PrivateSynthesizer):
             return
         stream = self._stream
         require(isinstance(stream, Blocks | GrowingTree) and stream.n_seen == self._time and isinstance(self._settings, dict))
-        require("_charged_to" in vars(self) and present_settings(self).keys() <= self._settings.keys())
+        require("_charged_to" in vars(self) and current_settings(self).keys() <= self._settings.keys())
         told = {"n_ticks_seen_": stream.n_seen} if stream.in_ticks else {"n_samples_seen_": stream.n_seen}
         require(all(getattr(self, name, None) == number for name, number in told.items()))
-        require(self._units is None or fits(self._units, tuple[dict[Any, int], dict[Any, int]]))
+        require(self._units is None or is_of_type(self._units, tuple[dict[Any, int], dict[Any, int]]))
         require(all(count >= 1 for each in self._units or () for count in each.values()))  # less would let more rows in
         require(self._rng is None and (self._reader is None or isinstance(self._reader, PrivateSynthesizer)))
 
@@ -108,12 +110,12 @@ class RunningStream(PrivateSynthesizer):
 
     def _take(self, X: Any, unit: Any, save: Any) -> Any:
         """Take in rows, with the lock held."""
-        place = None if save is None else checked_place(self, save)
+        place = None if save is None else check_save_path(self, save)
         if not hasattr(self, "_stream"):
             return self._begin(X, unit) if place is None else self._begin_and_save(X, unit, place)
-        settings = checked_settings(self)
+        settings = check_settings(self)
         if unit is not None or self._units is not None:
-            return self._take_of_units(X, unit, settings, place)
+            return self._take_unit_rows(X, unit, settings, place)
         rows = self._next_rows(X)
         self._check_order(rows)
         if counts_ticks(self):
@@ -143,22 +145,22 @@ class RunningStream(PrivateSynthesizer):
             self._begin(X, unit)
         finally:
             del self._starting, self._claims
-        save_aside(self, place).move()
+        save_pending(self, place).move()
         rows, units = starting.pop()
         return self._extend_by(rows, self._settings, place, units)
 
-    def _take_of_units(self, X: Any, unit: Any, settings: dict, place: Path | None) -> Any:
+    def _take_unit_rows(self, X: Any, unit: Any, settings: dict, place: Path | None) -> Any:
         """Take in the rows of units that may still have some."""
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
-        X, labels = with_units(X, unit, **self._reading)
+        X, labels = split_units(X, unit, **self._reading)
         rows = self._next_rows(X)
-        check_held(rows)
+        check_in_memory(rows)
         check_length(labels or [], rows.n_samples)
         before, latest = self._units
         before.update(latest)  # the same again, if something broke in after it
-        counting = Counting(self._rows_per_unit, before)
+        counting = FirstRows(self._rows_per_unit, before)
         rows = rows.only(counting.kept(labels or []))
         check_horizon(self, self._time, 1 if counts_ticks(self) else rows.n_samples or 0)
         return self._extend_by(rows, settings, place, (before, counting.latest))
@@ -175,15 +177,15 @@ class RunningStream(PrivateSynthesizer):
             self._extend(chunk, settings, units)
 
     def _extend_and_save(self, chunks: Iterable[Any], settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
-        """Take in rows and save what comes of it, as if in one step: `skdpsynth.privacy._going_on` has the steps, and why they suffice."""
+        """Take in rows and save what comes of it, as if in one step: `skdpsynth.privacy._resume` has the steps, and why they suffice."""
         budget = self._budget()
         before: Any = self._stream
         stream, charged = before, [*before.charged]
-        with unshown(self.accountant_):
+        with pending_charges(self.accountant_):
             try:
                 with np.errstate(all="ignore"):
                     for chunk in chunks:
-                        stream = stream.extended(chunk, self, budget)
+                        stream = stream.with_new_rows(chunk, self, budget)
                 self._publish(stream, settings, units, place)
             except BaseException:
                 if self._stream is before and budget.is_broken:
@@ -198,42 +200,42 @@ class RunningStream(PrivateSynthesizer):
         """Save a state, and make it that of the stream."""
         ahead: Any = object.__new__(type(self))
         vars(ahead).update(vars(self))
-        ahead._follow(stream, settings, units)
+        ahead._set_stream(stream, settings, units)
         accountant, aside = self.accountant_, None
         try:
-            aside = save_aside(ahead, place)
+            aside = save_pending(ahead, place)
             settle(accountant, is_first=not self._time)
             finish(accountant, aside.move)
         except BaseException:
             if is_settled(accountant) or (aside is not None and aside.is_moved):
-                self._follow(stream, settings, units)
-                keep_up(accountant)
+                self._set_stream(stream, settings, units)
+                acknowledge_settled(accountant)
             elif aside is not None:
                 unsettle(accountant)
                 aside.remove()
             raise
-        self._follow(stream, settings, units)
-        keep_up(accountant)
-        for left in files_aside(place):
+        self._set_stream(stream, settings, units)
+        acknowledge_settled(accountant)
+        for left in pending_files(place):
             left.remove()  # of processes that were killed, or were too late
 
     def _charge_to(self, accountant: Any) -> None:
-        opened: Any = opened_accountant(accountant)
+        opened: Any = resolve_accountant(accountant)
         if hasattr(self, "accountant_"):
             if not (is_durable(self.accountant_) and is_durable(opened)):
                 raise ValueError(
                     "accountant must be the ledger in a file that a stream was charged in, or one that has imported it, got a ledger in "
                     "memory, or one for a stream that has its own; leave it out."
                 )
-            is_last(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
+            is_latest_checkpoint(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
         self.accountant = opened
 
     def _recovered(self, path: Any, read: Callable[[Any], Any]) -> Any:
         """Return the last state that was settled, of a stream that was loaded from a path: this one, or one beside it."""
-        if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := files_aside(place_of(path))):
+        if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := pending_files(output_path(path))):
             return self
-        at = opened_accountant(self.accountant)
-        if is_last(self.accountant_, at):
+        at = resolve_accountant(self.accountant)
+        if is_latest_checkpoint(self.accountant_, at):
             return self
         for aside in asides:
             try:
@@ -252,18 +254,18 @@ class RunningStream(PrivateSynthesizer):
         if self._was_saved and self._stream.stop_of is None and is_durable(self.accountant_):
             self._mark("goes on after it was saved")
         with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
-            stream = self._stream.extended(X, self, budget)
-        self._follow(stream, settings, units)
+            stream = self._stream.with_new_rows(X, self, budget)
+        self._set_stream(stream, settings, units)
 
-    def _say(self, message: str) -> None:
+    def _warn_once(self, message: str) -> None:
         """Warn while rows are taken in; but once, so that they come in after a warning that is an error to the caller."""
         if message != self._said:
             self._said = message
             warn(message, SmallSampleWarning)
 
-    def _follow(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
+    def _set_stream(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
         """Make this the state of the stream: all at once and last, so that an interrupt leaves it as it was, or as it is now."""
-        time, n_seen = stream.n_seen, stream.n_all
+        time, n_seen = stream.n_seen, stream.n_rows_so_far
         n_open = stream.n_seen - getattr(stream, "begun", stream.n_seen)
         # Where the number of rows is private, so is how many of them wait.
         ticks = {"n_ticks_seen_": time, "n_ticks_waiting_": n_open} if stream.in_ticks else {"n_samples_waiting_": n_open}
@@ -287,29 +289,29 @@ class RunningStream(PrivateSynthesizer):
     def _budget(self) -> Budget:
         """Return the open budget; after loading, first open its record again, and a stream of noise."""
         if self._rng is None:
-            self._go_on(check_rng(self.random_state), is_loaded=True)
+            self._resume_noise(check_rng(self.random_state), is_loaded=True)
         elif is_overtaken(self.accountant_):
-            self._go_on(self._rng, is_loaded=False)
+            self._resume_noise(self._rng, is_loaded=False)
         return Budget(self.accountant_, self._rng)
 
-    def _go_on(self, rng: Any, is_loaded: bool) -> None:
+    def _resume_noise(self, rng: Any, is_loaded: bool) -> None:
         """Go on where a copy stopped, or beside one: rows that were released may be released again at a second charge only."""
         stream, charged = self._stream, self.accountant_
-        moved = opened_accountant(self.accountant) if is_durable(charged) else None
+        moved = resolve_accountant(self.accountant) if is_durable(charged) else None
         name = type(self).__name__
         loss = stream.epsilon, stream.delta
-        accountant = going_on(charged, name, stream.group, row=stream.first_row, stop_of=stream.stop_of, loss=loss, at=moved)
+        accountant = resume(charged, name, stream.group, row=stream.first_row, stop_of=stream.stop_of, loss=loss, at=moved)
         if stream.stop_of is None or not is_durable(charged):
             # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
-            words = f"resumed from a copy at {units_of(self)[:-1]} {stream.n_seen}: another that goes on is a release of its own"
-            mark(accountant, words, (stream.epsilon, stream.delta), stream.group)
+            words = f"resumed from a copy at {time_unit(self)[:-1]} {stream.n_seen}: another that goes on is a release of its own"
+            mark_resumed(accountant, words, (stream.epsilon, stream.delta), stream.group)
         if is_loaded:
             stream.resume(accountant, rng)
         self.__dict__.update(_rng=rng, accountant_=accountant, _charged_to=self.accountant)
 
     def _mark(self, words: str) -> None:
         stream = self._stream
-        mark(self.accountant_, f"{words} at {units_of(self)[:-1]} {stream.n_seen}", (stream.epsilon, stream.delta), stream.group)
+        mark_resumed(self.accountant_, f"{words} at {time_unit(self)[:-1]} {stream.n_seen}", (stream.epsilon, stream.delta), stream.group)
         self._was_saved = False
 
     def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
@@ -343,7 +345,7 @@ class RunningStream(PrivateSynthesizer):
             If `conditions` are given of a stream that has no joined blocks, or no row can meet them. Nothing is drawn then.
         """
         check_is_fitted(self, "_stream")
-        return self._drawing_since(n_samples, random_state, since, conditions).to(out)
+        return self._sample_request_since(n_samples, random_state, since, conditions).to(out)
 
     def sample_batches(
         self,
@@ -377,28 +379,28 @@ class RunningStream(PrivateSynthesizer):
         batches : iterator of arrays or data frames
         """
         check_is_fitted(self, "_stream")
-        return self._drawing_since(n_samples, random_state, since, conditions).batches(batch_size)
+        return self._sample_request_since(n_samples, random_state, since, conditions).batches(batch_size)
 
-    def _drawing_since(self, n_samples: Any, random_state: Any, since: Any, conditions: Any) -> Drawing:
+    def _sample_request_since(self, n_samples: Any, random_state: Any, since: Any, conditions: Any) -> SampleRequest:
         with lock_of(self):
-            first = self._first if since is None else checked_since(self, since)
+            first = self._first if since is None else check_since(self, since)
             if n_samples is None:
                 known, error = (self.n_samples_, self._size_error) if since is None else self._stream.n_rows(first)
-                n_samples = usual_number(known, error, self.n_features_in_)
-            number = checked_number(n_samples)
+                n_samples = default_n_samples(known, error, self.n_features_in_)
+            number = check_n_samples(n_samples)
             stream = self._readable()  # more rows make a new state of blocks
             if conditions is not None:
-                stream = self._given(stream, conditions, first)
-            return Drawing(
+                stream = self._condition_on(stream, conditions, first)
+            return SampleRequest(
                 self._container,
                 self.n_features_in_,
                 number,
-                checked_generator(random_state),
-                lambda n, rng: self._locked(stream.sample, n, first, rng),
-                lambda n, rng: self._locked(stream.sample_blocks, n, first, rng),
+                check_generator(random_state),
+                lambda n, rng: self._draw_locked(stream.sample, n, first, rng),
+                lambda n, rng: self._draw_locked(stream.sample_blocks, n, first, rng),
             )
 
-    def _given(self, stream: Any, conditions: Any, first: int) -> Any:
+    def _condition_on(self, stream: Any, conditions: Any, first: int) -> Any:
         if self._reader is None or not stream.is_conditional:
             raise ValueError(
                 "conditions need a stream with synthesizer=LatentFactorSynthesizer(schema), whose blocks have one model, got another; "
@@ -425,7 +427,7 @@ class RunningStream(PrivateSynthesizer):
         schema = getattr(self.synthesizer, "schema", None)
         return None if schema is None else Schema.of(schema)
 
-    def _locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
+    def _draw_locked(self, draw: Callable[..., Any], *arguments: Any) -> Any:
         with lock_of(self):
             return draw(*arguments)
 
@@ -445,7 +447,7 @@ class RunningStream(PrivateSynthesizer):
         return self._stream
 
 
-def check_held(rows: Rows) -> None:
+def check_in_memory(rows: Rows) -> None:
     """Refuse a table with units that is read in chunks: whose rows it holds must be known after each of them."""
     if not rows.are_held:
         raise TypeError("X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them.")

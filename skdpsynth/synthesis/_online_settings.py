@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._checks import check_choice, is_real, is_whole, shown
-from skdpsynth._whole_file import check_writable, place_of
-from skdpsynth.domain import Rows, start_table
+from skdpsynth._atomic_write import check_writable, output_path
+from skdpsynth._validation import check_choice, is_integer, is_real, short_repr
 from skdpsynth.fitting import Facts, PrivateEstimator, check_part, check_rows_per_unit, clone_part
+from skdpsynth.frames import Rows
 from skdpsynth.persistence import to_bytes
 from skdpsynth.privacy import check_epsilon, is_durable
-from skdpsynth.synthesis._joining import JoinsBlocks
+from skdpsynth.synthesis._joining import JoinableSynthesizer
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
+from skdpsynth.tables import start_table
 
 # For the length of a stream.
-_FIXED = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer", "max_rows_per_unit")
-_FREE = ("growth", "window", "horizon")
+_FIXED_PARAMETERS = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer", "max_rows_per_unit")
+_CHANGEABLE_PARAMETERS = ("growth", "window", "horizon")
 _MORE = 1 + sys.float_info.epsilon  # the least growth that is more than 1 as a float too; as a number of fewer bits this is 1
 
 
@@ -32,11 +33,11 @@ def check_parameters(stream: Any) -> None:
     growth = stream.growth
     is_more = _MORE <= growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"
     if growth is not None and not (is_more and growth != 1):
-        raise ValueError(f"growth must be None, 'auto' or a number greater than 1, got {shown(growth)}; None is the default.")
+        raise ValueError(f"growth must be None, 'auto' or a number greater than 1, got {short_repr(growth)}; None is the default.")
     for name in ("window", "horizon"):
         value = getattr(stream, name)
-        if value is not None and not is_whole(value, 1):
-            raise ValueError(f"{name} must be None or a positive integer, got {shown(value)}; None sets no limit.")
+        if value is not None and not is_integer(value, 1):
+            raise ValueError(f"{name} must be None or a positive integer, got {short_repr(value)}; None sets no limit.")
     if stream.strategy == "paper" and (stream.window is not None or stream.synthesizer is not None):
         raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
     check_rows_per_unit(stream.max_rows_per_unit, check_epsilon(stream.epsilon))
@@ -48,7 +49,7 @@ def check_parameters(stream: Any) -> None:
         )
 
 
-def checked_inner(stream: Any, facts: Facts) -> Any:
+def check_inner(stream: Any, facts: Facts) -> Any:
     """Return the unfitted synthesizer of a block; refuse what cannot run on one."""
     if stream.synthesizer is None:
         inner: Any = PrivateMeasureMechanism()
@@ -65,20 +66,20 @@ def checked_inner(stream: Any, facts: Facts) -> Any:
     return inner
 
 
-def least_rows_of(inner: Any, facts: Facts) -> int:
+def min_block_rows(inner: Any, facts: Facts) -> int:
     """Return how many rows a block shall have, so that it is more than noise: a public number."""
-    if not isinstance(inner, JoinsBlocks):
+    if not isinstance(inner, JoinableSynthesizer):
         return 0
     part = clone(inner)
     check_part(part, facts.part())
     return int(part._least_rows_of_block(facts.part()))
 
 
-def reader_of(stream: Any) -> Any:
+def mixed_table_reader(stream: Any) -> Any:
     """Return what reads the mixed tables of a stream; None where its rows are numbers."""
     given = stream.synthesizer
     check_choice("strategy", stream.strategy, ("blocks", "paper"))
-    if stream.strategy == "paper" or getattr(given, "schema", None) is None or not isinstance(given, JoinsBlocks):
+    if stream.strategy == "paper" or getattr(given, "schema", None) is None or not isinstance(given, JoinableSynthesizer):
         return None
     return clone(given).set_params(bounds=stream.bounds)
 
@@ -92,19 +93,19 @@ def start_reading(reader: Any, X: Any, least: int) -> tuple[Any, Rows]:
     return container, rows
 
 
-def checked_since(stream: Any, since: Any) -> int:
+def check_since(stream: Any, since: Any) -> int:
     """Return the row, or tick, that a sample shall begin with, or refuse it."""
     if stream.strategy != "blocks":
         raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
     first, last = stream._first, stream._time - 1
-    if not is_whole(since, first, last):
-        raise ValueError(f"since must be a {units_of(stream)[:-1]} of the stream from {first} to {last}, got {shown(since)}.")
+    if not is_integer(since, first, last):
+        raise ValueError(f"since must be a {time_unit(stream)[:-1]} of the stream from {first} to {last}, got {short_repr(since)}.")
     return int(since)
 
 
-def checked_place(stream: Any, save: Any) -> Path:
+def check_save_path(stream: Any, save: Any) -> Path:
     """Return where a stream is to be saved as it takes in rows; refuse a place that cannot be written, before anything is charged."""
-    place = place_of(save, "save", "None or a path")
+    place = output_path(save, "save", "None or a path")
     if stream.strategy != "blocks":
         raise ValueError(
             'save must be None for strategy="paper", whose counters draw their noise in place; call its method save after the rows, or use '
@@ -113,7 +114,7 @@ def checked_place(stream: Any, save: Any) -> Path:
     if not hasattr(stream, "_stream"):
         if place.exists():
             raise FileExistsError(
-                f"save must name no file that exists where a stream begins, got {shown(str(place))}; load it, or name another."
+                f"save must name no file that exists where a stream begins, got {short_repr(str(place))}; load it, or name another."
             )
         if hasattr(stream.synthesizer, "get_params") and not isinstance(stream.synthesizer, type):
             to_bytes(clone(stream.synthesizer))  # raises where it cannot be saved
@@ -121,13 +122,13 @@ def checked_place(stream: Any, save: Any) -> Path:
     return place
 
 
-def present_settings(stream: Any) -> dict:
+def current_settings(stream: Any) -> dict:
     """Return the parameters as they are now."""
-    settings = {name: getattr(stream, name) for name in (*_FIXED, *_FREE)}
+    settings = {name: getattr(stream, name) for name in (*_FIXED_PARAMETERS, *_CHANGEABLE_PARAMETERS)}
     return {**settings, "bounds": copy.deepcopy(stream.bounds)}  # arrays could be changed in place
 
 
-def checked_settings(stream: Any) -> dict:
+def check_settings(stream: Any) -> dict:
     """Return the parameters that hold from now on; refuse those that may not change along a stream."""
     shared, was = stream.accountant, stream._charged_to
     may_move = stream._rng is None and is_durable(stream.accountant_)  # where its ledger lies now
@@ -136,18 +137,18 @@ def checked_settings(stream: Any) -> dict:
     if all(getattr(stream, name) is was for name, was in stream._settings.items()):
         return stream._settings
     check_parameters(stream)
-    _check_what_stays(stream)
-    return present_settings(stream)
+    _check_fixed_settings(stream)
+    return current_settings(stream)
 
 
-def _check_what_stays(stream: Any) -> None:
-    changed = [name for name in _FIXED if not _same(getattr(stream, name), stream._settings[name])]
+def _check_fixed_settings(stream: Any) -> None:
+    changed = [name for name in _FIXED_PARAMETERS if not _is_unchanged(getattr(stream, name), stream._settings[name])]
     if changed:
         raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
     state, window = stream._stream, stream.window
     if state.dropped > 0 and (window is None or state.n_seen - window < state.dropped):
         raise ValueError(
-            f"window must not grow beyond what is kept, the {units_of(stream)} from {state.dropped} on, got {shown(window)}; "
+            f"window must not grow beyond what is kept, the {time_unit(stream)} from {state.dropped} on, got {short_repr(window)}; "
             "fit a new stream."
         )
 
@@ -156,12 +157,12 @@ def check_horizon(stream: Any, seen: int, more: int) -> None:
     """Refuse what would pass the horizon: public numbers, of rows or of ticks."""
     if stream.horizon is not None and seen + more > stream.horizon:
         raise ValueError(
-            f"horizon is {stream.horizon} {units_of(stream)}, {seen} have come, and {more} more would pass it; raise horizon, or fit a "
+            f"horizon is {stream.horizon} {time_unit(stream)}, {seen} have come, and {more} more would pass it; raise horizon, or fit a "
             "new stream."
         )
 
 
-def units_of(stream: Any) -> str:
+def time_unit(stream: Any) -> str:
     """What time is counted in: rows, or ticks where the number of rows is private."""
     return "ticks" if counts_ticks(stream) else "rows"
 
@@ -171,7 +172,7 @@ def counts_ticks(stream: Any) -> bool:
     return bool(stream.neighboring == "add_or_remove_one")
 
 
-def _same(value: Any, was: Any) -> bool:
+def _is_unchanged(value: Any, was: Any) -> bool:
     """Whether a parameter has the value it had."""
     if isinstance(value, tuple | list) and isinstance(was, tuple | list):
         return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))

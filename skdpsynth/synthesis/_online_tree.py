@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state import require
+from skdpsynth._state_validation import require
 from skdpsynth.continual import InhomogeneousCounter
 from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget
@@ -82,7 +82,7 @@ class GrowingTree:
 
     def _check_shares(self) -> None:
         """Refuse counters that cover less than a row changes, or whose shares are not those that the level was charged for."""
-        shares = shares_of_depths(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
+        shares = depth_shares(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
         for depth, (counter, share) in enumerate(zip(self.counters, shares, strict=True), self.first_depth):
             require((counter.sensitivity, counter.name) == (self._sensitivity, f"cells of depth {depth}"))
             require(counter.epsilon in (None, share))
@@ -92,12 +92,12 @@ class GrowingTree:
         """Depth of the first counter; the number of all rows is counted only where it is private."""
         return 0 if self.in_ticks else 1
 
-    def start_of(self, level: int) -> int:
+    def level_start(self, level: int) -> int:
         """Row or tick, counted from 1, with which a level of time begins."""
         epsilon = 1 if self.epsilon == math.inf else self.epsilon
         return 1 if self.in_ticks and level == 0 else math.ceil(2**level / epsilon)
 
-    def extended(self, X: np.ndarray, stream: Any, budget: Budget) -> "GrowingTree":
+    def with_new_rows(self, X: np.ndarray, stream: Any, budget: Budget) -> "GrowingTree":
         """Count rows, or a tick, and return this tree; levels that begin are charged.
 
         It is changed in place, and counts nothing more if the stream does not know of all the rows that it began to count: some
@@ -125,7 +125,7 @@ class GrowingTree:
         return self
 
     def _count_tick(self, X: np.ndarray, accountant: Any, rng: Any) -> None:
-        if self.n_seen + 1 >= self.start_of(self.level + 1):
+        if self.n_seen + 1 >= self.level_start(self.level + 1):
             self._begin_level(accountant, rng)
         counts = np.bincount(self._partition.locate(X), minlength=2**self._partition.depth)
         for counter in reversed(self.counters):
@@ -136,9 +136,9 @@ class GrowingTree:
     def _count(self, X: np.ndarray, accountant: Any, rng: Any) -> None:
         start = 0
         while start < len(X):
-            if self.n_seen + 1 >= self.start_of(self.level + 1):
+            if self.n_seen + 1 >= self.level_start(self.level + 1):
                 self._begin_level(accountant, rng)
-            stop = min(len(X), start + self.start_of(self.level + 1) - 1 - self.n_seen)
+            stop = min(len(X), start + self.level_start(self.level + 1) - 1 - self.n_seen)
             if self.counters:
                 cells = self._partition.locate(X[start:stop])
                 for counter in reversed(self.counters):
@@ -149,7 +149,7 @@ class GrowingTree:
 
     def _begin_level(self, accountant: Any, rng: Any) -> None:
         level = self.level + 1
-        while self.n_seen + 1 >= self.start_of(level + 1):
+        while self.n_seen + 1 >= self.level_start(level + 1):
             level += 1  # with epsilon > 1 the first levels may be empty
         depth = self._depth_of(level)
         for counter in self.counters:
@@ -179,17 +179,17 @@ class GrowingTree:
 
     def _start_counters(self, accountant: Any, rng: Any) -> None:
         # A row is counted in one level of time: levels cost what one of them does.
-        name = self._name_of_level()
+        name = self._level_name()
         child = accountant.child(self.epsilon, name=name, group=self.group)
-        length = self.start_of(self.level + 1) - 1 - self.n_seen
-        shares = shares_of_depths(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
+        length = self.level_start(self.level + 1) - 1 - self.n_seen
+        shares = depth_shares(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
         if self.in_ticks and self.epsilon != math.inf:
             self._error += _COUNT_ERROR / float(shares[0])
         for counter, share in zip(self.counters, shares, strict=True):
-            counter.every = self._every(length, share)
+            counter.every = self._comparison_interval(length, share)
             counter.start_level(length, share, child, rng.child(name))
 
-    def _every(self, length: int, share: Any) -> int:
+    def _comparison_interval(self, length: int, share: Any) -> int:
         """Steps from one comparison of a sparse counter to the next: a public choice."""
         if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
             return 1
@@ -205,14 +205,14 @@ class GrowingTree:
         rows = self.n_seen + 1
         return min(level, rows.bit_length() - 1 + _FINEST, _DEEPEST, self.box.n_features * self.box.bits)
 
-    def _name_of_level(self) -> str:
-        return f"{'ticks' if self.in_ticks else 'rows'} {self.start_of(self.level) - 1} to {self.start_of(self.level + 1) - 2}"
+    def _level_name(self) -> str:
+        return f"{'ticks' if self.in_ticks else 'rows'} {self.level_start(self.level) - 1} to {self.level_start(self.level + 1) - 2}"
 
     def resume(self, accountant: Any, rng: Any) -> None:
         """Take noise under what was charged already."""
         for counter in self.counters:
             # The streams of this level of time: with the seed set again, the noise of what it left unfinished is the same.
-            counter.resume(accountant, rng.child(self._name_of_level()))
+            counter.resume(accountant, rng.child(self._level_name()))
 
     def settled(self) -> "GrowingTree":
         """Return a copy, with the noise of this time drawn, so that all copies agree on it."""
@@ -225,7 +225,7 @@ class GrowingTree:
         return (max(1, int(self.counters[0].value[0])), self._error) if self.in_ticks else (self.n_seen - first, 0.0)
 
     @property
-    def n_all(self) -> int:
+    def n_rows_so_far(self) -> int:
         """Rows so far, as far as is known."""
         return self.n_rows(0)[0]
 
@@ -249,12 +249,12 @@ class GrowingTree:
         return DiscreteMeasure.from_mass(self._partition, everywhere, np.full(2**depth, depth, dtype=np.int8), leaves)
 
 
-def depth_of(size: float) -> int:
+def tree_depth(size: float) -> int:
     """Return the depth of the tree after rows times epsilon that are `size`: it halves the cells along so many features at most."""
     return min(int(math.log2(max(size, 1))), _DEEPEST)
 
 
-def shares_of_depths(epsilon: Any, depth: int, n_features: int, first: int = 1) -> list:
+def depth_shares(epsilon: Any, depth: int, n_features: int, first: int = 1) -> list:
     """Epsilons of the counters of depths `first`, ..., `depth` in a level of time, for a row that changes: they sum to at most `epsilon`.
 
     From depth 1 on a row is replaced: its change is on two paths of the tree, which both are paid for here. From depth 0 on it is added or

@@ -7,19 +7,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth._state import require
-from skdpsynth.domain import Box, Rows, has_private
+from skdpsynth._state_validation import require
+from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth.domain import Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
+from skdpsynth.frames import Rows
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition, DiscreteMeasure, TwoStages, measure_of_union
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._measure_plans import MOST_HELD, STRATEGIES
-from skdpsynth.synthesis._small import warn_if_small
+from skdpsynth.synthesis._warnings import warn_if_small
 
 
 @dataclass(frozen=True)
-class _Measured(Plan):
+class _MeasurePlan(Plan):
     strategy: Any = None
 
 
@@ -168,7 +169,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _plan(self, facts: Facts) -> _Measured:
+    def _plan(self, facts: Facts) -> _MeasurePlan:
         # One axis alone may be cut more often than 16 times.
         box = facts.box.with_bits(30) if facts.n_features == 1 else facts.box
         depth = self._check_parameters(box)
@@ -180,20 +181,20 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         planned = STRATEGIES[strategy].of(facts, depth, cut)
         # What the caller decided is not warned of.
         warn_if_small(facts, planned.finest if depth is None and self.partition is None else facts.n_features)
-        return _Measured(False, planned)
+        return _MeasurePlan(False, planned)
 
     def _check_loaded(self) -> None:
         super()._check_loaded()
         if "_counted" in vars(self):
             partition = self._counted.partition
-            require(isinstance(partition, BinaryPartition if self.partition is None else _Guarded))
+            require(isinstance(partition, BinaryPartition if self.partition is None else _GuardedPartition))
             require(self.partition is not None or partition.box.n_features == self.n_features_in_)
         elif self.partition is None and hasattr(self, "measure_"):
             require(isinstance(self.partition_, BinaryPartition) and isinstance(self.measure_.partition, BinaryPartition))
             require(self.measure_.partition.box.n_features == self.n_features_in_)
             self.partition_ = self.measure_.partition  # one object, as fit made it
 
-    def _release(self, rows: Rows, plan: _Measured, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _MeasurePlan, budget: Budget) -> None:
         n = self.n_samples_
         if self._is_block:
             self._counted = plan.strategy.counts_of(rows, n, budget)
@@ -219,7 +220,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     def _lacks_bounds(self) -> bool:
         return super()._lacks_bounds and self.partition is None
 
-    # What streams ask for: see `JoinsBlocks`.
+    # What streams ask for: see `JoinableSynthesizer`.
 
     _growth_of_blocks = 1.25
     _joins_fast = True
@@ -237,7 +238,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
             part._is_block = True
         return part
 
-    def _before_blocks(self, reader: Any) -> Any:
+    def _model_of_public_facts(self, reader: Any) -> Any:
         raise NotImplementedError("It reads no mixed tables.")
 
     def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "PrivateMeasureMechanism":
@@ -259,13 +260,13 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         if self.partition is not None and has_private(self.bounds):
             raise ValueError("partition must be None for bounds='private', because it has bounds of its own; give bounds=(low, high).")
         if self.partition is not None:
-            _rehearse(self.partition, box)
-        most = self._deepest(box) if self.partition is None else self.partition.depth
+            _try_partition(self.partition, box)
+        most = self._max_depth(box) if self.partition is None else self.partition.depth
         if isinstance(self.depth, str) and self.depth == "auto":
             return None
-        if not is_whole(self.depth, 1, most):
+        if not is_integer(self.depth, 1, most):
             raise ValueError(
-                f"depth must be 'auto' or an integer from 1 to {most}, got {shown(self.depth)}; 'auto' follows from rows times epsilon."
+                f"depth must be 'auto' or an integer from 1 to {most}, got {short_repr(self.depth)}; 'auto' follows from rows times epsilon."
             )
         if self.strategy != "adaptive" and self.depth > MOST_HELD:
             raise ValueError(
@@ -275,26 +276,26 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         return int(self.depth)
 
     @staticmethod
-    def _deepest(box: Box) -> int:
+    def _max_depth(box: Box) -> int:
         return min(MAX_DEPTH, box.n_features * box.bits)
 
     def _cut(self, box: Box, wanted: int, spread: bool) -> tuple[Any, int]:
         """Return (partition, depth at most the wanted one)."""
         if self.partition is not None:
-            return _Guarded(self.partition), min(wanted, self.partition.depth)
-        depth = min(wanted, self._deepest(box))
+            return _GuardedPartition(self.partition), min(wanted, self.partition.depth)
+        depth = min(wanted, self._max_depth(box))
         return BinaryPartition(box, depth, spread=spread), depth
 
 
-def _rehearse(partition: Any, box: Box) -> None:
+def _try_partition(partition: Any, box: Box) -> None:
     """Try a caller's partition on one made-up row, so that what it gets wrong is said before any budget is spent."""
     missing = [name for name in ("depth", "locate", "diameters", "sample") if not hasattr(partition, name)]
     if missing:
         raise ValueError(
             f"partition must have depth, locate, diameters and sample, but {type(partition).__name__} lacks {', '.join(missing)}."
         )
-    if not is_whole(partition.depth, 1, MAX_DEPTH):
-        raise ValueError(f"partition.depth must be an integer from 1 to {MAX_DEPTH}, got {shown(partition.depth)}.")
+    if not is_integer(partition.depth, 1, MAX_DEPTH):
+        raise ValueError(f"partition.depth must be an integer from 1 to {MAX_DEPTH}, got {short_repr(partition.depth)}.")
     row = box.midpoint[None, :]
     try:
         cells = np.asarray(partition.locate(row))
@@ -313,7 +314,7 @@ def _rehearse(partition: Any, box: Box) -> None:
 
 
 @savable
-class _Guarded:
+class _GuardedPartition:
     """A caller's partition, whose cell numbers are copied and clipped: no row can fail or change after the charge."""
 
     def __init__(self, partition: Any) -> None:

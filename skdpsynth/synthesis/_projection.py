@@ -34,7 +34,7 @@ class Projection:
         Coordinates of the midpoint of the box.
     reach : (low, high)
         Ends of each axis, to which coordinates are clipped.
-    centre : ndarray of shape (n_features,)
+    center : ndarray of shape (n_features,)
         The midpoint of the box about the subspace.
     longest : float or None
         No row is farther from the point about which the axes turn. None: the distance from the subspace is no axis.
@@ -45,7 +45,7 @@ class Projection:
     unit: float
     shift: np.ndarray
     reach: Bounds
-    centre: np.ndarray
+    center: np.ndarray
     longest: float | None
 
     @classmethod
@@ -62,8 +62,8 @@ class Projection:
         """
         V = axes * (box.step / 2)  # per unit of y
         unit = float(np.abs(V).max() / _FIXED_POINT)
-        centre = box.midpoint - mean
-        return cls(box, np.rint(V / unit).T, unit, axes @ centre, reach, centre, longest)
+        center = box.midpoint - mean
+        return cls(box, np.rint(V / unit).T, unit, axes @ center, reach, center, longest)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the coordinates of each clipped row, within their reach.
@@ -95,7 +95,7 @@ class Projection:
         assert self.longest is not None
         unit = self.longest / _FINEST
         y *= self.box.step / 2
-        y += self.centre
+        y += self.center
         y /= unit
         squares = np.square(np.rint(y, out=y), out=y).sum(axis=1) * unit**2
         for t in along.T:

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._checks import check_choice, is_whole, shown
-from skdpsynth.domain import Box, Rows, has_private
+from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth.domain import Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
-from skdpsynth.measures import MOST_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
+from skdpsynth.frames import Rows
+from skdpsynth.measures import MAX_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import Histogram, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._small import warn_if_small
+from skdpsynth.synthesis._warnings import warn_if_small
 
 _MOST_AUTO = 10_000  # cells that "auto" asks for: about a second of solving
 _MOST_ON_A_LINE = 1_000_000
@@ -27,7 +28,7 @@ _MOST_OF_NOISE = {"highs": 5_000, "ortools": 30_000}  # ... where nearly all tha
 
 
 @dataclass(frozen=True)
-class _Cells(Plan):
+class _CellsPlan(Plan):
     """The cells, and the noise of their counts."""
 
     partition: Any = None
@@ -189,24 +190,24 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _plan(self, facts: Facts) -> _Cells:
+    def _plan(self, facts: Facts) -> _CellsPlan:
         box = facts.box
         given = self._check_parameters(box)
         partition = self._partition(given, facts, box)
         first_only = partition.n_cells == 2 and facts.neighboring == "replace_one"
-        change = (Histogram.change_of_first if first_only else Histogram.change)(facts.neighboring)
+        sensitivity = (Histogram.sensitivity_of_first if first_only else Histogram.sensitivity)(facts.neighboring)
         n_values = partition.n_cells - first_only
-        noise = mechanism(change, facts.share.pure, ("laplace",), n_values)
-        return _Cells(False, partition, noise, facts.count_error)
+        noise = mechanism(sensitivity, facts.share.pure, ("laplace",), n_values)
+        return _CellsPlan(False, partition, noise, facts.count_error)
 
-    def _release(self, rows: Rows, plan: _Cells, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: _CellsPlan, budget: Budget) -> None:
         n, histogram = self.n_samples_, total(rows, Histogram.over(plan.partition))
         if plan.first_only:
             first = budget.answer(histogram.query_of_first(budget.relation), plan.noise, "count of the first of two cells")
             noisy = np.concatenate([first, n - first])
         else:
             noisy = budget.answer(histogram.query(budget.relation), plan.noise, "counts of the cells")
-        n, counts = _with_total(noisy, n, plan, budget)
+        n, counts = _shift_to_total(noisy, n, plan, budget)
 
         positions = self._positions(plan.partition)
         self.solution_ = nearest_probability_measure(positions, counts, self.metric, total=float(n), solver=self.solver)
@@ -221,7 +222,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         return self.measure_.sample_blocks(n_samples, rng)
 
-    def _placed(self, lattice_of: Callable[[int], Any], facts: Facts) -> "SignedMeasureMechanism":
+    def _for_projected_rows(self, lattice_of: Callable[[int], Any], facts: Facts) -> "SignedMeasureMechanism":
         n_cells = default_n_cells(facts.size, facts.n_features) if self.n_cells == "auto" else self.n_cells
         return self.set_params(n_cells="auto", cells=lattice_of(n_cells))
 
@@ -233,20 +234,20 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         """Return the partition, if it does not depend on the number of rows; or raise."""
         check_choice("metric", self.metric, tuple(NORMS))
         check_solver(self.solver)
-        most = _MOST_ON_A_LINE if box.n_features == 1 else min(MOST_CELLS[self.solver], _MOST_COORDINATES // box.n_features)
+        most = _MOST_ON_A_LINE if box.n_features == 1 else min(MAX_CELLS[self.solver], _MOST_COORDINATES // box.n_features)
         hint = "use fewer" + (", or solver='ortools'" if self.solver == "highs" and box.n_features > 1 else "")
-        if not (isinstance(self.n_cells, str) and self.n_cells == "auto") and not is_whole(self.n_cells, 1, most):
-            way_out = hint if is_whole(self.n_cells, 1) else "'auto' is the default"
+        if not (isinstance(self.n_cells, str) and self.n_cells == "auto") and not is_integer(self.n_cells, 1, most):
+            way_out = hint if is_integer(self.n_cells, 1) else "'auto' is the default"
             raise ValueError(
-                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {shown(self.n_cells)}; {way_out}."
+                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {short_repr(self.n_cells)}; {way_out}."
             )
         if self.cells is None:
             return None
         if has_private(self.bounds):
             raise ValueError("cells must be None for bounds='private', because they lie within bounds; give bounds=(low, high).")
         if self.n_cells != "auto":
-            raise ValueError(f"n_cells must be 'auto' where cells are given, got {shown(self.n_cells)}; give one of the two.")
-        partition = self._given_cells(box)
+            raise ValueError(f"n_cells must be 'auto' where cells are given, got {short_repr(self.n_cells)}; give one of the two.")
+        partition = self._cells_partition(box)
         if partition.n_cells > most:
             raise ValueError(f"cells must be at most {most} for solver={self.solver!r}, got {partition.n_cells}; {hint}.")
         return partition
@@ -255,12 +256,14 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         """Return the cells that were given, or a lattice; warn if they are too many."""
         partition = given
         if partition is None:
-            n_cells = default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self._solvable(facts, box.n_features)
+            n_cells = (
+                default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self._max_solvable_cells(facts, box.n_features)
+            )
             partition = Lattice(box, lattice_shape(n_cells, box))
         elif facts.neighboring == "replace_one":  # else the number of rows has been paid for, and the fit goes on with a warning
             self._check_solvable(partition, facts)
         # What the caller decided is not warned of.
-        warn_if_small(facts, _n_cut(partition.shape, box) if given is None and self.n_cells == "auto" else box.n_features)
+        warn_if_small(facts, _n_divided_features(partition.shape, box) if given is None and self.n_cells == "auto" else box.n_features)
         if box.n_features > 1 and _is_sparse(partition.n_cells, facts.size):
             facts.warn(
                 f"There are {partition.n_cells} cells for n_samples * epsilon = {facts.size:g}: nearly all that they count is noise, "
@@ -283,7 +286,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
                 f"{_SPARSE * facts.size:g}, got {given.n_cells}, whose noise would take very long to cancel; give fewer, or a Lattice."
             )
 
-    def _solvable(self, facts: Facts, n_features: int) -> int:
+    def _max_solvable_cells(self, facts: Facts, n_features: int) -> int:
         """Return how many cells the lattice shall have at most: as many as asked for, or what takes seconds to solve, with a warning."""
         most = (_MOST_OF_NOISE if _is_sparse(self.n_cells, facts.size) else _MOST_CUT)[self.solver]
         if n_features == 1 or self.n_cells <= most:
@@ -294,7 +297,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         )
         return most
 
-    def _given_cells(self, box: Box) -> Any:
+    def _cells_partition(self, box: Box) -> Any:
         """Return `cells` as a partition of the box, or raise."""
         if isinstance(self.cells, Lattice):
             if not (np.array_equal(self.cells.box.low, box.low) and np.array_equal(self.cells.box.high, box.high)):
@@ -350,7 +353,7 @@ def _is_sparse(n_cells: int, size: float) -> bool:
     return n_cells > max(_SPARSE * size, _FEW_CELLS)
 
 
-def _n_cut(shape: tuple[int, ...], box: Box) -> int:
+def _n_divided_features(shape: tuple[int, ...], box: Box) -> int:
     """Number of features whose values the cells tell apart, or that have but one value."""
     return int(np.sum((np.array(shape) > 1) | (box.whole & (np.floor(box.high) == np.ceil(box.low)))))
 
@@ -374,7 +377,7 @@ def lattice_shape(n_cells: int, box: Box) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _with_total(noisy: np.ndarray, n: int, plan: _Cells, budget: Budget) -> tuple[int, np.ndarray]:
+def _shift_to_total(noisy: np.ndarray, n: int, plan: _CellsPlan, budget: Budget) -> tuple[int, np.ndarray]:
     """Return (number of rows, noisy counts shifted by whole numbers to sum to it): post-processing."""
     total = int(noisy.sum())
     if plan.count_error:

@@ -117,8 +117,8 @@ class Subspace:
         """
         low, high = (np.asarray(bound, dtype=float) for bound in bounds)
         segments, k = self.axes * (self.box.width / 2), len(self.axes)  # (k, d)
-        centre = self.axes @ (self.box.midpoint - self.mean)
-        normals = _normals(np.hstack([segments, np.eye(k)]))
+        center = self.axes @ (self.box.midpoint - self.mean)
+        normals = _facet_normals(np.hstack([segments, np.eye(k)]))
         reach = np.abs(normals @ segments).sum(axis=1)
         target = Box(low, high)
 
@@ -126,7 +126,7 @@ class Subspace:
             lattice = Lattice(target, np.maximum(np.rint((high - low) / side), 1).astype(int).tolist())
             limits = (reach + np.abs(normals) @ (lattice.sides[:k] / 2)) * (1 + 1e-9)
             rows = max(1, _PRODUCTS // len(normals))
-            parts = np.array_split(lattice.positions[:, :k] - centre, -(-lattice.n_cells // rows))
+            parts = np.array_split(lattice.positions[:, :k] - center, -(-lattice.n_cells // rows))
             return lattice, np.concatenate([(np.abs(part @ normals.T) <= limits).all(axis=1) for part in parts])
 
         # The finest of a geometric row of sides that stays within n_cells: cubes of the whole box cannot be fewer than those that are kept.
@@ -146,7 +146,7 @@ class Subspace:
         return Lattice(target, lattice.shape, keep=keep)
 
 
-def _normals(segments: np.ndarray) -> np.ndarray:
+def _facet_normals(segments: np.ndarray) -> np.ndarray:
     """Unit normals of hyperplanes that are spanned by segments, shape (n_normals, k): the facets of their sum, or some of them."""
     k, n = segments.shape
     if k == 1:

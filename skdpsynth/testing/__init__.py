@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from skdpsynth._checks import check_flag
+from skdpsynth._validation import check_bool
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _peace_laws, _sample_laws, _unit_laws
-from skdpsynth.testing._door import Draw as Draw
-from skdpsynth.testing._door import Enough as Enough
-from skdpsynth.testing._door import Lost as Lost
-from skdpsynth.testing._door import kind_of as kind_of
-from skdpsynth.testing._door import pair_loss as pair_loss
-from skdpsynth.testing._door import watched as watched
+from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _sample_laws, _side_effects, _unit_laws
+from skdpsynth.testing._check import LAWS
 from skdpsynth.testing._evidence import EvidenceCheck, check_evidence
-from skdpsynth.testing._law import LAWS
+from skdpsynth.testing._spy import Draw as Draw
+from skdpsynth.testing._spy import NoiseLoss as NoiseLoss
+from skdpsynth.testing._spy import StopRun as StopRun
+from skdpsynth.testing._spy import kind_of as kind_of
+from skdpsynth.testing._spy import pair_loss as pair_loss
+from skdpsynth.testing._spy import watch_releases as watch_releases
 
 __all__ = ["EvidenceCheck", "check_evidence", "check_synthesizer"]
 
@@ -21,7 +21,7 @@ __all__ = ["EvidenceCheck", "check_evidence", "check_synthesizer"]
 def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tuple[Any, Callable[[Any], None]]] | None:
     """Check that a private estimator keeps the laws that those of this package keep.
 
-    The noise covers what is charged, neighbours look alike, a refit is a fresh fit, no message quotes a cell, and more: a law is a
+    The noise covers what is charged, neighbors look alike, a refit is a fresh fit, no message quotes a cell, and more: a law is a
     function, and its docstring says what it asks. Some minutes of work for a slow estimator.
 
     Parameters
@@ -59,7 +59,7 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
     >>> checks = {check.__name__: check for _, check in check_synthesizer(PrivateMeasureMechanism(), generate_only=True)}
     >>> checks["check_the_ledger_sums_to_epsilon"](PrivateMeasureMechanism())
     """
-    check_flag("generate_only", generate_only)
+    check_bool("generate_only", generate_only)
     _check_contract(estimator)
     checks = [(estimator, check) for check in LAWS if check.needs(estimator)]  # type: ignore[attr-defined]
     if generate_only:

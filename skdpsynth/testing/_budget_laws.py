@@ -21,8 +21,8 @@ from skdpsynth.privacy import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
-from skdpsynth.testing._door import Draw, Lost, fixed_bits, gaussian_loss, kind_of, loss_of_ratios, pair_loss, watched
-from skdpsynth.testing._law import entries_of, fresh, holds, law, refusal, relations, rows, streams, takes_nan
+from skdpsynth.testing._check import catch_refusal, clone_with, entries_of, is_stream, law, relations, require, rows, takes_nan
+from skdpsynth.testing._spy import Draw, NoiseLoss, fixed_bits, gaussian_loss, kind_of, loss_of_ratios, pair_loss, watch_releases
 
 _MILLIONTH = Fraction(1, 10**6)
 _ROUNDING = 1 + 1e-9  # of the conversion of rho, which is computed in floats
@@ -33,55 +33,55 @@ def check_the_ledger_sums_to_epsilon(estimator: Any) -> None:
     """The total of pure losses is exactly epsilon; with delta it is at most epsilon, and short of it by under a millionth."""
     for epsilon, delta in ((0.1, None), (1, None), (Fraction(1, 3), None), (7.5, None), (0.7, 1e-6)):
         delta = estimator.delta if delta is None else delta
-        spent = fresh(estimator, epsilon=epsilon, delta=delta).fit(rows(300)).accountant_.spent
+        spent = clone_with(estimator, epsilon=epsilon, delta=delta).fit(rows(300)).accountant_.spent
         exact = Fraction(str(epsilon))
         least = exact * (1 - _MILLIONTH) if delta else exact
-        holds(least <= spent <= exact, f"epsilon={epsilon} and delta={delta} spent {spent}")
+        require(least <= spent <= exact, f"epsilon={epsilon} and delta={delta} spent {spent}")
 
 
 @law()
 def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Any) -> None:
     """A fit charges delta if it draws Gaussian noise, and else leaves it to others."""
     shared = PrivacyAccountant(1, 1e-6, neighboring=estimator.neighboring)
-    fresh(estimator, epsilon=1, delta=1e-6, accountant=shared).fit(rows())
+    clone_with(estimator, epsilon=1, delta=1e-6, accountant=shared).fit(rows())
     gaussian = any("Gaussian" in str(entry.noise) for entry in entries_of(shared))
     charged = shared.spent_delta
-    holds(gaussian == (charged > 0), f"delta={float(charged):g} was charged for {'' if gaussian else 'no '}Gaussian noise")
+    require(gaussian == (charged > 0), f"delta={float(charged):g} was charged for {'' if gaussian else 'no '}Gaussian noise")
 
 
 @law()
 def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Any) -> None:
     """Without noise the ledger says inf."""
-    fitted = fresh(estimator, epsilon=float("inf")).fit(rows())
-    holds(fitted.accountant_.spent == math.inf, f"spent is {fitted.accountant_.spent}")
-    holds("inf" in repr(fitted.accountant_), f"the accountant shows {fitted.accountant_!r}")
+    fitted = clone_with(estimator, epsilon=float("inf")).fit(rows())
+    require(fitted.accountant_.spent == math.inf, f"spent is {fitted.accountant_.spent}")
+    require("inf" in repr(fitted.accountant_), f"the accountant shows {fitted.accountant_!r}")
 
 
 @law()
 def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> None:
     """A shared accountant is charged the whole epsilon at each fit, or its rho, and refuses what it lacks without a trace."""
     shared = PrivacyAccountant(1, estimator.delta * 2, neighboring=estimator.neighboring)
-    fitted = fresh(estimator, epsilon=0.4, accountant=shared).fit(rows())
-    holds(fresh(fitted).accountant is shared, "a clone has another accountant")
-    fresh(fitted).fit(rows())
+    fitted = clone_with(estimator, epsilon=0.4, accountant=shared).fit(rows())
+    require(clone_with(fitted).accountant is shared, "a clone has another accountant")
+    clone_with(fitted).fit(rows())
     whole = [
-        PrivacyLoss(0.4, entry.loss.delta) if entry.loss.rho is None else _whole_in_rho(entry.loss, estimator) for entry in shared.ledger
+        PrivacyLoss(0.4, entry.loss.delta) if entry.loss.rho is None else _epsilon_as_rho(entry.loss, estimator) for entry in shared.ledger
     ]
-    holds([entry.loss for entry in shared.ledger] == whole, f"fits at 0.4 were charged {', '.join(str(e.loss) for e in shared.ledger)}")
+    require([entry.loss for entry in shared.ledger] == whole, f"fits at 0.4 were charged {', '.join(str(e.loss) for e in shared.ledger)}")
     in_rho = whole[0].rho is not None
-    holds(shared.spent <= Fraction(8, 10) and (in_rho or shared.spent == Fraction(8, 10)), f"two fits at 0.4 spent {shared.spent}")
+    require(shared.spent <= Fraction(8, 10) and (in_rho or shared.spent == Fraction(8, 10)), f"two fits at 0.4 spent {shared.spent}")
     for _ in range(10 if in_rho else 1):
         before, spent = dict(vars(fitted)), shared.spent
         try:
             fitted.fit(rows())
         except BudgetExceededError:
-            holds(shared.spent == spent, f"a refused fit spent {shared.spent - spent}")
-            holds(_same(before, vars(fitted)), "a refused fit changed the object")
+            require(shared.spent == spent, f"a refused fit spent {shared.spent - spent}")
+            require(_same(before, vars(fitted)), "a refused fit changed the object")
             return
     raise AssertionError("more fits at 0.4 than there are in 1 were not refused")
 
 
-def _whole_in_rho(loss: PrivacyLoss, estimator: Any) -> PrivacyLoss:
+def _epsilon_as_rho(loss: PrivacyLoss, estimator: Any) -> PrivacyLoss:
     """All of an epsilon of 0.4, in rho of the kind of a loss."""
     return PrivacyLoss(rho=rho_of_epsilon(0.4, estimator.delta, gaussian=loss.gaussian), gaussian=loss.gaussian)
 
@@ -90,7 +90,7 @@ def _whole_in_rho(loss: PrivacyLoss, estimator: Any) -> PrivacyLoss:
 def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Any) -> None:
     """A fit that is refused spends nothing, and leaves the object as it was."""
     shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
-    fitted = fresh(estimator).fit(rows())
+    fitted = clone_with(estimator).fit(rows())
     tables = [np.array([["a", "b", "c"]]), np.ones(5)] + ([] if takes_nan(estimator) else [np.full((5, 3), np.nan)])
     cases: list[tuple[Any, dict[str, Any]]] = [(table, {}) for table in tables]
     for table, bad in (*cases, (np.ones((4, 7)), {"bounds": (1, 0)}), (rows(), {"epsilon": -1})):
@@ -102,12 +102,12 @@ def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Any) -> No
             fitted.set_params(**keep)
         else:
             raise AssertionError(f"{bad or 'a table of other things than numbers'} was accepted")
-        holds(shared.spent == 0, f"a refused fit spent {shared.spent}")
-        holds(_same(before, vars(fitted)), "a refused fit changed the object")
-    if streams(fitted):
+        require(shared.spent == 0, f"a refused fit spent {shared.spent}")
+        require(_same(before, vars(fitted)), "a refused fit changed the object")
+    if is_stream(fitted):
         before = dict(vars(fitted))
-        refusal(partial(fitted.partial_fit, np.ones((2, 5))), "more rows of another width")
-        holds(_same(before, vars(fitted)), "a refused partial_fit changed the object")
+        catch_refusal(partial(fitted.partial_fit, np.ones((2, 5))), "more rows of another width")
+        require(_same(before, vars(fitted)), "a refused partial_fit changed the object")
 
 
 @law()
@@ -115,9 +115,9 @@ def check_an_accountant_of_another_relation_is_refused(estimator: Any) -> None:
     """A shared accountant counts under the relation of the estimator, or is refused before it is charged."""
     other = "replace_one" if estimator.neighboring == "add_or_remove_one" else "add_or_remove_one"
     shared = PrivacyAccountant(1, neighboring=other)
-    error = refusal(partial(fresh(estimator, accountant=shared).fit, rows()), "an accountant of another relation")
-    holds("one relation" in str(error), f"it was refused with {error}")
-    holds(shared.spent == 0, f"it was refused, but charged {shared.spent}")
+    error = catch_refusal(partial(clone_with(estimator, accountant=shared).fit, rows()), "an accountant of another relation")
+    require("one relation" in str(error), f"it was refused with {error}")
+    require(shared.spent == 0, f"it was refused, but charged {shared.spent}")
 
 
 @law()
@@ -127,9 +127,9 @@ def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Any) -> None:
         return
     for delta in {estimator.delta, 1e-6}:
         shared = PrivacyAccountant(2, 3 * delta, neighboring=estimator.neighboring)
-        for accountant in (fresh(estimator, epsilon=0.5, delta=delta, accountant=shared).fit(rows()).accountant_, shared):
+        for accountant in (clone_with(estimator, epsilon=0.5, delta=delta, accountant=shared).fit(rows()).accountant_, shared):
             shown, spent = accountant.to_frame()["epsilon"].sum(), float(accountant.spent)
-            holds(abs(shown - spent) <= 1e-9 * spent, f"the column sums to {shown:g}, and {spent:g} was spent")
+            require(abs(shown - spent) <= 1e-9 * spent, f"the column sums to {shown:g}, and {spent:g} was spent")
 
 
 @law()
@@ -137,17 +137,17 @@ def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Any
     """An epsilon far out of any use fits, or is refused before anything is spent."""
     for epsilon in (1e-300, 1e-17, 1e-3, 1e4, 1e300):
         shared = PrivacyAccountant(math.inf, estimator.delta, neighboring=estimator.neighboring)
-        fitted = fresh(estimator, epsilon=epsilon, accountant=shared)
+        fitted = clone_with(estimator, epsilon=epsilon, accountant=shared)
         try:
             fitted.fit(rows())
         except ValueError as error:
-            holds(epsilon != 1e-3, f"epsilon=0.001 is of use, but was refused: {error}")
-            holds(shared.spent == 0, f"epsilon={epsilon:g} was refused, but spent {float(shared.spent):g}")
+            require(epsilon != 1e-3, f"epsilon=0.001 is of use, but was refused: {error}")
+            require(shared.spent == 0, f"epsilon={epsilon:g} was refused, but spent {float(shared.spent):g}")
         else:
             # A stream has spent nothing before its first rows are released.
             spent = fitted.accountant_.spent
             whole = fitted.accountant_.remaining <= fitted.accountant_.epsilon * (_MILLIONTH if estimator.delta else 0)
-            holds(whole or (streams(fitted) and spent == 0), f"epsilon={epsilon:g} spent {float(spent):g}")
+            require(whole or (is_stream(fitted) and spent == 0), f"epsilon={epsilon:g} spent {float(spent):g}")
 
 
 @law()
@@ -157,10 +157,10 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
         for epsilon, delta in ((0.2, 1e-6), (5, 0), (5, 1e-6)):
             shared = PrivacyAccountant(epsilon, delta, neighboring=relation)
             try:
-                fresh(estimator, epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared).fit(rows(30))
+                clone_with(estimator, epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared).fit(rows(30))
             except Exception as error:
                 where = f"epsilon={epsilon}, delta={delta} and neighboring={relation!r}"
-                holds(
+                require(
                     shared.spent == 0 and isinstance(error, ValueError), f"{where} met, after the charge, {type(error).__name__}: {error}"
                 )
 
@@ -172,16 +172,18 @@ def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
     usual = min(_seconds(estimator, epsilon=100.0) for _ in range(2))
     for epsilon in (1e4, 1e8, 1e15, math.inf):
         tries = (_seconds(estimator, epsilon=epsilon) for _ in range(3))  # other work beside takes time of the processor too
-        holds(any(taken <= 10 * usual + 0.5 for taken in tries), f"epsilon={epsilon:g} took more than 10 * {usual:.3f} + 0.5 s three times")
+        require(
+            any(taken <= 10 * usual + 0.5 for taken in tries), f"epsilon={epsilon:g} took more than 10 * {usual:.3f} + 0.5 s three times"
+        )
 
 
 def _seconds(estimator: Any, **parameters: Any) -> float:
-    unfitted, table = fresh(estimator, **parameters), rows(300)
+    unfitted, table = clone_with(estimator, **parameters), rows(300)
     start = time.process_time()
     try:
         unfitted.fit(table)
     except ValueError as error:
-        holds("epsilon" in str(error), f"{parameters} was refused: {error}")
+        require("epsilon" in str(error), f"{parameters} was refused: {error}")
     return time.process_time() - start
 
 
@@ -191,23 +193,23 @@ def _seconds(estimator: Any, **parameters: Any) -> float:
 @law()
 def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
     """Each entry states by how much one row moves its values; its noise loses at most what was charged, and is what its class says."""
-    for relation, delta in promises(estimator):
-        with watched() as door:
-            accountant = fresh(estimator, neighboring=relation, delta=delta).fit(rows()).accountant_
+    for relation, delta in relation_delta_pairs(estimator):
+        with watch_releases() as door:
+            accountant = clone_with(estimator, neighboring=relation, delta=delta).fit(rows()).accountant_
         for draw in door.draws:
-            _is_what_it_is_called(draw)
+            _check_noise_variance(draw)
         drawn = [entry for entry in entries_of(accountant) if entry.noise is not None]
-        holds(drawn, "something was charged, but nothing was drawn at the door")
+        require(drawn, "something was charged, but nothing was drawn at the door")
         for entry in drawn:
-            _covers(entry, relation)
+            _check_coverage(entry, relation)
 
 
-def promises(estimator: Any) -> list[tuple[str, Any]]:
+def relation_delta_pairs(estimator: Any) -> list[tuple[str, Any]]:
     """Return (relation, delta): each relation, without delta and with one, unless the estimator has its own."""
     return [(relation, delta) for relation in relations(estimator) for delta in ([estimator.delta] if estimator.delta else [0.0, 1e-6])]
 
 
-def _is_what_it_is_called(draw: Draw) -> None:
+def _check_noise_variance(draw: Draw) -> None:
     """Refuse noise of a class from outside the package whose draws have not the variance of its kind and scale.
 
     10^4 draws, from fixed bits: where the variance is right, its estimate deviates by 2 % (Laplace; 3 % at the least scale that is
@@ -217,7 +219,7 @@ def _is_what_it_is_called(draw: Draw) -> None:
     if type(noise) in _KINDS.values() or not draw.values.size:
         return
     twin = next((cls for name, cls in _KINDS.items() if name in kind), None)
-    holds(twin is not None, f"the noise {kind} has no loss that is known here")
+    require(twin is not None, f"the noise {kind} has no loss that is known here")
     scales = np.broadcast_to(np.asarray(noise.scale, dtype=object), draw.values.shape)
     asked = np.array([scale >= Fraction(1, 2) for scale in scales.ravel()])
     if not asked.any():
@@ -230,8 +232,8 @@ def _is_what_it_is_called(draw: Draw) -> None:
     found = np.square(np.array(drawn, dtype=float))
     for variance, whose in ((wanted, f"a {twin.__name__} of its scale has"), (stated, "it states")):  # type: ignore[union-attr]
         ratio = float(np.mean(found / variance)) if np.all(variance > 0) else math.inf
-        holds(0.5 <= ratio <= 2, f"the draws of {kind} have {ratio:.2g} times the variance that {whose}")
-    holds(any((again != drawn[0]).any() for again in drawn), f"all draws of {kind} are the same")
+        require(0.5 <= ratio <= 2, f"the draws of {kind} have {ratio:.2g} times the variance that {whose}")
+    require(any((again != drawn[0]).any() for again in drawn), f"all draws of {kind} are the same")
 
 
 _KINDS: dict[str, Any] = {
@@ -243,27 +245,30 @@ _KINDS: dict[str, Any] = {
 _DRAWS = 10_000
 
 
-def _covers(entry: Any, relation: str) -> None:
-    holds(entry.change is not None, f"{entry.name!r} does not state its change")
-    holds(entry.change.relation == relation, f"{entry.name!r} states its change under {entry.change.relation}, the fit is under {relation}")
-    loss = noise_loss(entry.noise, entry.scale, entry.change)
-    holds(is_covered(loss, entry.loss), f"{entry.name!r} costs {_text(loss)} by its noise, and was charged {entry.loss}")
+def _check_coverage(entry: Any, relation: str) -> None:
+    require(entry.sensitivity is not None, f"{entry.name!r} does not state its change")
+    require(
+        entry.sensitivity.relation == relation,
+        f"{entry.name!r} states its change under {entry.sensitivity.relation}, the fit is under {relation}",
+    )
+    loss = noise_loss(entry.noise, entry.scale, entry.sensitivity)
+    require(is_covered(loss, entry.loss), f"{entry.name!r} costs {_text(loss)} by its noise, and was charged {entry.loss}")
 
 
-def noise_loss(kind: str, scales: tuple, change: Any) -> Lost:
+def noise_loss(kind: str, scales: tuple, sensitivity: Any) -> NoiseLoss:
     """Return what noise with these scales (the smallest counts) loses that covers a change.
 
     Laplace: l1 / scale. Matrix Laplace: nuclear / scale. Sup-norm: sup / scale. Gaussian: by l2_squared.
     """
     if min(scales) == 0:
-        return Lost(math.inf if change.sup else Fraction(0))
+        return NoiseLoss(math.inf if sensitivity.sup else Fraction(0))
     if "Gaussian" in kind:
-        return gaussian_loss(change.l2_squared, min(scales))
-    norm = change.nuclear if "MatrixLaplace" in kind else change.sup if "SupNorm" in kind else change.l1
+        return gaussian_loss(sensitivity.l2_squared, min(scales))
+    norm = sensitivity.nuclear if "MatrixLaplace" in kind else sensitivity.sup if "SupNorm" in kind else sensitivity.l1
     return loss_of_ratios(kind, [norm / min(scales)])
 
 
-def is_covered(lost: Lost, charged: PrivacyLoss) -> bool:
+def is_covered(lost: NoiseLoss, charged: PrivacyLoss) -> bool:
     """Whether what was lost is at most what was charged."""
     epsilon, rho = lost.epsilon, lost.rho
     if charged.gaussian:
@@ -274,45 +279,45 @@ def is_covered(lost: Lost, charged: PrivacyLoss) -> bool:
         return True
     if not rho:
         return epsilon <= charged.epsilon
-    return bool(charged.delta) and _converted(lost, charged.delta) <= float(charged.epsilon) * _ROUNDING
+    return bool(charged.delta) and _total_epsilon(lost, charged.delta) <= float(charged.epsilon) * _ROUNDING
 
 
-def _converted(lost: Lost, delta: Any) -> float:
+def _total_epsilon(lost: NoiseLoss, delta: Any) -> float:
     """Return the epsilon of pure and Gaussian losses together, the best of three ways."""
     apart = float(lost.epsilon) + min(float(epsilon_of_rho(lost.rho, delta)), float(epsilon_of_rho(lost.gaussian, delta, gaussian=True)))
     return min(apart, float(epsilon_of_rho(lost.rho + Fraction(lost.epsilon) ** 2 / 2, delta)))
 
 
-def _text(lost: Lost) -> str:
+def _text(lost: NoiseLoss) -> str:
     epsilon, rho = lost.epsilon, lost.rho
     return f"epsilon={float(epsilon):g}" if not rho else f"rho={float(rho):g}" + (f" and epsilon={float(epsilon):g}" if epsilon else "")
 
 
 @law()
-def check_neighbours_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
-    """Given back the answers of its neighbour, a table has lost at most what was charged, answer by answer and in all."""
-    for relation, delta in promises(estimator):
-        unfitted = fresh(estimator, random_state=None, neighboring=relation, delta=delta, bounds=(0.0, 1.0))
-        table, neighbours = worst_neighbours(relation)
-        with watched() as door, fixed_bits():
-            accountant = fresh(unfitted).fit(table).accountant_
+def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
+    """Given back the answers of its neighbor, a table has lost at most what was charged, answer by answer and in all."""
+    for relation, delta in relation_delta_pairs(estimator):
+        unfitted = clone_with(estimator, random_state=None, neighboring=relation, delta=delta, bounds=(0.0, 1.0))
+        table, neighbors = worst_neighbors(relation)
+        with watch_releases() as door, fixed_bits():
+            accountant = clone_with(unfitted).fit(table).accountant_
             answers = door.take()
-            saw_all(answers, accountant)
-            for neighbour in neighbours:
+            refuse_unseen_releases(answers, accountant)
+            for neighbor in neighbors:
                 door.replay(answers)
-                fresh(unfitted).fit(neighbour)
-                lost_at_most(answers, door.take(), accountant)
+                clone_with(unfitted).fit(neighbor)
+                check_answer_losses(answers, door.take(), accountant)
 
 
-def saw_all(draws: list[Draw], accountant: PrivacyAccountant) -> None:
+def refuse_unseen_releases(draws: list[Draw], accountant: PrivacyAccountant) -> None:
     """Refuse releases that no law can look at: in another thread, or of an accountant of its own kind."""
     told = sum(entry.n_values is not None for entry in entries_of(accountant))  # a standing release does not tell its number of values
     seen = sum(not draw.standing for draw in draws)
-    holds(told <= seen, f"the ledger tells of {told} releases, but only {seen} went through the door of the thread that fits")
+    require(told <= seen, f"the ledger tells of {told} releases, but only {seen} went through the door of the thread that fits")
 
 
-def worst_neighbours(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return a table and its neighbours: a row goes from a corner of the box to others and to the middle, or goes altogether."""
+def worst_neighbors(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return a table and its neighbors: a row goes from a corner of the box to others and to the middle, or goes altogether."""
     table = rows(n_rows)
     table[0] = 0.0
     if relation == "add_or_remove_one":
@@ -320,21 +325,21 @@ def worst_neighbours(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[
     return table, [np.vstack([[row], table[1:]]) for row in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.375, 0.375, 0.375])]
 
 
-def lost_at_most(answers: list[Draw], others: list[Draw], accountant: PrivacyAccountant) -> None:
-    holds(len(answers) == len(others), f"{len(answers)} releases for a table, {len(others)} for its neighbour")
+def check_answer_losses(answers: list[Draw], others: list[Draw], accountant: PrivacyAccountant) -> None:
+    require(len(answers) == len(others), f"{len(answers)} releases for a table, {len(others)} for its neighbor")
     whole = PrivacyLoss(accountant.epsilon, accountant.delta)
-    total = Lost()
+    total = NoiseLoss()
     for first, second in zip(answers, others, strict=True):
         lost = pair_loss(first, second)
         if first.shared:
             # Answers that share noise lose less together than their sum; the ledger states the change of what they are made of.
-            holds(is_covered(lost, whole), f"{first.name!r} alone lost {_text(lost)} of a budget of {whole}")
+            require(is_covered(lost, whole), f"{first.name!r} alone lost {_text(lost)} of a budget of {whole}")
             continue
         charged = first.loss if isinstance(first.loss, PrivacyLoss) or first.loss is None else PrivacyLoss(epsilon=first.loss)
         if charged is not None:
-            holds(is_covered(lost, charged), f"{first.name!r} lost {_text(lost)}, and was charged {charged}")
+            require(is_covered(lost, charged), f"{first.name!r} lost {_text(lost)}, and was charged {charged}")
         total = total + lost
-    holds(is_covered(total, whole), f"all lost {_text(total)} of a budget of {whole}")
+    require(is_covered(total, whole), f"all lost {_text(total)} of a budget of {whole}")
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:

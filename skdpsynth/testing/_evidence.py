@@ -9,9 +9,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skdpsynth.testing._evidence_form import is_loss, is_unit, unsound
-from skdpsynth.testing._evidence_kinds import RELATIONS, derived
-from skdpsynth.testing._evidence_losses import CHOICES, NORM_OF, added_up, cost, covers, holds_at, is_least, is_tight, number, optimal_holds
+from skdpsynth.testing._evidence_form import find_format_errors, is_loss, is_unit
+from skdpsynth.testing._evidence_kinds import RELATIONS, derive_sensitivity
+from skdpsynth.testing._evidence_losses import (
+    CHOICES,
+    NORM_OF,
+    add_charges,
+    cost,
+    is_budget_kept,
+    is_charge_sufficient,
+    is_least,
+    is_tight,
+    number,
+    optimal_holds,
+)
 
 _LARGEST = 1 << 26  # bytes of a file
 
@@ -66,7 +77,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     """Derive everything in the evidence of a ledger again, and compare.
 
     By how much rows move each statistic follows from its kind and its sizes: a definition of a few lines, brute force over all
-    neighbours of small tables, and a formula that brute force agrees with. What the noise loses follows from that and from its scales,
+    neighbors of small tables, and a formula that brute force agrees with. What the noise loses follows from that and from its scales,
     and what all releases lose together from a composition of its own. It shares no code with the mechanisms, the noise or the accountant.
 
     Parameters
@@ -110,7 +121,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
         _check_numbers(document, check)
         lines = {release["number"]: release for release in document["releases"]}
         for release in document["releases"]:
-            problems = [f"{_line(release)} {problem}" for problem in unsound(release, lines)]
+            problems = [f"{_line(release)} {problem}" for problem in find_format_errors(release, lines)]
             check.wrong += problems
             if not problems:
                 _check_release(release, document["promise"], check)
@@ -183,26 +194,26 @@ def _check_release(release: dict[str, Any], promise: dict[str, Any], check: Evid
         check.wrong.append(f"{line} has noise of a seed, which protects nobody who knows it")
     if release["loss"].get("epsilon", release["loss"].get("rho")) == "inf":
         return
-    change = _checked_change(release, check)
-    if change is None:
+    sensitivity = _check_sensitivity(release, check)
+    if sensitivity is None:
         return
-    needed = cost(release, change, min(scales)) if change else (Fraction(0), Fraction(0))
-    if not covers(release["loss"], needed):
-        check.wrong.append(f"{line} loses {_told(needed)}, more than what is charged, {_told_loss(release['loss'])}")
-    elif not is_least(release, change, min(scales)):
-        check.loose.append(f"{line} loses {_told(needed)}, less than what is charged, {_told_loss(release['loss'])}")
+    needed = cost(release, sensitivity, min(scales)) if sensitivity else (Fraction(0), Fraction(0))
+    if not is_charge_sufficient(release["loss"], needed):
+        check.wrong.append(f"{line} loses {_format_cost(needed)}, more than what is charged, {_told_loss(release['loss'])}")
+    elif not is_least(release, sensitivity, min(scales)):
+        check.loose.append(f"{line} loses {_format_cost(needed)}, less than what is charged, {_told_loss(release['loss'])}")
 
 
-def _checked_change(release: dict[str, Any], check: EvidenceCheck) -> Fraction | None:
+def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fraction | None:
     """Return how far the rows of a unit move what was released, in the norm of its noise: derived, and compared with what is said."""
     line, norm, statistic = _line(release), NORM_OF.get(release["noise"]), release["statistic"]
     if norm is None:
         check.wrong.append(f"{line} has noise of a law that is not known here, {release['noise']!r}")
         return None
-    if statistic is None or release["change"] is None:
+    if statistic is None or release["sensitivity"] is None:
         check.unchecked.append(f"{line} does not say what was released; whoever charged it answers for its loss")
         return None
-    found = derived(statistic, release["relation"], norm, release["rows_per_unit"])
+    found = derive_sensitivity(statistic, release["relation"], norm, release["rows_per_unit"])
     if found is None:
         check.unchecked.append(f"{line} is of the kind {statistic['kind']!r}, which is not known here")
         return None
@@ -212,8 +223,8 @@ def _checked_change(release: dict[str, Any], check: EvidenceCheck) -> Fraction |
         check.wrong.append(
             f"{line} is a choice, which shows one place and nothing else, but states {release['values']} values of another kind"
         )
-    said = Fraction(release["change"])
-    other = derived(statistic, next(r for r in RELATIONS if r != release["relation"]), norm, release["rows_per_unit"])
+    said = Fraction(release["sensitivity"])
+    other = derive_sensitivity(statistic, next(r for r in RELATIONS if r != release["relation"]), norm, release["rows_per_unit"])
     if release["norm"] != norm:
         check.wrong.append(f"{line} states its change in {release['norm']}, but its noise covers {norm}")
     if said < found or (said != found and said == other):
@@ -235,19 +246,19 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
             continue
         if account not in lines:
             check.wrong += [f"{_line(part)} is part of release {account}, which is not here" for part in parts]
-        elif problem := _over(parts, lines[account]["loss"]):
+        elif problem := _excess_message(parts, lines[account]["loss"]):
             check.wrong.append(f"{_line(lines[account])} charged {_told_loss(lines[account]['loss'])}, {problem}")
     check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in lines.values() if _is_bare(one, by_account)]
     epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
-    total = added_up(by_account.get(None, []))
+    total = add_charges(by_account.get(None, []))
     charged = {} if document["charged"] is None else dict(document["charged"])
-    if charged and (not is_loss(charged) or _over(by_account.get(None, []), charged)):
+    if charged and (not is_loss(charged) or _excess_message(by_account.get(None, []), charged)):
         check.wrong.append(f"{_told_loss(charged)} was charged for all releases, and they need more")
     if not is_unit(promise):
         check.wrong.append(f"the promise is for {promise['unit'] or 'a row'}, which are not {promise['rows_per_unit']!r} rows")
     if "rho" in charged and total.epsilon:
         total = total.all_in_rho(charged["gaussian"])
-    if not holds_at(epsilon, delta, total):
+    if not is_budget_kept(epsilon, delta, total):
         check.wrong.append(f"all releases together lose more than the epsilon {_short(epsilon)} and delta {_short(delta)} that are said")
     elif not is_tight(epsilon, delta, total):
         check.wrong.append(f"all releases that are here lose less than the epsilon {_short(epsilon)} that is said to be spent")
@@ -255,14 +266,14 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
         check.wrong.append(f"epsilon {_short(epsilon)} and delta {_short(delta)} were spent, more than was promised")
 
 
-def _over(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str | None:
+def _excess_message(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str | None:
     """Say what is wrong with parts of one charge; None if they are within it."""
-    total = added_up(parts)
+    total = add_charges(parts)
     if "rho" in charge:
         within = total.all_in_rho(charge["gaussian"]).rho <= number(charge["rho"]) and not total.delta
         return None if within and (total.gaussian or not charge["gaussian"]) else "and its parts need more"
     epsilon, delta = number(charge["epsilon"]), number(charge["delta"])
-    if holds_at(epsilon, delta, total):
+    if is_budget_kept(epsilon, delta, total):
         return None
     losses = [part["loss"] for part in parts]
     plain = all("rho" not in loss and loss["epsilon"] != "inf" for loss in losses) and all(part["group"] is None for part in parts)
@@ -273,7 +284,7 @@ def _is_bare(release: dict[str, Any], by_account: dict[Any, list[dict[str, Any]]
     return "noise" not in release and release["number"] not in by_account
 
 
-def _told(needed: Any) -> str:
+def _format_cost(needed: Any) -> str:
     return " and ".join(_words(("epsilon", "delta") if isinstance(needed, tuple) else ("rho",), needed))
 
 
@@ -284,7 +295,7 @@ def _words(names: tuple[str, ...], numbers: Any) -> Iterator[str]:
 
 
 def _told_loss(loss: dict[str, Any]) -> str:
-    return _told(number(loss["rho"]) if "rho" in loss else (number(loss["epsilon"]), number(loss["delta"])))
+    return _format_cost(number(loss["rho"]) if "rho" in loss else (number(loss["epsilon"]), number(loss["delta"])))
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,7 @@ _MAY_BE_ZERO = ("tables", "coordinate", "mean_weight", "pairs")
 _MOST = {"steps": 20_000, "bits": 62}  # else its column would fill the memory
 
 
-def unsound(release: dict[str, Any], lines: dict[Any, dict[str, Any]]) -> Iterator[str]:
+def find_format_errors(release: dict[str, Any], lines: dict[Any, dict[str, Any]]) -> Iterator[str]:
     """Yield what is wrong with the form of a line, in words that follow its name.
 
     Parameters

@@ -1,7 +1,7 @@
 """What the statistics of an evidence are, in few lines each, and by how much rows move them: derived here, from no code of the mechanisms.
 
-Each kind of statistic is written down twice: as what it counts, of tables so small that all neighbours can be tried, and as a formula
-for any size. `derived` uses the formula only after brute force has agreed with it, in every norm, under both relations, for units of one
+Each kind of statistic is written down twice: as what it counts, of tables so small that all neighbors can be tried, and as a formula
+for any size. `derive_sensitivity` uses the formula only after brute force has agreed with it, in every norm, under both relations, for units of one
 row and of two.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.testing._evidence_pairs import change_of_interactions
+from skdpsynth.testing._evidence_pairs import interaction_sensitivity
 
 Facts = dict[str, Any]
 Norms = dict[str, Any]
-REPLACED = "replace_one"
-RELATIONS = (REPLACED, "add_or_remove_one")
+REPLACE_ONE = "replace_one"
+RELATIONS = (REPLACE_ONE, "add_or_remove_one")
 NORMS = ("l1", "l2_squared", "sup", "nuclear")
 _FIRST_STEPS = 3  # of a stream without end, which are tried
 
@@ -34,7 +34,7 @@ class Kind:
     formula : callable
         ``formula(facts, relation)``: how far one row moves it, at most, by norm.
     small : tuple of dict
-        Facts of which all neighbours are tried.
+        Facts of which all neighbors are tried.
     rows : callable
         ``rows(facts)``: all rows that there can be.
     values : callable
@@ -50,7 +50,7 @@ class Kind:
     exact: tuple[str, ...] = ("l1", "l2_squared", "sup")
 
 
-def derived(statistic: Facts, relation: str, norm: str, n_rows: int) -> Fraction | None:
+def derive_sensitivity(statistic: Facts, relation: str, norm: str, n_rows: int) -> Fraction | None:
     """Return how far `n_rows` rows move a statistic in a norm; None of a kind that is not known.
 
     The rows are replaced, come or go one after the other, and norms obey the triangle inequality: so norms grow by `n_rows`, and a
@@ -71,7 +71,7 @@ def _prove(name: str) -> None:
         for relation in RELATIONS:
             formula = kind.formula(facts, relation)
             for n_rows in (1, 2):
-                found = by_brute_force(name, facts, relation, n_rows)
+                found = brute_force_sensitivity(name, facts, relation, n_rows)
                 for norm in formula:
                     most = formula[norm] * n_rows ** (2 if norm == "l2_squared" else 1)
                     exact = n_rows == 1 and norm in kind.exact
@@ -81,10 +81,10 @@ def _prove(name: str) -> None:
                         raise AssertionError(f"{name} of {facts} under {relation}: {told}")
 
 
-def by_brute_force(name: str, facts: Facts, relation: str, n_rows: int) -> Norms:
-    """Return how far `n_rows` rows move a small statistic: all tables of these and one row more are tried, and all their neighbours.
+def brute_force_sensitivity(name: str, facts: Facts, relation: str, n_rows: int) -> Norms:
+    """Return how far `n_rows` rows move a small statistic: all tables of these and one row more are tried, and all their neighbors.
 
-    Rows that two neighbours share, and which matter to statistics that are no sums of rows, are one or none.
+    Rows that two neighbors share, and which matter to statistics that are no sums of rows, are one or none.
     """
     kind = KINDS[name]
     rows = kind.rows(facts)
@@ -93,15 +93,15 @@ def by_brute_force(name: str, facts: Facts, relation: str, n_rows: int) -> Norms
     for shared in [(), *((row,) for row in rows if crowd < 20_000)]:
         tables = [tuple(kind.values((*shared, *own), facts, relation)) for own in product(rows, repeat=n_rows)]
         bare = tuple(kind.values(shared, facts, relation))
-        is_replaced = relation == REPLACED and not name.endswith("_over_time")  # of a stream, all that an event does is its change
+        is_replaced = relation == REPLACE_ONE and not name.endswith("_over_time")  # of a stream, all that an event does is its change
         pairs = combinations(tables, 2) if is_replaced else ((bare, table) for table in tables)
         for first, second in pairs:
             for a, b in zip(first, second, strict=True):
-                _take_up(most, [x - y for x, y in zip(a, b, strict=True)], "nuclear" in kind.exact)
+                _update_largest(most, [x - y for x, y in zip(a, b, strict=True)], "nuclear" in kind.exact)
     return most
 
 
-def _take_up(most: Norms, moved: list[int], is_matrix: bool) -> None:
+def _update_largest(most: Norms, moved: list[int], is_matrix: bool) -> None:
     sizes = [abs(x) for x in moved]
     found: Norms = {"l1": sum(sizes), "l2_squared": sum(x * x for x in sizes), "sup": max(sizes, default=0)}
     if is_matrix:
@@ -115,7 +115,7 @@ def _take_up(most: Norms, moved: list[int], is_matrix: bool) -> None:
 
 
 def _units(n_tables: Any, relation: str) -> Norms:
-    moved = n_tables * (2 if relation == REPLACED else 1)
+    moved = n_tables * (2 if relation == REPLACE_ONE else 1)
     return {"l1": moved, "l2_squared": moved, "sup": min(1, moved)}
 
 
@@ -141,20 +141,20 @@ def _listed(pairs: Sequence) -> list[int]:
 
 def _thresholds(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     kept = [(place, size) for place, size in enumerate(_listed(facts["sizes"]))]
-    yield [n for place, size in kept for n in _counts(rows, place, size)[: 1 if size == 2 and relation == REPLACED else size]]
+    yield [n for place, size in kept for n in _counts(rows, place, size)[: 1 if size == 2 and relation == REPLACE_ONE else size]]
 
 
-def _of_thresholds(facts: Facts, relation: str) -> Norms:
-    moved = sum(count * (min(size, 2) - (size == 2) if relation == REPLACED else 1) for size, count in facts["sizes"])
+def _thresholds_sensitivity(facts: Facts, relation: str) -> Norms:
+    moved = sum(count * (min(size, 2) - (size == 2) if relation == REPLACE_ONE else 1) for size, count in facts["sizes"])
     return {"l1": moved, "l2_squared": moved, "sup": min(1, moved)}
 
 
 def _trees(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    nodes = [(place, depth - level, level) for place, depth in enumerate(_listed(facts["depths"])) for level in _counted(depth)]
+    nodes = [(place, depth - level, level) for place, depth in enumerate(_listed(facts["depths"])) for level in _counted_levels(depth)]
     yield [sum(row[i] >> up == node for row in rows) for i, up, level in nodes for node in range(1 << level)]
 
 
-def _counted(depth: int) -> list[int]:
+def _counted_levels(depth: int) -> list[int]:
     """Return the levels of a tree that are counted: its cells, each third level above them, and each second one of the first six."""
     fine = [level for level in range(7, depth + 1) if (depth - level) % 3 == 0]
     coarse = min(fine, default=depth + 3) - 3
@@ -167,8 +167,8 @@ def _distances(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int
         yield [sum(abs(n - e) for n, e in zip(_counts(rows, i, size), expected, strict=True)) for i in range(n_tables)]
 
 
-def _of_distances(facts: Facts, relation: str) -> Norms:
-    tables, most = facts["tables"], 2 if relation == REPLACED else 1
+def _distances_sensitivity(facts: Facts, relation: str) -> Norms:
+    tables, most = facts["tables"], 2 if relation == REPLACE_ONE else 1
     return {"l1": most * tables, "l2_squared": most**2 * tables, "sup": most if tables else 0}
 
 
@@ -184,8 +184,8 @@ def _dependences(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[i
         yield [sorted(found)[-facts["rank"]]] if "rank" in facts else found
 
 
-def _of_dependences(facts: Facts, relation: str) -> Norms:
-    n_values, most = 1 if "rank" in facts else facts["pairs"], 2 if relation == REPLACED else 1
+def _dependences_sensitivity(facts: Facts, relation: str) -> Norms:
+    n_values, most = 1 if "rank" in facts else facts["pairs"], 2 if relation == REPLACE_ONE else 1
     return {"l1": most * n_values, "l2_squared": most**2 * n_values, "sup": most}
 
 
@@ -215,7 +215,7 @@ def _rows_of_utilities(facts: Facts) -> list:
     return _codes(*[facts.get("cells", 3)] * _lists_of(facts))
 
 
-def _of_utilities(facts: Facts, relation: str) -> Norms:
+def _utilities_sensitivity(facts: Facts, relation: str) -> Norms:
     if facts["scoring"] == "captured_variance":
         one = facts["most"]
     elif facts["scoring"] == "sliced_wasserstein":
@@ -233,13 +233,13 @@ def _rows_of_sums(facts: Facts) -> list:
     return list(product(*(range(low, high + 1) for low, high, count in facts["ranges"] for _ in range(count))))
 
 
-def _of_sums(facts: Facts, relation: str) -> Norms:
-    sides = [((high - low) if relation == REPLACED else max(abs(low), abs(high)), count) for low, high, count in facts["ranges"]]
+def _sums_sensitivity(facts: Facts, relation: str) -> Norms:
+    sides = [((high - low) if relation == REPLACE_ONE else max(abs(low), abs(high)), count) for low, high, count in facts["ranges"]]
     l1, l2_squared = sum(side * count for side, count in sides), sum(side**2 * count for side, count in sides)
     return {"l1": l1, "l2_squared": l2_squared, "sup": max(side for side, _ in sides)}
 
 
-def _packed(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+def _packed_moments(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     d, weight = facts["features"], facts["mean_weight"]
     products = [sum(row[i] * row[j] for row in rows) for i in range(d) for j in range(i, d)]
     yield [weight * sum(row[i] for row in rows) for i in range(d)] + products
@@ -249,11 +249,11 @@ def _rows_of_sums_within(facts: Facts) -> list:
     return list(product(range(-facts["largest"], facts["largest"] + 1), repeat=facts["features"]))
 
 
-def _of_packed(facts: Facts, relation: str) -> Norms:
+def _packed_moments_sensitivity(facts: Facts, relation: str) -> Norms:
     """Replaced: with Q = sum of |y - y'| in [0, 2 K d] the sums move by w Q and the products by c (2 K d Q - Q^2), c = (d + 1) / 2d."""
     d, K, w = facts["features"], facts["largest"], facts["mean_weight"]
     n_products = d * (d + 1) // 2
-    if relation != REPLACED:
+    if relation != REPLACE_ONE:
         return {"l1": d * w * K + n_products * K**2, "l2_squared": d * (w * K) ** 2 + n_products * K**4, "sup": K * max(w, K)}
     c = Fraction(d + 1, 2 * d)
     best = min(Fraction(2 * K * d), (w + 2 * K * d * c) / (2 * c))
@@ -274,10 +274,10 @@ def _rows_of_gram(facts: Facts) -> list:
     return [row for row in every if sum(x * x for x in row) <= facts["squared_radius"]]
 
 
-def _of_gram(facts: Facts, relation: str) -> Norms:
+def _gram_sensitivity(facts: Facts, relation: str) -> Norms:
     """Eigenvalues: z z' has |z|^2, at most T; z z' - y y' has two of different signs, neither beyond T."""
     side, total = facts["features"] + bool(facts["coordinate"]), facts["squared_radius"] + facts["coordinate"] ** 2
-    both = 2 if relation == REPLACED and side > 1 else 1
+    both = 2 if relation == REPLACE_ONE and side > 1 else 1
     l2_squared = both * total**2
     l1 = total if side == 1 else min(side * (math.isqrt(l2_squared) + 1), l2_squared)
     return {"l1": l1, "l2_squared": l2_squared, "sup": total, "nuclear": both * total}
@@ -304,7 +304,7 @@ def _pair(sizes: tuple[int, ...], classes: int = 1) -> Facts:
     return {"sizes": sizes, "pairs": (), "classes": classes, "multipliers": tuple(cells.items())}
 
 
-# Streams: an event is at one time, and what it changes is the column of that time. All its neighbours differ in one event.
+# Streams: an event is at one time, and what it changes is the column of that time. All its neighbors differ in one event.
 
 
 def _blocks(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
@@ -329,7 +329,7 @@ def _last(facts: Facts) -> int:
     return int((facts["base"] ** facts["levels"] - 1) // (1 if facts["base"] == 2 else 2))
 
 
-def _of_blocks(facts: Facts, relation: str) -> Norms:
+def _blocks_sensitivity(facts: Facts, relation: str) -> Norms:
     s, h = facts["sensitivity"], facts["levels"]
     return {"l1": h * s, "l2_squared": h * s * s, "sup": s}
 
@@ -352,7 +352,7 @@ def _gains_of_root(facts: Facts, column: list[int]) -> tuple[list[int], list[int
     return [math.isqrt(facts["gain"] ** 2 * lengths[0] // length) for length in lengths], lengths
 
 
-def _of_root(facts: Facts, relation: str) -> Norms:
+def _root_sensitivity(facts: Facts, relation: str) -> Norms:
     """Column j holds the first entries of the first column, times its gain."""
     s, column = facts["sensitivity"], _column_of_root(facts)
     gains, lengths = _gains_of_root(facts, column)
@@ -373,7 +373,7 @@ def _root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [sum(gains[time] * column[t - time] * d[i] for time, *d in rows if time <= t) for i in range(2) for t in steps]
 
 
-def _of_endless_root(facts: Facts, relation: str) -> Norms:
+def _endless_root_sensitivity(facts: Facts, relation: str) -> Norms:
     """Squares of each column of R sum to 1, however long the stream: whole numbers below 2^bits R have no larger sums."""
     s, unit = facts["sensitivity"], 1 << facts["bits"]
     return {"l1": unit**2 * s, "l2_squared": unit**2 * s, "sup": unit * math.isqrt(s)}
@@ -405,34 +405,34 @@ def _at_one_time(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[i
     yield [sum(row[i] for row in rows) for i in range(2)]
 
 
-def _of_sparse(facts: Facts, relation: str) -> Norms:
+def _sparse_sensitivity(facts: Facts, relation: str) -> Norms:
     """What one comparison sees: `sensitivity` cells, each moved by one."""
     return {"l1": facts["sensitivity"], "l2_squared": facts["sensitivity"], "sup": 1}
 
 
-def _few(**facts: Any) -> tuple[Facts, ...]:
+def _fact_grid(**facts: Any) -> tuple[Facts, ...]:
     """All combinations of some facts."""
     return tuple(dict(zip(facts, chosen, strict=True)) for chosen in product(*facts.values()))
 
 
 _UTILITIES = (
-    *_few(scoring=["sliced_wasserstein"], candidates=[1], directions=[1, 2], cells=[3], points=[2]),
-    *_few(scoring=["marginals"], candidates=[1], pairs=[1, 2], points=[2]),
-    *_few(scoring=["captured_variance"], candidates=[1], most=[3]),
+    *_fact_grid(scoring=["sliced_wasserstein"], candidates=[1], directions=[1, 2], cells=[3], points=[2]),
+    *_fact_grid(scoring=["marginals"], candidates=[1], pairs=[1, 2], points=[2]),
+    *_fact_grid(scoring=["captured_variance"], candidates=[1], most=[3]),
 )
 _SIZES = ((2, 2), (2, 3), (3, 3), (2, 2, 2))
 _PAIRS = (*map(_pair, _SIZES), _pair((2, 2), 2), {"sizes": (2, 2, 2), "pairs": ((0, 1), (1, 2)), "classes": 1, "multipliers": ((4, 3),)})
 _BLOCKS = tuple({"base": base, "levels": levels, "sensitivity": s} for base, levels in ((3, 1), (3, 2), (5, 2), (2, 3)) for s in (1, 2))
 
-_PACKED = (*_few(features=[1], largest=[2], mean_weight=[0, 1, 6]), *_few(features=[2], largest=[1], mean_weight=[0, 2, 6]))
-_GRAMS = (*_few(features=[2], squared_radius=[4], coordinate=[0, 2]), {"features": 1, "squared_radius": 4, "coordinate": 0})
+_PACKED = (*_fact_grid(features=[1], largest=[2], mean_weight=[0, 1, 6]), *_fact_grid(features=[2], largest=[1], mean_weight=[0, 2, 6]))
+_GRAMS = (*_fact_grid(features=[2], squared_radius=[4], coordinate=[0, 2]), {"features": 1, "squared_radius": 4, "coordinate": 0})
 
 KINDS: dict[str, Kind] = {
     "tables": Kind(
-        lambda f, relation: _units(f["tables"], relation), _few(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _tables
+        lambda f, relation: _units(f["tables"], relation), _fact_grid(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _tables
     ),
     "row_count": Kind(
-        lambda f, relation: _units(0 if relation == REPLACED else 1, relation),
+        lambda f, relation: _units(0 if relation == REPLACE_ONE else 1, relation),
         ({},),
         lambda f: [(0,), (1,)],
         _number_of_rows,
@@ -440,31 +440,39 @@ KINDS: dict[str, Kind] = {
     "first_cell": Kind(
         lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])
     ),
-    "thresholds": Kind(_of_thresholds, _few(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_listed(f["sizes"])), _thresholds),
+    "thresholds": Kind(
+        _thresholds_sensitivity, _fact_grid(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_listed(f["sizes"])), _thresholds
+    ),
     "trees": Kind(
-        lambda f, relation: _units(sum(count * len(_counted(depth)) for depth, count in f["depths"]), relation),
-        _few(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
+        lambda f, relation: _units(sum(count * len(_counted_levels(depth)) for depth, count in f["depths"]), relation),
+        _fact_grid(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
         lambda f: _codes(*(1 << depth for depth in _listed(f["depths"]))),
         _trees,
     ),
-    "levels_shown": Kind(lambda f, relation: _units(f["tables"], relation), _few(tables=[1]), lambda f: _codes(3), _tables),
-    "distances": Kind(_of_distances, _few(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _distances),
+    "levels_shown": Kind(lambda f, relation: _units(f["tables"], relation), _fact_grid(tables=[1]), lambda f: _codes(3), _tables),
+    "distances": Kind(_distances_sensitivity, _fact_grid(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _distances),
     "dependences": Kind(
-        _of_dependences,
+        _dependences_sensitivity,
         ({"pairs": 1}, {"pairs": 2}, {"pairs": 2, "rank": 1}, {"pairs": 2, "rank": 2}),
         lambda f: _codes(*[3, 2][-f["pairs"] :], 2),
         _dependences,
         ("sup",),
     ),
-    "utilities": Kind(_of_utilities, _UTILITIES, _rows_of_utilities, _utilities, ()),
-    "sum": Kind(_of_sums, _few(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]), _rows_of_sums, _sums),
-    "packed_moments": Kind(_of_packed, _PACKED, _rows_of_sums_within, _packed, ("sup",)),
-    "gram": Kind(_of_gram, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
-    "interactions": Kind(change_of_interactions, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
-    "tree_over_time": Kind(_of_blocks, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
+    "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, ()),
+    "sum": Kind(_sums_sensitivity, _fact_grid(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]), _rows_of_sums, _sums),
+    "packed_moments": Kind(_packed_moments_sensitivity, _PACKED, _rows_of_sums_within, _packed_moments, ("sup",)),
+    "gram": Kind(_gram_sensitivity, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
+    "interactions": Kind(interaction_sensitivity, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
+    "tree_over_time": Kind(_blocks_sensitivity, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
     "square_root_over_time": Kind(
-        _of_root, _few(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]), _rows_of_root, _root, ("l1", "l2_squared", "sup")
+        _root_sensitivity,
+        _fact_grid(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]),
+        _rows_of_root,
+        _root,
+        ("l1", "l2_squared", "sup"),
     ),
-    "endless_root_over_time": Kind(_of_endless_root, _few(bits=[8, 30], sensitivity=[1, 2]), _rows_of_root, _endless_root, ()),
-    "sparse_over_time": Kind(_of_sparse, _few(sensitivity=[1, 2]), _rows_of_sparse, _at_one_time),
+    "endless_root_over_time": Kind(
+        _endless_root_sensitivity, _fact_grid(bits=[8, 30], sensitivity=[1, 2]), _rows_of_root, _endless_root, ()
+    ),
+    "sparse_over_time": Kind(_sparse_sensitivity, _fact_grid(sensitivity=[1, 2]), _rows_of_sparse, _at_one_time),
 }

@@ -30,7 +30,7 @@ def number(text: Any) -> Any:
     return math.inf if text == "inf" else Fraction(text)
 
 
-def cost(release: dict[str, Any], change: Any, scale: Fraction) -> Any:
+def cost(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
     """Return what a release costs by its noise, as (epsilon, delta) or as rho, from how far its statistic moves in the norm of the noise.
 
     - Laplace, of values, of their largest or of a symmetric matrix: the exponent of the density moves by at most change / scale.
@@ -43,17 +43,17 @@ def cost(release: dict[str, Any], change: Any, scale: Fraction) -> Any:
     noise, kind, loss = release["noise"], (release["statistic"] or {}).get("kind"), release["loss"]
     if noise == "DiscreteGaussian":
         variance = scale**2 - (ROUNDED if loss.get("gaussian") else 0)
-        return math.inf if loss.get("gaussian") and scale < 3 else change / (2 * variance)
+        return math.inf if loss.get("gaussian") and scale < 3 else sensitivity / (2 * variance)
     if noise == "ExponentialMechanism":
-        return gaussian_of_pure(change / scale)
+        return gaussian_of_pure(sensitivity / scale)
     if kind == "levels_shown":
-        return change / scale, _shown(release, scale)
+        return sensitivity / scale, _exposure_delta(release, scale)
     if kind == "sparse_over_time":
-        return _sparse(release["statistic"], change, scale), Fraction(0)
-    return (2 if noise == "PermuteAndFlip" else 1) * change / scale, Fraction(0)
+        return _sparse(release["statistic"], sensitivity, scale), Fraction(0)
+    return (2 if noise == "PermuteAndFlip" else 1) * sensitivity / scale, Fraction(0)
 
 
-def _shown(release: dict[str, Any], scale: Fraction, less: int = 0) -> Fraction:
+def _exposure_delta(release: dict[str, Any], scale: Fraction, less: int = 0) -> Fraction:
     """The chance that a level shows which only the rows of one unit have: all k in one level, or one in each of k, whichever is more.
 
     A level of a rows shows with P(a + Z > t) = q^(t - a + 1) / (1 + q), q = exp(-1 / scale).
@@ -68,26 +68,29 @@ def _shown(release: dict[str, Any], scale: Fraction, less: int = 0) -> Fraction:
         return release["statistic"]["tables"] * Fraction(max(k * chances[0], chances[1]))
 
 
-def _sparse(statistic: dict[str, Any], change: Any, scale: Fraction) -> Any:
+def _sparse(statistic: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
     """All comparisons cost what one does, because an event is in one segment; then there are the counts of segments, and the total."""
     total = statistic.get("total_scale")
-    segments = change * statistic["segment_levels"] / number(statistic["segment_scale"])
-    return change / scale + segments + (change / number(total) if total is not None else 0)
+    segments = sensitivity * statistic["segment_levels"] / number(statistic["segment_scale"])
+    return sensitivity / scale + segments + (sensitivity / number(total) if total is not None else 0)
 
 
-def is_least(release: dict[str, Any], change: Any, scale: Fraction) -> bool:
+def is_least(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> bool:
     """Whether a scale is no larger than the loss needs, but for the rounding of scales: else more was charged than is lost."""
     loss = release["loss"]
-    if scale == _LEAST or not change:
+    if scale == _LEAST or not sensitivity:
         return True
     if release["noise"] in ("DiscreteGaussian", "ExponentialMechanism"):
-        return scale == 3 or (covers(loss, cost(release, change, scale)) and not covers(loss, cost(release, change, scale - _STEP)))
-    if (release["statistic"] or {}).get("kind") == "levels_shown" and number(loss["delta"]) >= _shown(release, scale, 1) < 1:
+        return scale == 3 or (
+            is_charge_sufficient(loss, cost(release, sensitivity, scale))
+            and not is_charge_sufficient(loss, cost(release, sensitivity, scale - _STEP))
+        )
+    if (release["statistic"] or {}).get("kind") == "levels_shown" and number(loss["delta"]) >= _exposure_delta(release, scale, 1) < 1:
         return False
-    return bool("rho" in loss or cost(release, change, scale)[0] == number(loss["epsilon"]))
+    return bool("rho" in loss or cost(release, sensitivity, scale)[0] == number(loss["epsilon"]))
 
 
-def covers(loss: dict[str, Any], needed: Any) -> bool:
+def is_charge_sufficient(loss: dict[str, Any], needed: Any) -> bool:
     """Whether what was charged is at least what is needed: (epsilon, delta), or rho of the kind that is charged."""
     is_rho = not isinstance(needed, tuple)
     if "rho" in loss:
@@ -95,7 +98,7 @@ def covers(loss: dict[str, Any], needed: Any) -> bool:
         return bool(number(loss["rho"]) >= (needed if is_rho else of_pure(needed[0])) and (is_rho or not needed[1]))
     epsilon, delta = number(loss["epsilon"]), number(loss["delta"])
     if is_rho:
-        return bool(delta > 0 and holds_at(epsilon, delta, Sums(rho=needed, gaussian=False)))
+        return bool(delta > 0 and is_budget_kept(epsilon, delta, Sums(rho=needed, gaussian=False)))
     return bool(epsilon >= needed[0] and delta >= needed[1])
 
 
@@ -143,7 +146,7 @@ class Sums:
 _ADDED = ("epsilon", "delta", "rho", "in_rho", "in_gaussian")
 
 
-def added_up(releases: Iterable[dict[str, Any]]) -> Sums:
+def add_charges(releases: Iterable[dict[str, Any]]) -> Sums:
     """Add up the charges of one account; of a group, the largest member counts, where those of one name are one member."""
     alone: list[dict[str, Any]] = []
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -158,7 +161,7 @@ def added_up(releases: Iterable[dict[str, Any]]) -> Sums:
     return total
 
 
-def holds_at(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
+def is_budget_kept(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
     """Whether sums keep (epsilon, delta): what is pure adds up, and rho is converted at what is left of both."""
     if epsilon == math.inf:
         return True
@@ -174,11 +177,11 @@ def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
     """Whether sums keep no smaller epsilon, but for the rounding of conversions."""
     if not sums.rho or epsilon == math.inf:
         return bool(epsilon == sums.epsilon)
-    return not holds_at(epsilon - _SLACK * max(1, epsilon), delta, sums)
+    return not is_budget_kept(epsilon - _SLACK * max(1, epsilon), delta, sums)
 
 
 def rho_of_pure(epsilon: Any) -> Any:
-    """Return epsilon tanh(epsilon / 2): the rho of randomised response, which is the worst of that epsilon."""
+    """Return epsilon tanh(epsilon / 2): the rho of randomized response, which is the worst of that epsilon."""
     if epsilon == math.inf or not epsilon:
         return epsilon
     with localcontext() as context:
@@ -188,7 +191,7 @@ def rho_of_pure(epsilon: Any) -> Any:
 
 
 def gaussian_of_pure(epsilon: Any) -> Any:
-    """Return the rho of Gaussian noise that is as bad as randomised response of an epsilon: mu / 2 has the upper tail 1 / (1 + e^epsilon).
+    """Return the rho of Gaussian noise that is as bad as randomized response of an epsilon: mu / 2 has the upper tail 1 / (1 + e^epsilon).
 
     Newton's method finds it: the tail is convex there, so that it comes from below, and its last step is rounded up.
     """
@@ -266,7 +269,7 @@ def _pi() -> Decimal:
 def optimal_holds(parts: list[dict[str, Any]], epsilon: Fraction, delta: Fraction) -> bool | None:
     """Whether losses in epsilon that are fixed in advance keep (epsilon, delta) by optimal composition; None if they are too many to tell.
 
-    Randomised response is the worst of each: the sum of +-epsilon_i, with weights e^epsilon_i and 1.
+    Randomized response is the worst of each: the sum of +-epsilon_i, with weights e^epsilon_i and 1.
     """
     kept = math.prod((1 - number(part["delta"]) for part in parts), start=Fraction(1))
     with localcontext() as context:

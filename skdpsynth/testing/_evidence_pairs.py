@@ -12,7 +12,7 @@ _TRIED = 1 << 13  # sets of columns in which two rows differ
 Table = tuple[int, int, int]  # k, m, n
 
 
-def change_of_interactions(facts: dict[str, Any], relation: str) -> dict[str, Any]:
+def interaction_sensitivity(facts: dict[str, Any], relation: str) -> dict[str, Any]:
     """Return how far one row moves all tables, by norm.
 
     Let v(x) be column x of m I - J: of squared length m^2 - m, and its product with another column is -m. A row adds k v(x) v(y)' to the
@@ -27,7 +27,7 @@ def change_of_interactions(facts: dict[str, Any], relation: str) -> dict[str, An
     if relation == "add_or_remove_one":
         l1 = sum(count * 4 * k * (m - 1) * (n - 1) for (k, m, n), count in kinds.items())
         return {"l1": min(l1, coming), "l2_squared": coming, "sup": max(k * (m - 1) * (n - 1) for k, m, n in kinds)}
-    l2_squared = sum(_most(sizes, tables, part) for part in _parts(tables))
+    l2_squared = sum(_largest_part_sensitivity(sizes, tables, part) for part in _parts(tables))
     several = facts["classes"] > 1
     l1 = sum(count * max(_l1(table), 8 * table[0] * (table[1] - 1) * (table[2] - 1) * several) for table, count in kinds.items())
     l2_squared = max(l2_squared, 2 * coming * several)
@@ -76,7 +76,7 @@ def _parts(pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
     return parts
 
 
-def _most(sizes: Sequence[int], tables: dict[tuple[int, int], Table], part: set[int]) -> Any:
+def _largest_part_sensitivity(sizes: Sequence[int], tables: dict[tuple[int, int], Table], part: set[int]) -> Any:
     """The most that two rows of a class move the tables of a part: over all sets of columns in which they differ, if these can be tried.
 
     Where all columns meet, columns of one size are alike, and only how many of them differ counts. Else: each table at its worst, or all
@@ -90,12 +90,12 @@ def _most(sizes: Sequence[int], tables: dict[tuple[int, int], Table], part: set[
     if prod(len(group) + 1 for group in groups) > _TRIED:
         alone = sum(max(_squared(table, *how) for how in ((1, 0), (0, 1), (1, 1))) for table in own.values())
         largest = max(k * m * n for k, m, n in own.values())
-        return min(alone, largest**2 * _most_of_equal([1 - Fraction(1, sizes[column]) for column in part]))
-    between = _between(own, groups)
+        return min(alone, largest**2 * _largest_pair_sum([1 - Fraction(1, sizes[column]) for column in part]))
+    between = _group_functions(own, groups)
     return max(sum(between[key](numbers) for key in between) for numbers in product(*(range(len(group) + 1) for group in groups)))
 
 
-def _between(own: dict[tuple[int, int], Table], groups: list[list[int]]) -> dict[tuple[int, int], Any]:
+def _group_functions(own: dict[tuple[int, int], Table], groups: list[list[int]]) -> dict[tuple[int, int], Any]:
     """Return, for each two groups (or one with itself), what their tables move as a function of how many columns of each differ."""
     out: dict[tuple[int, int], Any] = {}
     for d, e in combinations_with_replacement(range(len(groups)), 2):
@@ -116,7 +116,7 @@ def _between(own: dict[tuple[int, int], Table], groups: list[list[int]]) -> dict
     return out
 
 
-def _most_of_equal(a: list[Fraction]) -> Fraction:
+def _largest_pair_sum(a: list[Fraction]) -> Fraction:
     """Of equal factors: the largest sum over pairs of 2 (a a' - b b'), b = a - 1 in the columns that differ, which are those of least a."""
     a, best = sorted(a), Fraction(0)
     pairs: Any = sum(a) ** 2 - sum(x * x for x in a)

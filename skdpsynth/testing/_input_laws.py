@@ -11,24 +11,24 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.testing._law import (
+from skdpsynth.testing._check import (
     LONGEST,
     SECRET,
+    can_sample,
+    catch_refusal,
     chain,
-    fresh,
-    holds,
-    keeps_the_secret,
+    check_no_secret_in_error,
+    clone_with,
+    clone_with_seed,
     law,
-    noted_warnings,
     parameters_of,
-    refusal,
+    record_warnings,
+    require,
     rows,
-    samples,
-    seeded,
     takes_nan,
     takes_sparse,
 )
-from skdpsynth.testing._state import difference, released
+from skdpsynth.testing._state import difference, released_state
 
 _CELL = 31415.5
 
@@ -103,8 +103,8 @@ def check_bad_parameters_are_refused_by_name(estimator: Any) -> None:
     for name, messages in BAD_PARAMETERS.items():
         for words, values in messages.items():
             for value in values:
-                error = refusal(partial(_fit_with, estimator, **{name: value}), f"{name}={value!r}")
-                holds(name in str(error) and words in str(error), f"{name}={value!r} was refused with {error}")
+                error = catch_refusal(partial(_fit_with, estimator, **{name: value}), f"{name}={value!r}")
+                require(name in str(error) and words in str(error), f"{name}={value!r} was refused with {error}")
                 _is_short(error, f"{name}={value!r}")
 
 
@@ -113,8 +113,8 @@ def check_no_refusal_of_a_table_quotes_a_cell(estimator: Any) -> None:
     """A table that is none of numbers is refused in one short sentence that quotes no cell."""
     tables = bad_tables() if takes_sparse(estimator) else bad_tables() | {"sparse array": csr_array(np.array([[_CELL, 0.0], [0.0, 1.0]]))}
     for name, table in tables.items():
-        error = refusal(partial(fresh(estimator).fit, table), f"a table ({name})")
-        keeps_the_secret(error, f"a table ({name})")
+        error = catch_refusal(partial(clone_with(estimator).fit, table), f"a table ({name})")
+        check_no_secret_in_error(error, f"a table ({name})")
         _is_short(error, f"a table ({name})")
 
 
@@ -123,13 +123,13 @@ def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Any) 
     """Sparse rows release bit for bit what they do as an array where the tag ``input_tags.sparse`` says so; else they are refused."""
     table = np.where(rows(200) > 0.3, rows(200), 0)
     if not takes_sparse(estimator):
-        error = refusal(partial(fresh(estimator).fit, csr_array(table)), "a sparse array")
-        holds("parse" in str(error), f"a sparse array was refused with {error}")
+        error = catch_refusal(partial(clone_with(estimator).fit, csr_array(table)), "a sparse array")
+        require("parse" in str(error), f"a sparse array was refused with {error}")
         return
-    expected = released(seeded(estimator).fit(table))
+    expected = released_state(clone_with_seed(estimator).fit(table))
     for container in (csr_array, csc_array):
-        differing = difference(expected, released(seeded(estimator).fit(container(table))))
-        holds(differing is None, f"in a {container.__name__} {differing}")
+        differing = difference(expected, released_state(clone_with_seed(estimator).fit(container(table))))
+        require(differing is None, f"in a {container.__name__} {differing}")
 
 
 @law()
@@ -138,10 +138,13 @@ def check_words_and_dates_are_refused_as_no_numbers(estimator: Any) -> None:
     words = [bad_tables()[name] for name in ("array of words", "array of objects")]
     dates = [np.arange(2 * n).reshape(-1, 2).astype("M8[D]") for n in (63, 64, 128)]
     for table in (*words, *dates):
-        error = refusal(partial(fresh(estimator).fit, table), f"a table of {table.dtype}")
-        holds("X must hold numbers only" in str(error), f"a table of {table.dtype} was refused with {error}")
-        holds(len(list(chain(error))) == 1, f"behind the refusal of {table.dtype} stands {list(chain(error))[-1]!r:.80}")
-    holds("2D array" in str(refusal(partial(fresh(estimator).fit, np.ones(5)), "a row of numbers")), "a row of numbers has another message")
+        error = catch_refusal(partial(clone_with(estimator).fit, table), f"a table of {table.dtype}")
+        require("X must hold numbers only" in str(error), f"a table of {table.dtype} was refused with {error}")
+        require(len(list(chain(error))) == 1, f"behind the refusal of {table.dtype} stands {list(chain(error))[-1]!r:.80}")
+    require(
+        "2D array" in str(catch_refusal(partial(clone_with(estimator).fit, np.ones(5)), "a row of numbers")),
+        "a row of numbers has another message",
+    )
 
 
 @law()
@@ -150,21 +153,21 @@ def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Any) -> None:
     table = rows()
     table[3, 1] = np.nan
     if takes_nan(estimator):
-        fresh(estimator).fit(table)
+        clone_with(estimator).fit(table)
         return
-    error = refusal(partial(fresh(estimator).fit, table), "NaN")
-    holds("NaN" in str(error), f"NaN was refused with {error}")
+    error = catch_refusal(partial(clone_with(estimator).fit, table), "NaN")
+    require("NaN" in str(error), f"NaN was refused with {error}")
     _is_short(error, "NaN")
 
 
 @law()
 def check_another_width_is_refused_after_fit(estimator: Any) -> None:
     """A fitted estimator refuses tables of another width."""
-    fitted = fresh(estimator).fit(rows())
+    fitted = clone_with(estimator).fit(rows())
     for name in ("score", "transform", "partial_fit"):
         if hasattr(fitted, name):
-            error = refusal(partial(getattr(fitted, name), rows(n_features=2)), f"{name} of two columns of three")
-            holds("features" in str(error), f"{name} of another width was refused with {error}")
+            error = catch_refusal(partial(getattr(fitted, name), rows(n_features=2)), f"{name} of two columns of three")
+            require("features" in str(error), f"{name} of another width was refused with {error}")
 
 
 @law()
@@ -173,13 +176,13 @@ def check_tiny_tables_fit(estimator: Any) -> None:
     for shape in ((1, 1), (1, 3), (2, 1), (50, 1)):
         shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
         try:
-            fitted = fresh(estimator, epsilon=1, accountant=shared).fit(np.full(shape, 0.25))
+            fitted = clone_with(estimator, epsilon=1, accountant=shared).fit(np.full(shape, 0.25))
         except ValueError as error:
             changed = [name for name, value in estimator.get_params(deep=False).items() if value is not _default(estimator, name)]
-            holds(any(name in str(error) for name in changed), f"a table of shape {shape} was refused with {error}")
-            holds(shared.spent == 0, f"a table of shape {shape} was refused, but spent {float(shared.spent):g}")
+            require(any(name in str(error) for name in changed), f"a table of shape {shape} was refused with {error}")
+            require(shared.spent == 0, f"a table of shape {shape} was refused, but spent {float(shared.spent):g}")
         else:
-            holds(fitted.n_features_in_ == shape[1], f"n_features_in_ is {fitted.n_features_in_} for {shape[1]} columns")
+            require(fitted.n_features_in_ == shape[1], f"n_features_in_ is {fitted.n_features_in_} for {shape[1]} columns")
 
 
 def _default(estimator: Any, name: str) -> Any:
@@ -195,7 +198,7 @@ def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Any) -> No
         table[[0, 8]], table[[100, 108]], table[[3, 4]] = most, -most, np.finfo(dtype).smallest_subnormal
         with np.errstate(over="raise", invalid="raise", divide="raise"), warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
-            fresh(estimator).fit(table)
+            clone_with(estimator).fit(table)
 
 
 @law()
@@ -205,15 +208,15 @@ def check_errors_do_not_depend_on_the_rows(estimator: Any) -> None:
         usual, extreme = rows(*shape), rows(*shape, seed=1)
         extreme[0], extreme[1], extreme[2] = 1e300, -1e300, np.finfo(float).smallest_subnormal
         kinds = {"usual": usual, "constant": np.full(shape, 0.5), "extreme": extreme}
-        words = {kind: _words_about(estimator, table) for kind, table in kinds.items()}
+        words = {kind: _error_message(estimator, table) for kind, table in kinds.items()}
         differing = next((kind for kind in words if words[kind] != words["usual"]), None)
         found = f"usual rows of shape {shape} met {words['usual'] or 'no error'}"
-        holds(differing is None, f"{found}, and {differing} rows {words.get(differing or '') or 'no error'}")
+        require(differing is None, f"{found}, and {differing} rows {words.get(differing or '') or 'no error'}")
 
 
-def _words_about(estimator: Any, table: np.ndarray) -> str | None:
+def _error_message(estimator: Any, table: np.ndarray) -> str | None:
     try:
-        fresh(estimator).fit(table)
+        clone_with(estimator).fit(table)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None
@@ -223,25 +226,25 @@ def _words_about(estimator: Any, table: np.ndarray) -> str | None:
 def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Any) -> None:
     """A table given for a parameter, of the class or of sample, is refused or taken, but no message or warning quotes a cell."""
     table = np.full((20, 3), _CELL)
-    for secret in (table, table.tolist(), _named(table)):
-        _says_nothing(partial(_fit_first, estimator, secret), "the first parameter")
+    for secret in (table, table.tolist(), _add_column_names(table)):
+        _check_quotes_no_cell(partial(_fit_first, estimator, secret), "the first parameter")
         for name in estimator.get_params(deep=False):
-            _says_nothing(partial(_fit_with, estimator, **{name: secret}), name)
-        if samples(estimator):
-            fitted = fresh(estimator).fit(rows())
+            _check_quotes_no_cell(partial(_fit_with, estimator, **{name: secret}), name)
+        if can_sample(estimator):
+            fitted = clone_with(estimator).fit(rows())
             for name in parameters_of(fitted.sample):
-                _says_nothing(partial(fitted.sample, **{name: secret}), f"{name} of sample")
+                _check_quotes_no_cell(partial(fitted.sample, **{name: secret}), f"{name} of sample")
 
 
 def _fit_with(estimator: Any, **parameters: Any) -> Any:
-    return fresh(estimator).set_params(**parameters).fit(rows())
+    return clone_with(estimator).set_params(**parameters).fit(rows())
 
 
 def _fit_first(estimator: Any, value: Any) -> Any:
     return type(estimator)(value).fit(rows())
 
 
-def _named(table: np.ndarray) -> Any:
+def _add_column_names(table: np.ndarray) -> Any:
     if not find_spec("pandas"):
         return tuple(map(tuple, table))
     import pandas as pd
@@ -249,19 +252,19 @@ def _named(table: np.ndarray) -> Any:
     return pd.DataFrame(table, columns=["a", "b", "c"])
 
 
-def _says_nothing(call: Callable[[], Any], what: str) -> None:
-    with noted_warnings() as caught:
+def _check_quotes_no_cell(call: Callable[[], Any], what: str) -> None:
+    with record_warnings() as caught:
         try:
             call()
         except Exception as error:
-            keeps_the_secret(error, what)
-            holds(isinstance(error, ValueError | TypeError), f"a table for {what} met {type(error).__name__}")
+            check_no_secret_in_error(error, what)
+            require(isinstance(error, ValueError | TypeError), f"a table for {what} met {type(error).__name__}")
             _is_short(error, f"a table for {what}")
-    holds(not any(SECRET in str(w.message) for w in caught), f"a warning about {what} quotes a cell")
+    require(not any(SECRET in str(w.message) for w in caught), f"a warning about {what} quotes a cell")
 
 
 def _is_short(error: BaseException, what: str) -> None:
     text = str(error)
-    holds(
+    require(
         len(text) <= LONGEST and "\n" not in text, f"the message about {what} has {len(text)} characters in {text.count(chr(10)) + 1} lines"
     )

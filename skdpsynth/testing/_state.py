@@ -22,7 +22,7 @@ _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|ledger-[0-9a-f]{32}"
 _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 
 
-def released(fitted: Any) -> dict[str, Any]:
+def released_state(fitted: Any) -> dict[str, Any]:
     """Return all that a fitted estimator shows: its fitted attributes, a seeded sample, what it does to points.
 
     The accountant is left out: two fits that release the same may be charged at different times.
@@ -42,12 +42,12 @@ def fitted_attributes(fitted: Any) -> dict[str, Any]:
     return {name: value for name, value in public.items() if name != "accountant_"}
 
 
-def held(fitted: Any) -> dict[str, Any]:
+def full_state(fitted: Any) -> dict[str, Any]:
     """Return all that an estimator holds, private attributes and the lines of its ledger included."""
     return dict(leaves(dict(vars(fitted)), type(fitted).__name__))
 
 
-def written(fitted: Any) -> dict[str, Any]:
+def serialized_bytes(fitted: Any) -> dict[str, Any]:
     """Return the bytes of a pickle of an estimator, and of each member of the file that `save` writes.
 
     Times of charges, and the random ids of ledgers, are blanked.
@@ -95,8 +95,8 @@ def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple
 
 def ledger_line(entry: Any) -> tuple[str, ...]:
     """Return what a line of a ledger says of a release, without its time and its number."""
-    said = ("name", "loss", "noise", "scale", "change", "n_values", "randomness", "group")
-    return (*(str(getattr(entry, name, None)) for name in said), str(getattr(getattr(entry, "change", None), "statistic", None)))
+    said = ("name", "loss", "noise", "scale", "sensitivity", "n_values", "randomness", "group")
+    return (*(str(getattr(entry, name, None)) for name in said), str(getattr(getattr(entry, "sensitivity", None), "statistic", None)))
 
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:

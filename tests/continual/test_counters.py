@@ -23,7 +23,7 @@ from skdpsynth.continual import (
     UnboundedCounter,
 )
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, StandingRelease, epsilon_of_rho
+from skdpsynth.privacy import ContinualRelease, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, epsilon_of_rho
 
 BOUNDED = [BinaryCounter, KaryCounter, SquareRootCounter, SparseCounter]
 COUNTERS = [*BOUNDED, UnboundedCounter]
@@ -85,13 +85,13 @@ class RecordingStream:
         return SecureBits().bytes(size)
 
 
-class Door(StandingRelease):
+class Door(ContinualRelease):
     """A door that costs nothing, for tests of what passes it: it is its own part."""
 
     def __init__(self):
         super().__init__(PrivacyAccountant(math.inf), DiscreteLaplace(1), PrivacyLoss(epsilon=math.inf), SecureBits())
 
-    def part(self, noise, loss, change):
+    def part(self, noise, loss, sensitivity):
         return self
 
 
@@ -237,7 +237,7 @@ def test_the_change_of_a_counter_tells_the_public_numbers_that_it_follows_from()
         (SquareRootCounter(100, rho=1, sensitivity=3), "square_root_over_time", {"steps": 100, "bits": 16, "gain": 2**12}),
         (UnboundedCounter(rho=1, sensitivity=3), "endless_root_over_time", {"bits": 30}),
     ):
-        assert dict(counter._change().statistic) == {"kind": kind, "sensitivity": 3, **facts}
+        assert dict(counter._counter_sensitivity().statistic) == {"kind": kind, "sensitivity": 3, **facts}
 
 
 # ---- What one event changes
@@ -300,16 +300,16 @@ def test_an_event_changes_a_counter_by_exactly_what_it_says(kind, pairs, n_steps
     """The endless root, whose columns never end, has less than its bounds after few steps."""
     found = worst_change(handed_over(kind, n_steps, sensitivity), pairs())
     for relation in (RO, AR):
-        change = make(kind, n_steps, n_counters=3, sensitivity=sensitivity)._change(relation)
-        bounds = (change.l1, change.l2_squared, change.sup)
-        assert change.relation == relation
+        moved = make(kind, n_steps, n_counters=3, sensitivity=sensitivity)._counter_sensitivity(relation)
+        bounds = (moved.l1, moved.l2_squared, moved.sup)
+        assert moved.relation == relation
         assert all(one <= bound for one, bound in zip(found, bounds, strict=True))
         if kind is not UnboundedCounter and pairs is in_another_cell:
             assert found[:1] == bounds[:1]
         elif kind not in BY_RHO or (kind is SquareRootCounter and pairs is with_one_more):
             assert found == bounds
     if kind is SquareRootCounter:  # the norm that its noise is made for
-        assert found[1] == change.l2_squared
+        assert found[1] == moved.l2_squared
 
 
 @pytest.mark.parametrize("kind", COUNTERS)
@@ -332,20 +332,20 @@ def test_a_counter_under_add_or_remove_one_has_half_the_noise_of_an_event_that_m
 
 @pytest.mark.must
 def test_moving_an_event_changes_one_comparison_of_sparse_counts_by_exactly_what_it_says():
-    change = SparseCounter(5, n_counters=3, sensitivity=2)._change()
-    assert worst_change(lambda x: x.sum(axis=0), in_another_cell()) == (change.l1, change.l2_squared, change.sup)
+    sensitivity = SparseCounter(5, n_counters=3, sensitivity=2)._counter_sensitivity()
+    assert worst_change(lambda x: x.sum(axis=0), in_another_cell()) == (sensitivity.l1, sensitivity.l2_squared, sensitivity.sup)
 
 
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_noise_and_loss_of_a_counter_are_made_of_its_change(kind):
     for epsilon, sensitivity in ((0.3, 1), (7, 2), (Fraction(1, 3), 3)):
         counter = make(kind, 40, epsilon, n_counters=2, sensitivity=sensitivity)
-        change, noise, loss = counter._change(), counter._door.noise, counter._door.loss
+        moved, noise, loss = counter._counter_sensitivity(), counter._door.noise, counter._door.loss
         if kind in BY_RHO:
-            spent, whole = change.l2_squared / (2 * (noise.scale**2 - Fraction(5, 3))), loss.rho
+            spent, whole = moved.l2_squared / (2 * (noise.scale**2 - Fraction(5, 3))), loss.rho
             assert 0.999 * whole < spent <= whole
         else:
-            spent, whole = change.l1 / noise.scale, loss.epsilon
+            spent, whole = moved.l1 / noise.scale, loss.epsilon
             assert spent == (whole / 2 if kind is SparseCounter else whole)  # its other half is for the counters of the segments
 
 
@@ -490,7 +490,7 @@ def between_comparisons(stream, every):
 
 
 def loss_of_segmentation(scale, threshold, every=1):
-    """Return the largest log-ratio of probabilities over all 0/1 streams of 6 steps, their neighbours and all segmentations."""
+    """Return the largest log-ratio of probabilities over all 0/1 streams of 6 steps, their neighbors and all segmentations."""
     laws = segments_law(scale, threshold)
     streams = itertools.product(range(2), repeat=6)
     logs = {stream: np.log(segmentations(between_comparisons(stream, every), *laws)) for stream in streams}
@@ -664,7 +664,7 @@ def test_a_counter_is_charged_once_and_exactly_whatever_is_read(kind):
     values_along(counter, np.ones(40, dtype=int))
     (entry,) = accountant.ledger
     assert (entry.name, entry.loss.rho if kind in BY_RHO else entry.loss.epsilon, entry.randomness) == ("events", Fraction(3, 10), "secure")
-    assert entry.change == counter._change()
+    assert entry.sensitivity == counter._counter_sensitivity()
     assert entry.describe() == f"{type(counter._noise()).__name__}(scale={float(counter._noise().scale):.6g})"
     assert accountant.spent == spent == own.spent <= own.epsilon
     if kind not in BY_RHO:
@@ -864,13 +864,13 @@ def test_loaded_levels_go_on(kind, epsilon):
 def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensitivity, monkeypatch):
     """Limits and queries at half of epsilon, of which they are a half; the total at the other half; per cell that changes."""
     drawn = {}
-    real = StandingRelease.release
+    real = ContinualRelease.release
 
     def release(self, values, name):
         drawn[name.rsplit(": ")[-1].rsplit(", ")[-1]] = (self.noise.scale, self.loss)
         return real(self, values, name)
 
-    monkeypatch.setattr(StandingRelease, "release", release)
+    monkeypatch.setattr(ContinualRelease, "release", release)
     counter, accountant = InhomogeneousCounter("sparse", n_counters=3, sensitivity=sensitivity), PrivacyAccountant(1)
     counter.start_level(20, 1, accountant)
     assert counter.epsilon == 1
@@ -880,6 +880,6 @@ def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensit
     half = PrivacyLoss(Fraction(1, 2))
     assert drawn["first limits"] == drawn["queries"] == (4 * sensitivity, half)
     assert drawn["total"] == (2 * sensitivity, half)
-    assert dict(accountant.ledger[0].change.statistic)["total_scale"] == 2 * sensitivity
-    assert dict(counter._change_of_total().statistic) == {"kind": "total_over_time", "sensitivity": sensitivity}
+    assert dict(accountant.ledger[0].sensitivity.statistic)["total_scale"] == 2 * sensitivity
+    assert dict(counter._total_sensitivity().statistic) == {"kind": "total_over_time", "sensitivity": sensitivity}
     assert counter.epsilon is None

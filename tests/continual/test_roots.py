@@ -38,7 +38,7 @@ def inverse_root(n):
 
 
 def best(horizon):
-    """2 rho times the variances of the normalised square root of real numbers, at all times of a horizon."""
+    """2 rho times the variances of the normalized square root of real numbers, at all times of a horizon."""
     k = np.arange(1, horizon)
     factors = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
     lengths, lags = np.sqrt(np.cumsum(factors**2))[::-1], np.subtract.outer(np.arange(horizon), np.arange(horizon))
@@ -70,7 +70,7 @@ def test_a_value_solves_the_dense_system(make):
 def test_the_noise_follows_from_the_longest_column(make):
     for rho, sensitivity in ((0.001, 3), (0.5, 2), (40, 1)):
         counter = make(63, rho=rho, sensitivity=sensitivity)
-        needed = Fraction(counter._change().l2_squared) / (2 * Fraction(str(rho))) + Fraction(5, 3)
+        needed = Fraction(counter._counter_sensitivity().l2_squared) / (2 * Fraction(str(rho))) + Fraction(5, 3)
         assert needed <= counter._noise().scale ** 2 <= (math.isqrt(math.ceil(needed)) + 1) ** 2
         (entry,) = counter._door._accountant.ledger
         assert entry.loss == PrivacyLoss(rho=Fraction(str(rho)), gaussian=True)
@@ -91,15 +91,15 @@ def test_the_observed_error_is_the_exact_one(make):
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 63, 300])
-def test_the_columns_of_the_normalised_root_have_the_length_of_the_first(horizon):
+def test_the_columns_of_the_normalized_root_have_the_length_of_the_first(horizon):
     """None is longer, and none is shorter by a thousandth."""
-    Q, change = matrix_of(BOTH["square root"], horizon), SquareRootCounter(horizon)._change()
+    Q, sensitivity = matrix_of(BOTH["square root"], horizon), SquareRootCounter(horizon)._counter_sensitivity()
     gains = np.diag(Q) // 2**16
     np.testing.assert_array_equal(Q, root(horizon) * gains)
     lengths = (Q * Q).sum(axis=0)
-    assert lengths[0] == lengths.max() == change.l2_squared
-    assert lengths.min() > 0.999 * change.l2_squared
-    assert (Q.sum(axis=0).max(), Q.max()) == (change.l1, change.sup)
+    assert lengths[0] == lengths.max() == sensitivity.l2_squared
+    assert lengths.min() > 0.999 * sensitivity.l2_squared
+    assert (Q.sum(axis=0).max(), Q.max()) == (sensitivity.l1, sensitivity.sup)
 
 
 @pytest.mark.parametrize(("horizon", "expected"), [(63, 4.51), (1023, 8.95)])
@@ -168,7 +168,7 @@ def test_an_event_of_an_endless_stream_has_one_length_at_most():
     """What a column has to the end of these steps, and what it may still get: never more than was charged, and near to it for the first."""
     n = 420
     Q = matrix_of(BOTH["unbounded"], n)
-    change = UnboundedCounter()._change()
+    sensitivity = UnboundedCounter()._counter_sensitivity()
     later = np.arange(n + 1, 10**6, dtype=float)
     for j in (1, 2, 3, 10, 64, 65, 100, 257, 400):
         so_far = int((Q[:, j - 1] ** 2).sum())
@@ -177,11 +177,11 @@ def test_an_event_of_an_endless_stream_has_one_length_at_most():
         whole = so_far / 2**60 + to_come
         assert whole <= 1 + 1e-6
         assert whole > 0.98
-        assert so_far < change.l2_squared == 2**60
+        assert so_far < sensitivity.l2_squared == 2**60
 
 
 def test_the_error_is_at_most_8_fifths_of_the_best_for_each_horizon():
-    """Over the mean of the variances of the normalised square root whose horizon is just that time; longer times are in the benchmark."""
+    """Over the mean of the variances of the normalized square root whose horizon is just that time; longer times are in the benchmark."""
     ours = variances(BOTH["unbounded"], 400)
     for t in [*range(1, 100), *range(100, 401, 10)]:
         assert ours[t - 1] <= 1.6 * best(t).mean()

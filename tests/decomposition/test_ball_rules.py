@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from internals import centre_of, radii_below, radius_of
+from internals import candidate_radii, choose_radius, shrunken_center
 
 
 @pytest.mark.parametrize("squared", [1, 2, 3, 10, 1000, 2**20, 2**46 - 12345, 2**46, 4000 * (2**17 - 2) ** 2])
 def test_squared_radii_fall_by_the_root_of_2_in_whole_numbers_that_differ(squared):
     """Down to one unit, or to 2**-29.5 of the largest."""
-    radii = radii_below(squared)
+    radii = candidate_radii(squared)
     assert radii[0] == squared
     assert (np.diff(radii) < 0).all()
     assert (radii == np.floor(radii)).all()
@@ -21,7 +21,7 @@ def test_squared_radii_fall_by_the_root_of_2_in_whole_numbers_that_differ(square
             assert radius == pytest.approx(squared / math.sqrt(2) ** step, abs=1)
 
 
-RADII = radii_below(2**30)
+RADII = candidate_radii(2**30)
 
 
 def counts_at(**rows):
@@ -33,20 +33,20 @@ def counts_at(**rows):
 
 
 def place_of(counts, deviation, rate, n_samples=None):
-    return radius_of(counts, RADII, deviation, rate, int(counts.sum()) if n_samples is None else n_samples)[0]
+    return choose_radius(counts, RADII, deviation, rate, int(counts.sum()) if n_samples is None else n_samples)[0]
 
 
 @pytest.mark.parametrize("n_samples", [100, 1000, 10_000])
 def test_where_no_row_is_seen_the_radius_is_one_that_holds_half_of_the_rows_for_sure(n_samples):
     """No prefix is seen at 3 deviations, and that of the last place is known to half of the rows."""
-    place, stretch = radius_of(np.zeros(len(RADII)), RADII, 10.0, 1e-9, n_samples)
+    place, stretch = choose_radius(np.zeros(len(RADII)), RADII, 10.0, 1e-9, n_samples)
     assert stretch == 1
     assert place == len(RADII) - 1 or 30 * math.sqrt(1 + place) <= n_samples / 2 < 30 * math.sqrt(2 + place)
 
 
 def test_hopeless_noise_keeps_the_largest_radius():
     """Its deviation is larger than the table: no count tells of rows."""
-    assert radius_of(counts_at(_20=1000), RADII, 1e6, 1e-3, 1000) == (0, 1.0)
+    assert choose_radius(counts_at(_20=1000), RADII, 1e6, 1e-3, 1000) == (0, 1.0)
 
 
 def test_noise_does_not_make_the_radius_collapse():
@@ -60,7 +60,7 @@ def test_noise_does_not_make_the_radius_collapse():
 @pytest.mark.parametrize("place", [0, 1, 10, 40])
 def test_without_noise_on_moments_all_rows_are_kept(place):
     """The first radius that is seen to hold rows, and no larger one: what is beyond it is empty."""
-    assert radius_of(counts_at(**{f"_{place}": 1000, "_50": 1000}), RADII, 1.0, 1e-12, 2000) == (place, 1.0)
+    assert choose_radius(counts_at(**{f"_{place}": 1000, "_50": 1000}), RADII, 1.0, 1e-12, 2000) == (place, 1.0)
 
 
 @pytest.mark.parametrize("rate", [3, 30, 200])
@@ -91,7 +91,7 @@ def test_the_radius_is_where_noise_and_what_is_taken_add_up_to_least():
             for k in range(first, len(RADII))
         ]
         best = int(np.argmin(costs))
-        place, stretch = radius_of(counts, RADII, 1.0, rate, int(n_samples))
+        place, stretch = choose_radius(counts, RADII, 1.0, rate, int(n_samples))
         assert place == first + best
         whole = sum(counts[j] * middle[j] for j in range(first, len(RADII)))
         assert stretch == pytest.approx(min(4, whole / (whole - taken[best])))
@@ -105,11 +105,11 @@ def test_counts_below_zero_do_not_push_the_radius_out():
 
 def test_a_mean_is_shrunk_by_the_share_of_its_square_that_is_noise_and_rounded():
     """2 features, deviation 100: the square 10**5 has 2 * 10**4 of noise, a fifth."""
-    assert centre_of(np.array([300.0, 100.0]), 100.0).tolist() == [240, 80]
-    assert centre_of(np.array([1000.4, -2000.6, 0.0]), 1e-3).tolist() == [1000, -2001, 0]
+    assert shrunken_center(np.array([300.0, 100.0]), 100.0).tolist() == [240, 80]
+    assert shrunken_center(np.array([1000.4, -2000.6, 0.0]), 1e-3).tolist() == [1000, -2001, 0]
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.99, 1.0])
-def test_a_mean_of_which_half_of_the_square_may_be_noise_is_no_centre(factor):
+def test_a_mean_of_which_half_of_the_square_may_be_noise_is_no_center(factor):
     mean = np.array([600.0, 800.0]) * math.sqrt(factor)
-    assert centre_of(mean, math.sqrt(250_000)).tolist() == [0, 0]
+    assert shrunken_center(mean, math.sqrt(250_000)).tolist() == [0, 0]

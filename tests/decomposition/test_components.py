@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from internals import _components
+from internals import _pca_api
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from test_release import low_rank
@@ -104,7 +104,7 @@ def test_likelihood_is_of_use_where_noise_leaves_eigenvalues_of_zero():
 
 @pytest.mark.parametrize("n_samples", [1, 3, 200])
 def test_scores_are_those_of_each_row_by_itself(n_samples, monkeypatch):
-    monkeypatch.setattr(_components, "_VALUES", 100)
+    monkeypatch.setattr(_pca_api, "_VALUES", 100)
     pca = PrivatePCA(2, random_state=0).fit(X)
     assert np.allclose(pca.score_samples(X[:n_samples]), [pca.score_samples(row[None])[0] for row in X[:n_samples]])
 

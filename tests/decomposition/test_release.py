@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import Lost, is_covered, pair_loss, watched
+from internals import NoiseLoss, is_covered, pair_loss, watch_releases
 from laws import clopper_pearson
 from sklearn.base import clone
 
@@ -58,8 +58,8 @@ def told(pca, X, category):
 
 
 def replayed(pca, X, other):
-    """Fit to X, and to its neighbour with the same answers: what each answer lost, and its charge."""
-    with watched() as door:
+    """Fit to X, and to its neighbor with the same answers: what each answer lost, and its charge."""
+    with watch_releases() as door:
         clone(pca).fit(X)
         answers = door.take()
         door.replay(answers)
@@ -75,11 +75,11 @@ def parts_of(losses):
     }
 
 
-# What worst-case neighbours lose, end to end
+# What worst-case neighbors lose, end to end
 
 
-def corner_neighbours(neighboring, n):
-    """Rows about the middle, one of them far out: neighbours have it elsewhere far out, at a right angle, or not at all."""
+def corner_neighbors(neighboring, n):
+    """Rows about the middle, one of them far out: neighbors have it elsewhere far out, at a right angle, or not at all."""
     X = 0.49 + 0.02 * np.random.default_rng(0).random((n, 2))
     X[0] = [1, 1]
     others = []
@@ -93,36 +93,36 @@ def corner_neighbours(neighboring, n):
 @each_relation
 @pytest.mark.parametrize("center", ["private", "public", (0.4, 0.55)], ids=["private", "public", "point"])
 @pytest.mark.parametrize("n", [20, 3000])
-def test_neighbours_lose_at_most_what_each_answer_and_the_fit_are_charged(noise, neighboring, center, max_norm, n):
+def test_neighbors_lose_at_most_what_each_answer_and_the_fit_are_charged(noise, neighboring, center, max_norm, n):
     pca = PrivatePCA(noise=noise, delta=KINDS[noise], center=center, max_norm=max_norm, neighboring=neighboring)
-    X, neighbours = corner_neighbours(neighboring, n)
-    for other in neighbours:
+    X, neighbors = corner_neighbors(neighboring, n)
+    for other in neighbors:
         losses = replayed(pca, X, other)
         for lost, charged in losses.values():
             assert is_covered(lost, charged)
-        assert is_covered(sum((lost for lost, _ in losses.values()), Lost()), PrivacyLoss(1, KINDS[noise]))
+        assert is_covered(sum((lost for lost, _ in losses.values()), NoiseLoss()), PrivacyLoss(1, KINDS[noise]))
 
 
 @pytest.mark.must
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
 @each_relation
-def test_some_neighbours_lose_nearly_all_that_is_charged(noise, neighboring):
+def test_some_neighbors_lose_nearly_all_that_is_charged(noise, neighboring):
     """About the midpoint: a far row goes, or another of half its length takes its place, at a right angle. Seeded: noisy counts
-    now and then leave a radius that the nearer row does not reach. And of the centre, who moves from corner to corner."""
+    now and then leave a radius that the nearer row does not reach. And of the center, who moves from corner to corner."""
     pca = PrivatePCA(noise=noise, delta=KINDS[noise], center="public", neighboring=neighboring, random_state=0)
-    X, neighbours = corner_neighbours(neighboring, 3000)
-    losses = replayed(pca, X, neighbours[2 if neighboring == "replace_one" else 0])
+    X, neighbors = corner_neighbors(neighboring, 3000)
+    losses = replayed(pca, X, neighbors[2 if neighboring == "replace_one" else 0])
     shares = parts_of(losses)
     assert [*shares][-2:] == ["radius", "moments"]
     assert min(shares.values()) > 0.98
     if neighboring == "replace_one":
-        losses = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbours[1])
-        assert parts_of(losses)["centre"] > 0.999
+        losses = replayed(PrivatePCA(noise=noise, delta=KINDS[noise]), X, neighbors[1])
+        assert parts_of(losses)["center"] > 0.999
 
 
 @pytest.mark.parametrize("center", ["private", "public"])
 @pytest.mark.parametrize("bounds", [(0, 1), (-5, 100), (np.array([0, -1, 5]), np.array([1, 9, 5.5]))])
-def test_laplace_noise_is_that_of_the_worst_neighbours(center, bounds):
+def test_laplace_noise_is_that_of_the_worst_neighbors(center, bounds):
     """u = K (1, 1, 1) and v = -k u with k = 1/4 for a private mean, 0 for none, attain the supremum up to the grid."""
     low, high = (np.broadcast_to(np.asarray(b, dtype=float), 3) for b in bounds)
     X = low + (high - low) * np.random.default_rng(0).random((20, 3))
@@ -139,15 +139,15 @@ def test_laplace_noise_is_that_of_the_worst_neighbours(center, bounds):
 def test_the_ledger_names_the_steps_that_the_rows_can_pay_for():
     X = low_rank(3000, 3)
     for parameters, names in (
-        ({}, ["centre", "radius", "moments"]),
+        ({}, ["center", "radius", "moments"]),
         ({"center": "public"}, ["radius", "moments"]),
         ({"center": [0.5, 0.5, 0.4]}, ["radius", "moments"]),
         ({"noise": "laplace"}, ["moments"]),
-        ({"neighboring": "add_or_remove_one"}, ["number of rows", "centre", "radius", "moments"]),
+        ({"neighboring": "add_or_remove_one"}, ["number of rows", "center", "radius", "moments"]),
         ({"epsilon": 1e-3}, ["moments"]),
         ({"max_norm": 0.5, "center": "public"}, ["moments"]),
         ({"max_norm": 0.5, "center": (0.5, 0.4, 0.5)}, ["moments"]),
-        ({"max_norm": 0.5}, ["centre", "moments"]),
+        ({"max_norm": 0.5}, ["center", "moments"]),
     ):
         pca = PrivatePCA(**parameters).fit(X)
         assert names_of(pca) == names
@@ -155,10 +155,10 @@ def test_the_ledger_names_the_steps_that_the_rows_can_pay_for():
     assert names_of(PrivatePCA().fit(low_rank(20, 3))) == ["moments"]
     for n in range(5000, 26_000, 1371):  # also where 500 / n is no round number
         plan = plan_of(PrivatePCA(), n, 2)
-        assert plan.centre.loss.epsilon + plan.radius.loss.epsilon + plan.moments.epsilon == 1
+        assert plan.center.loss.epsilon + plan.radius.loss.epsilon + plan.moments.epsilon == 1
 
 
-def test_a_public_radius_about_a_centre_that_rows_cannot_pay_for_is_not_used():
+def test_a_public_radius_about_a_center_that_rows_cannot_pay_for_is_not_used():
     """Nobody knows where such a ball would lie, so the box stands in for it."""
     facts = {"n_samples": 20, "n_features": 3}
     ball = plan_of(PrivatePCA(max_norm=0.1), **facts).ball
@@ -168,14 +168,14 @@ def test_a_public_radius_about_a_centre_that_rows_cannot_pay_for_is_not_used():
 @each_relation
 @pytest.mark.parametrize(("epsilon", "for_radius"), [(Fraction(1, 50), 136), (0.1, 52), (7.5, 20)])
 def test_pure_shares_sum_to_epsilon_exactly(neighboring, epsilon, for_radius):
-    """A tenth for the centre; for the radius a tenth at n epsilon = 1000, less as its power of .6; of what the number of rows leaves."""
+    """A tenth for the center; for the radius a tenth at n epsilon = 1000, less as its power of .6; of what the number of rows leaves."""
     ledger = PrivatePCA(epsilon=epsilon, neighboring=neighboring, random_state=0).fit(low_rank(30_000, 2)).accountant_.ledger
     exact = check_epsilon(epsilon)
     assert sum(entry.loss.epsilon for entry in ledger) == exact
     rest = exact * (1 if neighboring == "replace_one" else Fraction(19, 20))
-    centre, radius, moments = [entry.loss.epsilon / rest for entry in ledger][-3:]
-    assert centre == Fraction(1, 10)
-    assert centre + radius + moments == 1
+    center, radius, moments = [entry.loss.epsilon / rest for entry in ledger][-3:]
+    assert center == Fraction(1, 10)
+    assert center + radius + moments == 1
     assert 1000 * radius == pytest.approx(for_radius, abs=0 if neighboring == "replace_one" else 20)  # n is noisy, and epsilon less
 
 
@@ -218,7 +218,7 @@ def test_the_edge_of_a_plan_is_the_spectral_norm_of_its_noise():
 
 
 def released_exactly(pca, X):
-    with watched() as door:
+    with watch_releases() as door:
         door.answer = lambda name, values, drawn: values
         return pca.fit(X)
 
@@ -229,7 +229,7 @@ def test_what_is_released_are_the_moments_of_the_shrunk_rows(noise, max_norm, ce
     """Whatever the weights; at so large an epsilon nobody takes the mean for noise, and shrinks it. Laplace noise knows no radius."""
     X = np.random.default_rng(0).random((500, 4)) * [1, 0.8, 0.6, 0.4]
     own = isinstance(center, str) and center == "private"
-    # About a private centre the radius is measured from that, which is the mean without draws.
+    # About a private center the radius is measured from that, which is the mean without draws.
     middle = X.mean(axis=0) if own else np.full(4, 0.5) if isinstance(center, str) else np.array(center)
     length = np.linalg.norm(X - middle, axis=1, keepdims=True)
     shrunk = middle + (X - middle) * np.minimum(1, (max_norm or INF) / length)
@@ -240,7 +240,7 @@ def test_what_is_released_are_the_moments_of_the_shrunk_rows(noise, max_norm, ce
     assert np.allclose(fitted.mean_, shrunk.mean(axis=0) if own else middle, atol=1e-4 if own else 2 * UNITS)
 
 
-def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within():
+def test_a_private_center_and_radius_do_not_move_the_covariance_of_rows_within():
     """Without draws: all rows but one lie within 0.1 of a point off the midpoint."""
     X = np.array([0.8, 0.3, 0.6]) + 0.1 * np.random.default_rng(0).uniform(-1, 1, (20_000, 3)) / math.sqrt(3)
     fitted = released_exactly(PrivatePCA(), np.vstack([X, [[1, 1, 0]]]))
@@ -251,7 +251,7 @@ def test_a_private_centre_and_radius_do_not_move_the_covariance_of_rows_within()
 @pytest.mark.parametrize("noise", ["matrix_laplace", "gaussian"])
 @pytest.mark.parametrize("d", [30, pytest.param(60, marks=pytest.mark.nightly)])
 def test_the_noise_edge_is_what_noise_alone_shows(noise, d):
-    """All rows at the public centre, so 0: the largest eigenvalues of 30 fits. One in a hundred passes the edge; most pass an
+    """All rows at the public center, so 0: the largest eigenvalues of 30 fits. One in a hundred passes the edge; most pass an
     edge that is too small. All are near it: the mean lies 0.3 to 2.4 m^(-2/3) below."""
     X = np.full((300, d), 0.5)
     fits = [PrivatePCA(noise=noise, delta=KINDS[noise], center=np.full(d, 0.5 + UNITS), max_norm=0.3).fit(X) for _ in range(30)]
@@ -269,7 +269,7 @@ def test_without_noise_a_public_radius_is_about_the_mean_of_the_rows(noise, delt
     radius = float(np.median(length))
     assert np.linalg.norm(X - 0.5, axis=1).min() > radius
     pca = PrivatePCA(max_norm=radius, noise=noise, epsilon=INF, delta=delta).fit(X)
-    assert names_of(pca) == ["centre", "moments"]
+    assert names_of(pca) == ["center", "moments"]
     shrunk = X.mean(axis=0) + away * np.minimum(1, radius / length)
     assert np.allclose(pca.mean_, shrunk.mean(axis=0), atol=1e-4)
     assert np.allclose(pca.covariance_, np.cov(shrunk.T), atol=1e-5)

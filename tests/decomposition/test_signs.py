@@ -1,7 +1,7 @@
 """The sign of a component is a public rule that does not flip from fit to fit."""
 
 import numpy as np
-from internals import with_signs
+from internals import fix_signs
 
 from skdpsynth import PrivatePCA
 
@@ -24,5 +24,5 @@ def test_signs_do_not_flip_from_fit_to_fit():
 
 def test_signs_are_those_of_the_first_large_entry():
     vectors = np.array([[0.1, -0.3, 0.5], [-0.3, 0.1, 0.5], [0.0, 0.0, -1.0]])
-    assert np.array_equal(with_signs(vectors), vectors * [[-1], [-1], [-1]])
-    assert np.array_equal(with_signs(-vectors), with_signs(vectors))
+    assert np.array_equal(fix_signs(vectors), vectors * [[-1], [-1], [-1]])
+    assert np.array_equal(fix_signs(-vectors), fix_signs(vectors))

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from extensions import extension
-from internals import fixed_bits, rows, watched
+from internals import fixed_bits, rows, watch_releases
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
@@ -46,11 +46,11 @@ def test_every_setting_has_a_table_for_each_relation_or_says_why_not(page, cls, 
 def test_every_release_names_who_states_its_change_and_all_cost_epsilon_where_they_see_the_same_rows(estimator, relation):
     found = contract.releases(estimator, relation, 0.0)
     assert found
-    assert [release.entry.name for release in found if release.statistic is None or release.entry.change is None] == []
+    assert [release.entry.name for release in found if release.statistic is None or release.entry.sensitivity is None] == []
     assert any(release.account for release in found) or sum(release.entry.loss.epsilon for release in found) == 1
 
 
-def neighbours(table, relation):
+def neighbors(table, relation):
     """Tables that differ from one in one row: a corner of the box in place of another, or gone."""
     if relation == "add_or_remove_one":
         yield np.delete(table, 7, axis=0)
@@ -67,32 +67,32 @@ REPLAYED = [case for case in CASES if not isinstance(case.values[0], PrivateSear
 
 
 @pytest.mark.parametrize(("estimator", "relation"), REPLAYED)
-def test_no_neighbour_moves_a_release_by_more_than_its_change(estimator, relation):
+def test_no_neighbor_moves_a_release_by_more_than_its_change(estimator, relation):
     """The answers of the first fit come out again, so that later steps ask the same of both tables."""
     table = rows(200)
     fit = contract._set(clone(estimator), relation, 0.0).fit
-    with warnings.catch_warnings(), watched() as door, fixed_bits():
+    with warnings.catch_warnings(), watch_releases() as door, fixed_bits():
         warnings.simplefilter("ignore")
         fit(table)
         first = door.take()
-        for other in neighbours(table, relation):
+        for other in neighbors(table, relation):
             door.replay(first)
             fit(other)
             for before, after in zip(first, door.take(), strict=True):
-                if before.change is not None:
+                if before.sensitivity is not None:
                     moved = np.abs(before.values - after.values).astype(object)
-                    assert moved.sum() <= before.change.l1
-                    assert (moved**2).sum() <= before.change.l2_squared
-                    assert moved.max(initial=0) <= before.change.sup
+                    assert moved.sum() <= before.sensitivity.l1
+                    assert (moved**2).sum() <= before.sensitivity.l2_squared
+                    assert moved.max(initial=0) <= before.sensitivity.sup
 
 
 @pytest.mark.parametrize(("relation", "changed"), [("replace_one", 2), ("add_or_remove_one", 1)])
 def test_changes_are_those_that_the_statistics_state(relation, changed):
     cells = contract.releases(skdpsynth.SignedMeasureMechanism(), relation, 0.0)[-1]
-    assert cells.entry.change == Histogram.change(relation)
-    assert cells.entry.change.l1 == changed
+    assert cells.entry.sensitivity == Histogram.sensitivity(relation)
+    assert cells.entry.sensitivity.l1 == changed
     pairs = contract.releases(skdpsynth.LatentFactorSynthesizer(), relation, 0.0)[-1]
-    assert pairs.entry.change == Marginals.change(relation, 3)  # of three columns
+    assert pairs.entry.sensitivity == Marginals.sensitivity(relation, 3)  # of three columns
     assert contract.method_of(pairs.statistic) == "Marginals.change"
 
 

@@ -3,7 +3,7 @@
 import importlib
 
 from extensions import DOCS, extension
-from internals import OUTERMOST, PAGES, page_of, public_name
+from internals import API_URL, TOP_LEVEL_CLASSES, doc_url, public_name
 from sklearn.base import BaseEstimator
 
 import skdpsynth
@@ -19,12 +19,12 @@ def objects():
 
 
 # Made in a room without a face, and shown by another.
-ELSEWHERE = {"skdpsynth.statistics.Change", "skdpsynth.statistics.Query", "skdpsynth.federated.Question"}
+ELSEWHERE = {"skdpsynth.statistics.Sensitivity", "skdpsynth.statistics.Query", "skdpsynth.federated.Question"}
 
 
 def test_classes_that_the_package_shows_itself_are_known():
     shown = [getattr(skdpsynth, name) for name in skdpsynth.__all__]
-    assert {thing.__name__ for thing in shown if isinstance(thing, type)} == OUTERMOST
+    assert {thing.__name__ for thing in shown if isinstance(thing, type)} == TOP_LEVEL_CLASSES
 
 
 def test_classes_and_estimators_have_the_page_that_the_reference_makes_and_those_of_users_none():
@@ -32,7 +32,7 @@ def test_classes_and_estimators_have_the_page_that_the_reference_makes_and_those
         if isinstance(thing, type) and name not in ELSEWHERE:
             assert public_name(thing) == name
         if isinstance(thing, type) and issubclass(thing, BaseEstimator) and not getattr(thing, "__abstractmethods__", None):
-            assert page_of(thing) == f"{PAGES}{name}.html"
-            assert thing.__new__(thing)._get_doc_link() == page_of(thing)
-    assert f'href="{page_of(PrivateMeasureMechanism)}"' in PrivateMeasureMechanism()._repr_html_()
+            assert doc_url(thing) == f"{API_URL}{name}.html"
+            assert thing.__new__(thing)._get_doc_link() == doc_url(thing)
+    assert f'href="{doc_url(PrivateMeasureMechanism)}"' in PrivateMeasureMechanism()._repr_html_()
     assert type("Mine", (PrivateMeasureMechanism,), {"__module__": __name__})()._get_doc_link() == ""

@@ -33,11 +33,11 @@ def grid_of(box, bits, equal_units):
     return Box(box.midpoint - half, box.midpoint + half, bits)
 
 
-def map_by_hand(row, box, bits, equal_units, centre, squared_radius):
+def map_by_hand(row, box, bits, equal_units, center, squared_radius):
     """One row, in Python integers alone, once its place on the grid is known."""
     grid = grid_of(box, bits, equal_units)
     (place,) = grid.quantize(np.clip(row, box.low, box.high)[None]).tolist()
-    w = [2 * q - (2**bits - 1) - int(c) for q, c in zip(place, centre, strict=True)]
+    w = [2 * q - (2**bits - 1) - int(c) for q, c in zip(place, center, strict=True)]
     square = sum(x * x for x in w)
     if squared_radius is None or square <= squared_radius:
         return w
@@ -53,16 +53,16 @@ def map_by_hand(row, box, bits, equal_units, centre, squared_radius):
 @pytest.mark.parametrize("bits", [1, 2, 5, 16])
 @pytest.mark.parametrize("equal_units", [True, False])
 @pytest.mark.parametrize("squared_radius", [None, 1, 2, 50, 10**6, 3 * 2**31])
-@pytest.mark.parametrize("has_centre", [True, False])
-def test_rows_are_mapped_as_by_hand_in_python_integers(bits, equal_units, squared_radius, has_centre):
+@pytest.mark.parametrize("has_center", [True, False])
+def test_rows_are_mapped_as_by_hand_in_python_integers(bits, equal_units, squared_radius, has_center):
     X = np.random.default_rng(bits).uniform([-1, -6, 1.9], [2, 6, 2.6], (60, 3))
     ball = Ball.of(UNLIKE, bits, equal_units)
-    if has_centre:
+    if has_center:
         ball = ball.about(np.array([2**bits // 3, -(2**bits) // 5, 1]))
     if squared_radius is not None:
         ball = ball.within(squared_radius)
     assert np.allclose(ball.unit, (10 if equal_units else UNLIKE.width) / 2 ** (bits + 1))  # of the widest side on all axes, or of each
-    assert images(X, ball) == [map_by_hand(row, UNLIKE, bits, equal_units, ball.centre, squared_radius) for row in X]
+    assert images(X, ball) == [map_by_hand(row, UNLIKE, bits, equal_units, ball.center, squared_radius) for row in X]
 
 
 MOST, floats = np.finfo(float).max, st.floats(allow_nan=False, allow_infinity=False)
@@ -73,15 +73,15 @@ MOST, floats = np.finfo(float).max, st.floats(allow_nan=False, allow_infinity=Fa
     bits=st.integers(1, 16),
     equal_units=st.booleans(),
     squared_radius=st.one_of(st.integers(1, 4), st.integers(1, 2**36)),
-    centre=st.integers(-(2**20), 2**20),
+    center=st.integers(-(2**20), 2**20),
 )
-@example(row=[MOST, -MOST, 5e-324], bits=16, equal_units=True, squared_radius=1, centre=0)
-@example(row=[MOST, -MOST, -5e-324], bits=16, equal_units=True, squared_radius=2**32 - 1, centre=2**20)
-@example(row=[1e308, -1e308, 5e-324], bits=16, equal_units=False, squared_radius=2**40, centre=-100)
+@example(row=[MOST, -MOST, 5e-324], bits=16, equal_units=True, squared_radius=1, center=0)
+@example(row=[MOST, -MOST, -5e-324], bits=16, equal_units=True, squared_radius=2**32 - 1, center=2**20)
+@example(row=[1e308, -1e308, 5e-324], bits=16, equal_units=False, squared_radius=2**40, center=-100)
 @settings(max_examples=100, deadline=None)
-def test_no_row_is_longer_than_the_radius_and_what_lies_out_of_the_box_is_clipped(row, bits, equal_units, squared_radius, centre):
+def test_no_row_is_longer_than_the_radius_and_what_lies_out_of_the_box_is_clipped(row, bits, equal_units, squared_radius, center):
     box = Box(np.zeros(len(row)), np.logspace(0, 3, len(row)))
-    ball = Ball.of(box, bits, equal_units).about(np.full(len(row), centre)).within(squared_radius)
+    ball = Ball.of(box, bits, equal_units).about(np.full(len(row), center)).within(squared_radius)
     (w,) = images(np.array([row]), ball)
     assert w == images(np.clip([row], box.low, box.high), ball)[0]
     assert sum(x * x for x in w) <= ball.reach <= squared_radius
@@ -120,10 +120,10 @@ def test_layout_of_rows_does_not_matter(table, layout):
 
 @pytest.mark.parametrize("bits", [1, 2, 3])
 @pytest.mark.parametrize("equal_units", [True, False])
-@pytest.mark.parametrize("centre", [(0, 0), (1, -2), (100, -100)])
-def test_largest_and_reach_are_attained_and_never_exceeded(bits, equal_units, centre):
+@pytest.mark.parametrize("center", [(0, 0), (1, -2), (100, -100)])
+def test_largest_and_reach_are_attained_and_never_exceeded(bits, equal_units, center):
     box = Box([0.0, -1.0], [1.0, 2.0])
-    ball = Ball.of(box, bits, equal_units).about(np.array(centre))
+    ball = Ball.of(box, bits, equal_units).about(np.array(center))
     sides = np.linspace(-0.2, 1.2, 60)
     X = np.array([[x, -1 + 3 * y] for x in sides for y in sides])
     w = np.array(images(X, ball))
@@ -133,16 +133,16 @@ def test_largest_and_reach_are_attained_and_never_exceeded(bits, equal_units, ce
         assert ball.within(squared_radius).reach == min(max(squared_radius, 1), ball.reach)
 
 
-@given(centre=st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), equal_units=st.booleans(), bits=st.integers(1, 16))
+@given(center=st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), equal_units=st.booleans(), bits=st.integers(1, 16))
 @settings(max_examples=100, deadline=None)
-def test_a_centre_stays_within_bounds(centre, equal_units, bits):
+def test_a_center_stays_within_bounds(center, equal_units, bits):
     """So moving it never makes a coordinate larger than the side of the box, in steps, times two."""
     ball = Ball.of(UNLIKE, bits, equal_units)
-    moved = ball.about(np.array(centre, dtype=float))
+    moved = ball.about(np.array(center, dtype=float))
     assert (moved.largest <= 2 * (ball.most - ball.least)).all()
-    assert moved.centre.dtype == np.int64
-    assert moved.about(np.array([1, 0, -1])).centre.tolist() == ball.about(np.array([1, 0, -1])).centre.tolist()  # from the midpoint
-    place = ball.box.midpoint + ball.unit * moved.centre
+    assert moved.center.dtype == np.int64
+    assert moved.about(np.array([1, 0, -1])).center.tolist() == ball.about(np.array([1, 0, -1])).center.tolist()  # from the midpoint
+    place = ball.box.midpoint + ball.unit * moved.center
     slack = ball.box.step
     assert ((place >= UNLIKE.low - slack) & (place <= UNLIKE.high + slack)).all()
 
@@ -161,10 +161,10 @@ def test_squared_lengths_are_exact_at_the_largest_sizes():
     assert lengths_of(X, ball) == [corner, half] * 35
 
 
-@pytest.mark.parametrize("centre", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])
-def test_lengths_are_those_before_rows_are_shrunk(centre):
+@pytest.mark.parametrize("center", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])
+def test_lengths_are_those_before_rows_are_shrunk(center):
     X = np.random.default_rng(0).uniform(-1, 2, (500, 3))
-    ball = Ball.of(UNIT, 10, True).about(np.array(centre))
+    ball = Ball.of(UNIT, 10, True).about(np.array(center))
     assert lengths_of(X, ball.within(9)) == [sum(x * x for x in row) for row in images(X, ball)]
 
 

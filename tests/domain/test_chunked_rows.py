@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from internals import _rows, open_source
 
-from skdpsynth.domain import Rows
+from skdpsynth.frames import Rows
 
 
 def twice(chunk):

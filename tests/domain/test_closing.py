@@ -8,7 +8,8 @@ import pytest
 from internals import level_cells, read_table
 from sources import Evil
 
-from skdpsynth.domain import Closing, Continuous, Nominal, Schema, listed_levels, made_up_kinds, read, unknown_of, unlisted_in
+from skdpsynth.domain import Continuous, Nominal, Schema
+from skdpsynth.tables import ApplyPrivateFacts, columns_without_bounds, columns_without_levels, read, with_levels, with_placeholder_kinds
 
 OPEN = Schema({"x": Continuous(bounds="private"), "n": Continuous(bounds="private", integer=True, nullable=True), "w": Nominal("private")})
 
@@ -41,22 +42,22 @@ def test_closed_columns_are_those_that_the_closed_schema_reads(nullable):
     closed = Schema(dict(zip(OPEN, kinds, strict=True)))
     table, raw = read_table(frame())
     expected = read(raw, closed, table.dtypes)
-    for got, wanted in zip(Closing(dict(enumerate(kinds)))(read(raw, OPEN, table.dtypes)), expected, strict=True):
+    for got, wanted in zip(ApplyPrivateFacts(dict(enumerate(kinds)))(read(raw, OPEN, table.dtypes)), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
 
 
 def test_what_is_public_of_unknown_columns_follows_from_dtypes():
-    unknown = unknown_of(OPEN, ("float32", "int64", "object"))
+    unknown = columns_without_bounds(OPEN, ("float32", "int64", "object"))
     assert unknown.columns == (0, 1)
     assert unknown.least.tolist() == [-float(np.finfo("float32").max), -(2.0**53)]
     assert unknown.whole.tolist() == [False, True]
-    assert unlisted_in(OPEN) == (2,)
-    assert unknown_of(Schema({"x": (0, 1)}), ("int64",)) is None
+    assert columns_without_levels(OPEN) == (2,)
+    assert columns_without_bounds(Schema({"x": (0, 1)}), ("int64",)) is None
 
 
 def test_made_up_kinds_are_stated():
-    schema = made_up_kinds(OPEN, 65)
+    schema = with_placeholder_kinds(OPEN, 65)
     assert not any(kind.unstated for kind in schema.values())
     assert (schema["n"].integer, schema["n"].nullable, schema["w"].n_codes) == (True, True, 65)
 
@@ -75,7 +76,7 @@ def test_levels_that_are_found_are_completed_by_a_public_rule():
         (False, [7], "uint8", (7, 0)),
         (False, [], "float64", (0, 1)),
     ]:
-        assert listed_levels(Nominal("private", nullable=nullable), found, dtype).levels == levels
+        assert with_levels(Nominal("private", nullable=nullable), found, dtype).levels == levels
 
 
 GROUPED = Nominal(["10115", "10117", "80331"], groups={"10115": "Berlin", "10117": "Berlin", "80331": "Munich"})

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdpsynth.domain import Container
+from skdpsynth.tables import Container
 
 ROWS = np.array([[0.2, 3.7, -1.4], [0.9, 100.2, 250.6], [0.5, -0.4, 7.5]])
 

@@ -11,7 +11,8 @@ from sources import again, matched, values_of
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, MixedTypeEncoder, Schema
+from skdpsynth.domain import Continuous, Date, DateTime, Schema
+from skdpsynth.tables import MixedTypeEncoder
 
 pa = pytest.importorskip("pyarrow")
 

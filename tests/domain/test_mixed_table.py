@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sources import Evil, again, matched, values_of
 
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, read, read_table
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.tables import read, read_table
 
 
 def cells(column):

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from internals import ahead
+from internals import read_ahead
 
 
 class Tables:
@@ -29,14 +29,14 @@ class Tables:
 @pytest.mark.parametrize("n", [0, 1, 2, 50])
 def test_all_tables_come_in_their_order_from_another_thread(n):
     made = Tables(n)
-    assert list(ahead(made.tables)) == list(range(n))
+    assert list(read_ahead(made.tables)) == list(range(n))
     assert made.closed
     assert threading.current_thread() not in made.threads
 
 
 def test_one_table_is_read_ahead_and_no_more():
     made = Tables(50)
-    tables = ahead(made.tables)
+    tables = read_ahead(made.tables)
     assert next(tables) == 0
     tables.close()
     assert made.given == 2
@@ -48,7 +48,7 @@ def test_one_table_is_read_ahead_and_no_more():
 def test_what_fails_ahead_is_raised_after_the_tables_before_it(fails_at):
     made, got = Tables(5, fails_at), []
     with pytest.raises(OSError, match="gone"):
-        got.extend(ahead(made.tables))
+        got.extend(read_ahead(made.tables))
     assert got == list(range(fails_at))
     assert made.closed
 
@@ -58,7 +58,7 @@ def test_what_the_caller_does_about_floating_point_errors_holds_in_the_thread():
         yield np.ones(1) / np.zeros(1)
 
     with np.errstate(all="ignore"):
-        (table,) = ahead(divided())
+        (table,) = read_ahead(divided())
     assert np.isinf(table).all()
     with np.errstate(all="raise"), pytest.raises(FloatingPointError):
-        list(ahead(divided()))
+        list(read_ahead(divided()))

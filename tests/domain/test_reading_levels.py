@@ -10,7 +10,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from internals import look_up_each, read_levels
 
-from skdpsynth.domain import Nominal, Schema, read, read_table
+from skdpsynth.domain import Nominal, Schema
+from skdpsynth.tables import read, read_table
 
 pa = pytest.importorskip("pyarrow")
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import _csv, _latent_factors, held, released, watched, written
+from internals import _csv, _latent_factors, full_state, released_state, serialized_bytes, watch_releases
 from sources import cut, dask, duck
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
@@ -199,14 +199,14 @@ class Answers:
             told = stack.enter_context(warnings.catch_warnings(record=True))
             warnings.simplefilter("always")
             stack.enter_context(patch.object(PrivacyAccountant, "release_discovered", again))
-            door = stack.enter_context(watched(self.draws))
+            door = stack.enter_context(watch_releases(self.draws))
             try:
                 model = make(table)
                 is_open = isinstance(model, OnlineSynthesizer)  # which holds the rows of its open block
-                state = released(model) if is_open else held(model)
+                state = released_state(model) if is_open else full_state(model)
                 shown = {"state": state, "sample": of_table(model.sample(5, random_state=0))}
                 if with_files and not is_open:
-                    shown["files"] = written(model)
+                    shown["files"] = serialized_bytes(model)
             except (TypeError, ValueError, OSError, ArithmeticError, UnicodeError) as error:
                 shown = {"error": (type(error), str(error))}
             draws = door.take()

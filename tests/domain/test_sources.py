@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import MOST_ROWS, Form, _source_chunks, _source_files, open_source, rows_at_once, rows_of, without_rows
+from internals import MOST_ROWS, Form, _chunks, _files, open_source, rows_at_once, rows_of, without_rows
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
@@ -118,7 +118,7 @@ def test_what_is_in_memory_is_no_source():
 @pytest.mark.nightly
 def test_plain_tables_are_told_without_importing_a_package():
     script = (
-        "import sys, numpy, pandas; from skdpsynth.domain._source import open_source; frame = pandas.DataFrame({'a': [1]});"
+        "import sys, numpy, pandas; from skdpsynth.frames._source import open_source; frame = pandas.DataFrame({'a': [1]});"
         "before = set(sys.modules); assert open_source(numpy.ones((2, 2))) is None and open_source(frame) is None;"
         "assert open_source([[1, 2]]) is None and open_source([numpy.ones((2, 2))]) is not None;"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - {'skdpsynth'})"
@@ -190,11 +190,11 @@ def test_one_chunk_twice_in_a_list_is_refused_as_one_file_twice_is():
 
 
 def test_one_shot_iterator_is_kept_to_be_read_again_while_it_is_small_and_is_not_streamed(monkeypatch):
-    monkeypatch.setattr(_source_chunks, "MOST_KEPT", 16 * N)
+    monkeypatch.setattr(_chunks, "MOST_KEPT", 16 * N)
     source = open_source(iter([numbers()[:700], numbers()[700:]]))
     assert source.is_one_shot
     assert rows_in(source) == rows_in(source) == texts(numbers())
-    monkeypatch.setattr(_source_chunks, "MOST_KEPT", 16 * N - 1)
+    monkeypatch.setattr(_chunks, "MOST_KEPT", 16 * N - 1)
     large, streamed = (open_source(iter([numbers()[:700], numbers()[700:]])) for _ in range(2))
     assert sum(len(chunk) for chunk in streamed.stream()) == N
     for each, words in [(large, "can be read only once, and holds more than"), (large, "was read already"), (streamed, "was read already")]:
@@ -260,7 +260,7 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path):
     rng = np.random.default_rng(0)
     pq.write_table(pa.table({f"x{i}": rng.random(2_000_000) for i in range(5)}), tmp_path / "f.parquet", row_group_size=2_000_000)
     script = (
-        "import resource, sys; from skdpsynth.domain._source import open_source; import pandas, pyarrow.parquet;"
+        "import resource, sys; from skdpsynth.frames._source import open_source; import pandas, pyarrow.parquet;"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = peak();"
         f"print(sum(chunk.num_rows for chunk in open_source({str(tmp_path / 'f.parquet')!r}).chunks()), peak() - before)"
     )
@@ -272,8 +272,8 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path):
 
 def test_samples_come_back_as_arrow_without_pandas(tmp_path, monkeypatch):
     path = sources.files(frame(), tmp_path)
-    find_spec = _source_files.find_spec
-    monkeypatch.setattr(_source_files, "find_spec", lambda name: None if name == "pandas" else find_spec(name))
+    find_spec = _files.find_spec
+    monkeypatch.setattr(_files, "find_spec", lambda name: None if name == "pandas" else find_spec(name))
     source = open_source(path)
     assert (source.backend, type(source.head).__name__) == ("pyarrow", "Table")
 

@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from skdpsynth.domain import Continuous, Date, DateTime, Impossible, Inequality, MissingTogether, Schema, Sum, Wanted, spans_of, with_spans
+from skdpsynth.domain import (
+    AllowedCells,
+    Continuous,
+    Date,
+    DateTime,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    Schema,
+    Sum,
+    spans_of,
+    with_spans,
+)
 
 DAYS = Date("2020-01-01", "2020-12-31", nullable=True)
 KINDS = {"a": Continuous(0, 60, nullable=True), "b": Continuous(0, 60, nullable=True), "c": Continuous(0, 60, nullable=True)}
@@ -86,9 +98,9 @@ def test_conditions_on_columns_are_narrowest_among_spans():
     rows = [np.array(column) for column in ([1.0, np.nan, 2.0], [4.0, 5.0, np.nan], [9.0, np.nan, 8.0])]
     made = spans(rows)
     for wanted, met in [
-        ({"b": Wanted(4.0, 4.0)}, [True, False, False]),
-        ({"a": Wanted(among=np.empty(0), missing=True)}, [False, True, False]),
-        ({"b": Wanted(0.0, 4.0, missing=True), "c": Wanted(8.0, 9.0)}, [True, False, True]),
+        ({"b": AllowedCells(4.0, 4.0)}, [True, False, False]),
+        ({"a": AllowedCells(among=np.empty(0), missing=True)}, [False, True, False]),
+        ({"b": AllowedCells(0.0, 4.0, missing=True), "c": AllowedCells(8.0, 9.0)}, [True, False, True]),
     ]:
         assert spans.meets(made, wanted).tolist() == met
         for name, want in spans.hull(wanted).items():  # no row that meets them is left out

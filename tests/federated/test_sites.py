@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimators import Recorder
-from internals import Round, _savable
+from internals import Round, _serialization
 from parties import FITS, SCHEMA, TABLES, learned, numbers, patients, sites_of
 from sklearn.base import clone
 
@@ -242,7 +242,7 @@ def test_a_question_for_more_numbers_than_memory_holds_is_refused_before_they_ar
 
 
 def test_every_rule_that_a_message_can_hold_says_how_many_numbers_it_asks_for():
-    rules = [cls for cls in _savable._CLASSES.values() if issubclass(cls, Aggregator)]
+    rules = [cls for cls in _serialization._CLASSES.values() if issubclass(cls, Aggregator)]
     assert len(rules) >= 9
     assert [cls.__name__ for cls in rules if cls.n_values is Aggregator.n_values] == []
 

@@ -8,9 +8,9 @@ import pytest
 from internals import COUNT_SHARE
 
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.fitting import Budget, Facts, set_aside
+from skdpsynth.fitting import Budget, Facts, reserve_budget
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism, rho_of_epsilon
-from skdpsynth.statistics import Change, Histogram, Query, RowCount
+from skdpsynth.statistics import Histogram, Query, RowCount, Sensitivity
 
 
 def budget_of(epsilon, neighboring="replace_one", seed=0):
@@ -24,19 +24,25 @@ def histogram(neighboring="replace_one"):
 def test_an_answer_is_charged_with_its_change_and_noise():
     budget = budget_of(1)
     query = histogram()
-    chosen = mechanism(query.change, PrivacyLoss(0.25))
+    chosen = mechanism(query.sensitivity, PrivacyLoss(0.25))
     noisy = budget.answer(query, chosen, "counts")
     (entry,) = budget.accountant.ledger
-    assert (entry.name, entry.loss, entry.change, entry.scale, entry.n_values) == ("counts", PrivacyLoss(0.25), query.change, (8,), 3)
+    assert (entry.name, entry.loss, entry.sensitivity, entry.scale, entry.n_values) == (
+        "counts",
+        PrivacyLoss(0.25),
+        query.sensitivity,
+        (8,),
+        3,
+    )
     np.testing.assert_array_equal(noisy - query.values, chosen.noise.sample(3, SeededBits(0).child("counts")))
 
 
-OTHER_CHANGE = r"The noise of 'counts' was made for Change\(.*\), but the query has Change\(.*\); plan it anew"
+OTHER_CHANGE = r"The noise of 'counts' was made for Sensitivity\(.*\), but the query has Sensitivity\(.*\); plan it anew"
 TWO = np.array([1, 2])
 REFUSED = {  # (query, relation of the budget, loss, error, words); noise is made for the change of a histogram
-    "larger change": (Query(TWO, Change("replace_one", 16, 32, 2)), "replace_one", 1, ValueError, OTHER_CHANGE),
-    "smaller change": (Query(TWO, Change("replace_one", 1, 1, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
-    "other change": (Query(TWO, Change("add_or_remove_one", 2, 2, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "larger change": (Query(TWO, Sensitivity("replace_one", 16, 32, 2)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "smaller change": (Query(TWO, Sensitivity("replace_one", 1, 1, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "other change": (Query(TWO, Sensitivity("add_or_remove_one", 2, 2, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
     "other relation": (
         histogram(),
         "add_or_remove_one",
@@ -53,14 +59,14 @@ def test_an_answer_that_its_noise_or_its_budget_does_not_cover_is_refused_before
     """Also for a smaller change: noise and loss are made from the change of the query, or not at all."""
     budget = budget_of(10, relation)
     with pytest.raises(error, match=words):
-        budget.answer(query, mechanism(Histogram.change("replace_one"), PrivacyLoss(loss)), "counts")
+        budget.answer(query, mechanism(Histogram.sensitivity("replace_one"), PrivacyLoss(loss)), "counts")
     assert budget.accountant.ledger == ()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
 def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
     budget = budget_of(epsilon, "add_or_remove_one")
-    aside = set_aside(Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), COUNT_SHARE, None)
+    aside = reserve_budget(Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), COUNT_SHARE, None)
     number, error = budget.number_of_rows(RowCount(100), aside.loss)
     assert aside.epsilon == budget.accountant.remaining
     if epsilon == math.inf:
@@ -80,7 +86,7 @@ def test_a_released_number_of_rows_is_at_least_one():
 def test_of_a_budget_in_rho_the_number_of_rows_has_gaussian_noise_and_less_of_it():
     """A twentieth of rho, and not of epsilon: the rest is larger, too."""
     facts = Facts(Fraction(1), Fraction(1, 10**6), "add_or_remove_one", None, 2)
-    aside = set_aside(facts, COUNT_SHARE, "gaussian")
+    aside = reserve_budget(facts, COUNT_SHARE, "gaussian")
     accountant = PrivacyAccountant(1, 1e-6, neighboring="add_or_remove_one")
     _, error = Budget(accountant, SeededBits(0)).number_of_rows(RowCount(100), aside.loss)
     assert accountant.ledger[0].noise == "DiscreteGaussian"

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from internals import alarm, buy_bounds, seen, set_aside
+from internals import buy_bounds, noise_threshold, occupied_cells, reserve_budget
 from laws import clopper_pearson
 
 from skdpsynth import (
@@ -17,7 +17,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Box, Unknown
+from skdpsynth.domain import Box, UnknownBounds
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.measures import BinaryPartition
@@ -31,7 +31,7 @@ def bought(columns, share=0.1, relation="replace_one", known_n=True, least=-math
     n_columns = len(columns)
     loss = share if isinstance(share, PrivacyLoss) else PrivacyLoss(epsilon=share)
     budget = Budget(PrivacyAccountant(float("inf"), 1e-6, neighboring=relation), check_rng(seed))
-    unknown = Unknown(tuple(range(n_columns)), np.full(n_columns, least), np.full(n_columns, most), np.full(n_columns, whole))
+    unknown = UnknownBounds(tuple(range(n_columns)), np.full(n_columns, least), np.full(n_columns, most), np.full(n_columns, whole))
     found = buy_bounds(lambda rule: rule.of(columns), unknown, loss, budget, len(columns[0]) if known_n else None)
     return found, budget.accountant
 
@@ -104,8 +104,8 @@ def test_bounds_of_whole_numbers_are_whole_and_within_their_dtype(n_samples, lea
 @pytest.mark.parametrize("width", [1, 4, 16])
 def test_noise_alone_passes_the_alarm_less_often_than_stated(width, share):
     """500 tables of 64 cells: 1 in 100 may pass; half of the alarm more of them do."""
-    noise = mechanism(Magnitudes.change("replace_one", 1), share)
-    most = alarm(noise, width, 64)
+    noise = mechanism(Magnitudes.sensitivity("replace_one", 1), share)
+    most = noise_threshold(noise, width, 64)
     drawn = noise.noise.sample((500, 64 + width - 1), check_rng(None))
     upto = np.concatenate([np.zeros((500, 1)), drawn.cumsum(axis=1)], axis=1)
     largest = (upto[:, width:] - upto[:, :-width]).max(axis=1)
@@ -115,8 +115,8 @@ def test_noise_alone_passes_the_alarm_less_often_than_stated(width, share):
 
 def test_long_windows_see_what_short_ones_do_not():
     counts = np.array([0, 0, 6, 6, 6, 6, 0, 0, 50, 0])
-    assert seen(counts, [(1, 10)]).tolist() == [8]
-    assert seen(counts, [(1, 10), (4, 20)]).tolist() == [2, 3, 4, 5, 8]
+    assert occupied_cells(counts, [(1, 10)]).tolist() == [8]
+    assert occupied_cells(counts, [(1, 10), (4, 20)]).tolist() == [2, 3, 4, 5, 8]
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**9), Fraction(1, 1000), Fraction(1), Fraction(20)])
@@ -124,9 +124,9 @@ def test_long_windows_see_what_short_ones_do_not():
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
 def test_what_is_set_aside_in_rho_and_the_rest_fit_the_budget(kind, epsilon, delta):
     facts = Facts(epsilon, delta, "replace_one", 100, 3)
-    pure = set_aside(facts, Fraction(1, 10), None)  # a part of epsilon
+    pure = reserve_budget(facts, Fraction(1, 10), None)  # a part of epsilon
     assert (pure.loss, pure.epsilon, pure.rho) == (PrivacyLoss(epsilon=epsilon / 10), epsilon * Fraction(9, 10), None)
-    aside = set_aside(facts, Fraction(1, 10), kind)
+    aside = reserve_budget(facts, Fraction(1, 10), kind)
     if aside.loss.rho is None:  # a large delta beside a small epsilon
         assert epsilon < 10 * delta
         assert aside.loss.epsilon + aside.epsilon == epsilon
@@ -137,7 +137,7 @@ def test_what_is_set_aside_in_rho_and_the_rest_fit_the_budget(kind, epsilon, del
     spent = epsilon_of_rho(rho, delta, gaussian=is_gaussian)
     assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon  # as near as the conversion of the whole
     assert aside.loss.rho == pytest.approx(rho_of_epsilon(epsilon, delta, gaussian=is_gaussian) / 10)
-    assert aside.left_of(facts).rho == kind
+    assert aside.remaining_facts(facts).rho == kind
 
 
 @pytest.mark.parametrize("width", [1, 30, 1000])
@@ -148,7 +148,7 @@ def test_bounds_that_were_bought_do_not_decide_the_kind_of_the_noise_that_follow
     low = -np.array([width, 4, 2, 1, 1.0])
     facts = Facts(Fraction(str(epsilon)), Fraction(str(delta)), "replace_one", 2000, 5, box=Box(low, -low))
     for model, kind in ((PrivatePCA(), "gaussian"), (LatentFactorSynthesizer(), "gaussian"), (LatentFactorSynthesizer(), "zcdp")):
-        left = set_aside(facts, Fraction(1, 10), kind).left_of(facts)
+        left = reserve_budget(facts, Fraction(1, 10), kind).remaining_facts(facts)
         assert model.set_params(bounds="private", epsilon=epsilon, delta=delta)._plan(left).rho == kind
 
 
@@ -173,7 +173,7 @@ def test_some_columns_may_be_private_and_others_public_and_one_in_which_nothing_
     model = PrivateMeasureMechanism(bounds={"a": "private", "b": (0, 1)}, random_state=0).fit(frame)
     assert (model.bounds_[0][1], model.bounds_[1][1]) == (0.0, 1.0)
     assert 500 < model.bounds_[0][0] < 1000 < model.bounds_[1][0] < 2100
-    assert model.accountant_.ledger[0].change.l1 == 2
+    assert model.accountant_.ledger[0].sensitivity.l1 == 2
     with pytest.warns(SmallSampleWarning, match="show no rows of 'a'"):
         PrivateMeasureMechanism(bounds="private").fit(pd.DataFrame({"a": COLUMNS["large"][:30]}))
 

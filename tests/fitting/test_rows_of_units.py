@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _unit_rows, fixed_bits, siphash, watched
+from internals import _contribution_bounding, fixed_bits, siphash, watch_releases
 from laws import ALARM, CERTAIN, chi_squared
 from sklearn.base import clone
 from sources import SOURCES
@@ -21,8 +21,9 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import KEY_OF_CHOICE, Nominal, Rows, rows_that_count
+from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.frames import KEY_OF_CHOICE, Rows, bound_contributions
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis")
 
@@ -50,7 +51,7 @@ def quiet():
 
 def values_at_the_door(fit):
     """The exact values that a fit releases, with bits that follow a seed."""
-    with watched() as door, fixed_bits():
+    with watch_releases() as door, fixed_bits():
         fit()
     return [draw.values for draw in door.draws]
 
@@ -59,7 +60,7 @@ def values_at_the_door(fit):
 
 
 def visits(*more):
-    """People who come twice each; what comes in `more` is a neighbor under "add_or_remove_one"."""
+    """People who come twice each; what comes in `added_amount` is a neighbor under "add_or_remove_one"."""
     connection = pytest.importorskip("duckdb").connect()
     connection.execute("SET threads=1")
     connection.execute("create table visits(person INTEGER, kind INTEGER, x DOUBLE)")
@@ -161,13 +162,13 @@ def test_a_query_chooses_as_a_table_in_memory(library, tmp_path):
 
 
 def chosen(cells, labels, most, key=KEY):
-    return rows_that_count(Rows.held(np.asarray(cells, dtype=float).reshape(len(labels), -1)), labels, most, key).collected()
+    return bound_contributions(Rows.held(np.asarray(cells, dtype=float).reshape(len(labels), -1)), labels, most, key).collected()
 
 
 @pytest.mark.parametrize("most", [1, 3, 100])
 @pytest.mark.parametrize("at_once", [3, 1 << 20])
 def test_each_unit_keeps_as_many_rows_as_it_has_and_may_have(most, at_once, monkeypatch):
-    monkeypatch.setattr(_unit_rows, "_AT_ONCE", at_once)
+    monkeypatch.setattr(_contribution_bounding, "_AT_ONCE", at_once)
     table = np.column_stack([LABELS, RNG.integers(0, 3, N)])  # many rows are equal
     kept = chosen(table, LABELS.tolist(), most)
     assert np.array_equal(np.bincount(kept[:, 0].astype(int), minlength=60), np.minimum(np.bincount(LABELS, minlength=60), most))
@@ -207,7 +208,7 @@ def test_choices_of_two_units_and_of_two_keys_are_independent():
 
 def test_a_key_is_drawn_for_each_fit():
     def kept():
-        with watched() as door:
+        with watch_releases() as door:
             PrivateMeasureMechanism(depth=6).fit(FRAME[["a", "b"]], unit=LABELS)
         return [draw.values for draw in door.draws]
 

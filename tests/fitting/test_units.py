@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import sklearn
 import sources
-from internals import _Choice, _source, watched
+from internals import _Choice, _source, watch_releases
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -29,8 +29,9 @@ from skdpsynth import (
     SignedMeasureMechanism,
     load,
 )
-from skdpsynth.domain import Counting, Nominal, RemoteTable
+from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.frames import FirstRows, RemoteTable
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
 
@@ -144,11 +145,11 @@ def test_rows_without_a_label_are_left_out_and_never_refused(kind):
 
 
 def test_counting_is_the_same_however_rows_are_cut():
-    whole = Counting(K).kept(LABELS.tolist())
-    counting, parts = Counting(K), np.array_split(LABELS, 13)
+    whole = FirstRows(K).kept(LABELS.tolist())
+    counting, parts = FirstRows(K), np.array_split(LABELS, 13)
     assert np.array_equal(whole, FIRST)
     assert np.array_equal(np.concatenate([counting.kept(part.tolist()) for part in parts]), FIRST)
-    assert not Counting(1, {"7": 1}).kept([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
+    assert not FirstRows(1, {"7": 1}).kept([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
 
 
 def test_a_number_and_its_text_are_one_unit_of_a_stream_too():
@@ -178,7 +179,7 @@ def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_
     estimator = clone(estimator).set_params(max_rows_per_unit=K, neighboring=relation)
 
     def values(rows):
-        with watched() as door:
+        with watch_releases() as door:
             clone(estimator).set_params(random_state=0).fit(np.vstack([rows, X]), unit=np.append(np.full(len(rows), 999), LABELS))
         return [draw.values for draw in door.draws]
 
@@ -189,16 +190,16 @@ def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_
 
 def test_a_float_that_stands_for_several_whole_numbers_is_no_label():
     ids = [2**53 + 1, 2**53, -(2**53) - 1, 2**53 - 1]
-    assert Counting(1).kept([float(each) for each in ids]).tolist() == [False, False, False, True]
-    assert Counting(1).kept(ids).tolist() == [True, True, True, True]
-    assert not Counting(1).kept([float("inf"), np.float32(2**60)]).any()
+    assert FirstRows(1).kept([float(each) for each in ids]).tolist() == [False, False, False, True]
+    assert FirstRows(1).kept(ids).tolist() == [True, True, True, True]
+    assert not FirstRows(1).kept([float("inf"), np.float32(2**60)]).any()
     later = stream(max_rows_per_unit=1).partial_fit(X[:1], unit=[ids[0]])
     later.partial_fit(X[:2], unit=pd.Series([ids[0], None]))  # pandas makes floats of them
     assert later.n_samples_seen_ == 1
 
 
 def of_stream(rows, k):
-    return Counting(k).kept([label for label, _ in rows])
+    return FirstRows(k).kept([label for label, _ in rows])
 
 
 def of_table(rows, k):

@@ -14,11 +14,11 @@ from skdpsynth.measures import (
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
+    choose_refinement,
     least_squares,
     level_sums,
     mass_from_root,
     measure_of_leaves,
-    refinement_of,
     total_diameters,
     uniform_consistency,
 )
@@ -40,7 +40,7 @@ def two_stages(seed, coarse_depth, n=500, deviations=(3.0, 2.0), d=2, above=None
     exact = level_sums(Histogram.over_cells(1 << coarse_depth).of(cells >> 3).counts, coarse_depth)
     first = [noisy[0](exact[level]) if level in (above, coarse_depth) else None for level in range(coarse_depth + 1)]
     first_variances = [variances[0] if level is not None else math.inf for level in first]
-    refinement = refinement_of(least_squares(first, first_variances)[0], n, math.log2(n / 10) - coarse_depth, 3)
+    refinement = choose_refinement(least_squares(first, first_variances)[0], n, math.log2(n / 10) - coarse_depth, 3)
     fine = noisy[1](Histogram.over_refined(3, refinement).of(cells).counts)
     return X, TwoStages(partition, n, first[-1], refinement, fine, *variances, not any(deviations), first[:-1], first_variances[:-1])
 
@@ -93,11 +93,11 @@ def test_exact_stages_give_the_exact_histogram_of_the_refined_cells():
 def test_refinement_halves_a_cell_by_its_share_of_the_rows_and_no_more_often_than_allowed():
     levels = level_sums(np.array([0, 3, 8, 1000]), 2)
     share = math.log2(4 / 1011)
-    assert refinement_of(levels, 1011, -share, 5).tolist() == [0, 1, 3, 5]
-    assert refinement_of(levels, 1011, -share - 2, 20).tolist() == [0, 0, 1, 7]
+    assert choose_refinement(levels, 1011, -share, 5).tolist() == [0, 1, 3, 5]
+    assert choose_refinement(levels, 1011, -share - 2, 20).tolist() == [0, 0, 1, 7]
     # A cell with all rows has four times an even share of them.
-    assert refinement_of(level_sums(np.array([0, 0, 0, 10]), 2), 10, 1.5, 20).tolist() == [0, 0, 0, 3]
-    assert refinement_of(level_sums(np.array([5, 5, 5, 5]), 2), 20, 1.5, 20).tolist() == [1, 1, 1, 1]
+    assert choose_refinement(level_sums(np.array([0, 0, 0, 10]), 2), 10, 1.5, 20).tolist() == [0, 0, 0, 3]
+    assert choose_refinement(level_sums(np.array([5, 5, 5, 5]), 2), 20, 1.5, 20).tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize(("deviations", "above"), [((3.0, 2.0), None), ((1.0, 6.0), 3)])

@@ -189,7 +189,7 @@ def first_nearest(cells, X):
 
 
 def nearest_of(metric, seed, d=2, on_lattice=True):
-    """Cells round the centres of a lattice, or round any points, in random order and some of them twice."""
+    """Cells round the centers of a lattice, or round any points, in random order and some of them twice."""
     rng = np.random.default_rng(seed)
     box = Box(np.full(d, -1.0), np.full(d, 1.0))
     positions = Lattice(box, (8,) * d).positions if on_lattice else rng.uniform(-1, 1, (60, d))

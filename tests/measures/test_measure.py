@@ -73,7 +73,7 @@ def test_expected_count_is_the_weight_times_n():
     np.testing.assert_allclose(mean, 10 * measure.weights, atol=0.056)
 
 
-def test_weights_are_the_mass_normalised_and_cells_without_mass_are_dropped():
+def test_weights_are_the_mass_normalized_and_cells_without_mass_are_dropped():
     partition = BinaryPartition(Box([0.0], [1.0]), 2)
     measure = DiscreteMeasure.from_mass(partition, [0, 2, 3], [1, 2, 2], [3.0, 0.0, 1.0])
     assert (measure.cells.tolist(), measure.levels.tolist(), measure.weights.tolist()) == ([0, 3], [1, 2], [0.75, 0.25])
@@ -103,7 +103,7 @@ def test_sample_has_n_rows_and_as_many_in_each_cell_as_it_counts(partition, n_sa
 
 @pytest.mark.parametrize("partition", [None, Circle()], ids=["box", "circle"])
 def test_order_of_rows_says_nothing_of_their_cells(partition):
-    # Spearman correlation of row number and cell, and of neighbouring rows, over 2000 rows.
+    # Spearman correlation of row number and cell, and of neighboring rows, over 2000 rows.
     measure = measure_of(7, 5, partition)
     cells = measure.partition.locate(measure.sample(2000, np.random.default_rng(4)))
     assert spearmanr(np.arange(2000), cells).pvalue > ALARM

@@ -136,7 +136,7 @@ def test_each_of_several_points_is_uniform_in_its_cell(d, spread, n_points):
 
 @pytest.mark.parametrize(("d", "most"), [(1, 0.3), (2, 0.35), (3, 0.45), (5, 0.52)])
 def test_spread_points_are_more_even_than_independent_ones(d, most):
-    # Mean centred L2 discrepancy of 20 samples of 256 points. Over 30 seeds of this test the ratios are .12, .19, .30 and .38,
+    # Mean centered L2 discrepancy of 20 samples of 256 points. Over 30 seeds of this test the ratios are .12, .19, .30 and .38,
     # with standard deviations below .02: seven of them.
     box, rng = Box(np.zeros(d), np.ones(d)), np.random.default_rng(4)
     cells = np.zeros(256, dtype=np.int64)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.measures import learned_mass, mass_from_root, pair_sums, usual_shares
+from skdpsynth.measures import fit_prior, mass_from_root, pair_sums, posterior_mass
 
 
 def halves(depth):
@@ -15,7 +15,7 @@ def halves(depth):
 
 
 def learned(estimates, root, variances, left_shares):
-    return learned_mass(estimates, root, variances, left_shares, usual_shares(estimates, root, variances, left_shares))
+    return posterior_mass(estimates, root, variances, left_shares, fit_prior(estimates, root, variances, left_shares))
 
 
 @given(seed=st.integers(0, 2**32), depth=st.integers(0, 6), root=st.floats(0, 1e4), noise=st.floats(0, 1e4))
@@ -24,8 +24,8 @@ def learned(estimates, root, variances, left_shares):
 def test_learned_mass_is_non_negative_and_children_share_the_mass_of_their_parent(seed, depth, root, noise):
     rng = np.random.default_rng(seed)
     estimates = [rng.normal(5, 20, 2**j) for j in range(1, depth + 1)]
-    usual = usual_shares(estimates, np.array(root), [noise] * depth, halves(depth))
-    levels = [learned_mass(estimates[:j], np.array(root), [noise] * j, halves(j), usual)[0] for j in range(depth + 1)]
+    usual = fit_prior(estimates, np.array(root), [noise] * depth, halves(depth))
+    levels = [posterior_mass(estimates[:j], np.array(root), [noise] * j, halves(j), usual)[0] for j in range(depth + 1)]
     for parents, children in pairwise(levels):
         assert np.all(children >= 0)
         np.testing.assert_allclose(pair_sums(children), parents, rtol=1e-12, atol=1e-9)
@@ -94,7 +94,7 @@ EVEN, CROWDED = np.full(16, 50.0), np.eye(16)[5] * 800
 
 @pytest.mark.parametrize("leaves", [EVEN, CROWDED], ids=["even", "crowded"])
 def test_what_is_usual_is_a_law_of_shares(leaves):
-    usual = usual_shares(*tree_of(np.random.default_rng(0), leaves, 30.0))
+    usual = fit_prior(*tree_of(np.random.default_rng(0), leaves, 30.0))
     assert np.all(usual > 0)
     assert usual.sum() == pytest.approx(1)
 
@@ -102,12 +102,12 @@ def test_what_is_usual_is_a_law_of_shares(leaves):
 def test_rows_that_fall_by_chance_are_those_of_an_even_table():
     """Halves of a dozen rows differ by more than this noise."""
     rng = np.random.default_rng(0)
-    even = [usual_shares(*tree_of(rng, rng.multinomial(100, np.full(16, 1 / 16)), 0.5))[:2].sum() for _ in range(20)]
+    even = [fit_prior(*tree_of(rng, rng.multinomial(100, np.full(16, 1 / 16)), 0.5))[:2].sum() for _ in range(20)]
     assert np.mean(even) > 0.7
 
 
 def test_without_levels_no_kind_of_table_is_likelier_than_before():
-    nothing, something = usual_shares([], np.array(800.0), [], []), usual_shares(*tree_of(np.random.default_rng(0), EVEN, 1e9))
+    nothing, something = fit_prior([], np.array(800.0), [], []), fit_prior(*tree_of(np.random.default_rng(0), EVEN, 1e9))
     np.testing.assert_allclose(nothing, something, atol=1e-3)
 
 

@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 import pytest
 from dense_program import bounded_lipschitz, nearest_by_cutting_planes, pairwise
-from internals import _flow, _grid_flow, _network, _transport, least_cost_flow
+from internals import _grid_flow, _min_cost_flow, _ortools, _transport, min_cost_flow
 from scipy.optimize import linprog
 from scipy.sparse import identity, kron
 from scipy.spatial.distance import cdist
 
-from skdpsynth.measures import MOST_CELLS, nearest_probability_measure
+from skdpsynth.measures import MAX_CELLS, nearest_probability_measure
 
 # OR-Tools is never imported here: its HiGHS cannot live beside the one of cvxpy.
 needs_ortools = pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="OR-Tools is not installed")
@@ -123,7 +123,7 @@ def from_cell_to_cell(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("solved over arcs from donors to holes")
 
-    monkeypatch.setattr(_transport, "least_cost_flow", refuse)
+    monkeypatch.setattr(_transport, "min_cost_flow", refuse)
 
 
 GRIDS = [(7, 8), (3, 1, 9), (4, 3, 5)]
@@ -183,7 +183,7 @@ def test_grids_that_are_long_or_nearly_empty_and_positions_that_are_no_grid_are_
         counts[0] += 10 + max(0, -counts.sum())
         assert nearest_probability_measure(positions, counts, total=counts.sum()).n_iter > 0
     for positions in ([[0, 0], [1, 0], [0, 2], [5, 5]], [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]], np.eye(4)):
-        assert _grid_flow.Grid.of(np.array(positions, dtype=float), "chebyshev", 100) is None
+        assert _grid_flow.TransportGrid.of(np.array(positions, dtype=float), "chebyshev", 100) is None
 
 
 @pytest.mark.parametrize("shape", [(6, 7), (4, 3, 5)])
@@ -216,9 +216,9 @@ def test_of_equal_moves_from_cell_to_cell_those_of_the_fewest_steps_are_chosen(s
 def test_a_simplex_method_that_takes_too_many_steps_is_followed_by_another_in_silence(monkeypatch):
     positions, signed = irregular(5, 150, 2, 1.2)
     expected = nearest_probability_measure(positions, signed)
-    tried, solve = [], _flow._trouble_of
-    monkeypatch.setattr(_flow, "_STEPS_A_NODE", 0)
-    monkeypatch.setattr(_flow, "_trouble_of", lambda problem, options: tried.append(solve(problem, options)) or tried[-1])
+    tried, solve = [], _min_cost_flow._solve_or_error
+    monkeypatch.setattr(_min_cost_flow, "_STEPS_A_NODE", 0)
+    monkeypatch.setattr(_min_cost_flow, "_solve_or_error", lambda problem, options: tried.append(solve(problem, options)) or tried[-1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = nearest_probability_measure(positions, signed)
@@ -248,7 +248,7 @@ def test_bound_is_true_whatever_flow_the_solver_returns(metric, total, monkeypat
         leaving, entering = (np.equal.outer(np.arange(len(end)), at) for end, at in ((supply, source), (demand, sink)))
         return linprog(away, leaving, supply, entering, demand, method="highs").x
 
-    monkeypatch.setattr(_transport, "least_cost_flow", dear_flow)
+    monkeypatch.setattr(_transport, "min_cost_flow", dear_flow)
     for seed in range(8):
         positions, signed = irregular(seed, 30, 2, total)
         result = nearest_probability_measure(positions, signed, metric)
@@ -332,7 +332,7 @@ def test_measures_whose_nearest_one_is_known_by_hand(positions, signed, total, w
 
 @pytest.mark.parametrize("total", [0.4, 1.0, 1.7])
 @each_metric
-def test_measure_without_holes_is_normalised_and_pays_the_diameter_for_what_is_missing_or_too_much(metric, total, monkeypatch):
+def test_measure_without_holes_is_normalized_and_pays_the_diameter_for_what_is_missing_or_too_much(metric, total, monkeypatch):
     monkeypatch.setattr(_transport, "_BLOCK", 2048)  # distances at a time: the diameter is found in many steps
     rng = np.random.default_rng(15)
     positions, signed = rng.random((300, 3)), rng.random(300) * (rng.random(300) < 0.5)
@@ -345,7 +345,7 @@ def test_measure_without_holes_is_normalised_and_pays_the_diameter_for_what_is_m
 
 @pytest.mark.parametrize("total", [1.0, 1e3, 1e5])
 def test_a_line_needs_no_solver_whatever_its_weights_sum_to(total, monkeypatch):
-    monkeypatch.setattr(_transport, "least_cost_flow", None)
+    monkeypatch.setattr(_transport, "min_cost_flow", None)
     signed = np.random.default_rng(2).integers(-9, 10, 5000)
     result = nearest_probability_measure(np.arange(5000.0)[:, None], signed, total=total)
     assert_probabilities(result.weights)
@@ -416,10 +416,10 @@ def child_that(program, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="runs a script")
 def test_a_child_that_gives_no_answer_or_a_wrong_one_is_told_in_a_few_words(program, words, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", program and child_that(program, tmp_path))
-    monkeypatch.setattr(_network, "_LEAST_WAIT", 1.0 if program and "sleep" in program else 60.0)
+    monkeypatch.setattr(_ortools, "_LEAST_WAIT", 1.0 if program and "sleep" in program else 60.0)
     one = np.ones(2, dtype=np.int64)
     with pytest.raises(RuntimeError, match=words):
-        _network.solve_apart(source=0 * one, sink=np.arange(2), cost=one, supply=3 * one[:1], demand=one)
+        _ortools.solve_in_subprocess(source=0 * one, sink=np.arange(2), cost=one, supply=3 * one[:1], demand=one)
 
 
 @each_solver
@@ -431,7 +431,7 @@ def test_flow_meets_all_demands_exactly_at_the_least_cost_and_is_whole_if_they_a
     for _ in range(60 if solver == "highs" else 2):
         cost = np.where(rng.random(30) < 0.5, 0, rng.random(30))
         supply, demand = rng.integers(3, 9, 6).astype(float), rng.integers(0, 4, 5).astype(float)
-        flow = least_cost_flow(solver, source, sink, cost, supply, demand)
+        flow = min_cost_flow(solver, source, sink, cost, supply, demand)
         np.testing.assert_allclose(flow, np.rint(flow), atol=1e-9)
         np.testing.assert_allclose(entering @ flow, demand, atol=1e-9)
         assert np.all(leaving @ flow <= supply + 1e-9)
@@ -442,14 +442,14 @@ def test_flow_meets_all_demands_exactly_at_the_least_cost_and_is_whole_if_they_a
 def test_demand_that_cannot_be_met_is_reported_by_its_status(solver):
     zero = np.zeros(1, dtype=np.int64)
     with pytest.raises(RuntimeError, match=r"(?i)^infeasible$"):
-        least_cost_flow(solver, zero, zero, np.ones(1), np.ones(1), np.full(1, 2.0))
+        min_cost_flow(solver, zero, zero, np.ones(1), np.ones(1), np.full(1, 2.0))
 
 
 def test_trouble_of_a_solver_is_told_in_one_sentence_by_sizes_and_status_and_no_mass(monkeypatch):
     def give_up(*arguments):
         raise RuntimeError("infeasible")
 
-    monkeypatch.setattr(_transport, "least_cost_flow", give_up)
+    monkeypatch.setattr(_transport, "min_cost_flow", give_up)
     sentence = r"^The transport from 3 positive to 2 negative weights over \d+ arcs was not solved by 'highs' \(status: infeasible\); .*\.$"
     with pytest.raises(RuntimeError, match=sentence) as caught:
         nearest_probability_measure([[0, 0], [1, 0], [0, 2], [5, 5], [7, 1]], [81.25, 72.5, 93.75, -61.5, -42.25], total=143.75)
@@ -502,7 +502,7 @@ def test_solver_that_is_not_installed_is_refused_with_the_way_to_install_it(solv
 
 
 def test_too_many_cells_for_a_solver_are_refused_but_empty_ones_do_not_count(monkeypatch):
-    monkeypatch.setitem(MOST_CELLS, "highs", 2)
+    monkeypatch.setitem(MAX_CELLS, "highs", 2)
     square, counts = [[0, 0], [0, 1], [1, 0], [1, 1]], np.array([2.0, -1.0, 0.0, 0.0])
     assert nearest_probability_measure(square, counts).weights.tolist() == [1, 0, 0, 0]
     counts[3] = 1

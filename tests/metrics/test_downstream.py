@@ -12,20 +12,21 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, m
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
+from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
 from skdpsynth.metrics import train_synthetic_test_real
+from skdpsynth.tables import MixedTypeEncoder
 
-SCHEMA = Schema({"age": (0, 100), "colour": ["red", "green", "blue"], "smokes": ["no", "yes"], "income": (-10.0, 10.0)})
+SCHEMA = Schema({"age": (0, 100), "color": ["red", "green", "blue"], "smokes": ["no", "yes"], "income": (-10.0, 10.0)})
 
 
 def table(seed, n=200):
     rng = np.random.default_rng(seed)
-    age, colour = rng.integers(0, 101, n), rng.integers(0, 3, n)
-    signal = age / 25 - 2 + 1.5 * (colour == 1)
+    age, color = rng.integers(0, 101, n), rng.integers(0, 3, n)
+    signal = age / 25 - 2 + 1.5 * (color == 1)
     return pd.DataFrame(
         {
             "age": age,
-            "colour": np.array(["red", "green", "blue"], dtype=object)[colour],
+            "color": np.array(["red", "green", "blue"], dtype=object)[color],
             "smokes": np.where(signal + rng.logistic(size=n) > 0, "yes", "no").astype(object),
             "income": np.clip(signal + rng.normal(size=n), -10, 10),
         }
@@ -36,11 +37,11 @@ SYNTHETIC, REAL = table(0), table(1, n=150)
 
 
 def by_hand(frame, target):
-    """Numbers in [0, 1], and a column for each level of colour."""
+    """Numbers in [0, 1], and a column for each level of color."""
     one_hot = OneHotEncoder(categories=[["red", "green", "blue"]], sparse_output=False)
     columns = {
         "age": frame[["age"]] / 100,
-        "colour": one_hot.fit_transform(frame[["colour"]]),
+        "color": one_hot.fit_transform(frame[["color"]]),
         "smokes": frame[["smokes"]] == "yes",
         "income": (frame[["income"]] + 10) / 20,
     }
@@ -51,7 +52,7 @@ def by_hand(frame, target):
     ("target", "model", "score", "answers", "least", "most"),
     [
         ("smokes", LogisticRegression(), lambda y, z: roc_auc_score(y == "yes", z), LogisticRegression.decision_function, 0.7, 0.95),
-        ("colour", LogisticRegression(), accuracy_score, LogisticRegression.predict, 0.35, 0.8),
+        ("color", LogisticRegression(), accuracy_score, LogisticRegression.predict, 0.35, 0.8),
         ("income", LinearRegression(), r2_score, LinearRegression.predict, 0.3, 0.9),
     ],
 )
@@ -73,7 +74,7 @@ def test_columns_are_encoded_as_by_the_encoder_of_mixed_tables():
         def predict(self, X):
             return np.zeros(len(X), dtype=int)
 
-    schema = Schema({**SCHEMA, "age": Continuous(0, 100, nullable=True), "colour": Nominal(["red", "green"], nullable=True)})
+    schema = Schema({**SCHEMA, "age": Continuous(0, 100, nullable=True), "color": Nominal(["red", "green"], nullable=True)})
     X = SYNTHETIC.assign(age=SYNTHETIC["age"].where(SYNTHETIC["age"] > 20).astype(float))
     train_synthetic_test_real(Spy(), X, REAL, "smokes", schema, scoring="accuracy")
     others = {name: kind for name, kind in schema.items() if name != "smokes"}
@@ -134,7 +135,7 @@ def test_containers_agree():
     assert train_synthetic_test_real(LogisticRegression(), *as_polars, "smokes", SCHEMA) == expected
     assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, as_polars[1], "smokes", dict(SCHEMA)) == expected
     assert train_synthetic_test_real(LogisticRegression(), *as_arrays, 2, numbered) == expected
-    turned = SYNTHETIC[["income", "smokes", "colour", "age"]]
+    turned = SYNTHETIC[["income", "smokes", "color", "age"]]
     assert train_synthetic_test_real(LogisticRegression(), turned, REAL, "smokes", SCHEMA) == expected
 
 

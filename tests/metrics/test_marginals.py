@@ -19,7 +19,7 @@ SCHEMA = Schema(
         "age": Continuous(0, 99, nullable=True),
         "income": (0.0, 1.0),
         "school": Ordinal(["basic", "high", "college"]),
-        "colour": Nominal(["red", "green", "blue"], nullable=True),
+        "color": Nominal(["red", "green", "blue"], nullable=True),
         "smokes": ["no", "yes"],
     }
 )
@@ -43,11 +43,11 @@ def table(seed, n=150, missing=0.1):
             "age": np.clip(np.rint(40 + 10 * mixed(1)), 0, 99),
             "income": 1 / (1 + np.exp(-mixed(1))),
             "school": code(["basic", "high", "college"]),
-            "colour": code(["red", "green", "blue"]),
+            "color": code(["red", "green", "blue"]),
             "smokes": code(["no", "yes"]),
         }
     )
-    for name in ("age", "colour"):
+    for name in ("age", "color"):
         frame.loc[rng.random(n) < missing, name] = None
     return frame
 
@@ -213,12 +213,12 @@ def test_levels_that_do_not_occur_do_not_weaken_cramers_v():
 
 def test_rows_with_a_missing_or_unknown_cell_are_left_out():
     X, Y = table(21), table(22)
-    gaps = X.head(20).assign(age=np.nan, income=np.nan, school="unknown", colour=None, smokes="unknown")
+    gaps = X.head(20).assign(age=np.nan, income=np.nan, school="unknown", color=None, smokes="unknown")
     assert correlation_error(pd.concat([gaps, X]), Y, SCHEMA) == pytest.approx(correlation_error(X, Y, SCHEMA))
 
 
 @pytest.mark.parametrize("cells", [{"income": 0.5}, {"smokes": "no"}, {"income": np.nan}, {"smokes": None}])
-@pytest.mark.parametrize("other", ["school", "colour"])
+@pytest.mark.parametrize("other", ["school", "color"])
 def test_constant_and_empty_columns_have_no_association(cells, other):
     (name,) = cells
     schema = {column: SCHEMA[column] for column in (name, other)}

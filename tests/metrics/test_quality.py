@@ -23,7 +23,7 @@ SCHEMA = Schema(
         "age": (18, 99),
         "pressure": Continuous(60.0, 220.0, nullable=True),
         "stage": Ordinal(["none", "early", "late"]),
-        "colour": Nominal(["red", "green"], nullable=True),
+        "color": Nominal(["red", "green"], nullable=True),
         "returned": [False, True],
     }
 )
@@ -37,7 +37,7 @@ def table(seed, n=400):
             "age": age,
             "pressure": np.where(rng.random(n) < 0.1, np.nan, 100 + 0.5 * age + rng.normal(0, 5, n)),
             "stage": np.where(age > 70, "late", "early"),
-            "colour": rng.choice(["red", "green"], n),
+            "color": rng.choice(["red", "green"], n),
             "returned": rng.random(n) < age / 100,
         }
     )
@@ -84,7 +84,7 @@ def test_target_is_predicted_from_synthetic_and_from_real_rows():
 
 
 def test_score_suits_the_target():
-    for target, scoring in [("stage", "accuracy"), ("age", "r2"), ("colour", "roc_auc")]:
+    for target, scoring in [("stage", "accuracy"), ("age", "r2"), ("color", "roc_auc")]:
         found = quality_report(table(6), table(7), SCHEMA, target=target)
         assert found.scoring == scoring
         assert set(found.auc) == {"synthetic", "real"}
@@ -105,7 +105,7 @@ def test_rows_that_break_the_schema_are_counted_by_rule(report):
         Y[name] = Y[name].astype(float if isinstance(value, float) else object if isinstance(value, str | None) else Y[name].dtype)
         Y.loc[:4, name] = value
         assert quality_report(table(9), Y, SCHEMA).broken == {f"{name}: {rule}": 5 / 200}
-    assert quality_report(table(9), table(8).assign(pressure=np.nan, colour=None), SCHEMA).broken == report.broken == {}
+    assert quality_report(table(9), table(8).assign(pressure=np.nan, color=None), SCHEMA).broken == report.broken == {}
 
 
 def test_same_seed_gives_the_same_report_and_another_one_other_halves():

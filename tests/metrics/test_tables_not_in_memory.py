@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import _base, _counts, _opening, _quantiles, _source, _tables, open_source
+from internals import _base, _contingency, _open, _quantiles, _source, _tables, open_source
 from sklearn.linear_model import LogisticRegression
 from sources import SOURCES, cut
 
@@ -19,7 +19,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import MixedTypeEncoder, Rows
+from skdpsynth.frames import Rows
 from skdpsynth.metrics import (
     captured_variance_ratio,
     correlation_error,
@@ -28,6 +28,7 @@ from skdpsynth.metrics import (
     train_synthetic_test_real,
     wasserstein_distance,
 )
+from skdpsynth.tables import MixedTypeEncoder
 
 SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["x", "why", "z"], "group": ["u", "v"]}
 each_order = pytest.mark.parametrize("order", [1, 3])
@@ -87,7 +88,7 @@ def test_marginals_are_the_same_however_their_tables_are_grouped(order, cells, m
     # 1: only combinations that occur are counted; 50: some tables whole, a few at each reading.
     X, Y = table(0), table(1, 400)
     expected = marginal_total_variation(X, Y, SCHEMA, order)
-    monkeypatch.setattr(_counts, "_MOST_CELLS", cells)
+    monkeypatch.setattr(_contingency, "_MOST_CELLS", cells)
     assert marginal_total_variation(cut(X, 20, 150), cut(Y, 100), SCHEMA, order) == expected
     assert marginal_total_variation(X, Y, SCHEMA, order) == expected
 
@@ -123,8 +124,8 @@ def test_numbers_are_cut_where_sorting_cuts_them(values, n_parts, cut):
     column = np.array(values)
     pieces = [column[:cut, None], column[cut:, None]]
     rows = Rows(open_source([piece for piece in pieces if len(piece)]), 1, len(column), (as_columns,))
-    (found,) = _quantiles.exact_parts(rows, [0], n_parts).cuts.values()
-    np.testing.assert_array_equal(found, _quantiles.cuts_of(column, n_parts))
+    (found,) = _quantiles.quantile_bins(rows, [0], n_parts).cuts.values()
+    np.testing.assert_array_equal(found, _quantiles.bin_edges(column, n_parts))
 
 
 def as_columns(chunk):
@@ -205,7 +206,7 @@ def test_chunks_that_do_not_fit_are_refused():
 
 def test_what_would_fill_the_memory_is_refused(monkeypatch):
     X = numbers(0)
-    monkeypatch.setattr(_opening, "_MOST_VALUES", 500)
+    monkeypatch.setattr(_open, "_MOST_VALUES", 500)
     for fitted in (MixedTypeEncoder().fit(X), PrivatePCA(2).fit(X)):
         with pytest.raises(ValueError, match=r"^X makes more than 500 numbers, [^\n]*chunk at a time\.$"):
             fitted.transform(cut(X, 100))

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from internals import Measure, Point, _latent_factors, setting_of
+from internals import Measure, Point, _latent_factors, make_setting
 from sklearn.base import BaseEstimator
 
 from skdpsynth import (
@@ -183,15 +183,15 @@ def test_schema_of_a_plan_guesses_what_the_estimator_buys():
 
 
 def test_made_up_rows_fit_their_schema_and_are_uneven():
-    from internals import Ground
+    from internals import RowSource
 
     schema = Schema({name: kind for name, kind in SCHEMA.items() if name != "id"}).coded
-    rows = Ground(schema, list(schema), None).rows(5000, np.random.default_rng(0))
+    rows = RowSource(schema, list(schema), None).rows(5000, np.random.default_rng(0))
     findings = schema.check(rows)
     assert len(findings.to_frame()) == 0
     assert 0.07 < rows["pressure"].isna().mean() < 0.13
     assert rows["pressure"].median() < 140
-    even = Ground(schema, list(schema), None).uniform(5000, np.random.default_rng(1))
+    even = RowSource(schema, list(schema), None).uniform(5000, np.random.default_rng(1))
     assert marginal_total_variation(rows, even, schema, 1) > 0.1
 
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(estimator, settings, 
 @pytest.mark.parametrize("too_wide", [1, 50])
 def test_simulated_rows_lie_within_the_first_part_of_bounds_that_are_too_wide(too_wide):
     kinds = {"n": (0.0, 100.0), "whole": (10, 1010), "level": ["a", "b"]}
-    setting = setting_of(LatentFactorSynthesizer(kinds), None, None, None, None, too_wide)
+    setting = make_setting(LatentFactorSynthesizer(kinds), None, None, None, None, too_wide)
     rows, uniform = setting.ground.rows(2000, np.random.default_rng(0)), setting.ground.uniform(2000, np.random.default_rng(1))
     assert dict(setting.estimator.schema) == dict(Schema(kinds))
     for table in (rows, uniform):

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _split
+from internals import _holdout
 from laws import kept_beside_answers
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -128,10 +128,10 @@ def budget(relation="replace_one"):
 
 
 def held(X, n_samples, seed=None):
-    from skdpsynth.domain import Rows
+    from skdpsynth.frames import Rows
 
     hand = budget() if seed is None else Budget(PrivacyAccountant(1), check_rng(seed))
-    return _split.held_out(Rows.held(X), n_samples, 0.3, hand)
+    return _holdout.held_out_mask(Rows.held(X), n_samples, 0.3, hand)
 
 
 # The interface

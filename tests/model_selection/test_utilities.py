@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from internals import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance, _utilities
+from internals import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance, _utility_scores
 from scipy.stats import wasserstein_distance as on_a_line
 
 from skdpsynth.domain import Box
-from skdpsynth.statistics import Change
+from skdpsynth.statistics import Sensitivity
 
 
 class Model:
@@ -42,29 +42,29 @@ def test_a_row_added_removed_or_replaced_moves_a_utility_by_at_most_its_change(u
             more = [of(utility, np.vstack([rows, corner]), model) for corner in CORNERS]
             fewer = of(utility, rows, model)
             largest = max(largest, max(more) - min(more), *(abs(each - fewer) for each in more))
-    assert largest <= utility.change
-    assert largest >= 0.5 * utility.change, "the bound is far from what rows do"
+    assert largest <= utility.sensitivity
+    assert largest >= 0.5 * utility.sensitivity, "the bound is far from what rows do"
 
 
 def test_the_change_of_each_utility_is_attained():
     """By a row that goes from end to end, that leaves where the points are, or that goes from the mean to the farthest corner."""
-    line, centre = Box(np.zeros(1), np.ones(1)), Model(CORNERS)
-    centre.components_, centre.mean_ = np.eye(2), np.zeros(2)
-    pairs = [(SlicedDistance(line), Model(np.zeros((1, 1))), 1.0, 0.0), (CapturedVariance(BOX), centre, 0.0, 1.0)]
+    line, center = Box(np.zeros(1), np.ones(1)), Model(CORNERS)
+    center.components_, center.mean_ = np.eye(2), np.zeros(2)
+    pairs = [(SlicedDistance(line), Model(np.zeros((1, 1))), 1.0, 0.0), (CapturedVariance(BOX), center, 0.0, 1.0)]
     pairs += [(MarginalDistance(Box(np.zeros(d), np.ones(d))), Model(np.full((1, d), 0.1)), 0.9, 0.1) for d in (1, 2, 4)]
     for utility, model, low, high in pairs:
         d = model.points.shape[1]
         least, most = (utility.of(np.full((1, d), at), model, np.random.default_rng(0)) for at in (low, high))
-        assert most - least == utility.change
+        assert most - least == utility.sensitivity
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("utility", UTILITIES, ids=lambda utility: type(utility).__name__)
 def test_a_row_moves_the_utility_of_each_candidate_as_far(utility, relation):
-    c = utility.change
-    change = utility.change_of(3, relation)
-    assert change == Change(relation, 3 * c, 3 * c**2, c)
-    assert dict(change.statistic) == {"kind": "utilities", "candidates": 3, **utility.told}
+    c = utility.sensitivity
+    sensitivity = utility.sensitivity_of(3, relation)
+    assert sensitivity == Sensitivity(relation, 3 * c, 3 * c**2, c)
+    assert dict(sensitivity.statistic) == {"kind": "utilities", "candidates": 3, **utility.told}
 
 
 @pytest.mark.parametrize("utility", UTILITIES[:2], ids=lambda utility: type(utility).__name__)
@@ -93,6 +93,6 @@ def test_total_variation_of_tables_apart_is_one_and_of_equal_ones_zero():
 
 def test_pairs_are_few_and_public():
     wide = MarginalDistance(Box(np.zeros(60), np.ones(60)))
-    assert len(wide.pairs) == _utilities._MOST_PAIRS
+    assert len(wide.pairs) == _utility_scores._MOST_PAIRS
     assert wide.pairs == MarginalDistance(Box(np.zeros(60), np.ones(60))).pairs
     assert MarginalDistance(Box(np.zeros(1), np.ones(1))).pairs == [(0,)]

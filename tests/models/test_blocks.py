@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from internals import blocks_of
+from internals import join_into_blocks
 
-from skdpsynth.models import MergedPairs, NoisyTables, merged_groups, most_counts_of_pairs, pairs_within
+from skdpsynth.models import CoarsePairs, NoisyTables, max_pair_counts, merge_codes, pairs_within
 
 
 def groups(noisy, is_nominal):
     """The groups of the codes of one column."""
-    return merged_groups(NoisyTables({(0,): np.asarray(noisy)[None]}, 1.0), [is_nominal])[0]
+    return merge_codes(NoisyTables({(0,): np.asarray(noisy)[None]}, 1.0), [is_nominal])[0]
 
 
 def test_merged_codes_share_the_mass_evenly():
@@ -31,11 +31,11 @@ def test_nominal_codes_are_merged_evenly_where_all_columns_have_too_many():
     """2048 groups in all, of which ordered columns have two: so 14 of the 16 codes, and no more, are too many for 150 + 2 columns."""
     rng = np.random.default_rng(0)
     masses = rng.integers(1, 50, (152, 1, 16))
-    merged = merged_groups(NoisyTables({(i,): mass for i, mass in enumerate(masses)}, 1.0), [True] * 150 + [False] * 2)
+    merged = merge_codes(NoisyTables({(i,): mass for i, mass in enumerate(masses)}, 1.0), [True] * 150 + [False] * 2)
     assert [len(set(group)) for group in merged] == [13] * 150 + [2] * 2
     for group, (mass,) in zip(merged[:150], masses, strict=False):
         assert np.ptp(np.bincount(group, mass)) <= mass.max()
-    few = merged_groups(NoisyTables({(i,): mass for i, mass in enumerate(np.ones((1000, 1, 5)))}, 1.0), [True] * 1000)
+    few = merge_codes(NoisyTables({(i,): mass for i, mass in enumerate(np.ones((1000, 1, 5)))}, 1.0), [True] * 1000)
     assert {len(set(group)) for group in few} == {3}
 
 
@@ -44,7 +44,7 @@ def dependence_of(codes, scale=0, seed=0):
     rng, d = np.random.default_rng(seed), codes.shape[1]
     hot = np.stack([codes == 0, codes == 1], axis=2).astype(float)
     two = {(i, j): (hot[:, i].T @ hot[:, j])[None] + scale * rng.standard_normal((1, 2, 2)) for i in range(d) for j in range(i + 1, d)}
-    merged = MergedPairs.of(NoisyTables(two, scale**2), [np.array([0, 1])] * d, len(codes))
+    merged = CoarsePairs.of(NoisyTables(two, scale**2), [np.array([0, 1])] * d, len(codes))
     alone = (hot.mean(axis=0) - 0.5).ravel()
     return merged.dependence(np.outer(alone, alone))
 
@@ -53,12 +53,12 @@ def test_columns_that_depend_on_each_other_share_a_block():
     """Of 9 bits three at a time are noisy copies of one, in noise that hides a hundredth of the rows."""
     rng = np.random.default_rng(0)
     codes = np.repeat(rng.integers(0, 2, (3000, 3)), 3, axis=1) ^ (rng.random((3000, 9)) < 0.2)
-    assert blocks_of(dependence_of(codes, scale=30)) == [(0, 1, 2), (3, 4, 5), (6, 7, 8)]
+    assert join_into_blocks(dependence_of(codes, scale=30)) == [(0, 1, 2), (3, 4, 5), (6, 7, 8)]
 
 
 def test_blocks_have_at_most_twelve_columns_and_no_column_twice():
     codes = np.repeat(np.random.default_rng(0).integers(0, 2, (500, 1)), 30, axis=1)
-    blocks = blocks_of(dependence_of(codes))
+    blocks = join_into_blocks(dependence_of(codes))
     assert max(map(len, blocks)) == 12
     assert sorted(column for block in blocks for column in block) == list(range(30))
 
@@ -66,7 +66,7 @@ def test_blocks_have_at_most_twelve_columns_and_no_column_twice():
 def test_two_columns_at_least_are_joined_whatever_the_noise():
     codes = np.zeros((10, 5), dtype=int)
     for seed in range(5):
-        assert len(pairs_within(blocks_of(dependence_of(codes, 100, seed)))) >= 1
+        assert len(pairs_within(join_into_blocks(dependence_of(codes, 100, seed)))) >= 1
 
 
 def test_pairs_are_those_within_blocks():
@@ -81,8 +81,8 @@ def test_no_way_to_make_blocks_has_more_pairs_of_codes_than_the_bound(n_columns)
         order = rng.permutation(n_columns)
         cuts = np.sort(rng.choice(n_columns + 1, min(n_columns, 4)))
         parts = [part[:12] for part in np.split(order, cuts)]
-        assert sum(int(sizes[part].sum()) ** 2 for part in parts) <= most_counts_of_pairs(sizes.tolist(), True)
-    assert most_counts_of_pairs(sizes.tolist(), False) == int(sizes.sum()) ** 2
+        assert sum(int(sizes[part].sum()) ** 2 for part in parts) <= max_pair_counts(sizes.tolist(), True)
+    assert max_pair_counts(sizes.tolist(), False) == int(sizes.sum()) ** 2
 
 
 def test_noise_alone_makes_tables_of_any_size_dependent_equally_seldom():
@@ -93,7 +93,7 @@ def test_noise_alone_makes_tables_of_any_size_dependent_equally_seldom():
     rng, d = np.random.default_rng(0), 180
     sizes = np.where(np.arange(d) % 2, 6, 2)
     two = {(i, j): 7 * rng.standard_normal((1, sizes[i], sizes[j])) for i in range(d) for j in range(i + 1, d)}
-    merged = MergedPairs.of(NoisyTables(two, 49.0), [np.arange(size) for size in sizes], 500)
+    merged = CoarsePairs.of(NoisyTables(two, 49.0), [np.arange(size) for size in sizes], 500)
     found = merged.dependence(np.zeros_like(merged.interactions))
     for free in (1, 5, 25):
         alike = np.array([found[i, j] for i, j in two if (sizes[i] - 1) * (sizes[j] - 1) == free])
@@ -104,13 +104,13 @@ def test_noise_alone_makes_tables_of_any_size_dependent_equally_seldom():
 
 
 def test_sums_of_codes_make_interactions_of_products():
-    """In any order of the columns: brute force is the joint table, merged and doubly centred."""
+    """In any order of the columns: brute force is the joint table, merged and doubly centered."""
     rng = np.random.default_rng(0)
     groups = [np.array([0, 0, 1]), np.array([2, 0, 1, 0]), np.array([0, 1])]
     tables = [rng.dirichlet(np.ones(len(group)), 5).T for group in groups]  # of 5 nodes
-    merged = MergedPairs.of(NoisyTables({}, 1.0), groups, 1)
+    merged = CoarsePairs.of(NoisyTables({}, 1.0), groups, 1)
     order = [2, 0, 1]
-    Q = merged.summing(order) @ np.concatenate([tables[column] for column in order])
+    Q = merged.grouping_matrix(order) @ np.concatenate([tables[column] for column in order])
     joint = tables[0] @ tables[1].T
     small = np.array([[joint[np.ix_(groups[0] == a, groups[1] == b)].sum() for b in range(3)] for a in range(2)])
     small -= small.mean(axis=0)

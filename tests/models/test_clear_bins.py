@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 from internals import (
     NoisyTables,
-    clear_law,
     expected_counts,
-    falls_of_widest,
     grade_bins,
-    linked,
+    link_column,
+    reweigh_bins,
     share_by_mass,
+    tail_directions,
     threshold_bins,
-    with_counts,
+    threshold_link,
 )
 
 from skdpsynth import LatentFactorSynthesizer
@@ -97,7 +97,7 @@ def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
 def test_bins_that_are_like_another_are_drawn_with_it_by_their_mass():
     counts, alike = np.array([400.0, 900, 1200, 700, 300, 60, 40, 0, 0]), np.array([0, 1, 2, 3, 4, 4, 4, 4, 4])
     table = np.random.default_rng(0).dirichlet(np.ones(10), 5).T
-    found = share_by_mass(with_counts(link(), counts, alike, np.zeros(9, dtype=int)), table)
+    found = share_by_mass(reweigh_bins(link(), counts, alike, np.zeros(9, dtype=int)), table)
     np.testing.assert_allclose(found.sum(axis=0), 1)
     np.testing.assert_array_equal(found[[0, 1, 2, 3, 9]], table[[0, 1, 2, 3, 9]])
     np.testing.assert_allclose(found[4:9], table[4:9].sum(axis=0) * np.array([300, 60, 40, 0, 0])[:, None] / 400)
@@ -118,7 +118,7 @@ def test_graded_bins_grow_outwards_by_no_more_than_is_asked(growth):
 
 def test_a_number_where_no_rows_are_expected_counts_as_one_of_the_nearest_bin_with_mass():
     kind = Continuous(0, 63)
-    column = linked(link((0, 900, 0, 700, 300, 0, 0, 0, 0)), kind, grids_of(Schema({"x": kind}))["x"])
+    column = link_column(link((0, 900, 0, 700, 300, 0, 0, 0, 0)), kind, grids_of(Schema({"x": kind}))["x"])
     np.testing.assert_array_equal(column.codes_of(np.array([0.0, 3, 4, 5, 7, 63, np.nan])), [1, 1, 1, 1, 3, 4, 9])
 
 
@@ -136,7 +136,7 @@ def test_rows_that_noise_hides_lie_where_the_density_falls_to(way):
     """By hand: 80 and 40 rows a cell go on to 40 / sqrt(2) at the border; an exponential law of 10 rows from there has 94 % in a cell."""
     edges = np.array([0, 10, 20, 120, 170])
     measure = Link(np.full(170, 1 / 170), edges if way == 1 else 170 - edges[::-1])
-    found = with_counts(measure, np.array([800.0, 400, 10, 0])[::way], np.arange(4), np.array([0, 0, way, way])[::way])
+    found = reweigh_bins(measure, np.array([800.0, 400, 10, 0])[::way], np.arange(4), np.array([0, 0, way, way])[::way])
     mass = found.mass[::way] * 1210
     np.testing.assert_allclose([mass[:10].sum(), mass[10:20].sum(), mass[20:120].sum(), mass[120:].sum()], [800, 400, 10, 0], atol=1e-9)
     assert mass[20] == pytest.approx(10 * (1 - np.exp(-(40 / np.sqrt(2)) / 10)), rel=0.01)
@@ -145,9 +145,9 @@ def test_rows_that_noise_hides_lie_where_the_density_falls_to(way):
 
 def test_bins_wider_than_all_before_them_fall_also_where_noise_hides_all():
     measure = Link(np.repeat([0.1, 0.2, 0.1, 0.02, 0.004], [2, 2, 2, 4, 50]) / 1.36, np.array([0, 2, 4, 6, 10, 60]))
-    assert falls_of_widest(measure).tolist() == [0, 0, 0, 0, 1]
+    assert tail_directions(measure).tolist() == [0, 0, 0, 0, 1]
     back = Link(measure.mass[::-1], 60 - measure.edges[::-1])
-    assert falls_of_widest(back).tolist() == [-1, 0, 0, 0, 0]
+    assert tail_directions(back).tolist() == [-1, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("way", [1, -1])
@@ -167,7 +167,7 @@ def test_a_law_by_itself_loses_rows_that_noise_made_far_out(way):
     noisy = mass.copy()
     noisy[[100, 300, 480]] = 60.0  # less than two deviations of a bin
     noisy = noisy[::way]
-    found = clear_law(Link(noisy / noisy.sum(), np.arange(0, 513, 32)), noisy.sum(), 40.0).mass[::way]
+    found = threshold_link(Link(noisy / noisy.sum(), np.arange(0, 513, 32)), noisy.sum(), 40.0).mass[::way]
     assert found.sum() == pytest.approx(1)
     assert found[64:].sum() < 1e-3 < (noisy[::way][64:] / noisy.sum()).sum()
     np.testing.assert_allclose(found[:16], noisy[::way][:16] / mass.sum(), rtol=0.05)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import NoisyTables, likely_contrasts
+from internals import NoisyTables, shrink_class_contrasts
 from internals import contrasts_expected as expected
 
 N_COLUMNS, SIZE, DEVIATION = 20, 12, 40.0
@@ -31,7 +31,7 @@ def noisy(tables, rows, seed=1):
 
 
 def told(tables, rows, pairs=None, ordered=True):
-    return likely_contrasts(tables, pairs or NoisyTables({}, 1.0), rows, [np.full(SIZE, ordered)] * N_COLUMNS)
+    return shrink_class_contrasts(tables, pairs or NoisyTables({}, 1.0), rows, [np.full(SIZE, ordered)] * N_COLUMNS)
 
 
 def squared_error(found, tables):
@@ -98,7 +98,7 @@ def test_pairs_have_the_margins_of_their_columns():
 def test_columns_of_few_codes_and_missing_cells_have_finite_counts(size):
     rows = np.array([100.0, 0.0])
     given = NoisyTables({(0,): np.random.default_rng(0).normal(50, 40, (2, size))}, 40.0**2)
-    found, _ = likely_contrasts(given, NoisyTables({}, 1.0), rows, [np.arange(size) < size - 1])
+    found, _ = shrink_class_contrasts(given, NoisyTables({}, 1.0), rows, [np.arange(size) < size - 1])
     assert np.isfinite(found.tables[0,]).all()
 
 

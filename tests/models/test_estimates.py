@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import deviations_beside
+from internals import weighting_deviations
 
 from skdpsynth.models import Estimates, NoisyInteractions, NoisyTables, expected_error
 
@@ -26,7 +26,7 @@ def scale_of(i, j):
     return 7 * (i + j)
 
 
-def centred(table):
+def centered(table):
     """Of each class, less the means of rows and of columns."""
     table = table - table.mean(axis=1, keepdims=True)
     return table - table.mean(axis=2, keepdims=True)
@@ -47,7 +47,7 @@ def released(cells, setting, rng=None):
 
     one = {(i,): noisy(exact_tables(cells, (i,)), V1) for i in range(len(sizes))}
     two = {pair: noisy(exact_tables(cells, pair), V2) for pair in tables}
-    three = {pair: noisy(scale_of(*pair) * centred(exact_tables(cells, pair)), V3) for pair in interactions}
+    three = {pair: noisy(scale_of(*pair) * centered(exact_tables(cells, pair)), V3) for pair in interactions}
     scales = {pair: scale_of(*pair) for pair in interactions}
     return [NoisyTables(one, V1), NoisyTables(two, V2), NoisyInteractions(three, scales, V3)]
 
@@ -61,7 +61,7 @@ def pairs_of(setting):
 
 
 def by_brute_force(parts, setting, n):
-    """Generalised least squares over the counts of all combinations, by dense matrices: (values, variances) of each table."""
+    """Generalized least squares over the counts of all combinations, by dense matrices: (values, variances) of each table."""
     sizes, *_, n_classes = setting
     shape = (n_classes, *sizes)
     units = [np.eye(np.prod(shape))[k].reshape(shape) for k in range(np.prod(shape))]
@@ -86,7 +86,7 @@ def counts(setting, seed=0):
 
 @each_relation
 @each_setting
-def test_estimates_and_their_variances_are_those_of_generalised_least_squares(setting, n_is_public):
+def test_estimates_and_their_variances_are_those_of_generalized_least_squares(setting, n_is_public):
     cells = counts(setting)
     parts = released(cells, setting, np.random.default_rng(1))
     n = int(cells.sum()) if n_is_public else None
@@ -132,11 +132,11 @@ def test_pairs_have_the_variance_of_what_only_they_tell_and_columns_beside_them_
     of = {name: Estimates.of(released(counts(SETTINGS[name]), SETTINGS[name]), PAIRS) for name in ("tables", "interactions")}
     assert list(of["interactions"].two_way.tables) == PAIRS
     np.testing.assert_allclose(of["interactions"].two_way.variance, np.mean([V3 / scale_of(*pair) ** 2 for pair in PAIRS]))
-    first, second = deviations_beside(of["tables"].one_way, of["tables"].two_way)
+    first, second = weighting_deviations(of["tables"].one_way, of["tables"].two_way)
     np.testing.assert_allclose((second / first) ** 2, V2 / V1)
     for pairs in ([], [(0, 1)]):
         alone = Estimates.of([NoisyTables({(0,): np.zeros((1, 2)), (1,): np.zeros((1, 1))}, 3.0)], pairs, 0)
-        assert deviations_beside(alone.one_way, alone.two_way) == (pytest.approx(3.0**0.5), 0.0)
+        assert weighting_deviations(alone.one_way, alone.two_way) == (pytest.approx(3.0**0.5), 0.0)
 
 
 def test_totals_weigh_tables_by_the_noise_of_their_sums():

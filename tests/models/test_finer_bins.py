@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import FINE, FinerBins, quasi_normal
+from internals import N_FINE_BINS, RefinedBins, quasi_normal
 from scipy import stats
 
 from skdpsynth.models import Link
@@ -30,7 +30,7 @@ def a_table(link, seed, n_nodes=40, missing=False):
 @pytest.mark.parametrize("seed", range(20))
 def test_the_law_of_bins_given_a_node_stays(seed, missing):
     link = a_link(seed)
-    finer, table = FinerBins.of(link), a_table(link, seed, missing=missing)
+    finer, table = RefinedBins.of(link), a_table(link, seed, missing=missing)
     cut = finer.probabilities(table)
     coarse = np.append(finer.coarse, link.n_bins) if missing else finer.coarse
     joined = np.zeros_like(table)
@@ -42,7 +42,7 @@ def test_the_law_of_bins_given_a_node_stays(seed, missing):
 def test_numbers_have_the_law_of_their_bin_in_the_mean_over_nodes(seed):
     """P(finer bin) is P(bin) times the share of the bin's mass, so the column is distributed as without finer bins."""
     link = a_link(seed)
-    finer, table = FinerBins.of(link), a_table(link, seed)
+    finer, table = RefinedBins.of(link), a_table(link, seed)
     masses = np.add.reduceat(link.mass, finer.link.edges[:-1])
     whole = np.bincount(finer.coarse, masses)[finer.coarse]
     assert set(link.edges) <= set(finer.link.edges)
@@ -54,10 +54,10 @@ def test_numbers_have_the_law_of_their_bin_in_the_mean_over_nodes(seed):
 
 def test_bins_that_are_many_or_one_stay():
     mass = np.full(64, 1 / 64)
-    assert FinerBins.of(Link(mass, np.arange(65))) is None
-    assert FinerBins.of(Link(mass, np.array([0, 64]))) is None
-    assert FinerBins.of(Link(np.full(3, 1 / 3), np.arange(4))) is None  # each cell is a bin
-    assert FinerBins.of(Link(mass, np.array([0, 20, 64]))).link.n_bins >= FINE
+    assert RefinedBins.of(Link(mass, np.arange(65))) is None
+    assert RefinedBins.of(Link(mass, np.array([0, 64]))) is None
+    assert RefinedBins.of(Link(np.full(3, 1 / 3), np.arange(4))) is None  # each cell is a bin
+    assert RefinedBins.of(Link(mass, np.array([0, 20, 64]))).link.n_bins >= N_FINE_BINS
 
 
 def test_of_a_normal_factor_it_is_exact():
@@ -67,7 +67,7 @@ def test_of_a_normal_factor_it_is_exact():
     n_cells = 1 << 12
     cells = stats.norm.ppf(np.arange(1, n_cells) / n_cells)
     link = Link(np.full(n_cells, 1 / n_cells), np.array([0, n_cells // 4, n_cells // 2, 3 * n_cells // 4, n_cells]))
-    finer = FinerBins.of(link)
+    finer = RefinedBins.of(link)
 
     def law(edges):
         return np.diff(stats.norm.cdf((cells[edges[1:-1] - 1][:, None] - r * z) / spread), axis=0, prepend=0, append=1)

@@ -149,7 +149,7 @@ def test_the_first_row_of_a_small_sample_has_the_law_of_the_model(n):
 
 
 def test_rows_come_in_random_order():
-    """Neighbouring rows of 5,000 are uncorrelated, where nodes one after the other would make them equal: 6.5 standard errors."""
+    """Neighboring rows of 5,000 are uncorrelated, where nodes one after the other would make them equal: 6.5 standard errors."""
     codes = a_model(strength=30.0).sample(5000, np.random.default_rng(0))
     for column in codes:
         assert abs(np.corrcoef(column[:-1], column[1:])[0, 1]) < 6.5 / math.sqrt(5000)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import InBins, LevelGroups
+from internals import CellsInBins, LevelGroups
 from internals import level_groups_expected as expected
 
 RNG = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def test_levels_drawn_in_a_code_are_of_that_code_and_of_their_mass(seed):
     counts = rng.integers(0, 1000, 50)
     made = groups_of(counts, groups=rng.integers(0, 6, 50), most=6, deviation=0.0)
     drawn = np.full(made.n_bins, 10_000)
-    cells = InBins.of(made.link).cells(drawn, rng.random(made.n_bins))
+    cells = CellsInBins.of(made.link).cells(drawn, rng.random(made.n_bins))
     levels = made.order[cells]
     np.testing.assert_array_equal(made.codes[levels], np.repeat(np.arange(made.n_bins), drawn))
     for code in range(made.n_bins):

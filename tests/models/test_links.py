@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import InBins
+from internals import CellsInBins
 from laws import ALARM, CERTAIN, chi_squared
 
 from skdpsynth.models import Link
@@ -36,7 +36,7 @@ def test_without_noise_mass_is_the_histogram(every, variance):
 
 
 def cells_of(link, counts, rng):
-    return InBins.of(link).cells(np.array(counts), rng.random(link.n_bins))
+    return CellsInBins.of(link).cells(np.array(counts), rng.random(link.n_bins))
 
 
 def test_links_are_probability_measures_in_few_bins_in_which_cells_are_drawn_by_their_mass():
@@ -95,7 +95,7 @@ def test_noisy_levels_are_weighed_so_that_the_error_falls():
 def test_a_single_cell_is_drawn_by_its_mass():
     """20,000 numbers drawn one at a time in one bin of 40 unlike cells; like ones fail."""
     leaves, rng = np.random.default_rng(0).integers(1, 100, 64), np.random.default_rng(1)
-    inner = InBins.of(Link(leaves / leaves.sum(), np.array([0, 13, 53, 64])))
+    inner = CellsInBins.of(Link(leaves / leaves.sum(), np.array([0, 13, 53, 64])))
     drawn = np.concatenate([inner.cells(np.array([0, 1, 0]), rng.random(3)) for _ in range(20_000)])
     observed = np.bincount(drawn, minlength=64)[13:53]
     share = leaves[13:53] / leaves[13:53].sum()
@@ -107,7 +107,7 @@ def test_a_single_cell_is_drawn_by_its_mass():
 @pytest.mark.parametrize("least", [0.0, 1e-17, 1e-300])
 def test_cells_of_a_bin_with_next_to_no_mass_are_drawn_too(least):
     mass = np.array([0.5, least, least, 0.0, 0.5])
-    inside = InBins.of(Link(mass / mass.sum(), np.array([0, 1, 4, 5])))
+    inside = CellsInBins.of(Link(mass / mass.sum(), np.array([0, 1, 4, 5])))
     cells = inside.cells(np.array([2, 7, 3]), np.array([0.1, 0.5, 0.9]))
     assert np.bincount(np.searchsorted([1, 4], cells, side="right")).tolist() == [2, 7, 3]
     assert (cells[2:9] < 3).all() or not least  # the last cell of the bin has no mass

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import FactorDraw, Mixture
+from internals import Mixture, MixtureSampler
 from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
@@ -114,7 +114,7 @@ def test_draws_have_the_law_of_the_mixture(allowed, tied):
     others = law(replace(mixture, weights=np.where(mixture.weights > 0, 1 / np.count_nonzero(mixture.weights), 0)))
 
     def rows(n):
-        return np.array(list(FactorDraw(mixture, rng).codes(n, 0, rng)))
+        return np.array(list(MixtureSampler(mixture, rng).codes(n, 0, rng)))
 
     def p_value(rows, expected=expected):
         observed = np.zeros(SIZES)

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from internals import NearDraw, _filling, filled, pairs_near, quasi_normal
+from internals import DifferenceSampler, _conditional_sampling, difference_pairs, quasi_normal, sample_missing
 from internals import linked_columns_Numbers as Numbers
 from laws import ALARM, CERTAIN, has_law
 from test_row_law import among, p_value
 
-from skdpsynth.domain import Continuous, Schema, Wanted, grids_of
-from skdpsynth.models import LatentFactors, Link, MarginalModel, Near
+from skdpsynth.domain import AllowedCells, Continuous, Schema, grids_of
+from skdpsynth.models import DifferenceLaw, LatentFactors, Link, MarginalModel
 
 SCHEMA = Schema({"start": Continuous(0, 9), "job": ["x", "y"], "end": Continuous(0, 11, nullable=True)})
 EDGES = {"start": np.array([0, 3, 7, 10]), "end": np.array([0, 2, 5, 9, 12])}
-NEAR = Near("start", "end", np.arange(-4.0, 5.0), np.array([0, 0, 0, 0.05, 0.3, 0.4, 0.2, 0.05]), True)
+NEAR = DifferenceLaw("start", "end", np.arange(-4.0, 5.0), np.array([0, 0, 0, 0.05, 0.3, 0.4, 0.2, 0.05]), True)
 
 
 def a_model(seed=0):
@@ -22,7 +22,7 @@ def a_model(seed=0):
     rng = np.random.default_rng(seed)
     links = {name: Link(rng.dirichlet(np.ones(edges[-1])), edges) for name, edges in EDGES.items()}
     sizes = np.array([3, 2, 5])
-    groups = pairs_near([NEAR], SCHEMA, links, list(SCHEMA), (0, 1, 2))
+    groups = difference_pairs([NEAR], SCHEMA, links, list(SCHEMA), (0, 1, 2))
     a, B = rng.normal(0, 1, (2, 1, 10)), rng.normal(size=(2, 1, 10, 2))
     factors = LatentFactors(sizes, quasi_normal(8, 2), a, B, groups)
     return MarginalModel(SCHEMA, None, np.ones(1), ((0, 1, 2),), (factors,), links, near=(NEAR,))
@@ -63,12 +63,12 @@ def law(model):
 
 CONDITIONS = {
     "none": ({}, [range(10), range(2), range(13)]),
-    "range of the first": ({"start": Wanted(2, 5)}, [range(2, 6), range(2), range(13)]),
-    "range of the second": ({"end": Wanted(3, 7)}, [range(10), range(2), range(3, 8)]),
-    "ranges": ({"start": Wanted(1, 4), "end": Wanted(4, 9)}, [range(1, 5), range(2), range(4, 10)]),
+    "range of the first": ({"start": AllowedCells(2, 5)}, [range(2, 6), range(2), range(13)]),
+    "range of the second": ({"end": AllowedCells(3, 7)}, [range(10), range(2), range(3, 8)]),
+    "ranges": ({"start": AllowedCells(1, 4), "end": AllowedCells(4, 9)}, [range(1, 5), range(2), range(4, 10)]),
     "numbers": ({"start": among(2, 6), "end": among(2, 3, 8), "job": among(1)}, [[2, 6], [1], [2, 3, 8]]),
     "numbers and missing": ({"end": among(4, missing=True)}, [range(10), range(2), [4, 12]]),
-    "far apart": ({"start": Wanted(0, 1), "end": Wanted(9, 11)}, [range(2), range(2), range(9, 12)]),
+    "far apart": ({"start": AllowedCells(0, 1), "end": AllowedCells(9, 11)}, [range(2), range(2), range(9, 12)]),
 }
 
 
@@ -101,18 +101,18 @@ def test_a_filled_number_is_near_the_one_that_is_there(gone):
     model, n = a_model(), 2000
     start, end = np.full(n, 4.0), np.full(n, 6.0)
     to_fill = [np.full(n, name == gone) for name in SCHEMA]
-    out = filled(model.law(), [start, np.zeros(n, dtype=int), end], to_fill, np.random.default_rng(0))
+    out = sample_missing(model.law(), [start, np.zeros(n, dtype=int), end], to_fill, np.random.default_rng(0))
     assert np.mean((out[2] - out[0] >= -1) & (out[2] - out[0] <= 3)) > 0.99
 
 
 def test_real_numbers_keep_the_difference_to_the_last_digit():
     """The second is drawn beside the first itself, not beside its cell."""
     schema = Schema({"a": (0.0, 100.0), "b": (0.0, 100.0)})
-    near = Near("a", "b", np.array([-1.0, 0.0, 1e-6, 1.0]), np.array([0.0, 1.0, 0.0]), False)
+    near = DifferenceLaw("a", "b", np.array([-1.0, 0.0, 1e-6, 1.0]), np.array([0.0, 1.0, 0.0]), False)
     grids, link = grids_of(schema), None
     n = grids["a"].n_cells
     link = Link(np.full(n, 1 / n), np.array([0, n // 3, n]))
-    draw = NearDraw.of(near, {name: Numbers.of(link, grids[name]) for name in schema})
+    draw = DifferenceSampler.of(near, {name: Numbers.of(link, grids[name]) for name in schema})
     values, codes = {name: np.zeros(1000) for name in schema}, {name: np.arange(1000) % 2 for name in schema}
     draw.place(values, codes, np.random.default_rng(0))
     assert np.mean((values["b"] >= values["a"]) & (values["b"] - values["a"] <= 1.1e-6)) > 0.99
@@ -126,10 +126,10 @@ def test_a_filled_bin_knows_where_in_its_bin_the_other_number_lies(monkeypatch):
     def miss():
         to_fill = [np.full(n, name == "end") for name in SCHEMA]
         values = [np.full(n, 6.0), np.zeros(n, dtype=int), np.zeros(n)]
-        out = filled(model.law(), values, to_fill, np.random.default_rng(0))
+        out = sample_missing(model.law(), values, to_fill, np.random.default_rng(0))
         return np.abs(np.bincount(out[2].astype(int), minlength=12) / n - joint / joint.sum()).sum() / 2
 
     several = miss()
-    monkeypatch.setattr(_filling, "_CHOICES", 1)
+    monkeypatch.setattr(_conditional_sampling, "_CHOICES", 1)
     assert several < 0.05
     assert several < miss() / 3

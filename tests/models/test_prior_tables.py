@@ -4,10 +4,21 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from internals import centred, kept
+from internals import center_table, james_stein_factor
 
 from skdpsynth.domain import Schema
-from skdpsynth.models import Codes, Counted, Estimates, LevelGroups, Link, NoisyInteractions, NoisyTables, Pool, PriorTables, union_of
+from skdpsynth.models import (
+    Codes,
+    Estimates,
+    LevelGroups,
+    Link,
+    Measurements,
+    NoisyInteractions,
+    NoisyTables,
+    Pool,
+    PublicPrior,
+    pool_measurements,
+)
 
 SIZES = [5, 4, 7, 2]
 PAIRS = list(combinations(range(len(SIZES)), 2))
@@ -25,7 +36,7 @@ def tables(cells, places):
 
 
 def prior_of(cells, cuts=None):
-    return PriorTables(tables(cells, [(i,) for i in range(len(SIZES))]), tables(cells, PAIRS), cuts or {})
+    return PublicPrior(tables(cells, [(i,) for i in range(len(SIZES))]), tables(cells, PAIRS), cuts or {})
 
 
 def noisy(cells, deviation, seed):
@@ -79,7 +90,7 @@ def test_what_is_kept_never_loses_to_the_noisy_numbers(n_counts, distance):
     rng = np.random.default_rng(n_counts)
     away = np.full(n_counts, distance / np.sqrt(n_counts))
     y = away + rng.normal(size=(40_000, n_counts))
-    share = kept((y**2).sum(axis=1), n_counts, 1.0)
+    share = james_stein_factor((y**2).sum(axis=1), n_counts, 1.0)
     difference = ((share[:, None] * y - away) ** 2).sum(axis=1) - ((y - away) ** 2).sum(axis=1)
     assert difference.mean() < 6 * difference.std() / 200
 
@@ -108,7 +119,7 @@ def test_a_prior_that_is_farther_than_even_columns_is_ignored_as_each_is_without
             assert deviation or found.variance == given.variance == 0
             assert all(np.array_equal(found.tables[place], given.tables[place]) for place in given.tables)
     one = {(0,): np.array([[30.0, 10.0, 0.0]])}
-    prior = PriorTables({(0,): np.array([[3, 1, 1]])}, {}, {})
+    prior = PublicPrior({(0,): np.array([[3, 1, 1]])}, {}, {})
     found, _ = prior.pull(NoisyTables(one, 1e6), NoisyTables({}, 0.0), np.array([40.0]))
     assert np.array_equal(found.tables[0,], one[0,])
 
@@ -118,11 +129,11 @@ def test_pairs_of_a_prior_that_are_farther_than_independent_columns_are_left_alo
     truth = law(1) * ROWS
     columns = tables(truth, [(i,) for i in range(4)])
     alone = {(i, j): columns[i,][:, :, None] * columns[j,][:, None, :] / ROWS for i, j in PAIRS}
-    prior = PriorTables(columns, {pair: 2 * alone[pair] - table for pair, table in tables(truth, PAIRS).items()}, {})
+    prior = PublicPrior(columns, {pair: 2 * alone[pair] - table for pair, table in tables(truth, PAIRS).items()}, {})
     estimates = noisy(truth, 3.0, 0)
     one_way, two_way = pull(prior, estimates)
     for i, j in PAIRS:
-        given, found = (centred(each.tables[i, j]) for each in (estimates.two_way, two_way))
+        given, found = (center_table(each.tables[i, j]) for each in (estimates.two_way, two_way))
         assert np.allclose(given, found, atol=1e-9 * ROWS)
     assert not np.array_equal(one_way.tables[0,], estimates.one_way.tables[0,])
 
@@ -154,7 +165,7 @@ def test_the_variance_that_is_stated_covers_the_squared_error(prior, least):
     for seed in range(100):
         _, two_way = pull(chosen, noisy(truth, 30.0, seed))
         exact = tables(truth, PAIRS)
-        squares.append(sum(float((centred(two_way.tables[pair] - exact[pair]) ** 2).sum()) for pair in PAIRS) / n_free)
+        squares.append(sum(float((center_table(two_way.tables[pair] - exact[pair]) ** 2).sum()) for pair in PAIRS) / n_free)
         variances.append(two_way.variance)
     assert least <= np.mean(squares) / np.mean(variances) < 1.3
 
@@ -177,7 +188,7 @@ def test_cells_of_a_number_lean_on_a_prior_within_the_same_bins():
         link = Link.of([levels.get(j) for j in range(1, 7)], 3600.0, 64, 8)
         pools = {"x": Pool(np.concatenate(list(levels.values())), 3600.0, 4000.0)}
         for mass, found in ((truth, right), (other, wrong)):
-            weighed = PriorTables({}, {}, {"x": tree(mass, 10)}).weighed({"x": link}, pools, {"x": 4000.0})["x"]
+            weighed = PublicPrior({}, {}, {"x": tree(mass, 10)}).weighed({"x": link}, pools, {"x": 4000.0})["x"]
             assert np.array_equal(weighed.edges, link.edges)
             found.append(np.abs(weighed.mass - truth).sum())
         without.append(np.abs(link.mass - truth).sum())
@@ -189,7 +200,7 @@ def test_levels_of_a_long_column_lean_on_a_prior_within_the_same_codes():
     truth, rng = mass_of(0, 200), np.random.default_rng(0)
     counts = np.rint(2000 * truth + 40 * rng.normal(size=200))
     groups = LevelGroups.of(counts, 40.0, np.zeros(200, dtype=int), 64)
-    prior = PriorTables({}, {}, {"x": np.append(500 * truth, 7.0)})
+    prior = PublicPrior({}, {}, {"x": np.append(500 * truth, 7.0)})
     weighed = prior.weighed({"x": groups}, {"x": Pool(np.append(counts, 0.0), 1600.0, 2000.0)}, {"x": 2000.0})["x"]
     assert np.array_equal(weighed.codes, groups.codes)
     assert np.abs(weighed.link.mass - truth[weighed.order]).sum() < 0.5 * np.abs(groups.link.mass - truth[groups.order]).sum()
@@ -200,7 +211,7 @@ def test_a_column_that_is_all_missing_in_a_prior_stays(told):
     levels = tree(mass_of(0, 64), 4000)
     link = Link.of([levels.get(j) for j in range(1, 7)], 9.0, 64, 8)
     pool = Pool(np.concatenate(list(levels.values())), 9.0, 4000.0)
-    weighed = PriorTables({}, {}, {"x": told}).weighed({"x": link}, {"x": pool}, {"x": 4000.0})["x"]
+    weighed = PublicPrior({}, {}, {"x": told}).weighed({"x": link}, {"x": pool}, {"x": 4000.0})["x"]
     assert np.allclose(weighed.mass, link.mass)
 
 
@@ -208,15 +219,17 @@ def test_a_union_takes_the_prior_of_an_earlier_part_in_the_codes_of_the_last():
     schema = Schema({0: (0.0, 1.0), 1: ["a", "b"]})
     fine, coarse = Link(np.full(8, 1 / 8), np.arange(9)), Link(np.full(8, 1 / 8), np.array([0, 4, 8]))
     exact = np.arange(1.0, 17.0).reshape(1, 8, 2)
-    told = PriorTables({(0,): exact.sum(axis=2), (1,): exact.sum(axis=1)}, {(0, 1): exact}, {0: {3: np.arange(8)}})
+    told = PublicPrior({(0,): exact.sum(axis=2), (1,): exact.sum(axis=1)}, {(0, 1): exact}, {0: {3: np.arange(8)}})
 
     def part(link, table, beside):
         one_way = NoisyTables({(0,): table.sum(axis=2), (1,): table.sum(axis=1)}, 4.0)
-        return Counted(schema, None, Codes({0: link}, {}, {}, ((0, 1),), 100.0), one_way, NoisyTables({(0, 1): table}, 4.0), 100, beside)
+        return Measurements(
+            schema, None, Codes({0: link}, {}, {}, ((0, 1),), 100.0), one_way, NoisyTables({(0, 1): table}, 4.0), 100, beside
+        )
 
     later = exact.reshape(1, 2, 4, 2).sum(axis=2)
-    union = union_of([part(fine, exact, told), part(coarse, later, None)], [100.0, 100.0])
+    union = pool_measurements([part(fine, exact, told), part(coarse, later, None)], [100.0, 100.0])
     assert np.allclose(union.beside.two_way[0, 1], later)
     assert np.allclose(union.beside.one_way[0,], later.sum(axis=2))
     assert union.beside.cells is told.cells
-    assert union_of([part(fine, exact, None), part(coarse, later, None)], [100.0, 100.0]).beside is None
+    assert pool_measurements([part(fine, exact, None), part(coarse, later, None)], [100.0, 100.0]).beside is None

@@ -5,10 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import FinerBins, filled, quasi_normal
+from internals import RefinedBins, quasi_normal, sample_missing
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
-from skdpsynth.domain import Continuous, Nominal, Schema, Wanted
+from skdpsynth.domain import AllowedCells, Continuous, Nominal, Schema
 from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
 
 SCHEMA = Schema(
@@ -42,7 +42,7 @@ def parts_of(link, n_bins):
 
 def law(model):
     """P(group, age or missing, job, town) of each row, shape (3, 11, 3, 6), by enumeration."""
-    out, finer = np.zeros((3, 11, 3, 6)), FinerBins.of(model.links["age"])
+    out, finer = np.zeros((3, 11, 3, 6)), RefinedBins.of(model.links["age"])
     n_bins = finer.link.n_bins
     (age_bins, in_age), (town_bins, in_town) = (parts_of(link, n) for link, n in ((finer.link, n_bins), (model.links["town"].link, 2)))
     for group, weight in enumerate(model.weights):
@@ -56,17 +56,17 @@ def law(model):
 
 
 def among(*numbers, missing=False):
-    return Wanted(among=np.array(numbers), missing=missing)
+    return AllowedCells(among=np.array(numbers), missing=missing)
 
 
 CONDITIONS = {
     "stratum": ({"group": among(0, 2)}, [[0, 2], range(11), range(3), range(6)]),
-    "range": ({"age": Wanted(2.0, 5.0)}, [range(3), range(2, 6), range(3), range(6)]),
+    "range": ({"age": AllowedCells(2.0, 5.0)}, [range(3), range(2, 6), range(3), range(6)]),
     "whole numbers": ({"age": among(0, 3, 9)}, [range(3), [0, 3, 9], range(3), range(6)]),
     "numbers or missing": ({"age": among(7, missing=True)}, [range(3), [7, 10], range(3), range(6)]),
     "missing": ({"age": among(missing=True), "job": among(1)}, [range(3), [10], [1], range(6)]),
-    "levels of many": ({"town": among(1, 4, 5), "age": Wanted(0, 8)}, [range(3), range(9), range(3), [1, 4, 5]]),
-    "all": ({"group": among(1), "age": Wanted(3, 3), "job": among(0, 2), "town": among(2)}, [[1], [3], [0, 2], [2]]),
+    "levels of many": ({"town": among(1, 4, 5), "age": AllowedCells(0, 8)}, [range(3), range(9), range(3), [1, 4, 5]]),
+    "all": ({"group": among(1), "age": AllowedCells(3, 3), "job": among(0, 2), "town": among(2)}, [[1], [3], [0, 2], [2]]),
 }
 
 
@@ -111,7 +111,7 @@ def test_rows_on_a_condition_have_its_law_and_its_probability(name):
 def test_conditions_can_follow_each_other():
     """On a range, then on some numbers of it; the other way round; and at once."""
     model, numbers = a_model(), among(2, 3, 6)
-    law_, ranged = model.law(), Wanted(3, 9)
+    law_, ranged = model.law(), AllowedCells(3, 9)
     first, p = law_.given({"age": ranged})
     one, q = first.given({"age": numbers})
     second, r = law_.given({"age": numbers})
@@ -126,7 +126,7 @@ def test_conditions_can_follow_each_other():
     [
         {"age": among(1)},  # a cell without mass in a bin that has some
         {"job": among()},
-        {"group": among(), "age": Wanted(0, 9)},
+        {"group": among(), "age": AllowedCells(0, 9)},
     ],
 )
 def test_conditions_that_the_model_excludes_have_probability_0(wanted):
@@ -158,7 +158,7 @@ def test_filled_cells_have_the_law_given_the_others(name):
     model, n = a_model(2), 20_000
     values = [np.full(n, 0.0 if cell is None else cell) for cell in row]
     values = [column if name == "age" else column.astype(int) for name, column in zip(SCHEMA, values, strict=True)]
-    rows = filled(model.law(), values, [np.full(n, name in columns) for name in SCHEMA], np.random.default_rng(4))
+    rows = sample_missing(model.law(), values, [np.full(n, name in columns) for name in SCHEMA], np.random.default_rng(4))
     joint, within = law(model), [range(3), range(10), range(3), range(6)]
     for place, (column, cell) in enumerate(zip(SCHEMA, row, strict=True)):
         if column not in columns:

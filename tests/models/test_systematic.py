@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import CELLS, CODES, NODES, STRATA, _factor_draw, points_below, shifts_of, shuffled_within
+from internals import CELLS, CODES, NODES, STRATA, _mixture_sampling, block_shifts, points_below, shuffle_within
 from laws import ALARM, kolmogorov
 from scipy import stats
 
@@ -39,9 +39,9 @@ def test_the_shift_of_each_block_is_uniform_and_below_one(stage):
     """2000 shifts in three blocks."""
     starts = np.random.default_rng(0).random(2000)
     for block in (1, 5, 1000):
-        assert kolmogorov(shifts_of(starts, block, stage), "uniform") > ALARM
+        assert kolmogorov(block_shifts(starts, block, stage), "uniform") > ALARM
     for start in (0.0, 0.3, np.float32(1) - np.finfo(np.float32).epsneg):
-        assert all(0 <= shifts_of(np.array([start]), block, stage)[0] < 1 for block in [*range(300), 10**6, 10**9])
+        assert all(0 <= block_shifts(np.array([start]), block, stage)[0] < 1 for block in [*range(300), 10**6, 10**9])
 
 
 @each_stage
@@ -51,7 +51,7 @@ def test_many_blocks_together_are_nearly_as_even_as_one_sample(stage):
     errors = []
     for rng in map(np.random.default_rng, range(10)):
         start = rng.random(1)
-        together = sum(points_below(upto, int(n), shifts_of(start, k, stage)) for k, n in enumerate(sizes))
+        together = sum(points_below(upto, int(n), block_shifts(start, k, stage)) for k, n in enumerate(sizes))
         alone = sum(points_below(upto, int(n), rng.random(1)) for n in sizes)
         errors.append([np.abs(found - sizes.sum() * upto).max() for found in (together, alone)])
     assert np.max(errors, axis=0)[0] < np.mean(errors, axis=0)[1]
@@ -64,7 +64,7 @@ def test_a_shuffle_keeps_the_codes_of_each_group(n_codes, even):
     rng = np.random.default_rng(0)
     counts = np.full(300, 8) if even else rng.integers(1, 40, 300)
     codes = rng.integers(0, n_codes, counts.sum()).astype(np.uint32)
-    shuffled, start = shuffled_within(codes, n_codes, counts, rng), 0
+    shuffled, start = shuffle_within(codes, n_codes, counts, rng), 0
     for stop in np.cumsum(counts):
         assert sorted(shuffled[start:stop].tolist()) == sorted(codes[start:stop].tolist())
         start = stop
@@ -73,7 +73,7 @@ def test_a_shuffle_keeps_the_codes_of_each_group(n_codes, even):
 @pytest.mark.parametrize("n_codes", [6, 5000])
 def test_a_shuffle_is_uniform(n_codes):
     """Groups of 6 codes, 20,000 times: chi squared of all 36 places."""
-    shuffled = shuffled_within(np.tile(np.arange(6, dtype=np.uint32), 20_000), n_codes, np.full(20_000, 6), np.random.default_rng(0))
+    shuffled = shuffle_within(np.tile(np.arange(6, dtype=np.uint32), 20_000), n_codes, np.full(20_000, 6), np.random.default_rng(0))
     found = np.zeros((6, 6))
     np.add.at(found, (np.tile(np.arange(6), 20_000), shuffled.astype(int)), 1)
     # Each row and each column has its total: 25 degrees of freedom.
@@ -106,7 +106,7 @@ def test_frequencies_of_many_blocks_are_nearer_to_the_model_than_those_of_blocks
 def test_columns_of_many_codes_are_drawn_as_those_of_few(monkeypatch):
     model = small_model()
     few = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
-    monkeypatch.setattr(_factor_draw, "_NARROW", 1)
+    monkeypatch.setattr(_mixture_sampling, "_NARROW", 1)
     many = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
     for a, b in zip(few, many, strict=True):
         np.testing.assert_array_equal(a, b)

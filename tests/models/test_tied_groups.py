@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from internals import Group, NearPair
+from internals import ConstrainedGroup, WeightedPair
 
 SIZES = (4, 3, 5)
 CLASSES = {
@@ -20,14 +20,14 @@ def group_of(classes, seed=0):
     tuples = np.array(list(itertools.product(*(range(int(c.max()) + 1) for c in classes))))
     kept = rng.random(len(tuples)) < 0.6
     kept[:2] = True
-    return Group((0, 1, 2), classes, tuples, kept[None])
+    return ConstrainedGroup((0, 1, 2), classes, tuples, kept[None])
 
 
 def near_pair(excluded):
     weights = np.random.default_rng(1).uniform(0.1, 2, (4, 3))
     if excluded:
         weights[1:, 0] = weights[3, 1] = 0.0
-    return NearPair((0, 1), weights), np.float32(weights)
+    return WeightedPair((0, 1), weights), np.float32(weights)
 
 
 def tied(name):
@@ -85,7 +85,9 @@ def test_columns_and_pairs_have_the_weighted_product_and_derivatives_of_finite_d
 @pytest.mark.parametrize("name", ["singletons", "renamed"])
 def test_two_columns_are_descended_by_matrices_which_say_the_same(name):
     rng, classes = np.random.default_rng(3), CLASSES[name][:2]
-    group = Group((0, 1), classes, np.array([[0, 1], [1, 0], [2, 2], [3, 0], [3, 1]]), np.array([[True, True, True, True, False]]))
+    group = ConstrainedGroup(
+        (0, 1), classes, np.array([[0, 1], [1, 0], [2, 2], [3, 0], [3, 1]]), np.array([[True, True, True, True, False]])
+    )
     listed, products = group.law(0), group.law_of_descent(0)
     assert type(products) is not type(listed)
     logits = [2 * rng.normal(size=(size, 6)) for size in SIZES[:2]]
@@ -101,7 +103,7 @@ def test_two_columns_are_descended_by_matrices_which_say_the_same(name):
 
 
 def test_products_stay_finite_where_all_that_is_likely_is_excluded():
-    law = Group((0, 1), (np.arange(2), np.arange(2)), np.array([[0, 1], [1, 0]]), np.array([[True, True]])).law_of_descent(0)
+    law = ConstrainedGroup((0, 1), (np.arange(2), np.arange(2)), np.array([[0, 1], [1, 0]]), np.array([[True, True]])).law_of_descent(0)
     likely = np.array([[0.0], [-200.0]], dtype=np.float32)
     state = law.forward([likely, likely])
     assert all(np.isfinite(part).all() for part in law.backward(state, state.singles, {(0, 1): np.ones((2, 2))}))

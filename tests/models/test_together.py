@@ -5,17 +5,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 from internals import (
-    OWN,
+    CLASS_SHARE,
+    FactorFit,
     Targets,
-    Trained,
-    pay_together,
+    does_ensemble_help,
+    n_ensemble_steps,
     quasi_normal,
     score,
     softmax,
     starts_of,
-    steps_together,
-    trained,
-    trained_together,
+    train_ensemble,
+    train_factors,
 )
 
 SIZES = np.array([3, 4, 5])
@@ -35,7 +35,7 @@ def some_targets(n_classes=1, n=2000.0, deviation=1.0, seed=0):
 
 
 def some_fits(targets, n_fits, n_steps=40):
-    return [trained(targets, NODES, 1.0, seed, n_steps) for seed in range(n_fits)]
+    return [train_factors(targets, NODES, 1.0, seed, n_steps) for seed in range(n_fits)]
 
 
 def objective(targets, fits, variance):
@@ -52,12 +52,12 @@ def test_a_step_goes_down_each_slope_of_the_objective():
     """Adam's first step has the sign of the slope in every number; slopes by central differences, those near 0 left out."""
     targets = some_targets()
     fits = some_fits(targets, 2)
-    moved, _ = trained_together(targets, NODES, 0.5, fits, 1)
+    moved, _ = train_ensemble(targets, NODES, 0.5, fits, 1)
     start = np.concatenate([fits[0].intercepts[0], fits[0].loadings[0].ravel()])
 
     def at(x):
         n = int(SIZES.sum())
-        return objective(targets, [Trained(x[None, :n], x[n:].reshape(1, n, -1), 0), fits[1]], 0.5)
+        return objective(targets, [FactorFit(x[None, :n], x[n:].reshape(1, n, -1), 0), fits[1]], 0.5)
 
     slopes = np.array([(at(start + step) - at(start - step)) / 2e-4 for step in 1e-4 * np.eye(len(start))])
     change = np.concatenate([moved.intercepts[0], moved.loadings[0].ravel()]) - start
@@ -70,25 +70,25 @@ def test_a_step_goes_down_each_slope_of_the_objective():
 def test_fits_trained_together_are_closer_to_exact_tables_than_their_mixture_was(n_classes):
     targets = some_targets(n_classes, deviation=0.0)
     fits = some_fits(targets, 3, 300)
-    assert score(targets, NODES, *trained_together(targets, NODES, 1.0, fits, 600)) < 0.5 * score(targets, NODES, *fits)
+    assert score(targets, NODES, *train_ensemble(targets, NODES, 1.0, fits, 600)) < 0.5 * score(targets, NODES, *fits)
 
 
 def test_what_classes_do_not_share_is_pulled_to_nothing():
     targets = some_targets(2, deviation=1e4)
     (fit,) = some_fits(targets, 1)
-    (out,) = trained_together(targets, NODES, 1e-6, [fit], 150)
-    assert np.abs(out.loadings[0] - out.loadings[1]).max() < np.abs(fit.loadings[0] - fit.loadings[1]).max() + OWN
+    (out,) = train_ensemble(targets, NODES, 1e-6, [fit], 150)
+    assert np.abs(out.loadings[0] - out.loadings[1]).max() < np.abs(fit.loadings[0] - fit.loadings[1]).max() + CLASS_SHARE
     assert np.abs(out.loadings).max() < np.abs(fit.loadings).max()
 
 
 def test_noise_decides_whether_fits_are_trained_together():
     """Of seeds 0 to 4 each: tables with hardly any noise pay, and much noise does not."""
-    assert pay_together(some_targets(deviation=0.0), NODES, 0.2)
+    assert does_ensemble_help(some_targets(deviation=0.0), NODES, 0.2)
     for seed in range(5):
-        assert pay_together(some_targets(deviation=0.5, seed=seed), NODES, 1.0)
-        assert not pay_together(some_targets(deviation=100.0, seed=seed), NODES, 0.2)
+        assert does_ensemble_help(some_targets(deviation=0.5, seed=seed), NODES, 1.0)
+        assert not does_ensemble_help(some_targets(deviation=100.0, seed=seed), NODES, 0.2)
 
 
 @pytest.mark.parametrize(("work", "n_fits", "n_steps"), [(1e9, 3, 150), (300.0, 3, 100), (59.0, 3, 0), (1e9, 1, 0)])
 def test_work_limits_the_steps(work, n_fits, n_steps):
-    assert steps_together(1.0, n_fits, work) == n_steps
+    assert n_ensemble_steps(1.0, n_fits, work) == n_steps

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from internals import Targets, chosen_variance, nearest_probabilities, quasi_normal, softmax, starts_of, trained
+from internals import Targets, choose_variance, nearest_probabilities, quasi_normal, softmax, starts_of, train_factors
 from internals import _latent_factors as latent_factors
 from internals import _training as training
 from scipy.optimize import brentq
@@ -35,14 +35,14 @@ def objective(targets, nodes, fit, variance):
         error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
         total += target.n**2 * ((error**2).sum() / 2 + target.weight * ((P.mean(axis=1) - target.one_way) ** 2).sum()) / 2
     shared = fit.loadings.mean(axis=0)  # what classes share is best where their own parts add up to nothing, if it costs less
-    own = ((fit.loadings - shared) ** 2).sum() / training.OWN if len(targets) > 1 else 0.0
+    own = ((fit.loadings - shared) ** 2).sum() / training.CLASS_SHARE if len(targets) > 1 else 0.0
     return total + targets[0].deviation ** 2 * ((shared**2).sum() + own) / (2 * variance)
 
 
 @pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1]])
 def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
     """By central differences in doubles: slopes are below a hundredth of those after one step."""
-    monkeypatch.setattr(training, "FLAT", 0.0)
+    monkeypatch.setattr(training, "PLATEAU_TOLERANCE", 0.0)
     targets, nodes = some_targets(0, pairs=pairs), quasi_normal(256, 2)
 
     def slopes(fit):
@@ -50,23 +50,23 @@ def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
         n_intercepts = fit.intercepts.size
 
         def at(x):
-            moved = training.Trained(x[:n_intercepts].reshape(fit.intercepts.shape), x[n_intercepts:].reshape(fit.loadings.shape), 0)
+            moved = training.FactorFit(x[:n_intercepts].reshape(fit.intercepts.shape), x[n_intercepts:].reshape(fit.loadings.shape), 0)
             return objective(targets, nodes, moved, 0.5)
 
         return np.array([(at(flat + step) - at(flat - step)) / 2e-4 for step in 1e-4 * np.eye(len(flat))])
 
-    end, start = (slopes(trained(targets, nodes, 0.5, 0, n_steps)) for n_steps in (3000, 1))
+    end, start = (slopes(train_factors(targets, nodes, 0.5, 0, n_steps)) for n_steps in (3000, 1))
     assert np.abs(end).max() < 1e-2 * np.abs(start).max()
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
 def test_no_loadings_near_those_found_are_more_likely(n_classes, monkeypatch):
-    monkeypatch.setattr(training, "FLAT", 0.0)
+    monkeypatch.setattr(training, "PLATEAU_TOLERANCE", 0.0)
     targets, nodes, rng = some_targets(1, n_classes), quasi_normal(256, 2), np.random.default_rng(0)
-    fit = trained(targets, nodes, 0.5, 0, 3000)
+    fit = train_factors(targets, nodes, 0.5, 0, 3000)
     best = objective(targets, nodes, fit, 0.5)
     for _ in range(50):
-        moved = training.Trained(fit.intercepts, fit.loadings + rng.normal(0, 0.05, fit.loadings.shape), 0)
+        moved = training.FactorFit(fit.intercepts, fit.loadings + rng.normal(0, 0.05, fit.loadings.shape), 0)
         assert objective(targets, nodes, moved, 0.5) > best
 
 
@@ -74,7 +74,7 @@ def test_a_narrow_prior_makes_columns_independent_and_none_keeps_the_tables():
     targets, nodes = some_targets(2), quasi_normal(256, 4)
     errors = []
     for variance in (1e-6, 1e6):
-        fit = trained(targets, nodes, variance, 0, 1500)
+        fit = train_factors(targets, nodes, variance, 0, 1500)
         P = softmax(fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T, starts_of(SIZES), SIZES)
         pairs, independent = P @ P.T / 256, np.outer(P.mean(axis=1), P.mean(axis=1))
         errors.append(np.abs((pairs - independent) * targets[0].mask).max())
@@ -129,7 +129,7 @@ def square_error(model, exact, pairs):
 def test_the_noise_tells_how_strong_factors_may_be(strength, variances):
     """Independent columns get the narrowest prior, strongly dependent ones a wide one."""
     one_way, two_way, n, _, _ = noisy_model(strength, 60.0)
-    variance, work = chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], quasi_normal(256, 8), 1e9)
+    variance, work = choose_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], quasi_normal(256, 8), 1e9)
     assert variance in variances
     assert work > 0
 
@@ -137,8 +137,8 @@ def test_the_noise_tells_how_strong_factors_may_be(strength, variances):
 def test_without_noise_or_time_nothing_is_split():
     one_way, two_way, n, _, _ = noisy_model(1.0, 0.0)
     nodes = quasi_normal(256, 8)
-    assert chosen_variance([Targets.of(one_way, two_way, n, (0.0, 0.0))], nodes, 1e9) == (training._USUAL, 0.0)
-    assert chosen_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], nodes, 1.0) == (training._USUAL, 0.0)
+    assert choose_variance([Targets.of(one_way, two_way, n, (0.0, 0.0))], nodes, 1e9) == (training._USUAL, 0.0)
+    assert choose_variance([Targets.of(one_way, two_way, n, (60.0, 60.0))], nodes, 1.0) == (training._USUAL, 0.0)
 
 
 @pytest.mark.parametrize("deviation", [100.0, *(pytest.param(each, marks=pytest.mark.nightly) for each in (30.0, 300.0))])
@@ -148,7 +148,7 @@ def test_the_chosen_prior_comes_closer_to_the_truth_than_none_and_fits_together_
     counts = [t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}
     model = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
     single = [LatentFactors(model.sizes, model.nodes, a[None], B[None]) for a, B in zip(model.intercepts, model.loadings, strict=True)]
-    monkeypatch.setattr(latent_factors, "chosen_variance", lambda *_: (1e9, 0.0))
+    monkeypatch.setattr(latent_factors, "choose_variance", lambda *_: (1e9, 0.0))
     free = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
     assert square_error(model, exact, pairs) < square_error(free, exact, pairs)
     assert square_error(model, exact, pairs) < np.mean([square_error(of, exact, pairs) for of in single])
@@ -159,7 +159,7 @@ def test_work_is_bounded_for_many_codes(monkeypatch):
     monkeypatch.setattr(latent_factors, "_WORK", 1.0)
     one_way, two_way, n, _, _ = noisy_model(1.0, 10.0)
     seen = []
-    monkeypatch.setattr(latent_factors, "trained", lambda *arguments: seen.append(arguments[-1]) or trained(*arguments))
+    monkeypatch.setattr(latent_factors, "train_factors", lambda *arguments: seen.append(arguments[-1]) or train_factors(*arguments))
     model = LatentFactors.of([t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}, [n], (10.0, 10.0), 4)
     assert len(model.loadings) == 1
     assert seen == [latent_factors._LEAST_STEPS]

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 from internals import TripleErrors
 
-from skdpsynth.models import LatentFactors, candidates, most_dependent, table_of
+from skdpsynth.models import LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 
 SIZES = np.array([2, 4, 3, 2])
 
@@ -17,7 +17,7 @@ def some_probabilities(seed, n_nodes=5):
 
 def test_the_table_of_a_triple_is_the_mean_over_nodes_of_products():
     P = some_probabilities(0)
-    table = table_of(P, (0, 2, 3))
+    table = triple_frequencies(P, (0, 2, 3))
     for a, b, c in product(range(2), range(3), range(2)):
         np.testing.assert_allclose(table[a, b, c], np.mean(P[0][a] * P[2][b] * P[3][c]))
 
@@ -30,7 +30,7 @@ def test_the_slope_is_that_of_the_squared_errors():
 
     def value(at):
         columns = np.split(at, np.cumsum(SIZES)[:-1])
-        return sum(0.25 * ((table_of(columns, triple) - table) ** 2).sum() for triple, table in tables.items())
+        return sum(0.25 * ((triple_frequencies(columns, triple) - table) ** 2).sum() for triple, table in tables.items())
 
     for place in product(range(len(P)), range(P.shape[1])):
         step = np.zeros(P.shape)
@@ -39,7 +39,7 @@ def test_the_slope_is_that_of_the_squared_errors():
 
 
 def test_columns_that_rules_tie_columns_of_one_code_and_large_tables_are_left_out():
-    assert candidates([2, 3, 1, 4, 5, 2], [5], 24) == [(0, 1, 3)]
+    assert candidate_triples([2, 3, 1, 4, 5, 2], [5], 24) == [(0, 1, 3)]
 
 
 def test_triples_of_dependent_columns_come_first():
@@ -47,7 +47,7 @@ def test_triples_of_dependent_columns_come_first():
     first = rng.dirichlet(np.full(3, 0.2), 50).T
     alone = np.full((3, 50), 1 / 3)
     columns = [first, alone, first, alone, first]
-    assert most_dependent(list(combinations(range(5), 3)), [columns], np.ones(1), 1) == [(0, 2, 4)]
+    assert most_dependent_triples(list(combinations(range(5), 3)), [columns], np.ones(1), 1) == [(0, 2, 4)]
 
 
 def test_a_triple_teaches_what_pairs_do_not_tell():
@@ -60,5 +60,5 @@ def test_a_triple_teaches_what_pairs_do_not_tell():
     model = LatentFactors.of(*counted, 8)
     taught = model.with_triples(*counted, {(0, 1, 2): np.array([whole] * n_classes)}, 1.0)
     for label in range(n_classes):
-        before, after = (table_of(np.split(each.probabilities(label), 3), (0, 1, 2)) for each in (model, taught))
+        before, after = (triple_frequencies(np.split(each.probabilities(label), 3), (0, 1, 2)) for each in (model, taught))
         assert np.abs(after - whole / n).sum() < 0.6 * np.abs(before - whole / n).sum()

@@ -5,24 +5,24 @@ from itertools import product
 import numpy as np
 import pytest
 from internals import (
-    Common,
-    CommonDraw,
-    MergedPairs,
+    CoarsePairs,
+    CommonFactors,
+    CommonNodeSampler,
+    JointDistribution,
     Mixture,
-    RowLaw,
     Targets,
     WideTargets,
     _Descent,
-    _shuffle_within,
+    _shuffle_places_within,
     _wide_factors,
-    filled,
     quasi_normal,
+    sample_missing,
 )
 from internals import mixture_Part as Part
 from laws import ALARM, CERTAIN, binomial, chi_squared
 
-from skdpsynth.domain import Nominal, Schema, Wanted
-from skdpsynth.models import NoisyTables, common_of
+from skdpsynth.domain import AllowedCells, Nominal, Schema
+from skdpsynth.models import NoisyTables, learn_common_factors
 
 BLOCKS = ((0, 2), (1,))
 SIZES = (2, 3, 2)
@@ -43,7 +43,7 @@ def law(weights=(1.0,), seed=0):
     if len(weights) > 1:
         schema = Schema({**schema, "class": Nominal(list(range(len(weights))))})
     stratum = "class" if len(weights) > 1 else None
-    return RowLaw(schema, stratum, BLOCKS, np.array(weights), tuple(mixtures), {}, common=tuple(common))
+    return JointDistribution(schema, stratum, BLOCKS, np.array(weights), tuple(mixtures), {}, common=tuple(common))
 
 
 def table_of(law):
@@ -93,19 +93,19 @@ def test_conditions_are_exact_and_may_be_joined(allowed):
     for name, codes in allowed.items():
         kept = np.isin(np.arange(table.shape[axes[name]]), codes)
         table = table * np.expand_dims(kept, [axis for axis in range(4) if axis != axes[name]])
-    at_once, probability = made.given({name: Wanted(among=np.array(codes)) for name, codes in allowed.items()})
+    at_once, probability = made.given({name: AllowedCells(among=np.array(codes)) for name, codes in allowed.items()})
     assert probability == pytest.approx(table.sum())
     np.testing.assert_allclose(table_of(at_once), table / table.sum(), atol=1e-12)
     for name, codes in allowed.items():
-        made = made.given({name: Wanted(among=np.array(codes))})[0]
+        made = made.given({name: AllowedCells(among=np.array(codes))})[0]
     np.testing.assert_allclose(table_of(made), table / table.sum(), atol=1e-12)
 
 
 def test_shuffles_stay_within_their_groups_and_nodes_without_weight_get_no_row():
     counts = np.array([3, 0, 5, 1])
-    places = _shuffle_within(counts, np.random.default_rng(0))
+    places = _shuffle_places_within(counts, np.random.default_rng(0))
     assert [sorted(part.tolist()) for part in np.split(places, np.cumsum(counts)[:-1])] == [[0, 1, 2], [], [3, 4, 5, 6, 7], [8]]
-    counts = CommonDraw(np.array([0.0, 0.4, 0.0, 0.6, 0.0]), np.random.default_rng(0)).counts(1001, 0)
+    counts = CommonNodeSampler(np.array([0.0, 0.4, 0.0, 0.6, 0.0]), np.random.default_rng(0)).counts(1001, 0)
     assert counts.sum() == 1001
     assert not counts[[0, 2, 4]].any()
 
@@ -118,10 +118,10 @@ def test_missing_cells_have_the_law_of_the_model_given_the_others():
     for (first, second), stratum in product(product(range(2), range(3)), range(2)):
         values = [np.full(n, code) for code in (first, second, 0, stratum)]
         to_fill = [np.full(n, is_missing) for is_missing in (False, False, True, False)]
-        third = filled(made, values, to_fill, rng)[2]
+        third = sample_missing(made, values, to_fill, rng)[2]
         share = table[stratum, first, second] / table[stratum, first, second].sum()
         assert binomial((third == 1).sum(), n, share[1]) > ALARM
-    strata = filled(made, [np.full(n, code) for code in (1, 2, 0, 0)], [np.full(n, place == 3) for place in range(4)], rng)[3]
+    strata = sample_missing(made, [np.full(n, code) for code in (1, 2, 0, 0)], [np.full(n, place == 3) for place in range(4)], rng)[3]
     share = table[:, 1, 2, 0] / table[:, 1, 2, 0].sum()
     assert binomial((strata == 1).sum(), n, share[1]) > ALARM
 
@@ -131,8 +131,8 @@ def test_derivatives_are_those_of_differences():
     rng = np.random.default_rng(0)
     groups = [np.array([0, 1]), np.array([0, 1, 1]), np.array([0, 1])]
     tables = rng.normal(size=(6, 6)).astype(np.float32)
-    merged = MergedPairs(tuple(groups), (tables + tables.T) / 10, 0.5, 80.0)
-    common = Common(merged, rng.normal(size=(4, 2)), rng.normal(size=(6, 2)).astype(np.float32), 0.3)
+    merged = CoarsePairs(tuple(groups), (tables + tables.T) / 10, 0.5, 80.0)
+    common = CommonFactors(merged, rng.normal(size=(4, 2)), rng.normal(size=(6, 2)).astype(np.float32), 0.3)
     targets = []
     for block in BLOCKS:
         of_classes = []
@@ -166,6 +166,6 @@ def test_common_factors_are_as_many_as_noise_lets_be_seen(monkeypatch):
         P = np.exp(rng.normal(size=(d, 4, 2)) @ quasi_normal(256, 2).T)
         P /= P.sum(axis=1, keepdims=True)
         noisy = {(i, j): n * (P[i] @ P[j].T / 256 + deviation * rng.standard_normal((4, 4)))[None] for j in range(d) for i in range(j)}
-        merged = MergedPairs.of(NoisyTables(noisy, (n * deviation) ** 2), [np.arange(4)] * d, n)
-        common, _ = common_of(merged, list(n * P.mean(axis=2)), n, 6)
+        merged = CoarsePairs.of(NoisyTables(noisy, (n * deviation) ** 2), [np.arange(4)] * d, n)
+        common, _ = learn_common_factors(merged, list(n * P.mean(axis=2)), n, 6)
         assert common.nodes.shape[1] == common.loadings.shape[1] == 2

@@ -46,8 +46,8 @@ class WatchedNoise(Noise):
     def variance(self, n_values=1):
         return 0.0
 
-    def _finite_loss(self, change, scale):
-        return PrivacyLoss(epsilon=change.l1 / scale)
+    def _finite_loss(self, sensitivity, scale):
+        return PrivacyLoss(epsilon=sensitivity.l1 / scale)
 
 
 class Holder(BaseEstimator):
@@ -130,7 +130,7 @@ def test_values_of_every_shape_can_be_released(shape):
 
 NO_LOSS = r"'counts' with scale 0 has an infinite loss, got .*; give"
 REFUSED = [
-    *((TypeError, r"values must be int64, .*, got .*; quantise", {"values": VALUES.astype(t)}) for t in (float, np.int32, np.uint64, bool)),
+    *((TypeError, r"values must be int64, .*, got .*; quantize", {"values": VALUES.astype(t)}) for t in (float, np.int32, np.uint64, bool)),
     *(
         (ValueError, NO_LOSS, {"noise": noise, "loss": loss})
         for noise in (DiscreteLaplace(0), DiscreteGaussian(0), DiscreteSupNorm(0), DiscreteLaplace([1, 0, 1]))
@@ -331,7 +331,7 @@ def test_a_refusal_carries_its_numbers_and_survives_pickling():
         assert str(error) == str(refusal.value)
 
 
-COLUMNS = ["name", "epsilon", "delta", "loss", "rho", "noise", "change", "n_values", "randomness", "group", "time"]
+COLUMNS = ["name", "epsilon", "delta", "loss", "rho", "noise", "sensitivity", "n_values", "randomness", "group", "time"]
 COLUMNS += ["dataset", "unit", "process", "note"]
 
 
@@ -348,8 +348,8 @@ def test_the_ledger_is_a_data_frame_of_the_asked_library(backend):
     assert list(frame.columns) == COLUMNS
     assert list(frame["name"]) == ["counts", "moments", "stratum"]
     assert list(frame["loss"]) == ["epsilon=0.25", "rho=0.001", "epsilon=0.1, delta=1e-07"]
-    rho, change, n_values = ([None if x is None or math.isnan(x) else x for x in frame[c]] for c in ("rho", "change", "n_values"))
-    assert (rho, change, n_values) == ([None, 0.001, None], [None] * 3, [3, None, None])
+    rho, sensitivity, n_values = ([None if x is None or math.isnan(x) else x for x in frame[c]] for c in ("rho", "sensitivity", "n_values"))
+    assert (rho, sensitivity, n_values) == ([None, 0.001, None], [None] * 3, [3, None, None])
     assert next(iter(frame["noise"])) == "DiscreteLaplace(scale=1)"
     assert list(frame["group"])[2] == "strata"
     assert all(accountant.to_frame(backend, parts=True)["name"] == frame["name"])

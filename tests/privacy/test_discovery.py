@@ -1,4 +1,4 @@
-"""Levels that nobody has listed: every event between all small neighbours, exactly."""
+"""Levels that nobody has listed: every event between all small neighbors, exactly."""
 
 from collections import Counter
 from decimal import Decimal
@@ -7,7 +7,7 @@ from itertools import chain, combinations, combinations_with_replacement, produc
 
 import numpy as np
 import pytest
-from internals import _discovery, exp_minus, is_hidden
+from internals import _partition_selection, exp_minus, is_hidden
 from laws import ALARM, CERTAIN, chi_squared
 from sampler_trees import decimal
 
@@ -59,7 +59,7 @@ def joint(rows, levels, n_tables, chosen):
     return out
 
 
-def neighbours(cells, n_tables, relation, most, k):
+def neighbors(cells, n_tables, relation, most, k):
     """Pairs of tables of at most `most` rows and up to k of one unit, in all ways that matter: rows have the same law in any order."""
     rows = list(product(cells, repeat=n_tables))
     for n, size in product(range(most + 1), range(1, k + 1)):
@@ -72,11 +72,11 @@ def neighbours(cells, n_tables, relation, most, k):
 
 
 def largest_delta(relation, n_tables, chosen, cells, most, k=1):
-    """The least delta of (epsilon, delta) that all neighbours together need: the sum of what exceeds e**epsilon times the other."""
+    """The least delta of (epsilon, delta) that all neighbors together need: the sum of what exceeds e**epsilon times the other."""
     factor = exponential(Fraction(chosen.loss.epsilon))
     levels = [cell for cell in cells if cell is not None]
     laws, worst = {}, Decimal(0)
-    for first, second in neighbours(cells, n_tables, relation, most, k):
+    for first, second in neighbors(cells, n_tables, relation, most, k):
         keys = [tuple(sorted(rows, key=str)) for rows in (first, second)]
         for key, rows in zip(keys, (first, second), strict=True):
             if key not in laws:
@@ -142,8 +142,8 @@ def test_one_unit_of_the_last_bit_is_kept_for_noise_that_wraps(scale):
 @pytest.mark.parametrize("k", [1, 5])
 def test_the_search_for_a_threshold_ends_at_the_least_wherever_it_begins(monkeypatch, away, k):
     share = PrivacyLoss(0.5, 1e-6, rows=k)
-    least, near = discovery("replace_one", 2, share).threshold, _discovery._near
-    monkeypatch.setattr(_discovery, "_near", lambda *asked: near(*asked) + away)
+    least, near = discovery("replace_one", 2, share).threshold, _partition_selection._approximate_threshold
+    monkeypatch.setattr(_partition_selection, "_approximate_threshold", lambda *asked: near(*asked) + away)
     assert discovery("replace_one", 2, share).threshold == least
 
 
@@ -181,8 +181,8 @@ def test_ledger_tells_what_was_charged_and_no_number_of_levels():
     budget.release_discovered([{"a": 5}, {}], chosen, check_rng(None), name="levels")
     (entry,) = budget.ledger
     assert (budget.spent, budget.spent_delta) == (Fraction(1, 2), Fraction(1, 10**7))
-    assert (entry.n_values, entry.change.l1, entry.loss, entry.randomness) == (None, 4, SHARE, "secure")
-    assert dict(entry.change.statistic) == {"kind": "levels_shown", "tables": 2, "threshold": chosen.threshold}
+    assert (entry.n_values, entry.sensitivity.l1, entry.loss, entry.randomness) == (None, 4, SHARE, "secure")
+    assert dict(entry.sensitivity.statistic) == {"kind": "levels_shown", "tables": 2, "threshold": chosen.threshold}
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from internals import (
     LEAST_SCALE,
-    ROUNDED,
+    ROUNDING_VARIANCE,
     SLACK,
-    Change,
+    Sensitivity,
     _evidence_losses,
     _gaussian_dp,
     delta_above,
     epsilon_of_gaussian,
     gaussian_of_pure,
-    mills,
+    mills_ratio_bounds,
     pure_of_gaussian,
 )
 from sampler_trees import PI
@@ -78,7 +78,7 @@ def rounded_law(scale, t, y):
 def test_a_rounded_continuous_gaussian_is_the_discrete_one_within_what_is_stated(scale, t):
     """For the t of the proof and smaller ones, where the difference is larger: the bound holds, and is nearly attained."""
     with decimal.localcontext(DIGITS):
-        scale, t = Decimal(scale), Decimal(ROUNDED.numerator) / ROUNDED.denominator if t is None else Decimal(t)
+        scale, t = Decimal(scale), Decimal(ROUNDING_VARIANCE.numerator) / ROUNDING_VARIANCE.denominator if t is None else Decimal(t)
         whole = sum((-Decimal(z * z) / (2 * scale**2)).exp() for z in range(-int(17 * scale), int(17 * scale) + 1))
         ys = {0, 1, 2, int(scale), int(3 * scale), int(scale**2 / (2 * t))}  # where cosines are 1, and where they are -1
         ratios = [((-Decimal(y * y) / (2 * scale**2)).exp() / whole / rounded_law(scale, t, y)).ln() for y in ys]
@@ -88,7 +88,10 @@ def test_a_rounded_continuous_gaussian_is_the_discrete_one_within_what_is_stated
 
 def test_the_slack_pays_for_the_rounding_of_2_to_the_41_values():
     with decimal.localcontext(DIGITS):
-        eta = max(stated_eta(Decimal(scale), Decimal(ROUNDED.numerator) / ROUNDED.denominator) for scale in (LEAST_SCALE, 4, 9, 10**6))
+        eta = max(
+            stated_eta(Decimal(scale), Decimal(ROUNDING_VARIANCE.numerator) / ROUNDING_VARIANCE.denominator)
+            for scale in (LEAST_SCALE, 4, 9, 10**6)
+        )
         assert eta < Decimal("3e-26")
         assert Fraction(2, 10**13) == SLACK
         assert 2 * eta * 2**41 <= Decimal(SLACK.numerator) / SLACK.denominator
@@ -115,7 +118,7 @@ def exact_delta(scale, vector, epsilon):
 
 
 def charged_delta(scale, vector, epsilon):
-    mu = math.sqrt(sum(v * v for v in vector) / (scale**2 - float(ROUNDED)))
+    mu = math.sqrt(sum(v * v for v in vector) / (scale**2 - float(ROUNDING_VARIANCE)))
     return float(delta_above(Decimal(epsilon / mu - mu / 2), Decimal(mu)))
 
 
@@ -140,7 +143,7 @@ def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n
     """By privacy loss distributions of the discrete noise itself, which discretise the loss: 2e-5 is left to them."""
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     share = gaussian(rho_of_epsilon(epsilon, delta, gaussian=True) / n_releases)
-    made = mechanism(Change("replace_one", 60, 60**2, 60), share, ("gaussian",))
+    made = mechanism(Sensitivity("replace_one", 60, 60**2, 60), share, ("gaussian",))
     law = pld.from_discrete_gaussian_mechanism(float(made.noise.scale), 60, use_connect_dots=True, value_discretization_interval=1e-4)
     found = law.self_compose(n_releases).get_epsilon_for_delta(delta)
     assert 0.995 < found / epsilon < 1 + 2e-5
@@ -154,7 +157,7 @@ def test_mills_ratio_is_between_its_bounds(x):
     mpmath = pytest.importorskip("mpmath")
     with mpmath.workdps(120):
         exact = mpmath.erfc(mpmath.mpf(x) / mpmath.sqrt(2)) / 2 / mpmath.npdf(mpmath.mpf(x))
-        low, high = (mpmath.mpf(str(bound)) for bound in mills(Decimal(x)))
+        low, high = (mpmath.mpf(str(bound)) for bound in mills_ratio_bounds(Decimal(x)))
         assert low < exact < high < low * (1 + mpmath.mpf("1e-45"))
 
 
@@ -204,7 +207,7 @@ def test_a_delta_of_all_but_less_than_a_billionth_converts_as_all_but_a_billiont
 @pytest.mark.must
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(20)])
 def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monkeypatch, epsilon):
-    monkeypatch.setattr(_gaussian_dp, "_polished", lambda rho, *more: rho * (1 + Fraction(1, 10**6)))
+    monkeypatch.setattr(_gaussian_dp, "_refine_rho", lambda rho, *more: rho * (1 + Fraction(1, 10**6)))
     delta = Fraction(1, 10**6)
     rho = _gaussian_dp.rho_of_gaussian(epsilon, delta, rho_of_epsilon(epsilon, delta))
     assert epsilon_of_gaussian(rho, delta) <= epsilon < epsilon_of_gaussian(rho * (1 + Fraction(1, 10**5)), delta)
@@ -228,9 +231,9 @@ def test_losses_in_rho_add_before_they_are_converted_as_gaussian_if_all_are():
 def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
     accountant = PrivacyAccountant(1, 1e-6)
     for share in gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)).split([1, 2, 3]):
-        made = mechanism(Change("replace_one", 2, 2, 1), share, ("gaussian",))
+        made = mechanism(Sensitivity("replace_one", 2, 2, 1), share, ("gaussian",))
         assert made.loss is share
-        accountant.release(np.zeros(3, dtype=np.int64), made.noise, SeededBits(0), name="a", loss=share, change=made.change)
+        accountant.release(np.zeros(3, dtype=np.int64), made.noise, SeededBits(0), name="a", loss=share, sensitivity=made.sensitivity)
     assert 1 - 1e-9 < accountant.spent <= 1
     with pytest.raises(BudgetExceededError):
         accountant.spend(gaussian(1e-6), name="more")
@@ -238,21 +241,21 @@ def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
 
 @pytest.mark.parametrize("scale", [3, 5, 200])
 def test_noise_is_charged_as_gaussian_from_exactly_its_scale_on(scale):
-    change, accountant = Change("replace_one", 4, 4, 2), PrivacyAccountant(1e6, 1e-6)
+    sensitivity, accountant = Sensitivity("replace_one", 4, 4, 2), PrivacyAccountant(1e6, 1e-6)
     loss = gaussian(Fraction(4) / (2 * (scale**2 - Fraction(5, 3))))
     values = np.zeros(2, dtype=np.int64)
-    accountant.release(values, DiscreteGaussian(scale), SeededBits(0), name="a", loss=loss, change=change)
+    accountant.release(values, DiscreteGaussian(scale), SeededBits(0), name="a", loss=loss, sensitivity=sensitivity)
     smaller = DiscreteGaussian(Fraction(scale) * (1 - Fraction(1, 10**9)))
     with pytest.raises(ValueError, match=r"costs rho=.* \(Gaussian\), more than the loss"):
-        accountant.release(values, smaller, SeededBits(0), name="a", loss=loss, change=change)
+        accountant.release(values, smaller, SeededBits(0), name="a", loss=loss, sensitivity=sensitivity)
 
 
 def test_gaussian_noise_of_a_small_scale_is_not_charged_as_such():
-    accountant, change, values = PrivacyAccountant(1e9, 1e-6), Change("replace_one", 1, 1, 1), np.zeros(1, dtype=np.int64)
+    accountant, sensitivity, values = PrivacyAccountant(1e9, 1e-6), Sensitivity("replace_one", 1, 1, 1), np.zeros(1, dtype=np.int64)
     noise = DiscreteGaussian(2.99)
-    accountant.release(values, noise, SeededBits(0), name="a", loss=PrivacyLoss(rho=1), change=change)
+    accountant.release(values, noise, SeededBits(0), name="a", loss=PrivacyLoss(rho=1), sensitivity=sensitivity)
     with pytest.raises(ValueError, match="more than the loss"):
-        accountant.release(values, noise, SeededBits(0), name="b", loss=gaussian(1e6), change=change)
+        accountant.release(values, noise, SeededBits(0), name="b", loss=gaussian(1e6), sensitivity=sensitivity)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**7), Fraction(1, 10**4), Fraction(1, 10), Fraction(7, 5), Fraction(30), Fraction(99)])
@@ -288,8 +291,8 @@ def test_the_scale_of_a_gaussian_loss_is_the_least_on_its_grid(squared, rho):
 @given(l2=st.integers(1, 10**6), epsilon=st.floats(0.01, 20))
 @settings(max_examples=25, deadline=None)
 def test_of_the_two_ways_to_charge_gaussian_noise_the_one_with_less_noise_is_taken(l2, epsilon):
-    change, share = Change("replace_one", l2, l2, 1), PrivacyLoss(epsilon, 1e-6)
-    made = mechanism(change, share, ("gaussian",))
+    sensitivity, share = Sensitivity("replace_one", l2, l2, 1), PrivacyLoss(epsilon, 1e-6)
+    made = mechanism(sensitivity, share, ("gaussian",))
     scales = {each: gaussian_scale(l2, rho_of_epsilon(epsilon, 1e-6, gaussian=each), gaussian=each) for each in (True, False)}
     assert made.noise.scale == min(scales.values()) == scales[made.loss.gaussian]
     assert made.loss.gaussian or made.noise.scale < 5

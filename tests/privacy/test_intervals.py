@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import bernoulli_exp_minus, exp_minus, times
+from internals import bernoulli_exp_minus, exp_minus, multiply_bounds
 from sampler_trees import scaled_exp_minus
 
 rationals = st.fractions(min_value=0, max_value=300, max_denominator=2**70)
@@ -42,7 +42,7 @@ def test_bounds_of_a_tiny_exponential_stay_apart_so_that_0_is_never_claimed(x, b
 def test_product_bounds_hold_every_product_of_what_their_factors_hold(bits, data):
     unit = st.integers(0, 1 << bits)
     a, b = (sorted(data.draw(st.tuples(unit, unit))) for _ in range(2))
-    lo, hi = times(a, b, bits)
+    lo, hi = multiply_bounds(a, b, bits)
     assert lo <= Fraction(a[0] * b[0], 1 << bits)
     assert hi >= Fraction(a[1] * b[1], 1 << bits)
     assert hi - lo <= Fraction(a[1] * b[1] - a[0] * b[0], 1 << bits) + 2

@@ -22,11 +22,11 @@ def survival(scale):
 @pytest.mark.parametrize(
     ("make", "law", "scale"),
     [
-        (laplace._two_sided, "laplace", Fraction(1, 3)),
-        (laplace._two_sided, "laplace", Fraction(10)),
-        (laplace._digit, "digit", Fraction(257)),
-        (laplace._digit, "digit", Fraction(2**58)),
-        (laplace._one_sided, "geometric", Fraction(4)),
+        (laplace._two_sided_table, "laplace", Fraction(1, 3)),
+        (laplace._two_sided_table, "laplace", Fraction(10)),
+        (laplace._digit_table, "digit", Fraction(257)),
+        (laplace._digit_table, "digit", Fraction(2**58)),
+        (laplace._one_sided_table, "geometric", Fraction(4)),
     ],
 )
 def test_every_16_bit_word_gives_the_exact_draw(make, law, scale, exact_law, check_every_word):
@@ -45,8 +45,8 @@ class Constant:
 
 def test_digits_are_put_together_in_base_256(monkeypatch, scripted):
     asked = []
-    monkeypatch.setattr(laplace, "_digit", lambda scale: asked.append(scale) or Constant(len(asked)))
-    monkeypatch.setattr(laplace, "_one_sided", lambda scale: asked.append(scale) or Constant(200))
+    monkeypatch.setattr(laplace, "_digit_table", lambda scale: asked.append(scale) or Constant(len(asked)))
+    monkeypatch.setattr(laplace, "_one_sided_table", lambda scale: asked.append(scale) or Constant(200))
     draws = DiscreteLaplace(2**30).sample(2, scripted(bytes([0b01000000])))
     assert asked == [2**30, 2**22, 2**14, 2**6]
     expected = 1 + 2 * 256 + 3 * 256**2 + 200 * 256**3
@@ -55,7 +55,7 @@ def test_digits_are_put_together_in_base_256(monkeypatch, scripted):
 
 def test_minus_zero_is_drawn_again(monkeypatch):
     parts = [(np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), 8), (np.array([7]), np.array([0]), 8)]
-    monkeypatch.setattr(laplace, "geometric", lambda scale, size, rng: parts.pop(0))
+    monkeypatch.setattr(laplace, "draw_geometric", lambda scale, size, rng: parts.pop(0))
     # The signs are +, -; the second is drawn again and gets a sign of its own, again minus.
     rng = type("Signs", (), {"seeded": True, "bytes": lambda self, size: bytes([0b01000000] if len(parts) else [0b10000000])})()
     np.testing.assert_array_equal(DiscreteLaplace(1000).sample(2, rng), [0, -7])
@@ -64,8 +64,8 @@ def test_minus_zero_is_drawn_again(monkeypatch):
 
 def test_a_magnitude_that_wraps_to_0_is_not_taken_for_minus_zero(monkeypatch, scripted):
     drawn = []
-    monkeypatch.setattr(laplace, "_digit", lambda scale: Constant(0))
-    monkeypatch.setattr(laplace, "_one_sided", lambda scale: drawn.append(scale) or Constant(256))  # 256 * 2**56 = 2**64
+    monkeypatch.setattr(laplace, "_digit_table", lambda scale: Constant(0))
+    monkeypatch.setattr(laplace, "_one_sided_table", lambda scale: drawn.append(scale) or Constant(256))  # 256 * 2**56 = 2**64
     assert DiscreteLaplace(2**58).sample(1, scripted(then=255)) == 0
     assert len(drawn) == 1
 
@@ -112,10 +112,10 @@ def test_where_scales_are_many_a_proposal_is_accepted_with_the_exact_probability
     magnitude, asked = math.ceil(scale * Fraction(distance)), []
     parts = np.array([False]), np.array([magnitude & 255]), np.array([magnitude >> shift]), shift
     monkeypatch.setattr(laplace, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
-    monkeypatch.setattr(laplace, "by_rejection", lambda size, propose: propose(size))
+    monkeypatch.setattr(laplace, "sample_by_rejection", lambda size, propose: propose(size))
 
     def accepts(uniform, then=0):
-        (proposal,), (is_accepted,) = laplace._accepted(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
+        (proposal,), (is_accepted,) = laplace._sample_by_rejection(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
         assert proposal == magnitude
         return is_accepted
 

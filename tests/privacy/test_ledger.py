@@ -30,10 +30,10 @@ from skdpsynth.privacy import (
     SeededBits,
     epsilon_of_rho,
 )
-from skdpsynth.statistics import Change
+from skdpsynth.statistics import Sensitivity
 
 VALUES = np.array([10, 20, 30])
-CHANGE = Change("replace_one", 2, 2, 1)
+CHANGE = Sensitivity("replace_one", 2, 2, 1)
 
 
 class CountedNoise(DiscreteLaplace):
@@ -49,7 +49,7 @@ class CountedNoise(DiscreteLaplace):
 def release(accountant, loss=Fraction(1, 4), name="counts", noise=None, rng=None):
     """Release with the noise that the loss pays for, or another."""
     noise = noise or DiscreteLaplace(2 / Fraction(str(loss)))
-    return accountant.release(VALUES, noise, rng or SecureBits(), name=name, loss=loss, change=CHANGE)
+    return accountant.release(VALUES, noise, rng or SecureBits(), name=name, loss=loss, sensitivity=CHANGE)
 
 
 # Entries are data.
@@ -63,7 +63,7 @@ def test_an_entry_holds_what_was_charged_as_data():
     first, second = accountant.ledger
     facts = dataclasses.asdict(first)
     assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None, "gaussian": False, "rows": 1}
-    assert facts.pop("change") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None, "statistic": None}
+    assert facts.pop("sensitivity") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None, "statistic": None}
     assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     assert facts == {
         "name": "counts",
@@ -82,7 +82,7 @@ def test_an_entry_holds_what_was_charged_as_data():
         "note": None,
         "source": None,
     }
-    assert (second.noise, second.scale, second.change, second.randomness) == ("DiscreteGaussian", (40,), None, "seeded")
+    assert (second.noise, second.scale, second.sensitivity, second.randomness) == ("DiscreteGaussian", (40,), None, "seeded")
     assert second.loss == PrivacyLoss(rho=0.001)
     assert (first.describe(), accountant.noise_of(first)) == ("DiscreteLaplace(scale=8, 16)",) * 2
     assert LedgerEntry("links", PrivacyLoss(1)).describe() is None
@@ -339,7 +339,7 @@ def test_sixteen_threads_take_exactly_what_there_is(restless):
 
 
 def test_what_is_closed_while_others_spend_takes_nothing_more(restless):
-    """A record made after `close` has returned misses no charge."""
+    """A record made after `buy_missing_facts` has returned misses no charge."""
     for _ in range(30):
         accountant = PrivacyAccountant(10**6)
         records = []

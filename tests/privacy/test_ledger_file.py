@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import Sums, _ledger_place, text_of, thing_of
+from internals import Sums, _ledger_place, parse_text, to_text
 from sklearn.base import clone
 from test_ledger import CountedNoise, release
 
@@ -138,7 +138,7 @@ amounts = st.one_of(st.fractions(min_value=0), st.just(math.inf), st.integers(1,
 @settings(max_examples=60, deadline=None)
 def test_text_loses_nothing_of_sums(epsilon, rho, delta, gaussian):
     sums = Sums(epsilon=epsilon, rho=rho, delta=delta, gaussian=gaussian)
-    assert thing_of(text_of(sums)) == sums
+    assert parse_text(to_text(sums)) == sums
 
 
 steps = st.one_of(
@@ -298,9 +298,9 @@ def test_a_file_that_is_no_ledger_is_refused_and_stays(path):
 def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
     PrivacyAccountant(1, ledger=path)
     others, pipe = path.with_name("others.db"), path.with_name("pipe")
-    for file, change in ((path, "pragma user_version = 3"), (others, "create table about (name, value)")):
+    for file, sensitivity in ((path, "pragma user_version = 3"), (others, "create table about (name, value)")):
         with sqlite3.connect(file) as db:
-            db.execute(change)
+            db.execute(sensitivity)
         db.close()
     os.mkfifo(pipe)
     for file, words in (
@@ -406,7 +406,7 @@ def test_a_ledger_that_is_overwritten_while_it_is_open_may_have_been_replaced(pa
     accountant._entries._db.execute("pragma shrink_memory")  # what it remembers of the file
     with pytest.raises(LedgerError, match="or was overwritten by another while it was open, and nothing is drawn; put"):
         release(accountant)
-    assert all("overwritten by another" in _ledger_place.SAID[code] for code in (10, 11))  # by its size, it may be either
+    assert all("overwritten by another" in _ledger_place.SQLITE_MESSAGES[code] for code in (10, 11))  # by its size, it may be either
 
 
 def test_an_old_copy_in_its_place_is_refused(path):

@@ -26,7 +26,7 @@ DIGITS = decimal.Context(prec=50)
 
 
 def reference_epsilon(rho, delta):
-    """Minimise the epsilon of Canonne, Kamath and Steinke's Corollary 13 over alpha, by thirds, at 50 digits.
+    """Minimize the epsilon of Canonne, Kamath and Steinke's Corollary 13 over alpha, by thirds, at 50 digits.
 
     Solved for epsilon from delta = exp((alpha - 1) (alpha rho - epsilon)) / (alpha - 1) * (1 - 1/alpha)**alpha.
     """

@@ -22,7 +22,7 @@ from skdpsynth.privacy import (
     mechanism,
     scale_of_kind,
 )
-from skdpsynth.statistics import Change
+from skdpsynth.statistics import Sensitivity
 
 
 def draws(scale, m, size, seed=0):
@@ -85,9 +85,9 @@ def test_a_change_moves_the_density_by_at_most_its_nuclear_norm():
     for _ in range(40):
         Z = a_change(rng) * rng.choice([0.2, 1, 4])
         v = rng.standard_normal(2)
-        change = [np.outer(v, v), -np.outer(v, v), a_change(rng)][rng.integers(3)] * rng.choice([0.1, 1, 3])
-        nuclear = np.abs(np.linalg.eigvalsh(change)).sum()
-        moved = abs(math.log(density(Z + change) / density(Z)))
+        sensitivity = [np.outer(v, v), -np.outer(v, v), a_change(rng)][rng.integers(3)] * rng.choice([0.1, 1, 3])
+        nuclear = np.abs(np.linalg.eigvalsh(sensitivity)).sum()
+        moved = abs(math.log(density(Z + sensitivity) / density(Z)))
         assert moved <= nuclear + 2e-3  # the error of the quadrature
         tightest = max(tightest, moved / nuclear)
     assert tightest > 0.9
@@ -185,8 +185,8 @@ def test_an_enclosure_holds_whatever_the_bits_to_come_are(kept):
     low, high = [x * y for x, y in zip(a, b, strict=True)], [(x + 1) * (y + 1) for x, y in zip(a, b, strict=True)]
     most = sum(h if sign > 0 else -e for sign, e, h in zip(signs, low, high, strict=True))
     least = sum(e if sign > 0 else -h for sign, e, h in zip(signs, low, high, strict=True))
-    centre, slack = matrix_laplace._enclosure(kept[0], 0, 1)
-    assert centre - slack <= least < most <= centre + slack
+    center, slack = matrix_laplace._entry_interval(kept[0], 0, 1)
+    assert center - slack <= least < most <= center + slack
     assert slack < 2 * (most - least)
 
 
@@ -211,7 +211,7 @@ def test_the_limbs_are_enough_to_decide_all_but_a_thousandth_of_draws(scale, m):
     assert matrix_laplace._error(Fraction(scale), m, n_limbs) * m * m <= Fraction(1, 1024)
     # Sums stay exact in floats: products of two limbs, below 2**22 each, for each row of a block; blocks times pairs of limbs in 63 bits.
     assert matrix_laplace._ROWS * (2**22 - 1) ** 2 < 2**53
-    assert -(-2 * (matrix_laplace._MOST + 1) // matrix_laplace._ROWS) * 7 * 2**53 < 2**63
+    assert -(-2 * (matrix_laplace._MAX_ROWS + 1) // matrix_laplace._ROWS) * 7 * 2**53 < 2**63
 
 
 @pytest.mark.parametrize(("scale", "n_limbs"), [(10, 1), (Fraction(500, 3), 3), (2**58, 5)])
@@ -263,7 +263,7 @@ def test_what_is_no_square_matrix_or_no_scale_is_refused():
 
 # What it costs: the nuclear norm over the scale
 
-CHANGE = Change("replace_one", 40, 200, 12, nuclear=20)
+CHANGE = Sensitivity("replace_one", 40, 200, 12, nuclear=20)
 
 
 @pytest.mark.parametrize("share", [PrivacyLoss(0.3), PrivacyLoss(0.3, 1e-6)])
@@ -281,14 +281,14 @@ def test_the_mechanism_has_the_least_scale_that_covers_the_change(share):
     assert loss_of_kind("matrix_laplace", PrivacyLoss(rho=1)) is None
     assert mechanism(CHANGE, PrivacyLoss(math.inf), ("matrix_laplace",), 9).noise.scale == 0
     assert DiscreteMatrixLaplace(0).loss(CHANGE) == PrivacyLoss(math.inf)
-    assert DiscreteMatrixLaplace(8).loss(Change("replace_one", 0, 0, 0, nuclear=0)) is None
+    assert DiscreteMatrixLaplace(8).loss(Sensitivity("replace_one", 0, 0, 0, nuclear=0)) is None
     with pytest.raises(ValueError, match="change must state its nuclear norm for matrix Laplace noise, got none; list"):
-        mechanism(Change("replace_one", 40, 200, 12), share, ("laplace", "matrix_laplace"), 9)
+        mechanism(Sensitivity("replace_one", 40, 200, 12), share, ("laplace", "matrix_laplace"), 9)
 
 
-def release(accountant, noise, loss, change=CHANGE, values=None):
+def release(accountant, noise, loss, sensitivity=CHANGE, values=None):
     values = np.arange(9).reshape(3, 3) if values is None else values
-    return accountant.release(values, noise, SeededBits(0), name="moments", loss=loss, change=change)
+    return accountant.release(values, noise, SeededBits(0), name="moments", loss=loss, sensitivity=sensitivity)
 
 
 def test_the_door_takes_noise_that_just_covers_its_change():
@@ -298,22 +298,22 @@ def test_the_door_takes_noise_that_just_covers_its_change():
     np.testing.assert_array_equal(noisy - values, DiscreteMatrixLaplace(40).sample((3, 3), SeededBits(0)))
     (entry,) = accountant.ledger
     assert (entry.noise, entry.scale, entry.loss, entry.n_values) == ("DiscreteMatrixLaplace", (Fraction(40),), PrivacyLoss(0.5), 9)
-    assert entry.change.nuclear / entry.scale[0] == entry.loss.epsilon
+    assert entry.sensitivity.nuclear / entry.scale[0] == entry.loss.epsilon
 
 
 @pytest.mark.parametrize(
-    ("noise", "change", "values", "message"),
+    ("noise", "sensitivity", "values", "message"),
     [
         (DiscreteMatrixLaplace(Fraction(40 * 10**9 - 1, 10**9)), CHANGE, None, "more than the loss"),
         (DiscreteMatrixLaplace(0), CHANGE, None, "scale 0 has an infinite loss"),
-        (DiscreteMatrixLaplace(40), Change("replace_one", 40, 200, 12), None, "change must state its nuclear norm"),
+        (DiscreteMatrixLaplace(40), Sensitivity("replace_one", 40, 200, 12), None, "change must state its nuclear norm"),
         (DiscreteMatrixLaplace(40), CHANGE, np.arange(9), r"values of shape \(m, m\), got \(9,\)"),
         (DiscreteMatrixLaplace(40), None, np.arange(6).reshape(2, 3), r"values of shape \(m, m\), got \(2, 3\)"),
         (DiscreteMatrixLaplace(40), None, np.zeros((2, 2, 2), dtype=np.int64), r"values of shape \(m, m\), got \(2, 2, 2\)"),
     ],
 )
-def test_the_door_refuses_before_anything_is_charged(noise, change, values, message):
+def test_the_door_refuses_before_anything_is_charged(noise, sensitivity, values, message):
     accountant = PrivacyAccountant(1)
     with pytest.raises(ValueError, match=message):
-        release(accountant, noise, 0.5, change, values)
+        release(accountant, noise, 0.5, sensitivity, values)
     assert accountant.ledger == ()

@@ -22,7 +22,7 @@ from skdpsynth.privacy import (
     rho_of_epsilon,
     scale_of_kind,
 )
-from skdpsynth.statistics import Change
+from skdpsynth.statistics import Sensitivity
 
 KINDS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian, "sup_norm": DiscreteSupNorm}
 
@@ -32,7 +32,7 @@ def changes(draw):
     """A vector that moves decides the three norms; relation of any kind."""
     moved = draw(st.lists(st.integers(0, 1000), min_size=1, max_size=8).filter(any))
     relation = draw(st.sampled_from(["replace_one", "add_or_remove_one"]))
-    return Change(relation, sum(moved), sum(m * m for m in moved), max(moved))
+    return Sensitivity(relation, sum(moved), sum(m * m for m in moved), max(moved))
 
 
 PURE = st.floats(1e-3, 1e3).map(PrivacyLoss)
@@ -49,33 +49,33 @@ def charge(loss, share):
     return accountant.remaining >= 0
 
 
-@given(change=changes(), share=st.one_of(PURE, RHO, APPROXIMATE), kind=st.sampled_from([*KINDS, None]))
+@given(sensitivity=changes(), share=st.one_of(PURE, RHO, APPROXIMATE), kind=st.sampled_from([*KINDS, None]))
 @settings(max_examples=80, deadline=None)
-def test_the_noise_covers_the_change_at_the_loss_and_the_loss_fits_the_share(change, share, kind):
+def test_the_noise_covers_the_change_at_the_loss_and_the_loss_fits_the_share(sensitivity, share, kind):
     kinds = ("laplace", "gaussian", "sup_norm") if kind is None else (kind,)
     if all(loss_of_kind(k, share) is None for k in kinds):
         with pytest.raises(ValueError, match=r"kinds must hold one that serves a loss of .*, got .*; give delta"):
-            mechanism(change, share, kinds)
+            mechanism(sensitivity, share, kinds)
         return
-    made = mechanism(change, share, kinds)
-    assert made.change == change
+    made = mechanism(sensitivity, share, kinds)
+    assert made.sensitivity == sensitivity
     assert made.deviation == math.sqrt(made.noise.variance())
-    assert any(covers(made.loss, cost) for cost in made.noise.losses(change))
+    assert any(covers(made.loss, cost) for cost in made.noise.losses(sensitivity))
     assert charge(made.loss, share)
     assert type(made.noise) in [KINDS[k] for k in kinds]
 
 
-@given(change=changes(), share=st.one_of(PURE, RHO), kind=st.sampled_from(list(KINDS)))
+@given(sensitivity=changes(), share=st.one_of(PURE, RHO), kind=st.sampled_from(list(KINDS)))
 @settings(max_examples=60, deadline=None)
-def test_no_smaller_scale_would_cover_it(change, share, kind):
+def test_no_smaller_scale_would_cover_it(sensitivity, share, kind):
     """But for the least scale that can be sampled, and the grid of 2**-20 of Gaussian scales."""
     loss = loss_of_kind(kind, share)
     if loss is None:
         return
-    scale = scale_of_kind(kind, change, loss)
+    scale = scale_of_kind(kind, sensitivity, loss)
     smaller = scale * (1 - Fraction(1, 2**20)) - (Fraction(1, 2**20) if kind == "gaussian" else 0)
     if smaller > Fraction(1, 100):
-        assert not covers(loss, KINDS[kind](smaller).loss(change))
+        assert not covers(loss, KINDS[kind](smaller).loss(sensitivity))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_no_smaller_scale_would_cover_it(change, share, kind):
 )
 def test_scales_are_norms_over_losses(kind, share, scale):
     """The change (1, 2, 3): l1 is 6, l2 squared 14, sup 3."""
-    made = mechanism(Change("replace_one", 6, 14, 3), share, (kind,))
+    made = mechanism(Sensitivity("replace_one", 6, 14, 3), share, (kind,))
     assert made.noise == KINDS[kind](scale)
     assert made.loss == (PrivacyLoss(0.5) if kind != "gaussian" else share)  # pure noise leaves delta alone
 
@@ -105,20 +105,20 @@ def test_scales_are_norms_over_losses(kind, share, scale):
 )
 def test_a_kind_of_noise_spends_all_of_a_share_that_it_can(kind, share, spent):
     assert loss_of_kind(kind, share) == spent
-    assert scale_of_kind("matrix_laplace", Change("replace_one", 6, 12, 3, 5), PrivacyLoss(0.5, rows=2)) == 20
+    assert scale_of_kind("matrix_laplace", Sensitivity("replace_one", 6, 12, 3, 5), PrivacyLoss(0.5, rows=2)) == 20
 
 
 @pytest.mark.parametrize("share", [PrivacyLoss(math.inf), PrivacyLoss(math.inf, 1e-6), PrivacyLoss(rho=math.inf)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_infinite_share_needs_no_noise(share, kind):
-    made = mechanism(Change("replace_one", 2, 2, 1), share, (kind,))
+    made = mechanism(Sensitivity("replace_one", 2, 2, 1), share, (kind,))
     assert made.noise.scale == 0
     assert made.loss == share
     assert made.deviation == 0
     accountant = PrivacyAccountant(math.inf, 1e-6)
     values = np.array([3, 4])
     np.testing.assert_array_equal(
-        accountant.release(values, made.noise, SecureBits(), name="a", loss=made.loss, change=made.change), values
+        accountant.release(values, made.noise, SecureBits(), name="a", loss=made.loss, sensitivity=made.sensitivity), values
     )
 
 
@@ -126,10 +126,10 @@ def test_an_infinite_share_needs_no_noise(share, kind):
 @pytest.mark.parametrize("share", [PrivacyLoss(1), PrivacyLoss(1, 1e-6), PrivacyLoss(1, 1e-3)])
 def test_the_kind_of_least_deviation_is_taken(n_values, share):
     """All values move by 1 together: Laplace grows as n, the sup norm as n / sqrt(3), Gaussian as sqrt(n)."""
-    change = Change("replace_one", n_values, n_values, 1)
+    sensitivity = Sensitivity("replace_one", n_values, n_values, 1)
     served = [kind for kind in KINDS if loss_of_kind(kind, share) is not None]
-    single = {kind: mechanism(change, share, (kind,), n_values).deviation for kind in served}
-    chosen = mechanism(change, share, tuple(KINDS), n_values)
+    single = {kind: mechanism(sensitivity, share, (kind,), n_values).deviation for kind in served}
+    chosen = mechanism(sensitivity, share, tuple(KINDS), n_values)
     assert chosen.deviation == min(single.values()) == math.sqrt(chosen.noise.variance(n_values))
     if n_values == 1000 and share.delta:
         assert isinstance(chosen.noise, DiscreteGaussian)
@@ -138,30 +138,30 @@ def test_the_kind_of_least_deviation_is_taken(n_values, share):
 
 
 def test_a_sampler_that_would_wait_too_long_is_never_the_best_and_a_kind_must_be_known():
-    change = Change("replace_one", 1000, 1000, 1)
-    assert mechanism(change, PrivacyLoss(1000), ("sup_norm",), 1000).deviation == math.inf
-    assert isinstance(mechanism(change, PrivacyLoss(1000), ("sup_norm", "laplace"), 1000).noise, DiscreteLaplace)
+    sensitivity = Sensitivity("replace_one", 1000, 1000, 1)
+    assert mechanism(sensitivity, PrivacyLoss(1000), ("sup_norm",), 1000).deviation == math.inf
+    assert isinstance(mechanism(sensitivity, PrivacyLoss(1000), ("sup_norm", "laplace"), 1000).noise, DiscreteLaplace)
     with pytest.raises(ValueError, match="kinds must be one of 'laplace', 'gaussian', 'sup_norm', 'matrix_laplace', got 'normal'"):
-        mechanism(change, PrivacyLoss(1), ("normal",))
+        mechanism(sensitivity, PrivacyLoss(1), ("normal",))
     with pytest.raises(ValueError, match="kinds must hold one that serves"):
-        mechanism(change, PrivacyLoss(1), ())
+        mechanism(sensitivity, PrivacyLoss(1), ())
 
 
 @pytest.mark.parametrize("share", [PrivacyLoss(0.5), PrivacyLoss(0.5, 1e-6), PrivacyLoss(rho=0.1)])
 def test_what_does_not_move_gets_the_least_noise_there_is(share):
-    made = mechanism(Change("replace_one", 0, 0, 0), share)
+    made = mechanism(Sensitivity("replace_one", 0, 0, 0), share)
     assert made.noise.scale == Fraction(1, 100)
-    assert made.noise.loss(made.change) is None
+    assert made.noise.loss(made.sensitivity) is None
 
 
 def test_noise_of_several_scales_costs_what_its_least_scale_costs():
     """Any value may be the one with the least scale."""
-    change = Change("replace_one", 6, 14, 3)
-    assert DiscreteLaplace([4, 2, 8]).loss(change) == PrivacyLoss(3)
-    assert DiscreteGaussian([4, 2, 8]).loss(change) == PrivacyLoss(rho=Fraction(14, 8))
-    assert DiscreteSupNorm(2).loss(change) == PrivacyLoss(Fraction(3, 2))
-    assert DiscreteLaplace([4, 0]).loss(change) == PrivacyLoss(math.inf)
-    assert DiscreteLaplace(np.empty(0)).loss(change) is None
+    sensitivity = Sensitivity("replace_one", 6, 14, 3)
+    assert DiscreteLaplace([4, 2, 8]).loss(sensitivity) == PrivacyLoss(3)
+    assert DiscreteGaussian([4, 2, 8]).loss(sensitivity) == PrivacyLoss(rho=Fraction(14, 8))
+    assert DiscreteSupNorm(2).loss(sensitivity) == PrivacyLoss(Fraction(3, 2))
+    assert DiscreteLaplace([4, 0]).loss(sensitivity) == PrivacyLoss(math.inf)
+    assert DiscreteLaplace(np.empty(0)).loss(sensitivity) is None
 
 
 # The door: what is charged covers what the noise costs.
@@ -176,8 +176,8 @@ EDGE = [
 FACTORS = [1 + Fraction(1, 10**15), Fraction(3, 2), Fraction(8)]
 
 
-def release(accountant, noise, loss, change):
-    return accountant.release(np.array([5, 6]), noise, SecureBits(), name="counts", loss=loss, change=change)
+def release(accountant, noise, loss, sensitivity):
+    return accountant.release(np.array([5, 6]), noise, SecureBits(), name="counts", loss=loss, sensitivity=sensitivity)
 
 
 def times(loss, factor):
@@ -187,31 +187,31 @@ def times(loss, factor):
 @pytest.mark.parametrize(("noise", "loss"), EDGE)
 def test_the_door_takes_noise_that_just_covers_its_change_and_refuses_what_is_too_small_by_any_factor(noise, loss):
     """Too small for a change that is larger by the factor, and for a loss that is smaller by it."""
-    accountant, covered = PrivacyAccountant(10, 1e-6), Change("replace_one", 6, 14, 3)
+    accountant, covered = PrivacyAccountant(10, 1e-6), Sensitivity("replace_one", 6, 14, 3)
     release(accountant, noise, loss, covered)
     spent = accountant.spent
     (entry,) = accountant.ledger
-    assert (entry.loss, entry.change) == (loss, covered)
+    assert (entry.loss, entry.sensitivity) == (loss, covered)
     smaller = [(times(loss, 1 / factor), covered) for factor in FACTORS]
-    larger = [(loss, Change("replace_one", 6 * factor, 14 * factor**2, 3 * factor)) for factor in FACTORS]
-    for cost, change in smaller + larger:
+    larger = [(loss, Sensitivity("replace_one", 6 * factor, 14 * factor**2, 3 * factor)) for factor in FACTORS]
+    for cost, sensitivity in smaller + larger:
         with pytest.raises(ValueError, match=r"Releasing 'counts' with Discrete.* costs .*, more than the loss .* that is charged"):
-            release(accountant, noise, cost, change)
+            release(accountant, noise, cost, sensitivity)
         with pytest.raises(ValueError, match="more than the loss"):
-            accountant.standing(noise, SecureBits(), name="counts", loss=cost, change=change)
+            accountant.standing(noise, SecureBits(), name="counts", loss=cost, sensitivity=sensitivity)
     assert (accountant.ledger, accountant.spent) == ((entry,), spent)
 
 
 def test_the_door_takes_gaussian_noise_for_an_epsilon_and_a_delta_that_it_fits():
-    change, share = Change("replace_one", 2, 2, 1), PrivacyLoss(1, 1e-6)
-    right = mechanism(change, share, ("gaussian",)).noise
-    release(PrivacyAccountant(1, 1e-6), right, share, change)
+    sensitivity, share = Sensitivity("replace_one", 2, 2, 1), PrivacyLoss(1, 1e-6)
+    right = mechanism(sensitivity, share, ("gaussian",)).noise
+    release(PrivacyAccountant(1, 1e-6), right, share, sensitivity)
     for factor in FACTORS[1:]:
         with pytest.raises(ValueError, match="more than the loss"):
-            release(PrivacyAccountant(1, 1e-6), DiscreteGaussian(right.scale / factor), share, change)
+            release(PrivacyAccountant(1, 1e-6), DiscreteGaussian(right.scale / factor), share, sensitivity)
     with pytest.raises(ValueError, match="Gaussian noise has no pure loss"):
-        release(PrivacyAccountant(100, 1e-6), right, PrivacyLoss(100), change)
-    zcdp, gaussian = right.losses(change)
+        release(PrivacyAccountant(100, 1e-6), right, PrivacyLoss(100), sensitivity)
+    zcdp, gaussian = right.losses(sensitivity)
     assert gaussian.rho <= rho_of_epsilon(1, 1e-6, gaussian=True)
     assert zcdp.rho > rho_of_epsilon(1, 1e-6)  # as zCDP it would need more noise
 
@@ -220,7 +220,7 @@ def test_what_is_no_noise_change_loss_or_name_is_refused_before_the_charge():
     for mine, other in (("replace_one", "add_or_remove_one"), ("add_or_remove_one", "replace_one")):
         accountant = PrivacyAccountant(1, neighboring=mine)
         with pytest.raises(ValueError, match=rf"change is stated under '{other}', but this budget is under '{mine}'"):
-            release(accountant, DiscreteLaplace(10**6), PrivacyLoss(1), Change(other, 1, 1, 1))
+            release(accountant, DiscreteLaplace(10**6), PrivacyLoss(1), Sensitivity(other, 1, 1, 1))
         for noise in (None, 5, np.array([1, 2])):
             with pytest.raises(TypeError, match=r"noise must be a noise such as DiscreteLaplace\(scale\), got .*; see"):
                 release(accountant, noise, 1, None)
@@ -243,14 +243,14 @@ def test_a_choice_that_was_made_before_is_pickled_as_the_first_was(share):
     # Which objects are the same shows in a pickle, and must not tell what was asked for earlier.
     def pickled():
         asked = PrivacyLoss(**share)
-        return pickle.dumps([asked, *(mechanism(Change("replace_one", 6, 14, 3), asked) for _ in range(2))])
+        return pickle.dumps([asked, *(mechanism(Sensitivity("replace_one", 6, 14, 3), asked) for _ in range(2))])
 
     assert pickled() == pickled()
 
 
 def test_changes_that_are_equal_keep_what_they_say_they_are_of():
     # Noise of equal changes is chosen once; a ledger still says of each what moves.
-    changes = [Change("replace_one", 2, 2, 1, statistic=(("kind", name),)) for name in ("Histogram", "Trees")]
-    first, second = (mechanism(change, PrivacyLoss(0.375)) for change in changes)
+    changes = [Sensitivity("replace_one", 2, 2, 1, statistic=(("kind", name),)) for name in ("Histogram", "Trees")]
+    first, second = (mechanism(sensitivity, PrivacyLoss(0.375)) for sensitivity in changes)
     assert first.noise == second.noise
-    assert [first.change.statistic, second.change.statistic] == [change.statistic for change in changes]
+    assert [first.sensitivity.statistic, second.sensitivity.statistic] == [sensitivity.statistic for sensitivity in changes]

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import FIRST, LIMB, Normals, fraction_bits
-from internals import _normals as normals
+from internals import FIRST_LIMB_BITS, LIMB_BITS, Normals, fraction_bits
+from internals import _exact_normals as normals
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 from sampler_trees import scaled_exp_minus
 
@@ -21,7 +21,7 @@ def floats(drawn):
 
 
 def test_every_16_bit_word_gives_the_exact_whole_part(exact_law, check_every_word):
-    check_every_word(normals._whole_parts(), exact_law("half_gaussian", 1), signed=False)
+    check_every_word(normals._whole_part_table(), exact_law("half_gaussian", 1), signed=False)
 
 
 class Fixed:
@@ -36,7 +36,7 @@ class Fixed:
 
 def propose(monkeypatch, scripted, whole, x, coin, *later):
     """Judge one proposal of a whole part and the first words of x and of the coin: (accepted, later words of x)."""
-    monkeypatch.setattr(normals, "_whole_parts", lambda: Fixed(whole))
+    monkeypatch.setattr(normals, "_whole_part_table", lambda: Fixed(whole))
     rng = scripted(np.uint64(x).tobytes(), np.uint64(coin).tobytes(), *(word.to_bytes(8) for word in later))
     _, _, accepted, ahead = normals._propose(1, rng)
     return bool(accepted[0]), ahead.get(0, [])
@@ -116,10 +116,10 @@ def test_limbs_are_the_leading_bits():
             negative, a = drawn.column(j)
             cut = [int(x) >> 128 - fraction_bits(n_limbs) for x in a]
             limbs = [drawn.limb(i, ALL)[:, j] for i in range(n_limbs)]
-            total = [sum(int(limb[k]) << LIMB * (n_limbs - 1 - i) for i, limb in enumerate(limbs)) for k in range(40)]
+            total = [sum(int(limb[k]) << LIMB_BITS * (n_limbs - 1 - i) for i, limb in enumerate(limbs)) for k in range(40)]
             assert total == [-c if sign else c for c, sign in zip(cut, negative, strict=True)]
-            assert all((np.abs(limb) < 2**LIMB).all() for limb in limbs)
-    assert normals.LARGEST << FIRST == 1 << LIMB  # limb 0 has room for whole parts below 16
+            assert all((np.abs(limb) < 2**LIMB_BITS).all() for limb in limbs)
+    assert normals.LARGEST << FIRST_LIMB_BITS == 1 << LIMB_BITS  # limb 0 has room for whole parts below 16
 
 
 def test_words_that_an_acceptance_had_to_know_are_those_revealed_later(monkeypatch):

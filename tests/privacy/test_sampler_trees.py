@@ -22,7 +22,7 @@ LIMIT = Decimal(2) ** -60
 
 @pytest.mark.parametrize("n_scales", [30, pytest.param(200, marks=pytest.mark.nightly)])
 def test_probabilities_of_any_scales_are_those_of_the_laws(n_scales):
-    """Half of the scales for either law, to 2**-60 of the table and of the probability: two neighbours in the list are unlike."""
+    """Half of the scales for either law, to 2**-60 of the table and of the probability: two neighbors in the list are unlike."""
     for place, scale in enumerate(scales(n_scales)):
         absolute, relative = (error_of_laplace, error_of_gaussian)[place % 2](scale)
         assert absolute < LIMIT, scale
@@ -50,7 +50,7 @@ def test_rejection_is_exact_too(error_of, scale):
 
 
 def table():
-    return _laplace._two_sided.__wrapped__(Fraction(5))
+    return _laplace._two_sided_table.__wrapped__(Fraction(5))
 
 
 LAW = geometric_weights(Fraction(5), True)

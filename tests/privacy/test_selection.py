@@ -6,16 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import ExponentialMechanism, PermuteAndFlip, _below, _shuffled, gaussian_of_pure
+from internals import ExponentialMechanism, PermuteAndFlip, _random_permutation, _uniform_below, gaussian_of_pure
 from laws import ALARM, CERTAIN, chi_squared
 from scipy.stats import norm
 
 from skdpsynth import PrivacyAccountant
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import PrivacyLoss, SeededBits, Unit, check_rng
-from skdpsynth.statistics import Change
+from skdpsynth.statistics import Sensitivity
 
-CHANGE = Change("replace_one", 3, 3, 1)
+CHANGE = Sensitivity("replace_one", 3, 3, 1)
 
 
 def chances(utilities, scale):
@@ -31,8 +31,8 @@ def chances(utilities, scale):
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 3])
-def test_no_neighbour_changes_a_chance_by_more_than_epsilon_and_some_do_nearly(epsilon):
-    """By brute force: three candidates, all utilities from 0 to 4, and all neighbours that move each of them by 1 at most."""
+def test_no_neighbor_changes_a_chance_by_more_than_epsilon_and_some_do_nearly(epsilon):
+    """By brute force: three candidates, all utilities from 0 to 4, and all neighbors that move each of them by 1 at most."""
     scale, worst = 2 / epsilon, 0.0
     moves = list(itertools.product((-1, 0, 1), repeat=3))
     laws = {u: np.log(chances(u, scale)) for u in itertools.product(range(-1, 6), repeat=3)}
@@ -82,7 +82,7 @@ def test_no_attack_on_an_exponential_mechanism_does_better_than_its_gaussian_los
 
 def test_orders_are_uniform():
     rng = SeededBits(2)
-    orders = [tuple(_shuffled(3, rng)) for _ in range(3_000)]
+    orders = [tuple(_random_permutation(3, rng)) for _ in range(3_000)]
     assert chi_squared([orders.count(order) for order in itertools.permutations(range(3))], np.ones(6)) > ALARM
 
 
@@ -95,7 +95,7 @@ def test_whole_numbers_beyond_the_last_multiple_are_drawn_again(size):
         def bytes(self, size):
             return drawn.pop(0).to_bytes(size)
 
-    assert _below(size, Bits()) == size - 1
+    assert _uniform_below(size, Bits()) == size - 1
     assert not drawn
 
 
@@ -103,9 +103,9 @@ def test_the_door_charges_first_and_keeps_its_books():
     accountant = PrivacyAccountant(1)
     accountant.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice", loss=0.4)
     (entry,) = accountant.ledger
-    assert (entry.noise, entry.scale, entry.change, entry.n_values) == ("PermuteAndFlip", (Fraction(5),), CHANGE, 1)
+    assert (entry.noise, entry.scale, entry.sensitivity, entry.n_values) == ("PermuteAndFlip", (Fraction(5),), CHANGE, 1)
     assert accountant.spent == Fraction(4, 10)
-    assert 2 * entry.change.sup / entry.scale[0] <= entry.loss.epsilon
+    assert 2 * entry.sensitivity.sup / entry.scale[0] <= entry.loss.epsilon
     of_five = PrivacyAccountant(1, unit=Unit("patient", 5))
     of_five.release_choice(np.array([1, 2, 3]), CHANGE, check_rng(None), name="choice", loss=PrivacyLoss(0.4, rows=5))
     assert of_five.ledger[0].scale == (5 * entry.scale[0],)
@@ -136,17 +136,17 @@ def test_the_door_charges_first_and_keeps_its_books():
 
 
 @pytest.mark.parametrize(
-    ("utilities", "change", "loss", "error", "words"),
+    ("utilities", "sensitivity", "loss", "error", "words"),
     [
         (np.array([0.5, 1]), CHANGE, 0.1, TypeError, "utilities must be"),
         (np.array([], dtype=np.int64), CHANGE, 0.1, TypeError, "utilities must be"),
         (np.array([[1]]), CHANGE, 0.1, TypeError, "utilities must be"),
-        (np.array([1]), Change("add_or_remove_one", 1, 1, 1), 0.1, ValueError, "ask for that"),
+        (np.array([1]), Sensitivity("add_or_remove_one", 1, 1, 1), 0.1, ValueError, "ask for that"),
         (np.array([1]), CHANGE, PrivacyLoss(rho=1e-200), ValueError, "too small for a choice"),
     ],
 )
-def test_what_cannot_be_chosen_is_refused_before_the_charge(utilities, change, loss, error, words):
+def test_what_cannot_be_chosen_is_refused_before_the_charge(utilities, sensitivity, loss, error, words):
     accountant = PrivacyAccountant(1, 1e-6)
     with pytest.raises(error, match=words):
-        accountant.release_choice(utilities, change, check_rng(None), name="choice", loss=loss)
+        accountant.release_choice(utilities, sensitivity, check_rng(None), name="choice", loss=loss)
     assert accountant.spent == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from internals import Change
+from internals import Sensitivity
 
 import skdpsynth
 import skdpsynth.privacy
@@ -20,7 +20,7 @@ from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyAccounta
 PACKAGE = Path(skdpsynth.__file__).parent
 COUNTERS = [KaryCounter, BinaryCounter, SparseCounter]
 
-ONE = Change("replace_one", 1, 1, 1)
+ONE = Sensitivity("replace_one", 1, 1, 1)
 
 
 def door_of(epsilon=1, scale=2, **own):
@@ -34,7 +34,7 @@ def calls(tree):
 def test_only_the_door_makes_a_standing_release():
     texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     makers = [name for name, text in texts.items() if "StandingRelease" in text and "StandingRelease" in calls(ast.parse(text))]
-    assert sorted(makers) == ["privacy/_accountant.py", "privacy/_standing.py"]
+    assert sorted(makers) == ["privacy/_accountant.py", "privacy/_continual_release.py"]
     assert "StandingRelease" not in skdpsynth.privacy.__all__
 
 
@@ -56,7 +56,7 @@ def test_a_part_that_costs_more_than_was_charged_or_is_not_covered_is_refused():
     with pytest.raises(ValueError, match=r"costs epsilon=100, more than the loss epsilon=0.5 that is charged"):
         door.part(DiscreteLaplace(Fraction(1, 100)), PrivacyLoss(epsilon=0.5), ONE)
     with pytest.raises(ValueError, match="stated under 'add_or_remove_one'"):
-        door.part(DiscreteLaplace(5), PrivacyLoss(epsilon=0.5), Change("add_or_remove_one", 1, 1, 1))
+        door.part(DiscreteLaplace(5), PrivacyLoss(epsilon=0.5), Sensitivity("add_or_remove_one", 1, 1, 1))
 
 
 def test_a_part_has_its_own_noise_and_the_accountant_of_the_whole():
@@ -136,8 +136,8 @@ def test_a_door_opens_again_under_what_its_record_shows_and_charges_nothing():
         )
         again = reopened(accountant)
         with pytest.raises(ValueError, match=r"costs epsilon=100, more than the loss epsilon=0.5"):
-            again.standing_again(DiscreteLaplace(Fraction(1, 100)), SecureBits(), name="stream", loss=0.5, change=ONE)
-        door = again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=Fraction(1, 2), change=ONE)
+            again.standing_again(DiscreteLaplace(Fraction(1, 100)), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)
+        door = again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=Fraction(1, 2), sensitivity=ONE)
         for one in (first, door):  # charged once, whatever is released
             for i in range(3):
                 one.release(np.zeros(3, dtype=np.int64), f"draw {i}")
@@ -152,18 +152,18 @@ def test_a_door_opens_again_for_nothing_that_was_not_charged(name, loss):
     accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
     accountant.spend(0.4, name="plain")
     with pytest.raises(ValueError, match="accountant holds no charge of"):
-        reopened(accountant).standing_again(DiscreteLaplace(4), SecureBits(), name=name, loss=loss, change=ONE)
+        reopened(accountant).standing_again(DiscreteLaplace(4), SecureBits(), name=name, loss=loss, sensitivity=ONE)
 
 
 def test_a_charge_is_taken_up_once_and_only_after_it_was_saved():
     accountant = PrivacyAccountant(1)
     accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
     with pytest.raises(ValueError, match="from before it was saved"):
-        accountant.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, change=ONE)  # its own door stands
+        accountant.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)  # its own door stands
     again = reopened(accountant)
-    again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, change=ONE)
+    again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)
     with pytest.raises(ValueError, match="holds no charge"):
-        again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, change=ONE)
+        again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)
 
 
 def test_levels_that_were_loaded_refuse_a_record_that_did_not_pay_for_them():

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _sup_norm
+from internals import _linf
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 
 from skdpsynth.privacy import DiscreteSupNorm, SeededBits
@@ -72,15 +72,15 @@ def test_a_radius_is_taken_where_coins_of_the_stated_chances_all_say_yes(monkeyp
         bounds.append(bound)
         return 2 * radius + (len(bounds) == count)  # the last coin for the first radius says no, all others just say yes
 
-    monkeypatch.setattr(_sup_norm, "geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
-    monkeypatch.setattr(_sup_norm, "_below", drawn)
-    assert _sup_norm._radius(Fraction(3), count, None) == radius
+    monkeypatch.setattr(_linf, "draw_geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
+    monkeypatch.setattr(_linf, "_uniform_below", drawn)
+    assert _linf._draw_radius(Fraction(3), count, None) == radius
     assert bounds == [2 * radius + 2 * i for i in range(1, count + 1)] * 2
 
 
 def test_a_radius_of_0_takes_one_bit_of_one_word_to_draw(scripted):
     rng = scripted((2**63 - 1).to_bytes(8, "little"))
-    assert _sup_norm._uniform(0, 1, rng) == [0]
+    assert _linf._draw_cube(0, 1, rng) == [0]
     assert rng.requests == 1
 
 

@@ -4,21 +4,21 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import SurvivalTable, _digit, _one_sided, _table, _two_sided
+from internals import SurvivalTable, _digit_table, _one_sided_table, _survival_table, _two_sided_table
 
 from skdpsynth.privacy import SeededBits
 
 MASK = (1 << 64) - 1
 TABLES = [
-    ("laplace", _two_sided, Fraction(1, 100)),  # its thresholds are all below 2**-64
-    ("laplace", _two_sided, Fraction(1, 3)),
-    ("laplace", _two_sided, Fraction(5, 2)),
-    ("laplace", _two_sided, Fraction(20)),
-    ("geometric", _one_sided, Fraction(4)),
-    ("digit", _digit, Fraction(1000)),
-    ("digit", _digit, Fraction(2**58)),
-    ("gaussian", _table, Fraction(1)),
-    ("gaussian", _table, Fraction(40)),
+    ("laplace", _two_sided_table, Fraction(1, 100)),  # its thresholds are all below 2**-64
+    ("laplace", _two_sided_table, Fraction(1, 3)),
+    ("laplace", _two_sided_table, Fraction(5, 2)),
+    ("laplace", _two_sided_table, Fraction(20)),
+    ("geometric", _one_sided_table, Fraction(4)),
+    ("digit", _digit_table, Fraction(1000)),
+    ("digit", _digit_table, Fraction(2**58)),
+    ("gaussian", _survival_table, Fraction(1)),
+    ("gaussian", _survival_table, Fraction(40)),
 ]
 
 
@@ -75,7 +75,7 @@ def test_a_threshold_inside_the_outermost_unit_of_a_bucket_is_not_overlooked(off
 
 
 def test_draws_beyond_one_block_are_all_filled():
-    table = _two_sided(Fraction(3))
+    table = _two_sided_table(Fraction(3))
     draws = table.sample((1 << 17) + 1000, SeededBits(5))
     # An unfilled int64 buffer would show: 1000 draws, each 0 with probability 0.16; P(at most 50) < 1e-20.
     assert np.count_nonzero(draws[1 << 17 :] == 0) > 50

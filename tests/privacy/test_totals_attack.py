@@ -21,7 +21,7 @@ def spent(*losses, delta=1e-6):
 
 
 def best_of_responses(losses, fpr):
-    """(right alarms, advantage) of the best attack on randomised responses, each of which may give all away, over all their outcomes."""
+    """(right alarms, advantage) of the best attack on randomized responses, each of which may give all away, over all their outcomes."""
     outcomes = [(1.0, 1.0)]  # probabilities under the two tables
     for epsilon, delta in losses:
         right = 1 / (1 + math.exp(-epsilon))
@@ -54,7 +54,7 @@ def best_of_responses(losses, fpr):
         [(0.5, 0.01), (0.25, 0), (0.5, 0), (1, 0.2)],
     ],
 )
-def test_several_losses_in_epsilon_give_what_their_randomised_responses_do(losses, fpr):
+def test_several_losses_in_epsilon_give_what_their_randomized_responses_do(losses, fpr):
     risk = spent(*(PrivacyLoss(*loss) for loss in losses), delta=0.5).risk(fpr)
     found, advantage = best_of_responses(losses, fpr)
     assert risk.tpr == pytest.approx(found, rel=1e-9)
@@ -100,7 +100,7 @@ def test_gaussian_noise_gives_its_own_curve(rho, fpr):
 
 
 def best_attack(epsilons, mu, fpr):
-    """The most powerful test of randomised responses and a Gaussian of mean 0 or mu: a threshold on the likelihood ratio, by bisection."""
+    """The most powerful test of randomized responses and a Gaussian of mean 0 or mu: a threshold on the likelihood ratio, by bisection."""
     outcomes = list(itertools.product((1, -1), repeat=len(epsilons)))
     losses = np.array([np.dot(signs, epsilons) for signs in outcomes])
     first = np.array([np.prod([1 / (1 + math.exp(-s * e)) for s, e in zip(signs, epsilons, strict=True)]) for signs in outcomes])

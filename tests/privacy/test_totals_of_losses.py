@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import Sums, _optimal, is_optimal, optimal_epsilon, rho_of_pure
+from internals import Sums, _optimal_composition, covers_composition, optimal_epsilon, rho_of_pure
 
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteGaussian, PrivacyAccountant, PrivacyLoss, SecureBits, epsilon_of_rho, rho_of_epsilon
@@ -30,7 +30,7 @@ def gaussian(epsilon, delta):
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.1, 1, 3, 20])
-def test_randomised_response_has_the_rho_of_its_epsilon_at_every_order_and_no_less_at_the_first(epsilon):
+def test_randomized_response_has_the_rho_of_its_epsilon_at_every_order_and_no_less_at_the_first(epsilon):
     with mpmath.workdps(60):
         exact, e = rho_of_pure(Fraction(str(epsilon))), mpmath.mpf(str(epsilon))
         rho = mpmath.mpf(exact.numerator) / exact.denominator
@@ -49,8 +49,10 @@ def test_the_rho_of_a_pure_loss_has_24_decimals_and_of_a_large_one_is_as_much():
 
 @pytest.mark.parametrize("tenths", [[1] * 20, [1, 2, 2], [3]])
 def test_the_least_epsilon_allows_for_as_many_roundings_of_floats_as_are_made(monkeypatch, tenths):
-    told, least = [], _optimal._least
-    monkeypatch.setattr(_optimal, "_least", lambda law, delta, error: told.append((len(law), error)) or least(law, delta, error))
+    told, least = [], _optimal_composition._least_epsilon
+    monkeypatch.setattr(
+        _optimal_composition, "_least_epsilon", lambda law, delta, error: told.append((len(law), error)) or least(law, delta, error)
+    )
     optimal_epsilon([Fraction(tenth, 10) for tenth in tenths], Fraction(1, 10**6))
     ((n_steps, error),) = told
     assert error * 2**52 == pytest.approx(64 + sum(8 + tenth / 10 for tenth in tenths) + n_steps, rel=1e-12)
@@ -59,7 +61,10 @@ def test_the_least_epsilon_allows_for_as_many_roundings_of_floats_as_are_made(mo
 @pytest.mark.parametrize(("less", "pays"), [("0.99e-9", True), ("1.004e-9", False)])
 def test_a_charge_may_be_short_of_the_least_epsilon_by_a_billionth_of_it(less, pays):
     losses, delta = [PrivacyLoss(0.1)] * 20, Fraction(1, 10**6)
-    assert is_optimal(losses, PrivacyLoss(optimal_epsilon([loss.epsilon for loss in losses], delta) * (1 - Fraction(less)), delta)) is pays
+    assert (
+        covers_composition(losses, PrivacyLoss(optimal_epsilon([loss.epsilon for loss in losses], delta) * (1 - Fraction(less)), delta))
+        is pays
+    )
 
 
 def test_a_hundred_small_losses_cost_half_of_their_sum_where_they_are_counted_in_rho():
@@ -115,7 +120,7 @@ def test_a_total_is_the_sum_and_what_rho_converts_to_and_does_not_depend_on_the_
 
 
 def truth(tree, epsilon):
-    """The exact delta of a tree of randomised responses: (bit, chosen loss) -> the next; None where nothing is asked any more."""
+    """The exact delta of a tree of randomized responses: (bit, chosen loss) -> the next; None where nothing is asked any more."""
 
     def leaves(node, first, second):
         if node is None:
@@ -303,7 +308,7 @@ def test_a_group_costs_at_least_each_member_and_at_most_the_largest_of_each_kind
 
 
 def delta_of(epsilons, target):
-    """Exact delta of randomised responses, all outcomes enumerated, in 40 digits."""
+    """Exact delta of randomized responses, all outcomes enumerated, in 40 digits."""
     with mpmath.workdps(40):
         total = mpmath.mpf(0)
         for signs in itertools.product((1, -1), repeat=len(epsilons)):

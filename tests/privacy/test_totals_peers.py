@@ -26,7 +26,7 @@ def bound_by_pld(losses, delta, pessimistic):
     composed = None
     for loss in losses:
         if loss.rho is None:
-            # Its two losses are +-epsilon, as those of randomised response. Without its delta a loss is less: a bound from below.
+            # Its two losses are +-epsilon, as those of randomized response. Without its delta a loss is less: a bound from below.
             each = pld.from_discrete_laplace_mechanism(
                 float(loss.epsilon), 1, pessimistic_estimate=pessimistic, value_discretization_interval=INTERVAL
             )

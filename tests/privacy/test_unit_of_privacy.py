@@ -21,7 +21,7 @@ from skdpsynth.privacy import (
     losses_of_kind,
     mechanism,
 )
-from skdpsynth.statistics import Change, Histogram
+from skdpsynth.statistics import Histogram, Sensitivity
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 FIVE = Unit("patient", 5)
@@ -30,17 +30,17 @@ VALUES = np.array([3, 4])
 
 def test_pure_noise_for_a_unit_is_exactly_as_many_times_larger():
     for relation, kind in product(RELATIONS, ("laplace", "sup_norm", "matrix_laplace")):
-        one, five = (mechanism(Change(relation, 6, 12, 3, 5), PrivacyLoss(0.5, rows=k), (kind,)) for k in (1, 5))
+        one, five = (mechanism(Sensitivity(relation, 6, 12, 3, 5), PrivacyLoss(0.5, rows=k), (kind,)) for k in (1, 5))
         assert five.noise.scale == 5 * one.noise.scale
         assert five.loss.alone == one.loss
 
 
 def test_gaussian_noise_for_a_unit_is_that_of_as_many_times_the_change_at_the_same_rho():
-    change = Change("replace_one", 6, 12, 3)
+    sensitivity = Sensitivity("replace_one", 6, 12, 3)
     share = PrivacyLoss(1, 1e-6, rows=5)
     assert {loss.rows for loss in losses_of_kind("gaussian", share)} == {5}
-    five = mechanism(change, share, ("gaussian",))
-    other = mechanism(change.times(5), PrivacyLoss(1, 1e-6), ("gaussian",))
+    five = mechanism(sensitivity, share, ("gaussian",))
+    other = mechanism(sensitivity.times(5), PrivacyLoss(1, 1e-6), ("gaussian",))
     assert (five.noise, five.loss.alone) == (other.noise, other.loss)
 
 
@@ -61,14 +61,14 @@ NOISES = [
 @pytest.mark.parametrize(("kind", "loss", "scale"), NOISES)
 @pytest.mark.parametrize("how", ["release", "standing"])
 def test_door_refuses_noise_that_covers_one_row_only(kind, loss, scale, how):
-    change = Change("replace_one", 2, 2, 1, 2)
+    sensitivity = Sensitivity("replace_one", 2, 2, 1, 2)
     values = np.zeros((2, 2), dtype=np.int64)
 
     def ask(unit, times):
         accountant = PrivacyAccountant(5, 1e-6, unit=unit)
         arguments = (values,) if how == "release" else ()
         try:
-            getattr(accountant, how)(*arguments, kind(times * scale), check_rng(None), name="it", loss=loss, change=change)
+            getattr(accountant, how)(*arguments, kind(times * scale), check_rng(None), name="it", loss=loss, sensitivity=sensitivity)
         except ValueError:
             assert accountant.spent == 0
             raise
@@ -80,7 +80,7 @@ def test_door_refuses_noise_that_covers_one_row_only(kind, loss, scale, how):
     with pytest.raises(ValueError, match=r"costs .*, more than the loss"):
         ask(FIVE, Fraction(49, 10))
     (entry,) = ask(FIVE, 5).ledger
-    assert (entry.unit, entry.change, entry.loss.rows) == ("patient, at most 5 rows", change.times(5), 1)
+    assert (entry.unit, entry.sensitivity, entry.loss.rows) == ("patient, at most 5 rows", sensitivity.times(5), 1)
 
 
 def test_door_refuses_a_release_of_several_rows_that_states_no_change():
@@ -93,10 +93,10 @@ def test_door_refuses_a_release_of_several_rows_that_states_no_change():
 
 
 def test_a_part_of_a_standing_release_must_cover_the_unit_too():
-    change = Histogram.change("replace_one")
-    door = PrivacyAccountant(1, unit=FIVE).standing(DiscreteLaplace(10), check_rng(None), name="it", loss=1, change=change)
+    sensitivity = Histogram.sensitivity("replace_one")
+    door = PrivacyAccountant(1, unit=FIVE).standing(DiscreteLaplace(10), check_rng(None), name="it", loss=1, sensitivity=sensitivity)
     with pytest.raises(ValueError, match="more than the loss"):
-        door.part(DiscreteLaplace(4), PrivacyLoss(0.5), change)
+        door.part(DiscreteLaplace(4), PrivacyLoss(0.5), sensitivity)
 
 
 def test_a_child_has_the_unit_of_its_account_or_one_of_its_own():

@@ -104,10 +104,10 @@ def test_the_checklist_stands_in_the_notes_and_on_the_page(release):
 def test_numbers_are_never_rounded_below_what_was_spent():
     from fractions import Fraction
 
-    from internals import rounded_up
+    from internals import round_up
 
     rng = np.random.default_rng(1)
     for numerator, denominator in rng.integers(1, 10**9, (200, 2)).tolist():
         amount = Fraction(numerator, denominator)
-        assert amount <= Fraction(repr(rounded_up(amount))) <= amount * (1 + Fraction(1, 10**5))
-    assert rounded_up(Fraction(1, 10)) == 0.1
+        assert amount <= Fraction(repr(round_up(amount))) <= amount * (1 + Fraction(1, 10**5))
+    assert round_up(Fraction(1, 10)) == 0.1

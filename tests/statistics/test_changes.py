@@ -5,10 +5,10 @@ from itertools import chain, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from skdpsynth.domain import Ball, Box, Rows
+from skdpsynth.domain import Ball, Box
+from skdpsynth.frames import Rows
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import (
-    Change,
     DifferencesOf,
     EvenCells,
     Gram,
@@ -20,6 +20,7 @@ from skdpsynth.statistics import (
     Occurrences,
     Packing,
     RowCount,
+    Sensitivity,
     Thresholds,
     Trees,
     total,
@@ -41,7 +42,7 @@ def largest_change(values_of, rows, relation, most=2):
         for value, other in product(values, values if relation == "replace_one" else [values_of(list(kept))]):
             moved = np.abs(value - other)
             worst = np.maximum(worst, [moved.sum(), (moved**2).sum(), moved.max(initial=0)])
-    return Change(relation, *map(int, worst))
+    return Sensitivity(relation, *map(int, worst))
 
 
 def of_marginals(sizes, attributes):
@@ -109,49 +110,54 @@ HISTOGRAMS = {
 }
 # Of each statistic: all rows that there are with the values of a table of some, and the change that it states.
 CASES = {
-    **{f"marginals {i}": lambda r, a=a: (of_marginals([2, 3, 2], a), Marginals.change(r, len(a))) for i, a in enumerate(TABLES)},
+    **{f"marginals {i}": lambda r, a=a: (of_marginals([2, 3, 2], a), Marginals.sensitivity(r, len(a))) for i, a in enumerate(TABLES)},
     **{
-        f"trees {depths}": lambda r, depths=depths: (of_trees(*depths), Trees.change(r, depths))
+        f"trees {depths}": lambda r, depths=depths: (of_trees(*depths), Trees.sensitivity(r, depths))
         for depths in [(1,), (2,), (3,), (1, 3), (3, 2), (4, 1)]
     },
     **{
-        f"thresholds {sizes}": lambda r, sizes=sizes: (of_thresholds(sizes, r), Thresholds.change(r, sizes))
+        f"thresholds {sizes}": lambda r, sizes=sizes: (of_thresholds(sizes, r), Thresholds.sensitivity(r, sizes))
         for sizes in [(2,), (3,), (2, 2), (4, 2), (3, 2, 3)]
     },
-    "differences": lambda r: (of_differences(True), Marginals.change(r, 2)),
-    "trees of differences": lambda r: (of_differences(False), Trees.change(r, [3, 3])),
+    "differences": lambda r: (of_differences(True), Marginals.sensitivity(r, 2)),
+    "trees of differences": lambda r: (of_differences(False), Trees.sensitivity(r, [3, 3])),
     "magnitudes": lambda r: magnitudes(Magnitudes.over([0]), r, [-3.0, 0.0, 0.6, np.inf, NAN], 1),
     "magnitudes of two": lambda r: magnitudes(Magnitudes.over([0, 1]), r, [-3.0, 0.6, NAN], 2),
     "even cells": lambda r: magnitudes(EvenCells.over([0], [-1.0], [1.0], 4), r, [-3.0, 0.0, 0.6, np.inf, NAN], 1),
     "even cells of two": lambda r: magnitudes(EvenCells.over([0, 1], [-1.0] * 2, [1.0] * 2, 4), r, [-3.0, 0.6, NAN], 2),
-    **{f"level {level}": lambda r, level=level: (of_levels(r, level), LevelCounts.change(r)) for level in (1, 2, 3)},
-    "occurrences": lambda r: (of_occurrences(1), Occurrences.change(r, 1)),
-    "occurrences of two": lambda r: (of_occurrences(2), Occurrences.change(r, 2)),
-    **{name: lambda r, make=make: (of_cells(make, r), Histogram.change(r)) for name, make in HISTOGRAMS.items()},
-    "first of two cells": lambda r: (of_first(2, r), Histogram.change_of_first(r)),
-    "first of eight cells": lambda r: (of_first(8, r), Histogram.change_of_first(r)),
-    "rows": lambda r: ((range(2), lambda table: RowCount(len(table)).query(r).values), RowCount.change(r)),
+    **{f"level {level}": lambda r, level=level: (of_levels(r, level), LevelCounts.sensitivity(r)) for level in (1, 2, 3)},
+    "occurrences": lambda r: (of_occurrences(1), Occurrences.sensitivity(r, 1)),
+    "occurrences of two": lambda r: (of_occurrences(2), Occurrences.sensitivity(r, 2)),
+    **{name: lambda r, make=make: (of_cells(make, r), Histogram.sensitivity(r)) for name, make in HISTOGRAMS.items()},
+    "first of two cells": lambda r: (of_first(2, r), Histogram.sensitivity_of_first(r)),
+    "first of eight cells": lambda r: (of_first(8, r), Histogram.sensitivity_of_first(r)),
+    "rows": lambda r: ((range(2), lambda table: RowCount(len(table)).query(r).values), RowCount.sensitivity(r)),
 }
 
 
 def magnitudes(rule, relation, cells, n_columns):
-    return of_numbers(rule, relation, cells, n_columns), rule.of(np.zeros((0, n_columns))).query(relation).change
+    return of_numbers(rule, relation, cells, n_columns), rule.of(np.zeros((0, n_columns))).query(relation).sensitivity
 
 
 @pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_change_is_the_largest_of_all_neighbors(name, relation):
-    (rows, values_of), change = CASES[name](relation)
-    assert largest_change(values_of, rows, relation, 2 if len(rows) < 14 else 1) == change
-    assert change.relation == relation
+    (rows, values_of), sensitivity = CASES[name](relation)
+    assert largest_change(values_of, rows, relation, 2 if len(rows) < 14 else 1) == sensitivity
+    assert sensitivity.relation == relation
 
 
 def test_the_root_of_levels_and_no_columns_change_by_nothing():
     rows, values_of = of_levels("replace_one", 0)
-    assert largest_change(values_of, rows, "replace_one") == Change("replace_one", 0, 0, 0)
+    assert largest_change(values_of, rows, "replace_one") == Sensitivity("replace_one", 0, 0, 0)
     for relation in RELATIONS:
-        assert Trees.change(relation, []) == Marginals.change(relation, 0) == Thresholds.change(relation, []) == Change(relation, 0, 0, 0)
+        assert (
+            Trees.sensitivity(relation, [])
+            == Marginals.sensitivity(relation, 0)
+            == Thresholds.sensitivity(relation, [])
+            == Sensitivity(relation, 0, 0, 0)
+        )
 
 
 # Units of two or three rows: other rows cancel in sums
@@ -167,7 +173,7 @@ def change_of_units(values_of, rows, relation, k, square=None):
         worst = np.maximum(worst, [moved.sum(axis=1).max(), (moved**2).sum(axis=1).max(), moved.max(initial=0)])
         if square:
             nuclear = max(nuclear, np.abs(np.linalg.eigvalsh(signed.reshape(-1, square, square))).sum(axis=1).max())
-    return Change(relation, *map(int, worst)), nuclear
+    return Sensitivity(relation, *map(int, worst)), nuclear
 
 
 def is_within(found, stated):
@@ -175,9 +181,9 @@ def is_within(found, stated):
 
 
 OF_UNITS = {
-    "marginals": lambda r: (of_marginals([2, 2], [(0,), (1,), (0, 1)]), Marginals.change(r, 3)),
-    "trees": lambda r: (of_trees(3), Trees.change(r, (3,))),
-    "cells": lambda r: (of_cells(Histogram.over_cells(8).of, r), Histogram.change(r)),
+    "marginals": lambda r: (of_marginals([2, 2], [(0,), (1,), (0, 1)]), Marginals.sensitivity(r, 3)),
+    "trees": lambda r: (of_trees(3), Trees.sensitivity(r, (3,))),
+    "cells": lambda r: (of_cells(Histogram.over_cells(8).of, r), Histogram.sensitivity(r)),
     "rows": CASES["rows"],
 }
 
@@ -187,15 +193,15 @@ OF_UNITS = {
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("name", OF_UNITS)
 def test_the_change_times_k_is_the_largest_of_all_units(name, k, relation):
-    (rows, values_of), change = OF_UNITS[name](relation)
-    assert change_of_units(values_of, rows, relation, k)[0] == change.times(k)
+    (rows, values_of), sensitivity = OF_UNITS[name](relation)
+    assert change_of_units(values_of, rows, relation, k)[0] == sensitivity.times(k)
 
 
 @pytest.mark.must
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_change_of_thresholds_times_k_holds_for_all_units(k):
     rows, values_of = of_thresholds((4,), "replace_one")
-    assert is_within(change_of_units(values_of, rows, "replace_one", k)[0], Thresholds.change("replace_one", [4]).times(k))
+    assert is_within(change_of_units(values_of, rows, "replace_one", k)[0], Thresholds.sensitivity("replace_one", [4]).times(k))
 
 
 @pytest.mark.must
@@ -215,13 +221,13 @@ def test_the_change_of_moments_times_k_holds_for_all_units_on_a_grid(relation, k
 
     square = None if layout == "packing" else int(np.sqrt(form.n_values))
     found, nuclear = change_of_units(values_of, product(np.linspace(0, 1, 3), repeat=2), relation, k, square)
-    stated = form.change(relation).times(k)
+    stated = form.sensitivity(relation).times(k)
     assert is_within(found, stated)
     if square:
         assert nuclear <= float(stated.nuclear) * (1 + 1e-9)
 
 
 def test_a_change_times_one_is_itself():
-    change = Change("replace_one", 6, 12, 3, 4)
-    assert change.times(1) == change
-    assert change.times(3) == Change("replace_one", 18, 108, 9, 12)
+    sensitivity = Sensitivity("replace_one", 6, 12, 3, 4)
+    assert sensitivity.times(1) == sensitivity
+    assert sensitivity.times(3) == Sensitivity("replace_one", 18, 108, 9, 12)

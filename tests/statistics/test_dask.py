@@ -12,7 +12,8 @@ import pytest
 from internals import open_source
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.domain import Ball, Box, Continuous, Nominal, Rows
+from skdpsynth.domain import Ball, Box, Continuous, Nominal
+from skdpsynth.frames import Rows
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import CountLengths, Histogram, Moments, RowCount, total
 

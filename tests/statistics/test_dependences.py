@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from internals import change_of_dependences, dependences
+from internals import dependences, sensitivity_of_dependences
 
 from skdpsynth.statistics import Marginals
 
@@ -29,7 +29,7 @@ def test_no_neighbor_moves_distances_by_more_than_the_change_and_some_by_all_of_
         for n_rows, other in product((4, 7), others):
             moved = np.abs(found(rows, n_rows, relation, rank) - found(other, n_rows, relation, rank))
             largest = np.maximum(largest, [moved.sum(), (moved**2).sum(), moved.max()])
-    told = change_of_dependences(relation, len(PAIRS), rank)
+    told = sensitivity_of_dependences(relation, len(PAIRS), rank)
     assert largest[2] == told.sup
     assert (largest <= [told.l1, told.l2_squared, told.sup]).all()
 

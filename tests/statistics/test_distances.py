@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from internals import change, distances
+from internals import distances, sensitivity
 
 from skdpsynth.statistics import Marginals
 
@@ -19,8 +19,8 @@ def found(rows, expected, relation):
 
 @pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_no_neighbour_moves_distances_by_more_than_the_change_and_some_by_all_of_it(relation):
-    """All neighbours of twenty tables of three rows (seed 0), far from and near to what was expected."""
+def test_no_neighbor_moves_distances_by_more_than_the_change_and_some_by_all_of_it(relation):
+    """All neighbors of twenty tables of three rows (seed 0), far from and near to what was expected."""
     rng, cells, largest = np.random.default_rng(0), list(product(*map(range, SIZES))), np.zeros(3)
     for trial in range(20):
         rows = [cells[i] for i in rng.integers(len(cells), size=3)]
@@ -33,7 +33,7 @@ def test_no_neighbour_moves_distances_by_more_than_the_change_and_some_by_all_of
         for other in others:
             moved = np.abs(found(rows, expected, relation) - found(other, expected, relation))
             largest = np.maximum(largest, [moved.sum(), (moved**2).sum(), moved.max()])
-    told = change(relation, len(PLACES))
+    told = sensitivity(relation, len(PLACES))
     assert largest.tolist() == [told.l1, told.l2_squared, told.sup]
 
 

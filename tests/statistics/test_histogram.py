@@ -61,7 +61,7 @@ def test_the_first_of_two_cells_tells_both_where_the_number_of_rows_is_public():
     histogram = Histogram.over_cells(2).of(np.array([0, 1, 1, 0, 1]))
     query = histogram.query_of_first("replace_one")
     assert [query.values[0], 5 - query.values[0]] == histogram.counts.tolist()
-    assert query.change.l1 < histogram.query("replace_one").change.l1  # half the noise
+    assert query.sensitivity.l1 < histogram.query("replace_one").sensitivity.l1  # half the noise
 
 
 def test_histograms_of_several_blocks_are_those_of_one_and_ancestors_sum_their_leaves(monkeypatch):

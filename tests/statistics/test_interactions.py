@@ -41,20 +41,20 @@ def largest_moves(over, relation):
 @pytest.mark.must
 @pytest.mark.parametrize("relation", RELATIONS)
 @each_setting
-def test_the_change_is_the_largest_of_all_neighbours_and_in_l1_a_bound(sizes, pairs, n_classes, relation):
+def test_the_change_is_the_largest_of_all_neighbors_and_in_l1_a_bound(sizes, pairs, n_classes, relation):
     over = Interactions.over(sizes, pairs or all_pairs(sizes), n_classes)
-    change, (l1, l2_squared, sup) = over.change(relation), largest_moves(over, relation)
-    assert (l2_squared, sup) == (change.l2_squared, change.sup)
-    assert l1 <= change.l1
-    assert relation == "replace_one" or l1 == change.l1
+    sensitivity, (l1, l2_squared, sup) = over.sensitivity(relation), largest_moves(over, relation)
+    assert (l2_squared, sup) == (sensitivity.l2_squared, sensitivity.sup)
+    assert l1 <= sensitivity.l1
+    assert relation == "replace_one" or l1 == sensitivity.l1
 
 
 @pytest.mark.must
 @pytest.mark.parametrize("n_classes", [1, 2])
 @pytest.mark.parametrize("sizes", [[2, 2], [2, 3], [3, 2], [2, 6], [6, 2], [3, 4], [5, 5], [6, 5]])
-def test_the_l1_change_of_one_table_is_the_largest_of_all_neighbours(sizes, n_classes):
+def test_the_l1_change_of_one_table_is_the_largest_of_all_neighbors(sizes, n_classes):
     over = Interactions.over(sizes, [(0, 1)], n_classes)
-    assert over.change("replace_one").l1 == largest_moves(over, "replace_one")[0]
+    assert over.sensitivity("replace_one").l1 == largest_moves(over, "replace_one")[0]
 
 
 @pytest.mark.parametrize("n_classes", [1, 2])
@@ -62,7 +62,7 @@ def test_the_l1_change_of_one_table_is_the_largest_of_all_neighbours(sizes, n_cl
 def test_the_l1_change_of_several_tables_is_the_sum_of_theirs(sizes, n_classes):
     over = Interactions.over(sizes, all_pairs(sizes), n_classes)
     alone = [Interactions(over.sizes, (pair,), n_classes, (k,)) for pair, k in zip(over.pairs, over.multipliers, strict=True)]
-    assert over.change("replace_one").l1 == sum(each.change("replace_one").l1 for each in alone)
+    assert over.sensitivity("replace_one").l1 == sum(each.sensitivity("replace_one").l1 for each in alone)
 
 
 @pytest.mark.parametrize("sizes", [[2, 3, 5, 2], [3, 3, 2], [2] * 6, [4, 7, 2, 2]])
@@ -71,9 +71,9 @@ def test_the_bound_where_not_all_sets_are_tried_holds_and_is_hardly_larger(sizes
     pairs = all_pairs(sizes)[: -1 if subset else None]
     over = Interactions.over(sizes, pairs)
     monkeypatch.setattr(_interactions, "_SUBSETS", 0)
-    _interactions._change.cache_clear()
-    bound = over.change("replace_one").l2_squared
-    _interactions._change.cache_clear()
+    _interactions._compute_sensitivity.cache_clear()
+    bound = over.sensitivity("replace_one").l2_squared
+    _interactions._compute_sensitivity.cache_clear()
     exact = largest_moves(over, "replace_one")[1]
     assert exact <= bound
     assert bound <= exact * Fraction(13, 10) if subset else bound <= exact * Fraction(1002, 1000)
@@ -103,8 +103,8 @@ def test_a_replaced_row_moves_binary_columns_half_as_far_as_their_tables():
     """All pairs of p binary columns: p**2 / 4 against p (p - 1) in squared l2, where half of the columns differ."""
     over = Interactions.over([2] * 16, all_pairs([2] * 16))
     (scale,) = set(over.scales)
-    assert over.change("replace_one").l2_squared == 64 * scale**2
-    assert over.change("add_or_remove_one").l2_squared == 30 * scale**2
+    assert over.sensitivity("replace_one").l2_squared == 64 * scale**2
+    assert over.sensitivity("add_or_remove_one").l2_squared == 30 * scale**2
 
 
 @pytest.mark.parametrize("sizes", [[2, 2], [16, 32, 9, 32, 16, 7, 15, 6, 5, 2, 32, 32, 32, 42, 2], [2, 65], [3000, 2, 3], [33] * 40])
@@ -129,18 +129,18 @@ def test_there_are_no_interactions_of_columns_of_one_code():
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
-def test_interactions_are_the_doubly_centred_tables_times_their_scale(n_classes):
+def test_interactions_are_the_doubly_centered_tables_times_their_scale(n_classes):
     rng = np.random.default_rng(0)
     sizes, pairs = [3, 4, 2], all_pairs([3, 4, 2])
     over = Interactions.over(sizes, pairs, n_classes)
     exact = Marginals.of([rng.integers(0, m, 500) for m in [*sizes, n_classes]], [*sizes, n_classes], [(3, *pair) for pair in pairs])
     tables = over.tables(over.query(exact, "replace_one").values)
     for (pair, table), c, counts in zip(tables.items(), over.scales, exact.tables(), strict=True):
-        centred = counts - counts.mean(axis=1, keepdims=True)
-        centred -= centred.mean(axis=2, keepdims=True)
+        centered = counts - counts.mean(axis=1, keepdims=True)
+        centered -= centered.mean(axis=2, keepdims=True)
         assert pair in pairs
         assert table.dtype == np.int64
-        np.testing.assert_allclose(table / c, centred, atol=1e-9)
+        np.testing.assert_allclose(table / c, centered, atol=1e-9)
 
 
 def test_a_billion_rows_in_one_cell_do_not_pass_64_bits():
@@ -156,5 +156,5 @@ def test_a_billion_rows_in_one_cell_do_not_pass_64_bits():
 def test_a_change_of_forty_columns_of_many_sizes_is_stated(relation):
     rng = np.random.default_rng(0)
     sizes = rng.integers(2, 40, 40).tolist()
-    change = Interactions.over(sizes, all_pairs(sizes), 2, 10**6).change(relation)
-    assert change.sup <= change.l1 <= change.l2_squared
+    sensitivity = Interactions.over(sizes, all_pairs(sizes), 2, 10**6).sensitivity(relation)
+    assert sensitivity.sup <= sensitivity.l1 <= sensitivity.l2_squared

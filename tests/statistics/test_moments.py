@@ -58,13 +58,13 @@ def test_too_fine_a_grid_is_refused():
         Moments.of(np.zeros((1, 1)), unit_ball(1, bits=30))
 
 
-# About another centre, and in a ball with a radius, from the moments without
+# About another center, and in a ball with a radius, from the moments without
 
 
-@pytest.mark.parametrize("centre", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])
-def test_moments_about_a_centre_are_those_of_rows_taken_about_it(centre):
+@pytest.mark.parametrize("center", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])
+def test_moments_about_a_center_are_those_of_rows_taken_about_it(center):
     X, ball = np.random.default_rng(0).uniform(-1, 2, (500, 3)), unit_ball(3, bits=10)
-    assert_same(Moments.of(X, ball).about(np.array(centre)), Moments.of(X, ball.about(np.array(centre))))
+    assert_same(Moments.of(X, ball).about(np.array(center)), Moments.of(X, ball.about(np.array(center))))
 
 
 @pytest.mark.parametrize("squared_radius", [1, 10**4, 10**6, 2**40])
@@ -89,19 +89,19 @@ def test_what_shrinking_moves_completes_the_moments(squared_radius, kept):
 @pytest.mark.must
 @pytest.mark.parametrize("equal_units", [True, False])
 @pytest.mark.parametrize("bits", [1, 2, 4])
-@pytest.mark.parametrize("centre", [(0, 0), (3, -2), (2, 2), (-100, 100)])
+@pytest.mark.parametrize("center", [(0, 0), (3, -2), (2, 2), (-100, 100)])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_the_change_of_the_sum_is_the_largest_over_all_rows_of_the_grid_whose_ranges_are_told(equal_units, bits, centre, relation):
-    ball = Ball.of(Box([0.0, -1.0], [1.0, 3.0]), bits, equal_units).about(np.array(centre))
+def test_the_change_of_the_sum_is_the_largest_over_all_rows_of_the_grid_whose_ranges_are_told(equal_units, bits, center, relation):
+    ball = Ball.of(Box([0.0, -1.0], [1.0, 3.0]), bits, equal_units).about(np.array(center))
     places = np.array(list(product(*(range(low, high + 1) for low, high in zip(ball.least, ball.most, strict=True)))), dtype=float)
     X = ball.box.restore(places)
     whole = np.vstack([rows.copy() for _, rows in ball.chunks(X)])
     moved = whole if relation == "add_or_remove_one" else (whole[:, None] - whole).reshape(-1, 2)
     query = Moments.of(X, ball).query_of_sum(relation, ball)
     ranges = Counter(zip(whole.min(axis=0).tolist(), whole.max(axis=0).tolist(), strict=True))
-    assert dict(query.change.statistic) == {"kind": "sum", "ranges": tuple(sorted((*ends, count) for ends, count in ranges.items()))}
+    assert dict(query.sensitivity.statistic) == {"kind": "sum", "ranges": tuple(sorted((*ends, count) for ends, count in ranges.items()))}
     seen = np.abs(moved).sum(axis=1).max(), (moved**2).sum(axis=1).max(), np.abs(moved).max()
-    assert seen == (query.change.l1, query.change.l2_squared, query.change.sup)
+    assert seen == (query.sensitivity.l1, query.sensitivity.l2_squared, query.sensitivity.sup)
     assert query.values.tolist() == whole.sum(axis=0).tolist()
 
 

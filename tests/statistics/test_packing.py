@@ -48,15 +48,15 @@ def worst(form, relation, rows=None):
 @pytest.mark.parametrize("form", GRAMS + PACKINGS, ids=str)
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_no_row_moves_the_moments_by_more_than_the_change_whose_public_numbers_are_told(form, relation):
-    change = form.change(relation)
+    sensitivity = form.sensitivity(relation)
     l1, l2_squared, sup, *nuclear = worst(form, relation)
-    assert l1 <= change.l1
-    assert l2_squared <= change.l2_squared
-    assert sup <= change.sup
-    assert all(norm <= change.nuclear * (1 + 1e-12) for norm in nuclear)
+    assert l1 <= sensitivity.l1
+    assert l2_squared <= sensitivity.l2_squared
+    assert sup <= sensitivity.sup
+    assert all(norm <= sensitivity.nuclear * (1 + 1e-12) for norm in nuclear)
     told = {"squared_radius", "coordinate"} if nuclear else {"largest", "mean_weight"}
     kind = {"kind": "gram" if nuclear else "packed_moments", "features": form.n_features}
-    assert dict(change.statistic) == kind | {name: getattr(form, name) for name in told}
+    assert dict(sensitivity.statistic) == kind | {name: getattr(form, name) for name in told}
 
 
 # The matrix
@@ -65,32 +65,32 @@ def test_no_row_moves_the_moments_by_more_than_the_change_whose_public_numbers_a
 @each_gram
 def test_an_added_row_of_full_length_attains_both_norms(gram):
     """Where a row of whole numbers has that length: r = 4, (3, 4), (1, 1), (1, 2, 2), (2, 1, 1), ..."""
-    change, (_, l2_squared, _, nuclear) = gram.change(ADD), worst(gram, ADD)
-    assert l2_squared == change.l2_squared == gram.largest_term**2
-    assert nuclear == pytest.approx(float(change.nuclear), rel=1e-12)
+    sensitivity, (_, l2_squared, _, nuclear) = gram.sensitivity(ADD), worst(gram, ADD)
+    assert l2_squared == sensitivity.l2_squared == gram.largest_term**2
+    assert nuclear == pytest.approx(float(sensitivity.nuclear), rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [(2, 25, 0), (3, 9, 0), (1, 16, 4), (2, 25, 5), (3, 9, 3)])
 def test_replacing_by_an_orthogonal_row_of_full_length_attains_both_norms(size):
     """(3, 4) by (4, -3), and with a border (4, 4) by (-4, 4)."""
     gram = Gram(*size)
-    change, (_, l2_squared, _, nuclear) = gram.change(REPLACE), worst(gram, REPLACE)
-    assert l2_squared == change.l2_squared == 2 * gram.largest_term**2
-    assert nuclear == pytest.approx(float(change.nuclear), rel=1e-12)
+    sensitivity, (_, l2_squared, _, nuclear) = gram.sensitivity(REPLACE), worst(gram, REPLACE)
+    assert l2_squared == sensitivity.l2_squared == 2 * gram.largest_term**2
+    assert nuclear == pytest.approx(float(sensitivity.nuclear), rel=1e-12)
 
 
 def test_one_feature_without_a_border_moves_within_an_interval():
-    change = Gram(1, 16).change(REPLACE)
-    assert (change.l1, change.l2_squared, change.sup, change.nuclear) == (16, 256, 16, 16)
+    sensitivity = Gram(1, 16).sensitivity(REPLACE)
+    assert (sensitivity.l1, sensitivity.l2_squared, sensitivity.sup, sensitivity.nuclear) == (16, 256, 16, 16)
 
 
 @each_gram
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_the_l1_norm_is_that_of_as_many_entries_with_the_same_squares(gram, relation):
     """Of m^2 numbers it is at most m times their l2 norm, here the next whole number; and at most the squares of whole numbers."""
-    change = gram.change(relation)
-    rounded = next(n for n in range(int(change.l2_squared) + 2) if n * n > change.l2_squared)
-    assert change.l1 == (gram.largest_term if gram.n_rows == 1 else min(change.l2_squared, gram.n_rows * rounded))
+    sensitivity = gram.sensitivity(relation)
+    rounded = next(n for n in range(int(sensitivity.l2_squared) + 2) if n * n > sensitivity.l2_squared)
+    assert sensitivity.l1 == (gram.largest_term if gram.n_rows == 1 else min(sensitivity.l2_squared, gram.n_rows * rounded))
 
 
 def test_the_matrix_is_the_sum_of_rows_times_themselves():
@@ -111,7 +111,7 @@ def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
     """Off the diagonal half of that on it. 1000 draws of 8 rows: standard errors of 5 % and 2.5 % at most; seven of them."""
     gram = Gram(8, 10**6)
     share = PrivacyLoss(1, 1e-6) if kind == "gaussian" else PrivacyLoss(1)
-    made = mechanism(gram.change(REPLACE), share, (kind,), gram.n_values)
+    made = mechanism(gram.sensitivity(REPLACE), share, (kind,), gram.n_values)
     assert isinstance(made.noise, DiscreteGaussian if kind == "gaussian" else DiscreteMatrixLaplace)
     rng = check_rng(1)
     draws = np.array([gram.unpacked(made.noise.sample((8, 8), rng))[1] for _ in range(1000)])
@@ -127,9 +127,9 @@ def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
 
 @each_packing
 def test_the_change_of_an_added_row_is_attained_in_all_norms_at_once(packing):
-    change = packing.change(ADD)
-    assert worst(packing, ADD) == (change.l1, change.l2_squared, change.sup)
-    assert change.sup == packing.largest_term
+    sensitivity = packing.sensitivity(ADD)
+    assert worst(packing, ADD) == (sensitivity.l1, sensitivity.l2_squared, sensitivity.sup)
+    assert sensitivity.sup == packing.largest_term
 
 
 @each_packing
@@ -140,16 +140,16 @@ def test_the_change_of_a_replaced_row_is_attained_but_for_what_the_odd_grid_lack
     from a corner to +-1, the grid's nearest to 0. With the sum, it is that of the corners plus what second moments can add. The sup norm is
     twice K times the weight of the sum; 2 K^2 off the diagonal; K^2 on it, but for the square of 1, as 0 is not on the grid.
     """
-    change, (l1, l2_squared, sup) = packing.change(REPLACE), worst(packing, REPLACE)
+    sensitivity, (l1, l2_squared, sup) = packing.sensitivity(REPLACE), worst(packing, REPLACE)
     d, K, w = packing.n_features, packing.largest, packing.mean_weight
-    assert l1 >= change.l1 - Fraction(d * (d + 1), 2)
-    assert change.sup >= sup >= change.sup - (d == 1)
+    assert l1 >= sensitivity.l1 - Fraction(d * (d + 1), 2)
+    assert sensitivity.sup >= sup >= sensitivity.sup - (d == 1)
     if w:
         corners = worst(packing, REPLACE, [np.full(d, K), np.full(d, -K)])
-        assert corners[1] == 4 * K**2 * d * w**2 == change.l2_squared - (K**2 * d) ** 2
+        assert corners[1] == 4 * K**2 * d * w**2 == sensitivity.l2_squared - (K**2 * d) ** 2
     else:
-        assert change.l2_squared == K**4 * d**2
-        assert l2_squared == (change.l2_squared if d % 2 == 0 else K**4 * (d**2 - 1) if d > 1 else (K**2 - 1) ** 2)
+        assert sensitivity.l2_squared == K**4 * d**2
+        assert l2_squared == (sensitivity.l2_squared if d % 2 == 0 else K**4 * (d**2 - 1) if d > 1 else (K**2 - 1) ** 2)
 
 
 @means
@@ -157,7 +157,7 @@ def test_the_change_of_a_replaced_row_is_attained_but_for_what_the_odd_grid_lack
 def test_the_l1_change_of_a_replaced_row_is_exact_on_all_whole_numbers(d, K, private_mean):
     """At y = (K, ..., K) and y' = (-K/4, ..., -K/4), or 0 without the mean: whole numbers here."""
     packing = Packing(d, K, K * (d + 1) // 4 * private_mean)
-    assert worst(packing, REPLACE, product(range(-K, K + 1), repeat=d))[0] == packing.change(REPLACE).l1
+    assert worst(packing, REPLACE, product(range(-K, K + 1), repeat=d))[0] == packing.sensitivity(REPLACE).l1
 
 
 @pytest.mark.parametrize("weight", [1, 3, 7, 12, 13, 40, 80])
@@ -165,20 +165,20 @@ def test_the_l1_change_holds_for_every_weight_of_the_mean(weight):
     """With heavy means the largest move is from corner to corner, beyond the top of the parabola."""
     d, K = 2, 4
     packing = Packing(d, K, weight)
-    most, change = worst(packing, REPLACE, product(range(-K, K + 1), repeat=d))[0], packing.change(REPLACE).l1
-    assert change - Fraction(d * (d + 1), 2) <= most <= change
+    most, sensitivity = worst(packing, REPLACE, product(range(-K, K + 1), repeat=d))[0], packing.sensitivity(REPLACE).l1
+    assert sensitivity - Fraction(d * (d + 1), 2) <= most <= sensitivity
     if weight >= K * (d + 1):  # a >= 2 K d c
-        assert most == change == 2 * K * d * weight
+        assert most == sensitivity == 2 * K * d * weight
 
 
 def test_the_l1_change_is_attained_in_many_dimensions():
     for d in (5, 10, 50):
         packing = Packing(d, 4, d + 1)
-        assert worst(packing, REPLACE, [np.full(d, 4), np.full(d, -1)])[0] == packing.change(REPLACE).l1
-    assert Packing(250, 1).change(ADD).l1 == 250 * 251 // 2
+        assert worst(packing, REPLACE, [np.full(d, 4), np.full(d, -1)])[0] == packing.sensitivity(REPLACE).l1
+    assert Packing(250, 1).sensitivity(ADD).l1 == 250 * 251 // 2
     # Of 3 features in [-100, 100] the best Q is 600, all there is, from a weight of K (d + 1) = 400 on.
     for weight, most in [(399, Fraction(3 * 799**2, 8)), (400, 240_000), (401, 240_600)]:
-        assert Packing(3, 100, weight).change(REPLACE).l1 == most
+        assert Packing(3, 100, weight).sensitivity(REPLACE).l1 == most
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 30, 200])
@@ -186,7 +186,7 @@ def test_laplace_noise_of_moments_is_that_of_the_specification(d):
     """s = 25 K^2 d (d + 1) / (32 epsilon) and s_mu = 25 K d / (8 epsilon) with a mean, s = K^2 d (d + 1) / (2 epsilon) without."""
     K, epsilon = 2**16 - 1, Fraction(7, 10)
     joint, alone = (Packing.of(d, K, mean) for mean in (True, False))
-    scale, scale_alone = (mechanism(p.change(REPLACE), PrivacyLoss(epsilon), ("laplace",)).noise.scale for p in (joint, alone))
+    scale, scale_alone = (mechanism(p.sensitivity(REPLACE), PrivacyLoss(epsilon), ("laplace",)).noise.scale for p in (joint, alone))
     assert scale_alone == K**2 * d * (d + 1) / (2 * epsilon)
     assert scale / (25 * K**2 * d * (d + 1) / (32 * epsilon)) == pytest.approx(1, abs=1e-4)  # the weight of the mean is rounded
     assert scale / joint.mean_weight / (25 * K * d / (8 * epsilon)) == pytest.approx(1, abs=1e-4)
@@ -207,7 +207,7 @@ def test_what_is_packed_is_unpacked(d, kind):
     assert query.values.shape == ((form.n_values,) if is_vector else (form.n_rows, form.n_rows))
     assert query.values.size == form.n_values
     assert query.values.dtype == np.int64
-    assert query.change == form.change(REPLACE)
+    assert query.sensitivity == form.sensitivity(REPLACE)
     np.testing.assert_array_equal(query.values, query.values.T)
     np.testing.assert_array_equal(second, second.T)
     np.testing.assert_allclose(second, moments.second, rtol=1e-12)

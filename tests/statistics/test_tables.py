@@ -11,13 +11,13 @@ RELATIONS = ["replace_one", "add_or_remove_one"]
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_queries_hold_the_counts_and_their_change(relation):
     codes, sizes = [np.array([0, 1, 1]), np.array([2, 0, 2])], [2, 3]
-    for statistic, change in [
-        (Marginals.of(codes, sizes, [(0,), (0, 1)]), Marginals.change(relation, 2)),
-        (Trees.of(codes, (1, 3)), Trees.change(relation, (1, 3))),
-        (Thresholds.of(codes, sizes, relation), Thresholds.change(relation, sizes)),
+    for statistic, sensitivity in [
+        (Marginals.of(codes, sizes, [(0,), (0, 1)]), Marginals.sensitivity(relation, 2)),
+        (Trees.of(codes, (1, 3)), Trees.sensitivity(relation, (1, 3))),
+        (Thresholds.of(codes, sizes, relation), Thresholds.sensitivity(relation, sizes)),
     ]:
         query = statistic.query(relation)
-        assert query.change == change
+        assert query.sensitivity == sensitivity
         assert query.values is statistic.counts
         assert query.values.dtype == np.int64
     # What thresholds leave out where the number of rows is public would be missed where it is not.

@@ -7,7 +7,8 @@ import pytest
 from internals import _rows, open_source
 from joblib import parallel_config
 
-from skdpsynth.domain import Ball, Box, Rows
+from skdpsynth.domain import Ball, Box
+from skdpsynth.frames import Rows
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import CountLengths, Histogram, Marginals, Moments, RowCount, Trees, total
 

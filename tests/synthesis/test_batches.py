@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import _deal, _drawing, usual_number
+from internals import _sample_blocks, _sampling, default_n_samples
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
@@ -41,8 +41,13 @@ def small_blocks(monkeypatch):
     """As many blocks and decks for a few thousand rows as there are for a hundred million."""
     for name, size in {
         **dict.fromkeys(["synthesis._base.BATCH", "synthesis._low_dim.BATCH", "synthesis._online_blocks.BATCH"], 128),
-        **dict.fromkeys(["models._score_model._ROWS", "models._marginal_draw._ROWS", "models._marginal_draw._LEAST_ROWS"], 128),
-        **{"measures._deal._ROWS": 32, "measures._deal._LEAST_ROWS": 32, "measures._deal._DECK": 700, "measures._deal._SLAB": 4},
+        **dict.fromkeys(["models._score_model._ROWS", "models._row_sampling._ROWS", "models._row_sampling._LEAST_ROWS"], 128),
+        **{
+            "measures._sample_blocks._ROWS": 32,
+            "measures._sample_blocks._LEAST_ROWS": 32,
+            "measures._sample_blocks._DECK": 700,
+            "measures._sample_blocks._SLAB": 4,
+        },
     }.items():
         monkeypatch.setattr(f"skdpsynth.{name}", size)
 
@@ -123,8 +128,8 @@ def test_a_sample_does_not_depend_on_the_number_of_threads(name, n_jobs, small_b
 @pytest.mark.parametrize("name", ["PMM", "LowDim", "LatentFactor", "LatentFactor-scores", "Online", "Online-paper"])
 def test_memory_of_batches_does_not_grow_with_their_number(name, monkeypatch):
     # Each block of a stream has a deck of its own.
-    monkeypatch.setattr(_deal, "_DECK", 1 << 13)
-    monkeypatch.setattr(_deal, "_ROWS", 1 << 10)
+    monkeypatch.setattr(_sample_blocks, "_DECK", 1 << 13)
+    monkeypatch.setattr(_sample_blocks, "_ROWS", 1 << 10)
     model = MODELS[name].fit(ROWS)
     peaks = []
     for n_samples in (200_000, 200_000, 1_000_000):  # the first one imports
@@ -171,13 +176,13 @@ each_way = pytest.mark.parametrize("name", ["PMM", "PSMM", "LowDim", "LatentFact
     ],
 )
 def test_a_number_below_ten_errors_counts_up_to_so_many_cells_only(n, error, n_features, rows):
-    assert usual_number(n, error, n_features) == rows
+    assert default_n_samples(n, error, n_features) == rows
 
 
 @each_way
 def test_a_tiny_epsilon_makes_no_huge_sample(name, monkeypatch):
     """Noise alone is beyond ten errors once in 40,000 times: in 12 fits once in 3,000 runs, and of most of these nobody sees it."""
-    monkeypatch.setattr(_drawing, "_UNSURE_CELLS", 3000)
+    monkeypatch.setattr(_sampling, "_UNSURE_CELLS", 3000)
     X, sizes = np.full((50, 3), 0.5), []
     for seed in range(12):
         fitted = clone(MODELS[name]).set_params(epsilon=1e-5, neighboring=AR, random_state=seed).fit(X)
@@ -191,7 +196,7 @@ def test_a_tiny_epsilon_makes_no_huge_sample(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["PMM", "Online"])
 def test_a_number_that_is_more_than_noise_or_public_is_kept(name, monkeypatch):
-    monkeypatch.setattr(_drawing, "_UNSURE_CELLS", 30)
+    monkeypatch.setattr(_sampling, "_UNSURE_CELLS", 30)
     X, model = np.full((5000, 3), 0.5), clone(MODELS[name])
     fitted = model.set_params(neighboring=AR).fit(X)
     assert len(fitted.sample()) == fitted.n_samples_ > 4000

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _interval
+from internals import _bias_corrected_interval
 from laws import clopper_pearson
 from scipy import stats
 
@@ -108,7 +108,7 @@ def test_without_noise_the_width_of_a_share_is_that_of_a_sample():
 def test_twice_the_bias_of_the_refits_is_within_the_interval_and_no_bias_moves_nothing(bias):
     # Re-fits that hardly vary: what is left is how well the bias is known, from none to twice what they have.
     truth, found = np.array(1.0), 1 + bias + 1e-6 * np.array([-1.0, 1.0] * 20)
-    told = _interval(truth, found, np.array(0.0), 0.95)
+    told = _bias_corrected_interval(truth, found, np.array(0.0), 0.95)
     assert told.low <= truth <= told.high
     assert told.low <= truth - 2 * bias <= told.high
     assert (abs(told.estimate - truth) < 1e-9) == (bias == 0)

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import FewPairs, MarginalsPlan, _latent_factors, difference, held, splits_of
+from internals import MarginalsPlan, PairSelection, _latent_factors, column_splits, difference, full_state
 
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
@@ -58,9 +58,9 @@ def test_pairs_that_depend_are_chosen_and_the_ledger_says_so_and_sums_to_the_bud
 def test_evidence_of_a_choice_that_shows_more_than_one_place_or_counts_is_found():
     evidence = fitted(700, delta=1e-6).accountant_.evidence()
     place = next(i for i, line in enumerate(evidence["releases"]) if line["name"].startswith("choice"))
-    for change in ({"values": 276}, {"statistic": {"kind": "tables", "tables": 1}}):
+    for sensitivity in ({"values": 276}, {"statistic": {"kind": "tables", "tables": 1}}):
         crafted = {**evidence, "releases": [*evidence["releases"]]}
-        crafted["releases"][place] = {**evidence["releases"][place], **change}
+        crafted["releases"][place] = {**evidence["releases"][place], **sensitivity}
         assert any("which shows one place and nothing else" in line for line in check_evidence(crafted).wrong)
 
 
@@ -96,23 +96,23 @@ def plan(n_columns, share, **more):
 def test_few_pairs_pay_in_small_tables_of_many_columns_alone():
     """The budget of (1, 1e-6), nearly; of a table of few columns, of many rows or of classes all pairs are counted."""
     share = PrivacyLoss(rho=0.019, gaussian=True)
-    few = [FewPairs.of(plan(33, share), "replace_one", n_rows) for n_rows in (50, 400, 1500, 20_000)]
+    few = [PairSelection.of(plan(33, share), "replace_one", n_rows) for n_rows in (50, 400, 1500, 20_000)]
     assert [each and each.n_pairs for each in few] == [None, 2, 6, None]
     assert sum((loss.rho for loss in few[1].shares.values()), Fraction(0)) == share.rho
-    assert FewPairs.of(plan(12, share), "replace_one", 1500) is None
-    assert FewPairs.of(plan(33, share, stratum=0), "replace_one", 400) is None
-    assert FewPairs.of(plan(33, PrivacyLoss(float("inf"))), "replace_one", 400) is None
+    assert PairSelection.of(plan(12, share), "replace_one", 1500) is None
+    assert PairSelection.of(plan(33, share, stratum=0), "replace_one", 400) is None
+    assert PairSelection.of(plan(33, PrivacyLoss(float("inf"))), "replace_one", 400) is None
 
 
 def test_splits_are_edges_between_ordered_codes_and_single_codes_of_others():
-    assert splits_of(np.array([5.0, 2, 3]), Ordinal([1, 2, 3])).tolist() == [[True, False, False], [True, True, False]]
-    assert splits_of(np.array([5.0, -2]), Nominal(["a", "b"])).shape == (1, 2)
-    assert splits_of(np.array([5.0, 2, 3]), Nominal(["a", "b", "c"])).sum(axis=1).tolist() == [1, 1, 1]
-    many = splits_of(np.ones(40), Continuous(0, 1))
+    assert column_splits(np.array([5.0, 2, 3]), Ordinal([1, 2, 3])).tolist() == [[True, False, False], [True, True, False]]
+    assert column_splits(np.array([5.0, -2]), Nominal(["a", "b"])).shape == (1, 2)
+    assert column_splits(np.array([5.0, 2, 3]), Nominal(["a", "b", "c"])).sum(axis=1).tolist() == [1, 1, 1]
+    many = column_splits(np.ones(40), Continuous(0, 1))
     assert many.shape == (7, 40)
     assert many.sum(axis=1).tolist() == [5, 10, 15, 20, 25, 30, 35]
-    assert splits_of(np.ones(1), Ordinal([1, 2])).shape == (0, 1)
-    assert splits_of(np.zeros(40), Ordinal(range(40))).shape[1] == 40
+    assert column_splits(np.ones(1), Ordinal([1, 2])).shape == (0, 1)
+    assert column_splits(np.zeros(40), Ordinal(range(40))).shape[1] == 40
 
 
 @pytest.mark.parametrize("neighboring", RELATIONS)
@@ -141,6 +141,6 @@ def test_nothing_is_kept_beside_the_answers(neighboring, monkeypatch):
         monkeypatch.setattr(PrivacyAccountant, "release", how(release))
         monkeypatch.setattr(PrivacyAccountant, "release_choice", how(choose))
         if how is recorded:
-            kept = held(fit(survey(700)))
+            kept = full_state(fit(survey(700)))
     other = np.random.default_rng(1).integers(0, 2, (700, 24))
-    assert not difference(kept, held(fit(other)))
+    assert not difference(kept, full_state(fit(other)))

@@ -1,4 +1,4 @@
-"""Synthesis of mixed tables: what neighbours change, what the ledger says, what data cannot say, and what samples keep."""
+"""Synthesis of mixed tables: what neighbors change, what the ledger says, what data cannot say, and what samples keep."""
 
 import math
 import pickle
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from internals import Lost, pair_loss
+from internals import NoiseLoss, pair_loss
 from internals import _ledger as ledger
 from internals import _marginal_model as marginal_model
 from internals import _wide_factors as wide_factors
@@ -138,13 +138,13 @@ def unfitted(monkeypatch):
     monkeypatch.setattr(wide_factors, "_PILOT_STEPS", 2)
 
 
-# Privacy: what neighbours change
+# Privacy: what neighbors change
 
 
 def loss_between(first, second):
     """Exact loss, at worst over outputs, of releases with the same answers before them: (pure epsilon, Gaussian rho)."""
     assert [(each.name, each.noise) for each in first] == [(each.name, each.noise) for each in second]
-    lost = sum((pair_loss(*pair) for pair in zip(first, second, strict=True)), Lost())
+    lost = sum((pair_loss(*pair) for pair in zip(first, second, strict=True)), NoiseLoss())
     return lost.epsilon, lost.gaussian
 
 
@@ -182,7 +182,7 @@ def extreme_rows(schema):
     return np.array([low], dtype=float), np.array([high], dtype=float)
 
 
-def neighbours(schema, neighboring, rng, n_pairs):
+def neighbors(schema, neighboring, rng, n_pairs):
     """Pairs of tables; the last one attains the most that can change."""
     low, high = extreme_rows(schema)
     for k in range(n_pairs + 1):
@@ -198,9 +198,9 @@ def released_to(door, model, tables):
 
 
 def losses(door, model, schema, rng, n_pairs):
-    """The losses of pairs of neighbours, whose releases have the same answers; every pair has other answers."""
+    """The losses of pairs of neighbors, whose releases have the same answers; every pair has other answers."""
     door.noise, out = "frozen", []
-    for door.salt, pair in enumerate(neighbours(schema, model.neighboring, rng, n_pairs)):
+    for door.salt, pair in enumerate(neighbors(schema, model.neighboring, rng, n_pairs)):
         out.append(loss_between(*released_to(door, model, pair)))
     return out
 
@@ -208,7 +208,7 @@ def losses(door, model, schema, rng, n_pairs):
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("stratified", [False, True])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.must)])
-def test_neighbours_change_counts_by_epsilon_in_all_and_some_attain_it(door, unfitted, neighboring, stratified, seed):
+def test_neighbors_change_counts_by_epsilon_in_all_and_some_attain_it(door, unfitted, neighboring, stratified, seed):
     rng = np.random.default_rng(seed)
     schema = {name: random_kind(rng) for name in range(rng.integers(2, 5))}
     if stratified:
@@ -236,7 +236,7 @@ def rows_that_differ_somewhere():
     ("neighboring", "stratified"),
     [pytest.param(RO, False, marks=pytest.mark.must), pytest.param(RO, True, marks=pytest.mark.must), (AR, True)],
 )
-def test_neighbours_change_what_is_released_by_rho_at_most_and_some_attain_it_in_each_step(door, unfitted, neighboring, stratified):
+def test_neighbors_change_what_is_released_by_rho_at_most_and_some_attain_it_in_each_step(door, unfitted, neighboring, stratified):
     """Two rows that differ everywhere move counts most; interactions are moved most by rows that differ in some of the columns."""
     params = {"epsilon": 0.7, "delta": 1e-6, "neighboring": neighboring, "stratify": "of" if stratified else None}
     model, rows = LatentFactorSynthesizer(BITS, n_factors=1, **params), np.zeros((4, len(BITS)))
@@ -256,7 +256,7 @@ def test_neighbours_change_what_is_released_by_rho_at_most_and_some_attain_it_in
 
 
 @pytest.mark.parametrize(("neighboring", "stratified"), [(RO, True), (AR, False)])
-def test_neighbours_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted, neighboring, stratified):
+def test_neighbors_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted, neighboring, stratified):
     """41 columns and more: the tables of all pairs, merged, come before those within blocks."""
     rng = np.random.default_rng(3)
     schema = {**{i: Nominal([0, 1]) if i % 3 else Ordinal([0, 1, 2]) for i in range(41)}, 41: Continuous(0.0, 1.0), 42: Nominal([0, 1])}
@@ -270,7 +270,7 @@ def test_neighbours_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted
 
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("params", [pytest.param(SCORES["scores"], marks=pytest.mark.must), SCORES["scores-pmm"]])
-def test_neighbours_change_what_scores_release_by_epsilon_at_most(door, params, neighboring):
+def test_neighbors_change_what_scores_release_by_epsilon_at_most(door, params, neighboring):
     """Thresholds of ordinal columns attain their share; the moments of the latent rows have theirs.
 
     Replaced, a row changes one count of two levels and two of more; added, one of each column. It is the last of its table, so the draws
@@ -286,7 +286,7 @@ def test_neighbours_change_what_scores_release_by_epsilon_at_most(door, params, 
     }
     model = LatentFactorSynthesizer(schema, epsilon=1, random_state=0, neighboring=neighboring, **params)
     door.noise, found, thresholds = "frozen", [], []
-    for door.salt, pair in enumerate(neighbours(schema, neighboring, rng, 8)):
+    for door.salt, pair in enumerate(neighbors(schema, neighboring, rng, 8)):
         given = released_to(door, model, pair)
         found.append(loss_between(*given)[0])
         given = [[draw for draw in draws if draw.name == "counts of ordinal levels"] for draws in given]
@@ -301,7 +301,7 @@ def test_neighbours_change_what_scores_release_by_epsilon_at_most(door, params, 
 
 @pytest.mark.must
 @each_score_way
-def test_latent_rows_of_neighbours_differ_in_one(monkeypatch, params):
+def test_latent_rows_of_neighbors_differ_in_one(monkeypatch, params):
     """Thresholds are released before they are used, so given them a row's latent columns are its own affair."""
     monkeypatch.setattr(PrivacyAccountant, "release", lambda self, values, noise, rng, **cost: np.full(values.shape, 7))
     seen = []
@@ -418,7 +418,7 @@ def strange(n):
 @each_fast_way
 @pytest.mark.parametrize("epsilon", [pytest.param(0.01, marks=pytest.mark.must), 100])  # 100: few rows would be warned of, if counted
 def test_given_the_released_numbers_all_is_the_same_for_every_table(door, params, epsilon, monkeypatch):
-    monkeypatch.setattr(ledger, "new_id", lambda: "ledger-0")  # else random, and in every pickle
+    monkeypatch.setattr(ledger, "new_ledger_id", lambda: "ledger-0")  # else random, and in every pickle
     door.noise = "frozen"
     model = LatentFactorSynthesizer(SCHEMA, epsilon=epsilon, **{**params, "random_state": 0} if params in SCORES.values() else params)
     tables = [people(50), people(50, seed=1), strange(50)]
@@ -468,8 +468,8 @@ def test_pairs_that_are_released_as_interactions_are_shown_as_counts_too(door, n
     for key, released in model.interactions_.items():
         table, scale = model.marginals_[key], model.interaction_scales_[key]
         axes = table.ndim - 2, table.ndim - 1
-        centred = [counts - counts.mean(axis=axes[0], keepdims=True) for counts in (table, released / scale)]
-        first, second = (counts - counts.mean(axis=axes[1], keepdims=True) for counts in centred)
+        centered = [counts - counts.mean(axis=axes[0], keepdims=True) for counts in (table, released / scale)]
+        first, second = (counts - counts.mean(axis=axes[1], keepdims=True) for counts in centered)
         assert np.abs(first - second).max() <= 2.0 + 1e-9  # each cell is half a unit off at most, and so are the three means
         assert np.abs(table - model.marginals_consistent_[key]).max() <= 0.5 + 1e-9
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from internals import MarginalsPlan, Pairs, has_triples, with_triples
+from internals import MarginalsPlan, PairRelease, has_triples, plan_triples
 from laws import kept_beside_answers
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer
@@ -108,8 +108,8 @@ def test_a_second_round_is_bought_from_3000_times_the_noise_of_its_counts_on(n_c
     plan = MarginalsPlan(True, schema, None, 2, None, {"counts of pairs": share}, (), None, rho="gaussian")
     has_choice = math.comb(n_columns, 3) > n_triples
     rho = share.rho * (Fraction(23, 100) if has_choice else Fraction(23, 98))
-    noise = mechanism(Marginals.change(relation, n_triples), PrivacyLoss(rho=rho, gaussian=True), ("gaussian",)).deviation
-    bought = [has_triples(with_triples(plan, [2] * n_columns + [1], 3000 * noise * part, relation, [])) for part in (0.999, 1.001)]
+    noise = mechanism(Marginals.sensitivity(relation, n_triples), PrivacyLoss(rho=rho, gaussian=True), ("gaussian",)).deviation
+    bought = [has_triples(plan_triples(plan, [2] * n_columns + [1], 3000 * noise * part, relation, [])) for part in (0.999, 1.001)]
     assert bought == [False, True]
 
 
@@ -156,7 +156,7 @@ def pairs(n_columns):
 
 
 def chosen(sizes, share, relation="replace_one", of_columns=100.0, n_samples=1000):
-    return Pairs.chosen([*sizes, 1], pairs(len(sizes)), of_columns, share, relation, n_samples)
+    return PairRelease.chosen([*sizes, 1], pairs(len(sizes)), of_columns, share, relation, n_samples)
 
 
 @each_relation
@@ -173,7 +173,7 @@ def test_pairs_are_tables_where_the_budget_is_pure_or_endless_or_rows_do_not_fit
 def test_gaussian_pairs_of_binary_columns_whose_counts_are_known_are_interactions(relation, gaussian):
     share = PrivacyLoss(rho=Fraction(1, 50), gaussian=gaussian)
     found = chosen([2] * 16, share, relation)
-    tables = mechanism(Marginals.change(relation, 120), share)
+    tables = mechanism(Marginals.sensitivity(relation, 120), share)
     assert isinstance(found.noise.noise, DiscreteGaussian)
     assert found.over is not None
     assert found.noise.loss == share
@@ -193,7 +193,7 @@ def test_pairs_are_tables_where_the_counts_of_columns_have_much_noise():
 def test_the_way_of_less_error_is_chosen(relation, sizes, of_columns):
     share = PrivacyLoss(rho=Fraction(1, 50), gaussian=True)
     found = chosen(sizes, share, relation, of_columns)
-    tables = Pairs((*sizes, 1), tuple(pairs(len(sizes))), mechanism(Marginals.change(relation, len(pairs(len(sizes)))), share))
+    tables = PairRelease((*sizes, 1), tuple(pairs(len(sizes))), mechanism(Marginals.sensitivity(relation, len(pairs(len(sizes)))), share))
     assert found.error(of_columns) <= tables.error(of_columns)
     assert (found.over is None) == (found.error(of_columns) == tables.error(of_columns))
 
@@ -254,6 +254,6 @@ def test_cells_get_more_of_the_budget_in_a_table_of_numbers():
 def test_columns_that_rules_tie_keep_their_bins_and_the_rule():
     middle = (NUMBERS[0][0] + NUMBERS[0][1]) / 2
     model = fitted(300, 1.0, Schema(dict(NUMBERS), rules=[Impossible({0: (middle, None), 1: (middle, None)})]))
-    assert set(model._model._links_drawn()[1]) == {2, 3, 4, 5}
+    assert set(model._model._sampling_links()[1]) == {2, 3, 4, 5}
     rows = model.sample(2000, random_state=0)
     assert not ((rows[:, 0] >= middle) & (rows[:, 1] >= middle)).any()

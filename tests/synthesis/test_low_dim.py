@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import Subspace, grid, interval, n_directions, needs_distance, noise_of_ranges, scales_of, usual_ranges
-from internals import counts_of as counts_of_rows
+from internals import Subspace, axis_scales, choose_interval, default_ranges, n_directions, needs_distance, range_edges, range_noise
+from internals import count_axis_cells as counts_of_rows
 
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
-from skdpsynth.domain import Box, Rows
+from skdpsynth.domain import Box
 from skdpsynth.fitting import Facts
+from skdpsynth.frames import Rows
 from skdpsynth.measures import BinaryPartition
 
 
@@ -78,7 +79,7 @@ def test_rows_far_from_the_subspace_come_back_as_far():
     assert model.sample().var(axis=0).sum() == pytest.approx(X.var(axis=0).sum(), rel=0.05)
 
 
-def test_a_public_point_may_be_the_centre():
+def test_a_public_point_may_be_the_center():
     X = np.clip(0.1 + 0.2 * (line(3000, 8) - 0.5), 0, 1)
     model = LowDimSynthesizer(1, center=np.full(8, 0.1), epsilon=5).fit(X)
     assert np.allclose(model.reducer_.mean_, 0.1, atol=1e-4)
@@ -94,7 +95,7 @@ def test_auto_finds_the_number_of_directions(seed):
     assert LowDimSynthesizer(random_state=seed).fit(X).n_components_ == 3
 
 
-def test_private_centre_wins_far_from_the_midpoint():
+def test_private_center_wins_far_from_the_midpoint():
     """Data about 0.1, epsilon 5: W1 .039 (sd .0002) against .005 (.0013), so a false alarm needs 27 deviations."""
     X = np.clip(0.1 + 0.2 * (line(20_000, 8) - 0.5), 0, 1)
     public, private = (LowDimSynthesizer(1, center=c, epsilon=5).fit(X).score(X) for c in ("public", "private"))
@@ -265,7 +266,7 @@ def test_cells_that_meet_the_image_of_the_box_are_all_kept(d, k):
     assert 200 <= lattice.n_cells <= 500 or k == 5
     X = np.vstack([rng.random((2000, d)), rng.integers(0, 2, (2000, d))])
     T = np.clip(subspace.reducer.transform(X), *bounds)
-    # A row in a kept cell is within half a side of its centre; in another it is not.
+    # A row in a kept cell is within half a side of its center; in another it is not.
     apart = np.abs(T - lattice.positions[lattice.locate(T)]) / lattice.sides
     assert apart.max() <= 0.5 + 1e-6
     assert np.ptp(lattice.sides) < 0.5 * lattice.sides.max()  # nearly cubes
@@ -325,9 +326,9 @@ def facts(n_samples, n_axes=1, neighboring="replace_one"):
 
 def chosen(t, deviation, *, reach=20.0, alarm=6.0, seed=0):
     """Interval of rows of deviation 1 on one axis, with Laplace noise of a deviation on the counts."""
-    edges = grid(-reach, reach, 1.0)
+    edges = range_edges(-reach, reach, 1.0)
     counts = counts_of(t[:, None], [edges]).counts + np.random.default_rng(seed).laplace(0, deviation / np.sqrt(2), len(edges) - 1)
-    return interval(counts, edges, (-3.0, 3.0), alarm * deviation, deviation, len(t))
+    return choose_interval(counts, edges, (-3.0, 3.0), alarm * deviation, deviation, len(t))
 
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3])
@@ -339,41 +340,41 @@ def test_one_row_moves_the_counts_by_what_is_said(relation, n_axes):
     counts = [counts_of(row[None], [edges] * n_axes).counts for row in rows]
     others = [np.zeros_like(counts[0])] if relation == "add_or_remove_one" else counts
     moved = [np.abs(a - b) for a in counts for b in others]
-    change = counts_of(rows, [edges] * n_axes).query(relation).change
-    assert change.l1 == max(m.sum() for m in moved)
-    assert change.l2_squared == max((m**2).sum() for m in moved)
-    assert change.sup == max(m.max() for m in moved)
+    sensitivity = counts_of(rows, [edges] * n_axes).query(relation).sensitivity
+    assert sensitivity.l1 == max(m.sum() for m in moved)
+    assert sensitivity.l2_squared == max((m**2).sum() for m in moved)
+    assert sensitivity.sup == max(m.max() for m in moved)
 
 
 def test_every_row_is_counted_once_on_each_axis():
     T = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
-    tables = counts_of(T, [grid(-1, 1, 0.1), grid(-1, 2, 0.5)]).tables()
+    tables = counts_of(T, [range_edges(-1, 1, 0.1), range_edges(-1, 2, 0.5)]).tables()
     assert [table.sum() for table in tables] == [1000, 1000]
-    assert np.array_equal(tables[0], np.histogram(T[:, 0], grid(-1, 1, 0.1))[0])
+    assert np.array_equal(tables[0], np.histogram(T[:, 0], range_edges(-1, 1, 0.1))[0])
 
 
 @given(low=st.floats(-1e3, 0.1), width=st.floats(0.2, 1e4), share=st.floats(1 / 300, 1))
 def test_a_grid_rises_from_end_to_end_and_knows_the_usual_range(low, width, share):
     reach = np.array([low]), np.array([low + width])
-    scales = scales_of(reach, np.array([(share * width) ** 2]))
-    edges = grid(low, low + width, scales[0])
+    scales = axis_scales(reach, np.array([(share * width) ** 2]))
+    edges = range_edges(low, low + width, scales[0])
     assert (np.diff(edges) > 0).all()
     assert edges[0] == low
     assert edges[-1] == low + width
-    assert {float(end[0]) for end in usual_ranges(reach, scales)} <= set(edges.tolist())
+    assert {float(end[0]) for end in default_ranges(reach, scales)} <= set(edges.tolist())
 
 
 def test_an_axis_without_variance_keeps_a_range():
     reach = np.array([-1.0]), np.array([2.0])
-    low, high = usual_ranges(reach, scales_of(reach, np.zeros(1)))
+    low, high = default_ranges(reach, axis_scales(reach, np.zeros(1)))
     assert low < 0 < high
     assert high - low < 0.1
 
 
 @given(counts=st.lists(st.integers(-50, 200), min_size=25, max_size=25), deviation=st.floats(0, 50))
 def test_any_counts_give_an_interval_among_the_edges(counts, deviation):
-    edges = grid(-20, 20, 1)
-    low, high = interval(np.array(counts[: len(edges) - 1]), edges, (-3.0, 3.0), 6 * deviation, deviation, 1000)
+    edges = range_edges(-20, 20, 1)
+    low, high = choose_interval(np.array(counts[: len(edges) - 1]), edges, (-3.0, 3.0), 6 * deviation, deviation, 1000)
     assert low < high
     assert {low, high} <= set(edges.tolist())
 
@@ -416,5 +417,5 @@ def test_few_rows_are_cut_however_much_noise_there_is():
 def test_counts_are_bought_where_a_hundredth_of_the_rows_exceeds_their_noise(relation):
     changed = 2 if relation == "replace_one" else 1
     enough = int(100 * np.sqrt(2) * 3 * changed / 0.05) + 10  # deviation of Laplace noise of scale 3 * changed / .05
-    assert noise_of_ranges(facts(enough, 3, relation), Fraction(1, 20)) is not None
-    assert noise_of_ranges(facts(enough - 30, 3, relation), Fraction(1, 20)) is None
+    assert range_noise(facts(enough, 3, relation), Fraction(1, 20)) is not None
+    assert range_noise(facts(enough - 30, 3, relation), Fraction(1, 20)) is None

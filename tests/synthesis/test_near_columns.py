@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _latent_near, spread_of
+from internals import _latent_differences, independent_share
 from laws import kept_beside_answers
 
 from skdpsynth import LatentFactorSynthesizer
@@ -103,7 +103,7 @@ def test_where_no_columns_can_be_near_nothing_is_bought_and_nothing_changes(case
     else:
         table, schema = table[["begin", "ward"]], Schema({name: SCHEMA[name] for name in ("begin", "ward")})
     one = fitted(schema, table, epsilon)
-    monkeypatch.setattr(_latent_near, "candidates", lambda plan: [])
+    monkeypatch.setattr(_latent_differences, "candidate_pairs", lambda plan: [])
     other = fitted(schema, table, epsilon)
     assert steps_of(one) == steps_of(other)
     pd.testing.assert_frame_equal(one.sample(300, random_state=0), other.sample(300, random_state=0))
@@ -128,10 +128,10 @@ def test_most_rows_in_few_cells_are_found_beyond_noise():
     """The least share of independent columns that holds four fifths, by hand."""
     expected = np.full(10, 0.1)
     counts = np.array([0, 0, 500, 400, 20, 20, 20, 20, 20, 0])
-    assert spread_of(counts, expected, 0.0) == pytest.approx(0.2)
-    assert spread_of(counts, expected, 20.0) == pytest.approx(0.2)
-    assert spread_of(counts, expected, 40.0) == 1.0  # 900 rows less two deviations of two cells are not four fifths
-    assert spread_of(np.zeros(10), expected, 5.0) == 1.0
+    assert independent_share(counts, expected, 0.0) == pytest.approx(0.2)
+    assert independent_share(counts, expected, 20.0) == pytest.approx(0.2)
+    assert independent_share(counts, expected, 40.0) == 1.0  # 900 rows less two deviations of two cells are not four fifths
+    assert independent_share(np.zeros(10), expected, 5.0) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from estimators import Recorder, clock
-from internals import _ledger, _private_measure, pair_loss, shares_of_depths
+from internals import _ledger, _private_measure, depth_shares, pair_loss
 from laws import calls_of
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
@@ -20,7 +20,7 @@ from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, TwoStages
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.persistence import from_bytes, to_bytes
-from skdpsynth.privacy import StandingRelease
+from skdpsynth.privacy import ContinualRelease
 
 SETTINGS = {
     "blocks": {},
@@ -58,7 +58,7 @@ def still(monkeypatch):
     """A clock that stands still: the ledger tells when it was charged."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     monkeypatch.setattr(_ledger, "datetime", SimpleNamespace(now=lambda zone: now))
-    monkeypatch.setattr(_ledger, "new_id", lambda: "one id")
+    monkeypatch.setattr(_ledger, "new_ledger_id", lambda: "one id")
 
 
 def public(model):
@@ -173,19 +173,19 @@ def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon,
     costs = {}  # of each door that was charged for: its share, and what is drawn there
     charge, part, standing, summed = (
         PrivacyAccountant.standing,
-        StandingRelease.part,
-        StandingRelease.release,
-        StandingRelease.release_nodes,
+        ContinualRelease.part,
+        ContinualRelease.release,
+        ContinualRelease.release_nodes,
     )
     whole = {}
 
-    def charged(self, noise, rng, *, name, loss=None, change=None):
-        door = charge(self, noise, rng, name=name, loss=loss, change=change)
+    def charged(self, noise, rng, *, name, loss=None, sensitivity=None):
+        door = charge(self, noise, rng, name=name, loss=loss, sensitivity=sensitivity)
         costs[door], whole[door] = (loss.epsilon, set()), door
         return door
 
-    def parted(self, noise, loss, change):
-        door = part(self, noise, loss, change)
+    def parted(self, noise, loss, sensitivity):
+        door = part(self, noise, loss, sensitivity)
         whole[door] = whole[self]
         return door
 
@@ -207,9 +207,9 @@ def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon,
     attach = kind._attach
     monkeypatch.setattr(kind, "_attach", attached)
     monkeypatch.setattr(PrivacyAccountant, "standing", charged)
-    monkeypatch.setattr(StandingRelease, "part", parted)
-    monkeypatch.setattr(StandingRelease, "release", through)
-    monkeypatch.setattr(StandingRelease, "release_nodes", through_nodes)
+    monkeypatch.setattr(ContinualRelease, "part", parted)
+    monkeypatch.setattr(ContinualRelease, "release", through)
+    monkeypatch.setattr(ContinualRelease, "release_nodes", through_nodes)
     model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon, random_state=0, neighboring=neighboring)
     for row in stream_of(130):
         model.partial_fit(row[None]).sample(1)
@@ -229,7 +229,7 @@ def test_shares_of_the_depths_leave_all_paths_of_a_row_epsilon(first, d):
     """A row that is replaced is in two paths from depth 1 on, of half a share each; one that comes or goes is in one from depth 0 on."""
     epsilon, alpha = Fraction(7, 10), 2 ** ((1 - 1 / d) / 2)
     for s in range(first, 41):
-        shares = shares_of_depths(epsilon, s, d, first)
+        shares = depth_shares(epsilon, s, d, first)
         assert len(shares) == s + 1 - first
         assert all(isinstance(share, Fraction) and share > 0 for share in shares)
         assert sum(shares) == epsilon if d > 1 else sum(shares) <= epsilon
@@ -238,7 +238,7 @@ def test_shares_of_the_depths_leave_all_paths_of_a_row_epsilon(first, d):
         else:
             expected = [alpha ** (j - s) * (1 - 1 / alpha) / (1 - alpha ** -(s + 1 - first)) for j in range(first, s + 1)]
         assert [float(share) for share in shares] == pytest.approx([0.7 * e for e in expected], rel=1e-9)
-    assert d > 1 or sum(shares_of_depths(Fraction(1), 4000, 1, first)) > Fraction(98, 100)  # nearly all
+    assert d > 1 or sum(depth_shares(Fraction(1), 4000, 1, first)) > Fraction(98, 100)  # nearly all
 
 
 @each_setting
@@ -327,7 +327,7 @@ def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter):
 # One measure of all blocks
 
 
-def test_blocks_are_counted_as_they_come_and_modelled_for_a_sample_alone(monkeypatch):
+def test_blocks_are_counted_as_they_come_and_modeled_for_a_sample_alone(monkeypatch):
     def refuse(*_):
         raise AssertionError("nobody has asked for a measure")
 

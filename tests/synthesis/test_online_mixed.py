@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _latent_planning, ending_length, grown_length
+from internals import _latent_planning, grown_length, length_until_horizon
 from laws import ALARM, chi_squared, same_law
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
@@ -197,8 +197,8 @@ def test_a_row_changes_the_releases_of_one_block_by_what_their_noise_covers_and_
     assert along(others)[0] == seen
     moves = [np.abs(first.values - second.values) for first, second in zip(answers, door.take(), strict=True)]
     for draw, move in zip(answers, moves, strict=True):
-        assert move.sum() <= draw.change.l1
-        assert (move**2).sum() <= draw.change.l2_squared
+        assert move.sum() <= draw.sensitivity.l1
+        assert (move**2).sum() <= draw.sensitivity.l2_squared
     changed = np.flatnonzero([move.any() for move in moves])
     assert bool(len(changed)) == (at < model.blocks_[-1][1])
     names = [draw.name for draw in answers[min(changed, default=0) : max(changed, default=-1) + 1]]
@@ -366,8 +366,8 @@ def ruled(schema=RULED, inner=None, **settings):
 def test_a_block_ends_with_the_horizon_and_none_grows_far_from_what_it_shall(first, growth):
     for horizon in [first, first + 1, 2 * first, *(round(first * 1.37**k) for k in range(1, 25))]:
         ends = [0]
-        while horizon - ends[-1] >= max(first, ending_length(ends[-1], first, growth, horizon) if ends[-1] < horizon else math.inf):
-            ends.append(ends[-1] + max(first, ending_length(ends[-1], first, growth, horizon)))
+        while horizon - ends[-1] >= max(first, length_until_horizon(ends[-1], first, growth, horizon) if ends[-1] < horizon else math.inf):
+            ends.append(ends[-1] + max(first, length_until_horizon(ends[-1], first, growth, horizon)))
         # Of a stream of few rows a rest that makes no block may be left.
         assert horizon - ends[-1] < first
         if horizon > 40 * first:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from estimators import Recorder
-from internals import difference, entries_of, fixed_bits, pair_loss, released, shares_of_depths, watched
+from internals import depth_shares, difference, entries_of, fixed_bits, pair_loss, released_state, watch_releases
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -51,7 +51,7 @@ def fed(model, ticks):
     return model
 
 
-def neighbours_of(ticks, d):
+def neighbors_of(ticks, d):
     """The stream with a row more in some tick: in a corner, and first, in the middle or last among its rows."""
     for place, corner, at in ((0, 0.0, 0), (3, 0.4, 1), (9, 1.0, 0.5), (len(ticks) - 1, 0.4, 1)):
         more = np.insert(ticks[place], int(at * len(ticks[place])), np.full(d, corner), axis=0)
@@ -66,7 +66,7 @@ def along(setting, ticks, door):
             model.partial_fit(X)
             n_draws = len(door.draws)
             ledger = [(entry.name, str(entry.loss), entry.group) for entry in entries_of(model.accountant_)]
-            seen.append({**released(model), "ledger": ledger, "draws": n_draws, "repr": repr(model) + repr(vars(model).keys())})
+            seen.append({**released_state(model), "ledger": ledger, "draws": n_draws, "repr": repr(model) + repr(vars(model).keys())})
     return model, seen
 
 
@@ -75,12 +75,12 @@ def along(setting, ticks, door):
 def test_a_row_more_leaves_all_that_is_seen_as_it_was_given_the_same_answers_and_costs_one_block_at_most_epsilon(name, d):
     ticks = ticks_of(14, d)
     setting = (BLOCKS | PAPER)[name]
-    with watched() as door:
+    with watch_releases() as door:
         _, expected = along(setting, ticks, door)
         answers = door.take()
         door.replay(answers)
-        for place, neighbour in neighbours_of(ticks, d):
-            model, found = along(setting, neighbour, door)
+        for place, neighbor in neighbors_of(ticks, d):
+            model, found = along(setting, neighbor, door)
             for before, after in zip(expected, found, strict=True):
                 assert difference(before, after) is None
             again = door.take()
@@ -127,7 +127,7 @@ def test_auto_makes_longer_blocks_of_ticks_that_have_fewer_rows():
 
     assert longest(300) < longest(20) < longest(1)
     model = fed(online(growth="auto", epsilon=INF), ticks_of(3, d=1, mean=100))
-    assert model._stream._rate == pytest.approx(model.n_samples_seen_ / 3, abs=1)
+    assert model._stream._rows_per_time == pytest.approx(model.n_samples_seen_ / 3, abs=1)
 
 
 @pytest.mark.must
@@ -141,9 +141,9 @@ def test_a_row_more_moves_one_cell_of_each_depth_by_one_at_one_tick(counter, d, 
     ticks = ticks_of(12, d, mean=3)
     fed(online(PAPER[counter], epsilon=2), ticks)
     first = given.copy()
-    for _, neighbour in neighbours_of(ticks, d):
+    for _, neighbor in neighbors_of(ticks, d):
         given.clear()
-        fed(online(PAPER[counter], epsilon=2), neighbour)
+        fed(online(PAPER[counter], epsilon=2), neighbor)
         moves = [second - one for one, second in zip(first, given, strict=True)]
         moved = [x for x in moves if x.any()]
         assert [len(x) for x in moved] == [2**depth for depth in reversed(range(len(moved)))]  # every depth, and the number of rows
@@ -176,7 +176,7 @@ def test_the_nodes_of_all_depths_that_a_row_is_in_cost_epsilon(counter, d, epsil
             x[tick, cell >> (depth - j)] = 1
             loss += Fraction(int(np.abs(R @ x).sum())) / part._door.noise.scale
         worst = max(worst, loss)
-    shares = shares_of_depths(Fraction(epsilon), depth, d, 0)
+    shares = depth_shares(Fraction(epsilon), depth, d, 0)
     assert worst <= sum(shares) <= epsilon
     assert d == 1 or sum(shares) == epsilon
     assert worst > 0.8 * sum(shares)  # a tick that is in a node of every level
@@ -203,9 +203,9 @@ def test_the_order_of_rows_within_a_tick_and_how_they_lie_in_memory_mean_nothing
         [np.asfortranarray(X) for X in ticks],
         [[X[:7], X[7:7], X[7:]] for X in ticks],  # chunks of one tick
     ]
-    expected = released(fed(online(setting, random_state=1), ticks))
+    expected = released_state(fed(online(setting, random_state=1), ticks))
     for other in others:
-        assert difference(expected, released(fed(online(setting, random_state=1), other))) is None
+        assert difference(expected, released_state(fed(online(setting, random_state=1), other))) is None
 
 
 @each_way
@@ -263,7 +263,7 @@ def test_a_saved_stream_goes_on_at_its_tick(setting, tmp_path):
     model = fed(online(setting), ticks[:11])
     model.save(tmp_path / "stream.zip")
     for again in (pickle.loads(pickle.dumps(model)), load(tmp_path / "stream.zip")):
-        assert difference(released(model), released(again)) is None
+        assert difference(released_state(model), released_state(again)) is None
         fed(again, ticks[11:])
         assert again.n_ticks_seen_ == 20
         assert again.accountant_.spent == 1

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from internals import MOST_CODES
+from internals import MAX_CODES
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
@@ -101,7 +101,7 @@ def test_nothing_public_depends_on_the_number_of_levels_that_are_hidden():
 
         with patch.object(PrivacyAccountant, "release_discovered", shown):
             model.fit(frame)
-        entries = [(entry.name, entry.n_values, entry.change) for entry in model.accountant_.ledger]
+        entries = [(entry.name, entry.n_values, entry.sensitivity) for entry in model.accountant_.ledger]
         return model.schema_, entries
 
     assert told(FRAME) == told(others)
@@ -176,7 +176,7 @@ TOWNS = pd.DataFrame({"post": np.array(LEVELS)[CODES], "x": RNG.normal(CODES // 
 def test_levels_by_the_thousands_are_merged_for_pairs_and_drawn_one_by_one(groups, nullable):
     kind = Nominal(LEVELS, groups=groups, nullable=nullable)
     model = fitted(TOWNS, {"post": kind, "x": (-2.0, 4.0)})
-    assert model.marginals_["post",].size <= MOST_CODES + nullable
+    assert model.marginals_["post",].size <= MAX_CODES + nullable
     assert model.cells_["post"].size == len(LEVELS) + nullable
     assert model.bins_["post"].shape == (len(LEVELS),)
     assert "counts of levels" in [entry.name for entry in model.accountant_.ledger]
@@ -199,9 +199,9 @@ def test_missing_cells_of_many_levels_are_missing_again():
 def test_levels_that_are_bought_may_be_many_and_have_groups():
     frame = pd.DataFrame({"post": np.array(LEVELS)[CODES % 100], "x": TOWNS["x"]})
     model = fitted(frame, {"post": Nominal("private", groups=3), "x": (-2.0, 4.0)}, epsilon=20.0)
-    assert len(model.schema_["post"].levels) > MOST_CODES
+    assert len(model.schema_["post"].levels) > MAX_CODES
     assert model.schema_["post"].groups == 3
-    assert model.marginals_["post",].size <= MOST_CODES
+    assert model.marginals_["post",].size <= MAX_CODES
 
 
 def test_thirty_thousand_levels_fit_in_seconds():

@@ -10,7 +10,7 @@ from internals import _stages_by_levels, _stages_by_rows, pair_loss
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
 from skdpsynth.domain import Box
-from skdpsynth.measures import BinaryPartition, level_sums, refinement_of
+from skdpsynth.measures import BinaryPartition, choose_refinement, level_sums
 from skdpsynth.metrics import wasserstein_distance
 
 STRATEGIES = ("adaptive", "optimal", "paper")
@@ -59,7 +59,7 @@ def test_the_scales_of_each_release_pay_for_its_charge(neighboring, door):
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize(("d", "n"), [(1, 3000), (2, 100), (2, 300)])
 def test_the_second_stage_of_adaptive_moves_by_the_sensitivity_given_the_first(d, n, neighboring, door):
-    """With stage one held fixed the refined partition is the same for neighbours, whose counts move by exactly the sensitivity."""
+    """With stage one held fixed the refined partition is the same for neighbors, whose counts move by exactly the sensitivity."""
     X = np.random.default_rng(0).random((n, d)) * 0.2
     first, second = np.vstack([X, np.zeros((1, d))]), np.vstack([X, np.ones((1, d))])
     if neighboring == "add_or_remove_one":
@@ -144,7 +144,7 @@ def test_parts_of_the_second_stage_are_as_few_as_the_memory_takes(size, d):
     for j in range(coarse + 1):
         counts = np.zeros(1 << coarse)
         counts[: 1 << j] = 2.0 ** (coarse - j)
-        refinement = refinement_of(level_sums(counts, coarse), 2.0**coarse, stages.halvings, 62)
+        refinement = choose_refinement(level_sums(counts, coarse), 2.0**coarse, stages.halvings, 62)
         assert (2.0**refinement).sum() <= 2**23 + 2**coarse
 
 

@@ -29,7 +29,7 @@ def laplace_pmf(z, scale):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_loss_of_the_two_cell_mechanism_is_epsilon_and_not_twice_that(door, epsilon):
-    """Exact distribution of the released measure on two neighbouring tables, by all noise values."""
+    """Exact distribution of the released measure on two neighboring tables, by all noise values."""
     laws = []
     for left in (3, 4):  # of six rows; replacing one moves one of them to the right
         X = np.array([[0.2]] * left + [[0.8]] * (6 - left))
@@ -50,7 +50,7 @@ def test_loss_of_the_two_cell_mechanism_is_epsilon_and_not_twice_that(door, epsi
 
 @pytest.mark.must
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
-def test_counts_of_neighbours_differ_by_at_most_what_the_noise_is_scaled_for(door, neighboring):
+def test_counts_of_neighbors_differ_by_at_most_what_the_noise_is_scaled_for(door, neighboring):
     tables = [np.array(list(points)) for n in (2, 3) for points in product(([0.1], [0.5], [0.9]), repeat=n)]
     counts, scales = [], set()
     for X in tables:
@@ -151,7 +151,7 @@ def test_representatives_in_a_frame_are_matched_by_column():
 
 
 def test_many_rows_tied_between_many_representatives_take_little_memory_and_time():
-    """Twenty thousand rows at the centre of a sphere of two thousand representatives belong to the first of them."""
+    """Twenty thousand rows at the center of a sphere of two thousand representatives belong to the first of them."""
     cells = sphere(2000)
     cells[:, 0] = np.abs(cells[:, 0])
     model = SignedMeasureMechanism(cells=cells, metric="euclidean", bounds=(-1, 1), epsilon=float("inf")).fit(np.zeros((20_000, 3)))
@@ -270,7 +270,7 @@ def test_trouble_of_the_solver_leaves_the_object_as_it_was(monkeypatch):
     def fail(*args):
         raise RuntimeError("infeasible")
 
-    monkeypatch.setattr(_transport, "least_cost_flow", fail)
+    monkeypatch.setattr(_transport, "min_cost_flow", fail)
     with pytest.raises(RuntimeError, match=r"not solved by 'highs' \(status: infeasible\)"):
         model.fit(rows(seed=1))
     assert vars(model) == before

@@ -14,7 +14,7 @@ import threading
 import numpy as np
 import pytest
 from estimators import Recorder
-from internals import Aside, _ledger_place
+from internals import PendingFile, _ledger_place
 from internals import _online_running as running
 
 import skdpsynth
@@ -288,7 +288,7 @@ def test_who_drew_and_is_overtaken_before_it_saved_shows_nothing(rows, saves, sa
     """Both have drawn: the first that tells the ledger goes on, and what the other drew is thrown away."""
     OnlineSynthesizer(accountant=path).partial_fit(X[:501], save=saved)
     first, second = load(saved), load(saved)
-    write, left = running.save_aside, iter([1])
+    write, left = running.save_pending, iter([1])
 
     def overtaken(thing, place):
         aside = write(thing, place)
@@ -296,7 +296,7 @@ def test_who_drew_and_is_overtaken_before_it_saved_shows_nothing(rows, saves, sa
             second.partial_fit(X[500:1000], **({"save": saved} if saves else {}))
         return aside
 
-    monkeypatch.setattr(running, "save_aside", overtaken)
+    monkeypatch.setattr(running, "save_pending", overtaken)
     with pytest.raises(RuntimeError, match="another process went on with this stream"):
         first.partial_fit(X[500 : 500 + rows], save=saved)
     assert (first.n_samples_seen_, second.n_samples_seen_) == (501, 1001)
@@ -373,7 +373,7 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(account, saved, monkeypa
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    for owner, name in ((running, "save_aside"), (Aside, "move")):
+    for owner, name in ((running, "save_aside"), (PendingFile, "move")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, full)
             with pytest.raises(OSError, match="No space"):
@@ -385,7 +385,7 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(account, saved, monkeypa
     assert model.accountant_.spent == 1
 
 
-STEPS = [(running, "save_aside", 1), (Aside, "move", 1), (running, "save_aside", 2), (running, "settle", 1), (Aside, "move", 2)]
+STEPS = [(running, "save_aside", 1), (PendingFile, "move", 1), (running, "save_aside", 2), (running, "settle", 1), (PendingFile, "move", 2)]
 
 
 def broken(model, saved, monkeypatch, owner, name, nth):

@@ -1,0 +1,166 @@
+"""Files that are complete or not there, even after a power cut."""
+
+import errno
+import os
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from skdpsynth._validation import short_repr
+
+_STALE = 3600.0  # seconds after which nobody is still writing a file that has not grown
+_LONGEST = 180  # characters of a name, to which others are added
+
+
+def output_path(path: Any, name: str = "path", also: str = "a path") -> Path:
+    """Return where a file shall be written: what a link leads to, in a folder that exists, and no device.
+
+    Parameters
+    ----------
+    path : str or path-like
+    name : str, default="path"
+        Of the parameter, for messages.
+    also : str, default="a path"
+        What it takes.
+    """
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise TypeError(f"{name} must be {also}, got {short_repr(path)}.")
+    if not os.fspath(path) or "\0" in os.fspath(path):
+        raise ValueError(f"{name} must be {also}, got {short_repr(os.fspath(path))}; name a file.")
+    try:
+        place = Path(os.path.realpath(Path(path).expanduser()))
+        place.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+            raise
+        raise ValueError(f"{name} must be {also}, got {short_repr(os.fspath(path))}, which no file can be called; name another.") from None
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{name} must lie in a folder that exists, got {short_repr(str(place.parent))}; make it first.")
+    if place.is_dir():
+        raise IsADirectoryError(f"{name} must name a file, got the folder {short_repr(str(place))}; give a file name in it.")
+    if place.exists() and not place.is_file():
+        raise ValueError(f"{name} must name a plain file, got {short_repr(str(place))}, which is a device or a pipe; name another.")
+    return place
+
+
+@contextmanager
+def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
+    """Yield a new file beside a place, and move it there when the block is done; if it breaks, an interrupt as well, nothing is changed.
+
+    The mode is given as the file is made: to ask for the umask is to set it, for all threads, so a file that another thread makes
+    meanwhile would be open to everybody. The file is on the disk before it is moved, and the move before this returns. What a process
+    that was killed left beside the same place is removed after an hour.
+
+    Parameters
+    ----------
+    path : Path
+        From `place_of`. What stands there is replaced.
+    is_private : bool, default=False
+        Whether only the owner may read the file. Else it has the mode of the file that it replaces, or that of any new one.
+
+    Yields
+    ------
+    file : binary file
+    """
+    stem = f".{path.name[:_LONGEST]}."
+    _remove_stale(path.parent, stem)
+    beside = path.parent / f"{stem}{uuid.uuid4().hex}.part"
+    mode = 0o600 if is_private else 0o666
+    try:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists() and not is_private:
+            shutil.copymode(path, beside)
+        os.replace(beside, path)
+        _flush_folder(path.parent)
+    except BaseException:
+        beside.unlink(missing_ok=True)  # gone, if an interrupt came right after the move
+        raise
+
+
+def check_writable(path: Path) -> None:
+    """Raise unless a file can be made beside a place."""
+    beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.part"
+    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    beside.unlink()
+
+
+class PendingFile:
+    """A file that was written beside a place, and is to be moved there.
+
+    Parameters
+    ----------
+    beside, path : Path
+        Where it is, and its place.
+    """
+
+    def __init__(self, beside: Path, path: Path) -> None:
+        self.beside, self.path, self._number = beside, path, os.stat(beside).st_ino
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it is in its place."""
+        return self.path.exists() and os.stat(self.path).st_ino == self._number
+
+    def move(self) -> None:
+        """Move it to its place; if it is there already, do nothing."""
+        if not self.is_moved:
+            os.replace(self.beside, self.path)
+        _flush_folder(self.path.parent)
+
+    def remove(self) -> None:
+        """Remove it from beside its place."""
+        self.beside.unlink(missing_ok=True)
+
+
+def write_pending(path: Path, write: Callable[[BinaryIO], None]) -> PendingFile:
+    """Write a file beside a place, for its owner alone, and return it once it is on the disk; nothing stays if that breaks."""
+    beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.next"
+    try:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        _flush_folder(path.parent)
+        return PendingFile(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def pending_files(path: Path) -> list[PendingFile]:
+    """Return the files that were written beside a place, and not moved there."""
+    stem = f".{path.name[:_LONGEST]}."
+    found = []
+    for name in sorted(os.listdir(path.parent)):
+        if name.startswith(stem) and name.endswith(".next"):
+            with suppress(FileNotFoundError):  # it was moved meanwhile
+                found.append(PendingFile(path.parent / name, path))
+    return found
+
+
+def _remove_stale(folder: Path, stem: str) -> None:
+    for name in os.listdir(folder):
+        if name.startswith(stem) and name.endswith(".part"):
+            with suppress(OSError):  # it is gone, or somebody else's
+                found = os.lstat(folder / name)
+                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > _STALE:
+                    os.unlink(folder / name)
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name == "nt":  # which cannot open folders, and writes names through
+        return
+    with suppress(OSError):  # some file systems have nothing to flush
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

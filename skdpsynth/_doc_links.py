@@ -1,0 +1,40 @@
+"""Where the documentation of a class is: for what notebooks show."""
+
+from itertools import takewhile
+from typing import Any
+
+API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"
+# What the package shows itself; all else is shown by the room that it lives in, but for `tables`, whose classes `domain` shows.
+TOP_LEVEL_CLASSES = frozenset(
+    {
+        "LatentFactorSynthesizer",
+        "LowDimSynthesizer",
+        "OnlineSynthesizer",
+        "PrivacyAccountant",
+        "PrivateMeasureMechanism",
+        "PrivatePCA",
+        "SignedMeasureMechanism",
+    }
+)
+
+
+def public_name(cls: type) -> str:
+    """Return the full name under which people import a class."""
+    room = list(takewhile(lambda part: not part.startswith("_"), cls.__module__.split(".")))
+    place = ["skdpsynth"] if cls.__name__ in TOP_LEVEL_CLASSES else ["skdpsynth", "domain"] if room[1:] == ["tables"] else room
+    return ".".join([*place, cls.__name__])
+
+
+def doc_url(cls: type) -> str:
+    """Return the address of the page of a public class."""
+    return f"{API_URL}{public_name(cls)}.html"
+
+
+class DocLinkMixin:
+    """What scikit-learn asks an estimator for, so that its picture in a notebook links to our pages and not to scikit-learn's."""
+
+    _doc_link_module = "skdpsynth"
+    _doc_link_template = API_URL + "{name}.html"
+
+    def _doc_link_url_param_generator(self) -> dict[str, Any]:
+        return {"name": public_name(type(self))}

@@ -1,0 +1,180 @@
+"""Small checks of parameters, and how messages show what was given."""
+
+import math
+import numbers
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+_LONGEST = 80  # characters of a value that a message shows
+_PLAIN = (str, bytes, bool, int, float, complex, type(None))
+
+
+def short_repr(value: Any) -> str:
+    """Return how a message shows a value that was given for a parameter.
+
+    Numbers and words are shown, cut where they are long. Of anything else only the type is: a table given in place of a parameter must
+    not be printed.
+    """
+    if type(value) in _PLAIN:
+        if isinstance(value, int) and abs(value) >= 10**_LONGEST:  # Python refuses to print the longest
+            return f"a whole number of more than {_LONGEST} digits"
+        return _truncate(repr(value))
+    if isinstance(value, numbers.Number):
+        with suppress(ValueError):  # Python refuses to print fractions of the longest numbers, too
+            return _truncate(repr(value.item()) if hasattr(value, "item") else str(value))
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
+        return f"a {type(value).__name__} of shape {shape}"
+    if type(value) in (tuple, list, set, dict) and len(value) > 0:
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}" if type(value) not in (tuple, list, set, dict) else f"an empty {type(value).__name__}"
+
+
+def _truncate(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def is_real(value: Any) -> bool:
+    """Whether `value` is a real number; True, False and spans of time are not."""
+    if type(value) in (int, float, Fraction):
+        return True
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and getattr(getattr(value, "dtype", None), "kind", "i") != "m"
+
+
+def is_integer(value: Any, low: float, high: float = math.inf) -> bool:
+    """Whether `value` is an integer (no bool, no span of time) in [low, high]."""
+    return isinstance(value, numbers.Integral) and is_real(value) and low <= int(value) <= high
+
+
+def is_inside(value: Any, low: float, high: float) -> bool:
+    """Whether `value` is a real number that is no integer, in the open interval (low, high)."""
+    with suppress(OverflowError):  # of a fraction that no float can hold
+        return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and low < float(value) < high
+    return False
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str], others: str = "") -> str:
+    """Raise ValueError unless `value` is one of the strings `choices`; `others` says what else the parameter takes."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}{others}, got {short_repr(value)}.")
+    return value
+
+
+def check_integer(name: str, value: Any, low: float = 0, high: float = math.inf, more: str = "") -> int:
+    """Return an integer in [low, high] as one of Python, or raise ValueError; `added_amount` says the way out."""
+    if not is_integer(value, low, high):
+        rule = f"from {low} to {high}" if high < math.inf else f"of at least {low}"
+        raise ValueError(f"{name} must be an integer {rule}, got {short_repr(value)}{f'; {more}' if more else ''}.")
+    return int(value)
+
+
+def check_real(name: str, value: Any, low: float, high: float = math.inf, more: str = "") -> float:
+    """Return a finite real number in [low, high] as a float, or raise ValueError; `added_amount` says the way out."""
+    # Compared, for of a whole number beyond floats none is made.
+    if not is_real(value) or not low <= value <= min(high, sys.float_info.max):
+        rule = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
+        raise ValueError(f"{name} must be a finite number {rule}, got {short_repr(value)}{f'; {more}' if more else ''}.")
+    return float(value)
+
+
+def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
+    """Raise TypeError unless `value` is of one of some types; `what` says what it must be, and how one is made."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"{name} must be {what}, got {short_repr(value)}.")
+
+
+def check_attributes(name: str, value: Any, attributes: tuple[str, ...], what: str) -> None:
+    """Raise TypeError unless `value` is an object, and no class, with some attributes; `what` says what it must be."""
+    if isinstance(value, type) or not all(hasattr(value, attribute) for attribute in attributes):
+        raise TypeError(f"{name} must be {what}, got {short_repr(value)}.")
+
+
+def list_or_none(value: Any) -> list | None:
+    """Return the elements of what can be listed; None for a text, and for all that has none."""
+    if not isinstance(value, str | bytes):
+        with suppress(TypeError):
+            return list(value)
+    return None
+
+
+def check_string(name: str, value: Any) -> str:
+    """Return a string, or raise TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {short_repr(value)}.")
+    return value
+
+
+def check_memory(name: str, value: Any, n_bytes: int) -> None:
+    """Refuse what this machine's memory cannot hold, rather than fill it."""
+    if n_bytes > available_memory():
+        raise ValueError(
+            f"{name} must be less, got {short_repr(value)}, which takes {min(n_bytes, 2**100) / 2**30:.3g} GiB, more than this machine's memory."
+        )
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """Return True or False, also one of numpy's; raise TypeError for all else."""
+    if not isinstance(value, bool) and not (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")):
+        raise TypeError(f"{name} must be True or False, got {short_repr(value)}.")
+    return bool(value)
+
+
+def available_memory() -> float:
+    """Return how many bytes this machine's memory has; infinity where nobody says."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):  # not on Windows
+        return math.inf
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_TESTING = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a user does
+_TRANSPARENT_PACKAGES = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us
+
+
+_WARNED: dict[tuple[str, type, str, int], object] = {}  # the first to say it, for each text and place
+_ONCE_ACTIONS = ("default", "module", "once")  # actions that do not repeat themselves
+
+
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn in the name of whoever called into the package: the first frame outside of it, and of scikit-learn.
+
+    A place in the caller's code is told the same once a process, unless filters say "always". Python means to do so too, but forgets
+    what it said whenever somebody changes filters, and scikit-learn does for each fit of a search.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_internal_frame(frame):
+        frame = frame.f_back
+    if category is None:
+        category = type(message) if isinstance(message, Warning) else UserWarning
+    text, file, line = str(message), frame.f_code.co_filename, frame.f_lineno
+    module, mine = frame.f_globals.get("__name__") or "<unknown>", object()
+    if _filter_action(text, category, module, line) in _ONCE_ACTIONS and _WARNED.setdefault((text, category, file, line), mine) is not mine:
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, file, line, module=module, registry=registry)
+
+
+def _filter_action(text: str, category: type[Warning], module: str, line: int) -> str:
+    """Return what filters say is to be done with a warning, as Python finds it."""
+    filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()  # of this context, from Python 3.14
+    for action, message, kind, name, at in filters:
+        if issubclass(category, kind) and at in (0, line) and _matches(message, text) and _matches(name, module):
+            return str(action)
+    return getattr(warnings, "defaultaction", "default")
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
+
+
+def _is_internal_frame(frame: Any) -> bool:
+    file = frame.f_code.co_filename
+    return (file.startswith(_HERE) and not file.startswith(_TESTING)) or frame.f_globals.get("__name__", "").split(".")[
+        0
+    ] in _TRANSPARENT_PACKAGES

@@ -1,0 +1,99 @@
+"""Which synthesizer a run takes, and how it is made of a schema: by public facts alone."""
+
+from typing import Any
+
+from skdpsynth.cli._output import Refusal, Voice
+
+METHODS = ("auto", "latent-factor", "pmm", "lowdim")
+_MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
+
+
+def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple[str, str]:
+    """Return a method, and why, by what is public: the kinds of the columns, how many there are, and the promise.
+
+    Parameters
+    ----------
+    method : str
+    kinds : Schema
+        Of the columns that are learned.
+    stratify : column or None
+    delta : float
+    """
+    odd = next((name for name, kind in kinds.items() if not is_plain_number(kind)), None)
+    if method == "latent-factor":
+        return method, "as asked"
+    if method != "auto":
+        if kinds.rules:
+            raise Refusal(f"--method {method} keeps no rules, but the schema has {len(kinds.rules)}; use --method latent-factor")
+        if odd is not None:
+            raise Refusal(
+                f"--method {method} takes numbers with bounds and without missing cells alone, but the schema says otherwise of "
+                f"column {str(odd)!r}; use --method latent-factor"
+            )
+        if stratify is not None:
+            raise Refusal(f"--stratify goes with --method latent-factor alone, got {method!r}; leave one of them out")
+        return method, "as asked"
+    if stratify is not None:
+        return "latent-factor", "--stratify counts each class apart"
+    if odd is not None:
+        return "latent-factor", f"the schema has other columns than plain numbers, {str(odd)!r} for one"
+    if kinds.rules:
+        return "latent-factor", "the schema has rules, which no other method keeps"
+    if len(kinds) <= _MAX_PMM_COLUMNS:
+        return (
+            "pmm",
+            f"the schema has {_count_columns(len(kinds))}, all numbers, and up to {_MAX_PMM_COLUMNS} cells of their box are most accurate",
+        )
+    if delta:
+        return (
+            "latent-factor",
+            f"the schema has {_count_columns(len(kinds))}, all numbers, and with delta above 0 counts of pairs are accurate",
+        )
+    return "lowdim", f"the schema has {_count_columns(len(kinds))}, all numbers, too many for pure noise on pairs of them"
+
+
+def say_method(voice: Voice, asked: str, method: str, why: str) -> None:
+    """Say in one line what was chosen, and why."""
+    if asked == "auto":
+        voice.note(f"Method {method}: {why}.")
+
+
+def _count_columns(number: int) -> str:
+    return f"{number} column{'s' * (number != 1)}"
+
+
+def is_plain_number(kind: Any) -> bool:
+    """Whether a column has a number within stated bounds in every row."""
+    from skdpsynth.domain import Continuous
+
+    return isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable
+
+
+def modeled_schema(schema: Any, unit: str | None) -> Any:
+    """Return the part of a schema that is learned: without the column of the unit, and rules that name it."""
+    from skdpsynth.domain import Schema
+
+    columns = {name: kind for name, kind in schema.items() if str(name) != unit}
+    return Schema(columns, [rule for rule in schema.rules if columns.keys() >= set(rule.columns_named)], schema.read)
+
+
+def fit_input(table: Any, estimator: Any, stated: str, unit: str | None) -> Any:
+    """Return what a fit takes for files: an estimator of numbers alone does not know the schema that says which of them are whole."""
+    from skdpsynth.domain import Schema
+    from skdpsynth.frames import open_source
+
+    if hasattr(estimator, "schema"):
+        return table
+    return open_source(table, schema=Schema.of(stated), unit=unit, neighboring=estimator.neighboring, for_numbers=True)
+
+
+def make_estimator(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> Any:
+    """Return an unfitted synthesizer of this method for the columns of a schema."""
+    if method == "latent-factor":
+        from skdpsynth.synthesis import LatentFactorSynthesizer
+
+        return LatentFactorSynthesizer(schema, stratify=stratify, **settings)
+    from skdpsynth.synthesis import LowDimSynthesizer, PrivateMeasureMechanism
+
+    bounds = {name: (kind.low, kind.high) for name, kind in modeled_schema(schema, unit).items()}
+    return (PrivateMeasureMechanism if method == "pmm" else LowDimSynthesizer)(bounds=bounds, **settings)

@@ -1,0 +1,171 @@
+"""How a run ends: an exit code, and what went wrong in one sentence, without a traceback that could quote a cell."""
+
+import errno
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import click
+
+CHECK_FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+_AGAIN = 1.0  # seconds
+_TERMINATION_SIGNALS = [
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+]  # somebody's, and a closed terminal's
+_INTERRUPTED = "Interrupted; no half-written file is left."
+_TERMINATED = "Terminated; no half-written file is left."
+_EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  # what rooms raise in a sentence of their own
+
+
+class Terminated(BaseException):
+    """A signal ended the program: what is half done, and a copy of standard input, are cleared away on the way out."""
+
+
+def run_command(command: Callable[[], Any]) -> int:
+    """Run a command, say in one sentence what went wrong, and return the exit code."""
+    with _handle_termination(), _one_line_warnings():
+        try:
+            code = command()
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except click.Abort as error:
+            return (
+                _print_and_return(_INTERRUPTED, INTERRUPTED)
+                if not isinstance(error.__cause__, EOFError)
+                else _report_error(error.__cause__)
+            )
+        except KeyboardInterrupt:
+            return _print_and_return(_INTERRUPTED, INTERRUPTED)
+        except Terminated as error:
+            return _print_and_return(_TERMINATED, 128 + int(error.args[0]))
+        except SystemExit as error:  # click's, for a pipe that nobody reads any more; what it has told goes nowhere
+            return BROKEN_PIPE if error.code == 1 else int(error.code or 0)
+        except Exception as error:
+            if signalled := _signal_exit_code(error):
+                return signalled
+            return _silence_stdout() if _is_broken_pipe(error) else _report_error(error)
+
+
+def _signal_exit_code(error: BaseException | None) -> int | None:
+    """Return the exit code of a signal that came while a package was imported: some of them turn it into an ImportError."""
+    while error is not None:
+        if isinstance(error, Terminated):
+            return _print_and_return(_TERMINATED, 128 + int(error.args[0]))
+        if isinstance(error, KeyboardInterrupt):
+            return _print_and_return(_INTERRUPTED, INTERRUPTED)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _report_error(error: Exception) -> int:
+    if os.environ.get("SKDPSYNTH_TRACEBACK"):
+        traceback.print_exception(error)
+    return _print_and_return(f"Error: {_sentence(error)}", BAD_INPUT)
+
+
+def _print_and_return(text: str, code: int) -> int:
+    click.echo(text, err=True)
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    """Return what is wrong in one line; of an error that no room meant to raise only its kind, since its text may quote a cell."""
+    if isinstance(error, click.UsageError):
+        where = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+        told = re.sub(r"\.?$|\?(?=\)?$)", "", _line(error.format_message()), count=1)  # click asks "Did you mean ...?"
+        return f"{told}{where}."
+    if isinstance(error, click.ClickException):
+        return _line(error.format_message())
+    if isinstance(error, MemoryError) and not str(error):
+        return "There is not enough memory for this; give fewer columns, or a machine with more."
+    if isinstance(error, _EXPECTED_ERRORS) and str(error):
+        return re.sub(r"^(X|frame)(?= )", "INPUT", _line(str(error)))  # what the functions call the table
+    return f"Something unforeseen went wrong ({type(error).__name__}); set SKDPSYNTH_TRACEBACK=1 to see where, and report it."
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_broken_pipe(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
+def _silence_stdout() -> int:
+    """Leave as other programs do when a pipe breaks, and let Python flush what is left into nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+@contextmanager
+def _handle_termination() -> Iterator[None]:
+    """Let SIGTERM, and the end of a terminal, end the program as Ctrl-C does, so that files on the way are removed.
+
+    A package that is being imported, or an object that is being freed, may swallow what a signal raises: it is raised again until it gets
+    through, but not while files are removed because of it.
+    """
+    again: list[threading.Timer] = []
+    over = False
+
+    def end(number: int, frame: Any) -> None:
+        if over:
+            return
+        timer = threading.Timer(_AGAIN, _send, [number])
+        timer.daemon = True
+        with suppress(RuntimeError):  # no room for another thread
+            timer.start()
+            again.append(timer)
+        if not _is_ending(sys.exc_info()[1]):
+            raise Terminated(number)
+
+    if threading.current_thread() is not threading.main_thread():  # whoever runs it there sees to signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _TERMINATION_SIGNALS}
+    changed = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}  # nohup ignores one
+    for number in changed:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        over = True
+        for timer in again:
+            timer.cancel()
+            timer.join()  # or what it sends would come when nobody looks out for it
+        for number, handler in changed.items():
+            signal.signal(number, handler)
+
+
+def _send(number: int) -> None:
+    """Send a signal to the main thread, which may be waiting."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
+
+
+def _is_ending(error: BaseException | None) -> bool:
+    """Whether a signal's exception is on its way out, or what came of it."""
+    while error is not None and not isinstance(error, Terminated):
+        error = error.__context__
+    return error is not None
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Show warnings to a person who has no line of code to look at."""
+
+    def show(message: Warning | str, *where: Any, **more: Any) -> None:
+        click.echo(f"Warning: {_line(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning, append=True)  # whatever was said before in this process
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,99 @@
+"""The promise of a run: its options, the ledger that is charged, and what a broken run was charged."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from skdpsynth.cli._output import Voice
+
+RELATIONS = ("replace_one", "add_or_remove_one")
+
+
+@dataclass(frozen=True)
+class PrivacyOptions:
+    """What a release promises.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    neighboring : str
+    """
+
+    epsilon: float
+    delta: float
+    neighboring: str
+
+
+_PRIVACY_OPTIONS = (  # as the help lists them, the last first
+    click.option(
+        "--neighboring",
+        type=click.Choice(RELATIONS),
+        default=RELATIONS[0],
+        show_default=True,
+        help="Is the number of rows public (replace_one), or private (add_or_remove_one)?",
+    ),
+    click.option(
+        "--delta",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Above 0, such as 1e-6, most noise is Gaussian, and much smaller for many columns.",
+    ),
+    click.option("--epsilon", type=float, required=True, help="The whole budget; a smaller one protects more. 1 is common."),
+)
+
+
+def add_privacy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a promise."""
+    for option in _PRIVACY_OPTIONS:
+        command = option(command)
+    return command
+
+
+def open_ledger(path: str | None, promise: PrivacyOptions, spends_delta: bool) -> Any:
+    """Return the accountant of a ledger that can pay for a run; refuse any other, before a row is read."""
+    if path is None:
+        return None
+    from skdpsynth.exceptions import BudgetExceededError, LedgerError
+    from skdpsynth.privacy import PrivacyAccountant
+
+    try:
+        accountant = PrivacyAccountant.at(path)
+    except LedgerError as error:
+        raise LedgerError(str(error).replace("PrivacyAccountant(epsilon, ledger=...)", "skdpsynth budget init")) from None
+    if accountant.neighboring != promise.neighboring:
+        raise ValueError(
+            f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {promise.neighboring!r}; use one relation."
+        )
+    # The fit decides by what it plans which of these it is charged as, and asks again before it draws.
+    delta = promise.delta if spends_delta else 0.0
+    refused = []
+    for rho in (None, "gaussian", "zcdp") if delta else (None,):
+        try:
+            accountant.check_affordable(promise.epsilon, delta, name="synthesize", rho=rho)
+            return accountant
+        except (BudgetExceededError, ValueError) as error:
+            refused.append(error)
+    raise refused[0]
+
+
+@contextmanager
+def report_charges(accountant: Any, path: str | None, voice: Voice) -> Iterator[None]:
+    """Say what a ledger was charged, if the run breaks: what was charged stays so, since noise may have been seen."""
+    from skdpsynth.exceptions import BudgetExceededError
+
+    before: Any = accountant and accountant.spent
+    try:
+        yield
+    except BaseException as error:
+        # A run that was refused was charged nothing: what is gone went to another.
+        if accountant is not None and accountant.spent > before and not isinstance(error, BudgetExceededError):
+            click.echo(
+                f"The budget {path} was charged before the run broke, and stays so: spent epsilon {float(before):g} before, "
+                f"{float(accountant.spent):g} of {float(accountant.epsilon):g} now.",
+                err=True,
+            )
+        raise

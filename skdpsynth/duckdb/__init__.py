@@ -1,0 +1,1 @@
+"""Counts inside DuckDB."""

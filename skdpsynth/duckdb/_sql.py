@@ -1,0 +1,193 @@
+"""SQL of DuckDB for the codes of columns: comparisons alone, so that each is that which a reader of the rows would find."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.duckdb._cuts import EvenCuts, WholeCuts, float_literal, list_literal
+from skdpsynth.statistics._raw_classes import Classes, Clock, Cuts
+
+_IN_LINE = 64  # cases that are tried one after the other
+_CUTS_IN_LINE = 4  # ... of cuts, where half of them are left out by one comparison
+_MOST_CASES = 1 << 12
+_DAY = 86_400_000_000  # microseconds
+_TYPES = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32), ("UBIGINT", 1 << 64))
+
+
+@dataclass(frozen=True)
+class Query:
+    """Expressions, and what they are to be selected from.
+
+    Attributes
+    ----------
+    items : tuple of str
+    source : str
+    """
+
+    items: tuple[str, ...]
+    source: str
+
+    def named(self, prefix: str) -> str:
+        """Return the query, whose columns are the prefix and a number each."""
+        return f"SELECT {', '.join(f'{item} AS {prefix}{i}' for i, item in enumerate(self.items))} FROM {self.source}"
+
+
+def can_be_written(classes: Classes) -> bool:
+    """Whether the SQL for a column is of a reasonable length: values, and cuts without a rule, are compared with one by one."""
+    if isinstance(classes, Cuts):
+        return len(classes.cuts) <= _MOST_CASES or _rule_of(classes) is not None
+    return len(classes.values) <= _MOST_CASES
+
+
+def codes_of_cells(table: str, names: Sequence[str | None], classes: Sequence[Classes | None], codes: Sequence[np.ndarray]) -> Query:
+    """Write the codes of raw cells.
+
+    Parameters
+    ----------
+    table : str
+    names : sequence of str or None
+        Of its columns; None for a code throughout.
+    classes : sequence of Cuts, Values or None
+    codes : list of ndarray of shape (n_classes,), int64
+        From 0, of each class.
+
+    Returns
+    -------
+    query : Query
+    """
+    raw, steps, floors, items = [], [], [], []
+    for place, (name, each, to) in enumerate(zip(names, classes, codes, strict=True)):
+        if each is None or np.all(to == to[0]):
+            items.append(str(to[0]))
+            continue
+        cell, quoted = f"x{place}", '"' + str(name).replace('"', '""') + '"'
+        if isinstance(each, Cuts):
+            raw.append(f"{_number(quoted, each.is_whole) if each.clock is None else _time(quoted, each.clock)} AS {cell}")
+            rule = _rule_of(each, to[1:])
+            if isinstance(rule, EvenCuts):
+                # Selected one from the other, so that each is computed once.
+                steps.append(f"{rule.steps(cell)} AS s{place}")
+                floors.append(f"floor(s{place}) AS f{place}")
+                code = _element(rule.n_below(cell, f"s{place}", f"f{place}"), to[1:])
+            else:
+                code = _code_of_cuts(cell, each, to[1:]) if rule is None else _element(rule.n_below(cell), to[1:])
+            items.append(f"CASE WHEN {cell} IS NULL THEN {to[0]} ELSE {code} END")
+        else:
+            raw.append(f"{quoted} AS {cell}")
+            items.append(_code_of_value(cell, each.values, to[1:], int(to[0])))
+    typed = tuple(cast(item, int(to.max()) + 1) for item, to in zip(items, codes, strict=True))
+    source = f"(SELECT {', '.join(raw) or '1'} FROM {table})"
+    for layer in filter(None, (steps, floors)):
+        source = f"(SELECT *, {', '.join(layer)} FROM {source})"
+    return Query(typed, source)
+
+
+def recode(table: str, names: Sequence[str | None], codes: Sequence[np.ndarray]) -> Query:
+    """Write codes that follow from those in a table.
+
+    Parameters
+    ----------
+    table : str
+    names : sequence of str or None
+        The columns from which they follow.
+    codes : list of ndarray
+        The new code of each old one, from 0; of none, one code.
+
+    Returns
+    -------
+    query : Query
+    """
+    items = []
+    for name, to in zip(names, codes, strict=True):
+        if np.all(to == to[0]):
+            item = str(to[0])
+        elif np.array_equal(to, np.arange(len(to))):
+            item = str(name)
+        else:
+            changes = np.flatnonzero(np.diff(to)) + 1
+            item = _steps(str(name), list(map(str, changes)), to[[0, *changes]])
+        items.append(cast(item, int(to.max()) + 1))
+    return Query(tuple(items), table)
+
+
+def cast(code: str, n_values: int) -> str:
+    """Write an expression as the smallest type of whole numbers from 0 that has so many values."""
+    return f"CAST({code} AS {next(name for name, most in _TYPES if n_values <= most)})"
+
+
+def _number(column: str, is_whole: bool) -> str:
+    """Write a cell as a float, NULL if it is NaN."""
+    number = f"CAST({column} AS DOUBLE)"
+    return number if is_whole else f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+
+
+def _time(column: str, clock: Clock) -> str:
+    """Write the whole units of a date or time since the lower bound, as a float; outside the bounds the nearest unit but one will do."""
+    size, raw = clock.microseconds, f"epoch_us({column})"
+    low, high = (clock.first - 1) * size, (clock.last + 1) * size
+    if clock.is_date:
+        # Days first: microseconds of a far date are more than 64 bits hold.
+        days = f"least(greatest(CAST({column} - DATE '1970-01-01' AS BIGINT), {low // _DAY - 1}), {high // _DAY + 2})"
+        raw = f"{days} * {_DAY}"
+    since = f"CAST((least(greatest({raw}, {low}), {high}) - {low}) // {size} - 1 AS DOUBLE)"
+    end = f"CASE WHEN {column} > DATE '1970-01-01' THEN {float_literal(np.inf)} ELSE {float_literal(-np.inf)} END"
+    return f"CASE WHEN {column} IS NULL THEN NULL WHEN isfinite({column}) THEN {since} ELSE {end} END"
+
+
+def _rule_of(classes: Cuts, codes: np.ndarray | None = None) -> WholeCuts | EvenCuts | None:
+    """Return the rule of cuts; None if they have none, or codes change at so few that they are compared with."""
+    if codes is not None and np.count_nonzero(np.diff(codes)) <= _IN_LINE:
+        return None
+    return WholeCuts.of(classes) or EvenCuts.of(classes)
+
+
+def _code_of_cuts(cell: str, classes: Cuts, codes: np.ndarray) -> str:
+    """Write the code that stands where as many cuts are at most as large as a number."""
+    changes = np.flatnonzero(np.diff(codes))
+    return _steps(cell, list(map(float_literal, classes.cuts[changes])), codes[[0, *(changes + 1)]])
+
+
+def _steps(cell: str, cuts: Sequence[str], codes: np.ndarray) -> str:
+    """Write the code of a number by the first cut that is above it."""
+    if len(cuts) > _CUTS_IN_LINE:
+        middle = len(cuts) // 2
+        halves = _steps(cell, cuts[:middle], codes[: middle + 1]), _steps(cell, cuts[middle + 1 :], codes[middle + 1 :])
+        return f"CASE WHEN {cell} < {cuts[middle]} THEN {halves[0]} ELSE {halves[1]} END"
+    return f"CASE {' '.join(f'WHEN {cell} < {cut} THEN {code}' for cut, code in zip(cuts, codes, strict=False))} ELSE {codes[-1]} END"
+
+
+def _code_of_value(cell: str, values: Sequence[Any], codes: np.ndarray, other: int) -> str:
+    if isinstance(values[0], str):
+        # Byte by byte: a comparison of texts might go by a collation of the database.
+        cell = f"CAST({cell} AS VARCHAR)"
+        if len(values) <= _IN_LINE:
+            names = ", ".join(map(_text, values))
+            return f"coalesce({_element(f'enum_code(TRY_CAST({cell} AS ENUM({names})))', codes)}, {other})"
+        cases = sorted(zip(values, codes.tolist(), strict=True), key=lambda case: case[0].encode())
+        return _searched(f"encode({cell})", [(f"encode({_text(value)})", code) for value, code in cases], other)
+    if type(values[0]) is float:
+        cell = f"CAST({cell} AS DOUBLE)"
+    cases = sorted(zip(values, codes.tolist(), strict=True))
+    return _searched(cell, [(float_literal(value) if type(value) is float else str(value), code) for value, code in cases], other)
+
+
+def _element(index: str, codes: np.ndarray) -> str:
+    """Write the code at an index, which may be NULL."""
+    if np.array_equal(codes, np.arange(len(codes)) + codes[0]):
+        return f"{index} + {codes[0]}"
+    return f"list_extract({list_literal(codes, 'UINTEGER')}, {index} + 1)"
+
+
+def _searched(cell: str, cases: Sequence[tuple[str, int]], other: int) -> str:
+    """Write which of some values in ascending order a cell equals, by halving where there are many."""
+    if len(cases) > _IN_LINE:
+        middle = len(cases) // 2
+        halves = (_searched(cell, part, other) for part in (cases[:middle], cases[middle:]))
+        return f"CASE WHEN {cell} < {cases[middle][0]} THEN {next(halves)} ELSE {next(halves)} END"
+    return f"CASE {' '.join(f'WHEN {cell} = {value} THEN {code}' for value, code in cases)} ELSE {other} END"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

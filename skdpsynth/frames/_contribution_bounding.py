@@ -1,0 +1,260 @@
+"""Contribution bounding: the k rows of each unit that count.
+
+Those of a unit are its k rows of least keyed hash, in whatever order they come. The hash is of the unit's label, of the row's cells as the
+estimator reads them, and of how many equal rows of the unit stand before it; its key is drawn for each fit.
+
+*Sensitivity.* For each key, which rows of a unit count, as a multiset of cells, is a function of the multiset of that unit's rows and of
+its label: rows of others are not looked at, and no order is, since equal rows are interchangeable and numbered from 0 to their number less
+one in any order. So with the key fixed, and it is drawn before any row is looked at, tables that differ in one unit differ, once cut, in at
+most k rows: k of them come or go, or k are replaced by as many. The laws of all mechanisms for k rows hold for each key, hence for a
+random one. Privacy needs no more of the hash: who knows its function and even its key learns nothing but which of the rows count. That the
+key is secret and the function pseudorandom makes the choice uniform among the rows of a unit, and those of two units independent: nobody
+can prepare rows that are preferred.
+
+Two different rows, or two units, that had equal hashes would be taken for one. For n of them that happens with a probability of at most
+n^2 / 2^129, which is 10^-19 for 10^10.
+
+*Cells as read.* The choice is made once in a fit, before bounds or levels are bought, of cells as they are read until then. So it does not
+depend on a release, and all releases of a fit are of the same rows: what was bought and what is counted by it are moved by the same k.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.frames._keyed_hash import Digests, RowHash, siphash
+from skdpsynth.frames._privacy_units import check_length, exact_word, is_missing
+from skdpsynth.frames._rows import Chunk, Rows, take_rows
+
+KEY_OF_CHOICE = 64
+"""Bytes of a key."""
+_AT_ONCE = 1 << 20  # rows of which hashes are compared at once, or wait to be counted
+
+
+def bound_contributions(rows: Rows, labels: Sequence[Any] | None, most: int, key: bytes) -> Rows:
+    """Return of each unit as many rows as may count, in the order of the table.
+
+    Parameters
+    ----------
+    rows : Rows
+        As an estimator reads them: in memory, or of a `UnitTable`, which is read once here.
+    labels : sequence of objects, or None
+        Of rows in memory: whose each is.
+    most : int
+        Rows of one unit.
+    key : bytes
+        Of `KEY_OF_CHOICE` bytes.
+    """
+    choice = _Choice(most, key)
+    if not rows.are_held:
+        origin = choice.of_source(rows)
+        return replace(rows, origin=origin, maps=(), n_samples=origin.n_samples)
+    check_length(labels or [], rows.n_samples)
+    return rows.only(choice.of_table(rows.collected(), labels or []))
+
+
+class ChosenRows:
+    """The rows that count of a table that is not in memory, as an estimator reads them.
+
+    Of equal rows of a unit those count that come first in a reading, as many as were chosen. The labels of all units are in memory, and 32
+    bytes for each row that counts.
+
+    Parameters
+    ----------
+    rows : Rows
+        All of them; their origin is a `UnitTable`.
+    choice : _Choice
+    high, low : ndarray of shape (n,)
+        Hashes of different rows that count.
+    counts : ndarray of shape (n,)
+        How often each counts.
+    """
+
+    def __init__(self, rows: Rows, choice: "_Choice", high: np.ndarray, low: np.ndarray, counts: np.ndarray) -> None:
+        order = _runs_of_equal_pairs(high, low)[0]  # all of them differ
+        self._rows, self._choice = rows, choice
+        self._high, self._low, self._counts = high[order], low[order], counts[order]
+        # Equal first words stand together; there is hardly ever more than one.
+        self._n_alike = int(np.diff(np.flatnonzero(np.diff(self._high, prepend=0) != 0), append=len(order)).max(initial=1))
+        self.n_samples = int(counts.sum())
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the rows come in an order that is a fact."""
+        return self._rows.has_order
+
+    @property
+    def is_text(self) -> bool:
+        """Whether cells were text, so that NaN stands where one reads as no number."""
+        return self._rows.are_text
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows from the start."""
+        left = self._counts.copy()
+        for numbers_, cells in self._choice.read(self._rows):
+            yield take_rows(cells, self._chosen(numbers_, cells, left))
+        if left.any():
+            raise ValueError("X must give the same rows whenever it is read, but gave others; copy it first.")
+
+    def _chosen(self, numbers_: np.ndarray, cells: Chunk, left: np.ndarray) -> np.ndarray:
+        """Return the places of the rows of a chunk that count, and take them from what is left."""
+        high, low = self._choice.hashes(numbers_, cells)
+        found, first = np.full(len(high), -1), np.searchsorted(self._high, high)
+        for step in range(self._n_alike if len(self._high) else 0):
+            at = np.minimum(first + step, len(self._high) - 1)
+            found = np.where((self._high[at] == high) & (self._low[at] == low), at, found)
+        places = np.flatnonzero(found >= 0)
+        places = places[np.argsort(found[places], kind="stable")]
+        kinds, starts, n_equal = np.unique(found[places], return_index=True, return_counts=True)
+        taken = np.minimum(left[kinds], n_equal)
+        left[kinds] -= taken
+        return np.sort(places[_ranks(starts, len(places)) < np.repeat(taken, n_equal)])
+
+
+class _Choice:
+    """A choice of rows of units by a key.
+
+    Parameters
+    ----------
+    most : int
+        Rows of one unit.
+    key : bytes
+    """
+
+    def __init__(self, most: int, key: bytes) -> None:
+        self._most, self._of_copies = most, key[:16]
+        self._units, self._hash = Digests(key[16:32], _word_of_label), RowHash(key[32:])
+
+    def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
+        """Return the number of the unit of each row, -1 where it is nobody's."""
+        try:
+            return self._units.numbers_of(labels)
+        except TypeError:  # a label that cannot be looked up is nobody's
+            return self._units.numbers_of([None if is_missing(label) else label for label in labels])
+
+    def hashes(self, numbers_: np.ndarray, cells: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        """Return hashes of rows of some units."""
+        return self._hash([*np.ascontiguousarray(self._units.pairs(numbers_).T)], cells)
+
+    def read(self, rows: Rows) -> Iterator[tuple[np.ndarray, Chunk]]:
+        """Yield the rows of a table that are somebody's, with the numbers of their units."""
+        with closing(rows.origin.labeled()) as chunks:
+            for chunk, labels in chunks:
+                numbers_ = self.numbers_of(labels)
+                has_unit = np.flatnonzero(numbers_ >= 0)
+                yield numbers_[has_unit], take_rows(rows.mapped(chunk), has_unit)
+
+    def of_table(self, cells: Chunk, labels: Sequence[Any]) -> np.ndarray:
+        """Return which rows of a table in memory count, as booleans."""
+        units = self._merged(self.numbers_of(labels))
+        chosen = units >= 0
+        sizes = np.bincount(units[chosen], minlength=len(self._units) + 1)
+        crowded = np.flatnonzero(sizes[units] > self._most)  # the others have no choice; -1 stands for the last, of which there is none
+        units = units[crowded]
+        high, low = self.hashes(units, take_rows(cells, crowded))
+        order, starts = _runs_of_equal_pairs(high, low)
+        n_equal, first = np.diff(starts, append=len(order)), order[starts]
+        counts = self._counts(units[first], high[first], low[first], n_equal)
+        chosen[crowded[order]] = _ranks(starts, len(order)) < np.repeat(counts, n_equal)
+        return chosen
+
+    def of_source(self, rows: Rows) -> ChosenRows:
+        """Return the rows that count of a table that is not in memory.
+
+        A reading holds 32 bytes for each row that differs from all others of its unit.
+        """
+        different, pending, n_pending = _no_rows(), [], 0
+        for numbers_, cells in self.read(rows):
+            pending.append((numbers_, *self.hashes(numbers_, cells), np.ones(len(numbers_), dtype=np.int64)))
+            n_pending += len(numbers_)
+            if n_pending > max(_AT_ONCE, len(different[0])):
+                different, pending, n_pending = _merge_equal_rows([different, *pending]), [], 0
+        units, high, low, n_equal = _merge_equal_rows([different, *pending])
+        counts = self._counts(self._merged(units), high, low, n_equal)
+        some = counts > 0
+        return ChosenRows(rows, self, high[some], low[some], counts[some])
+
+    def _merged(self, numbers_: np.ndarray) -> np.ndarray:
+        """Return one number of each unit where several labels are its own, such as 7 and "7"."""
+        high, low = np.ascontiguousarray(self._units.pairs(np.arange(len(self._units))).T)
+        order, starts = _runs_of_equal_pairs(high, low)
+        if len(starts) == len(order):
+            return numbers_
+        one_of_all = np.empty(len(order) + 1, dtype=np.int64)
+        one_of_all[order] = np.repeat(order[starts], np.diff(starts, append=len(order)))
+        one_of_all[-1] = -1
+        return one_of_all[numbers_]
+
+    def _counts(self, units: np.ndarray, high: np.ndarray, low: np.ndarray, n_equal: np.ndarray) -> np.ndarray:
+        """Return how many of each of some different rows count, of which a unit has so many equal ones."""
+        sizes = np.bincount(units, weights=n_equal)  # exact below 2^53
+        counts = np.where(sizes[units] <= self._most, n_equal, 0)
+        of_crowded = np.flatnonzero(sizes[units] > self._most)
+        of_crowded = of_crowded[np.argsort(units[of_crowded], kind="stable")]
+        ends = np.cumsum(n_equal[of_crowded])
+        # Rows of the unit that the part before has not ended, and their hashes.
+        row, h, g = of_crowded[:0], high[:0], low[:0]
+        for start in range(0, int(ends[-1]) if len(ends) else 0, _AT_ONCE):
+            copies = np.arange(start, min(start + _AT_ONCE, int(ends[-1])))
+            place = np.searchsorted(ends, copies, side="right")
+            copies -= (ends - n_equal[of_crowded])[place]
+            row = np.concatenate([row, of_crowded[place]])
+            new_h, new_g = self._hash_copies(high[of_crowded[place]], low[of_crowded[place]], copies)
+            h, g = np.concatenate([h, new_h]), np.concatenate([g, new_g])
+            order, _ = _runs_of_equal_pairs(h, g)
+            order = order[np.argsort(units[row[order]], kind="stable")]
+            row, h, g = row[order], h[order], g[order]
+            begins = np.flatnonzero(np.diff(units[row], prepend=-1))
+            least = _ranks(begins, len(row)) < self._most
+            row, h, g = row[least], h[least], g[least]
+            is_open = units[row] == units[row[-1]]
+            counts += np.bincount(row[~is_open], minlength=len(counts))
+            row, h, g = row[is_open], h[is_open], g[is_open]
+        return counts + np.bincount(row, minlength=len(counts))
+
+    def _hash_copies(self, high: np.ndarray, low: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return hashes of rows before which so many equal ones of their unit stand: of the first its own."""
+        high, low = high.copy(), low.copy()
+        again = np.flatnonzero(copies)
+        if len(again):
+            high[again], low[again] = siphash(self._of_copies, [high[again], low[again], copies[again].astype(np.uint64)])
+        return high, low
+
+
+def _no_rows() -> tuple[np.ndarray, ...]:
+    return np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
+
+
+def _merge_equal_rows(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
+    """Return (unit, hash, number of equal ones) of different rows, of parts in which rows may stand again."""
+    units, high, low, n_equal = (np.concatenate(each) for each in zip(*parts, strict=True))
+    order, starts = _runs_of_equal_pairs(high, low)
+    first = order[starts]
+    return units[first], high[first], low[first], np.add.reduceat(n_equal[order], starts) if len(starts) else n_equal
+
+
+def _runs_of_equal_pairs(high: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of pairs of words, and where in it each run of equal pairs begins."""
+    order = np.argsort(high)
+    is_new = np.diff(high[order], prepend=0) != 0
+    if (~is_new[1:] & (low[order[1:]] != low[order[:-1]])).any():  # hardly ever
+        order = np.lexsort((low, high))
+        is_new = (np.diff(high[order], prepend=0) != 0) | (np.diff(low[order], prepend=0) != 0)
+    is_new[:1] = True
+    return order, np.flatnonzero(is_new)
+
+
+def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
+    """Return the place of each of n things within its run, by where runs begin."""
+    return np.arange(n) - np.repeat(starts, np.diff(starts, append=n))
+
+
+def _word_of_label(label: Any) -> bytes | None:
+    """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
+    try:
+        return None if type(label) not in (int, str) and is_missing(label) else exact_word(label)  # most labels are one of these
+    except Exception:  # what is equal only as Python says
+        return b"%d" % hash(label)

@@ -1,0 +1,197 @@
+"""Parquet and CSV files, by path, glob, folder or list of paths, read in memory that does not grow with them."""
+
+import glob
+import os
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from contextvars import copy_context
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from skdpsynth.frames._arrow import rebatch_tables
+from skdpsynth.frames._form import Form
+from skdpsynth.frames._source import Source, check_distinct, require_package, short_path, without_cells_in_errors
+
+_SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}
+_PACKED = (".gz", ".bz2", ".zst")  # of CSV files
+_BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
+
+
+def open_files(paths: Iterable[Any], name: str, **reading: Any) -> Source:
+    """Open Parquet or CSV files, the latter as `CsvFiles` is told to read them; refuse what is none in one sentence."""
+    files = [file for path in paths for file in files_at(path, name)]
+    kinds = {_kind_of(file, name) for file in files}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{name} must be files of one kind, got both Parquet and CSV; give one of them by its suffix, '*.parquet' for example."
+        )
+    check_distinct(files, name)
+    (kind,) = kinds
+    require_package("pyarrow", name, f"a {kind} file")
+    if kind == "Parquet":
+        return ParquetFiles(name, files)
+    from skdpsynth.frames._csv import CsvFiles
+
+    return CsvFiles(name, files, **reading)
+
+
+def files_at(path: Any, name: str) -> list[Path]:
+    """Return the files that a path, glob or folder stands for: as they are sorted by name."""
+    text = os.fspath(path)
+    if isinstance(text, bytes):
+        raise TypeError(f"{name} must be a path in text, got bytes; decode it, or give a pathlib.Path.")
+    if "://" in text:
+        raise ValueError(
+            f"{name} must be a path on this machine, got {short_path(text)}; give pyarrow.dataset.dataset(...), which reads from elsewhere."
+        )
+    file = Path(text).expanduser()
+    exists = (
+        without_cells_in_errors(file.exists, f"{name} must be a path, but {short_path(text)} can be none ({{error}}); correct it.")
+        if text
+        else False
+    )
+    if exists and file.is_dir():
+        return _files_in(file, name)
+    if exists:
+        return [file]
+    found = [Path(match) for match in sorted(glob.glob(str(file), recursive=True)) if os.path.isfile(match)] if glob.has_magic(text) else []
+    if not found:
+        what = "no file matches" if glob.has_magic(text) else "there is no file"
+        raise FileNotFoundError(f"{name} must be a table or the path of one, but {what} {short_path(text)}; correct the path.")
+    return found
+
+
+def _files_in(folder: Path, name: str) -> list[Path]:
+    """Return the tables in a folder and those below, without hidden files and those that engines leave beside."""
+    inside = sorted(file for file in folder.rglob("*") if not any(part[0] in "._" for part in file.relative_to(folder).parts))
+    found = [file for file in inside if suffix_of(file) in _SUFFIXES and file.is_file()]
+    if not found:
+        raise FileNotFoundError(f"{name} must be a folder with Parquet or CSV files, but {short_path(folder)} has none; correct the path.")
+    if any("=" in part for file in found for part in file.relative_to(folder).parts[:-1]):
+        raise ValueError(
+            f"{name} must not be a folder whose names hold a column, such as 'year=2020', got {short_path(folder)}; give "
+            "pyarrow.dataset.dataset(path, partitioning='hive'), which reads that column too."
+        )
+    return found
+
+
+def suffix_of(file: Path) -> str:
+    """Return the suffix that tells what is in a file, in small letters and without that of its packing."""
+    suffixes = [suffix.lower() for suffix in file.suffixes[-2:]]
+    packed = len(suffixes) > 1 and suffixes[-1] in _PACKED and _SUFFIXES.get(suffixes[-2]) == "CSV"
+    return suffixes[-2] if packed else suffixes[-1] if suffixes else ""
+
+
+def _kind_of(file: Path, name: str) -> str:
+    kind = _SUFFIXES.get(suffix_of(file))
+    if kind is None:
+        raise ValueError(
+            f"{name} must be a Parquet or CSV file, by its suffix one of {', '.join(_SUFFIXES)}, got {short_path(file)}; convert it, or "
+            "read it first."
+        )
+    return kind
+
+
+class Files(Source):
+    """Files with the same columns and dtypes, of which `n_samples` rows are known.
+
+    Parameters
+    ----------
+    name : str
+    files : list of Path
+    schema : pyarrow Schema
+        Of the columns that are read.
+    n_samples : int or None
+    head : pyarrow Schema, default=None
+        Of the columns as they are public. None: as they are read.
+    """
+
+    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None, *, head: Any = None) -> None:
+        has_pandas = find_spec("pandas") is not None
+        head = (schema if head is None else head).empty_table()
+        # Dates as pandas has them, not as objects, which could be anything.
+        head = (
+            without_cells_in_errors(
+                lambda: head.to_pandas(date_as_object=False), f"{name} has a column that pandas cannot hold ({{error}}); drop it."
+            )
+            if has_pandas
+            else head
+        )
+        super().__init__(name, head, Form.of_schema(schema, name), backend="pandas" if has_pandas else "pyarrow", n_samples=n_samples)
+        self._files = files
+        self._stamps = {file: self._stamp(file) for file in files}
+        self._schema = schema.remove_metadata()
+
+    def check_unchanged(self) -> None:
+        """Raise OSError if a file is gone, or is not the one that was opened."""
+        for file in self._files:
+            if self._stamp(file) != self._stamps[file]:
+                raise OSError(
+                    f"{self._name} must not change while it is read, but {short_path(file)} was written to; wait until it is done."
+                )
+
+    def _stamp(self, file: Path) -> tuple[int, int]:
+        return _size_and_time(file, self._name)
+
+
+class ParquetFiles(Files):
+    """Parquet files, read batch by batch through small buffers."""
+
+    def __init__(self, name: str, files: list[Path]) -> None:
+        first = schema_of_parquet(files[0], name)
+        form, n_samples = Form.of_schema(first, short_path(files[0])), 0
+        for file in files:
+            form.match(Form.of_schema(schema_of_parquet(file, name), short_path(file)), short_path(file), name)
+            n_samples += _open_parquet(file, name).metadata.num_rows
+        super().__init__(name, files, first, n_samples)
+
+    def _read(self) -> Iterator[Any]:
+        return read_ahead(self._each())
+
+    def _each(self) -> Iterator[Any]:
+        for file in self._files:
+            with closing(_open_parquet(file, self._name)) as parquet:
+                batches = parquet.iter_batches(self._at_once, columns=self._schema.names, use_threads=True)
+                yield from rebatch_tables(batches, self._form.width, _damaged_message(file, self._name), self._at_once)
+
+
+def read_ahead(tables: Any) -> Generator[Any, None, None]:
+    """Yield from a generator whose next table is read in a thread meanwhile; who stops early waits for that one, and closes it."""
+    # What numpy does about floating-point errors is known to a context, not to threads.
+    read = partial(copy_context().run, next, tables, None)
+    with closing(tables), ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(read)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(read)
+            yield table
+
+
+def _open_parquet(file: Path, name: str) -> Any:
+    import pyarrow.parquet as pq
+
+    _size_and_time(file, name)
+    return without_cells_in_errors(lambda: pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False), _damaged_message(file, name))
+
+
+def _damaged_message(file: Path, name: str) -> str:
+    return f"{name} must be whole Parquet files, but {short_path(file)} is none, or is damaged ({{error}}); write it again."
+
+
+def schema_of_parquet(file: Path, name: str) -> Any:
+    """Return the schema of a file, without what pandas kept as the index of its rows."""
+    with closing(_open_parquet(file, name)) as parquet:
+        schema = parquet.schema_arrow
+    index = {column for column in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(column, str)}
+    for column in index & set(schema.names):
+        schema = schema.remove(schema.get_field_index(column))
+    return schema
+
+
+def _size_and_time(file: Path, name: str) -> tuple[int, int]:
+    """Return what tells whether a file was written to."""
+    gone = f"{name} must be files that can be read, but {short_path(file)} is gone or closed to you ({{error}}); restore it."
+    status = without_cells_in_errors(file.stat, gone)
+    return status.st_size, status.st_mtime_ns

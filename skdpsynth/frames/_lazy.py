@@ -1,0 +1,123 @@
+"""Lazy frames of polars, DuckDB and Ibis: queries, evaluated anew at each reading, whose rows come in chunks."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from skdpsynth.frames._arrow import rebatch_tables
+from skdpsynth.frames._form import Form
+from skdpsynth.frames._source import Source, each_without_cells_in_errors, require_package, without_cells_in_errors
+from skdpsynth.frames._tables import library_of
+
+_FAILS = "which could not be evaluated ({error}); evaluate it alone to see why."
+
+
+def open_lazy(X: Any, name: str) -> Source | None:
+    """Open a lazy frame; None of a table in memory."""
+    kind, library = type(X).__name__, library_of(X)
+    if kind == "LazyFrame":
+        return PolarsQuery(name, X)
+    if kind == "DuckDBPyRelation":
+        return Query(name, X, "a relation of DuckDB")
+    if library == "ibis" and hasattr(X, "to_pyarrow_batches") and hasattr(X, "limit"):
+        return Query(name, X, "a table of Ibis")
+    if kind == "DuckDBPyConnection":
+        raise TypeError(f"{name} must be a table, got a connection of DuckDB; give a relation, connection.table('people') for example.")
+    if library == "ibis":
+        raise TypeError(f"{name} must be a table, got an expression of Ibis; give a table, expression.as_table() for example.")
+    if library == "pyspark":
+        raise TypeError(
+            f"{name} must not be a data frame of Spark, whose rows would all come to this process; write it as Parquet and give the path, "
+            "or sum it up in Spark by mapInArrow."
+        )
+    return None
+
+
+class PolarsQuery(Source):
+    """A lazy frame of polars, evaluated by its streaming engine."""
+
+    has_order = False
+
+    def __init__(self, name: str, frame: Any) -> None:
+        import polars as pl
+
+        if not hasattr(frame, "collect_batches"):
+            raise TypeError(
+                f"{name} is a lazy frame of polars {pl.__version__}, which cannot give its rows in chunks; install polars 1.34 or "
+                "later, or call .collect() first."
+            )
+        self._fails = f"{name} is a lazy frame of polars, {_FAILS}"
+        head = pl.DataFrame(schema=without_cells_in_errors(frame.collect_schema, self._fails))
+        super().__init__(name, head, Form.of(head, name))
+        self._frame, self.lazy = frame, _narwhals(frame)
+
+    def _read(self) -> Iterator[Any]:
+        # The order is no fact, but those who read twice get the same rows in most cases, as from other sources.
+        batches = without_cells_in_errors(lambda: self._frame.collect_batches(chunk_size=self._at_once, maintain_order=True), self._fails)
+        yield from each_without_cells_in_errors(batches, self._fails)
+
+
+class Query(Source):
+    """A query of DuckDB or Ibis, whose rows come in record batches.
+
+    Parameters
+    ----------
+    name : str
+    query : relation of DuckDB, or table of Ibis
+    what : str
+        Which of them, for messages.
+    """
+
+    has_order = False
+
+    def __init__(self, name: str, query: Any, what: str) -> None:
+        require_package("pyarrow", name, what)
+        self._fails = f"{name} is {what}, {_FAILS}"
+        self.lazy = _narwhals(query)
+        self._query = without_cells_in_errors(lambda: _as_relation(query), self._fails)
+        head = without_cells_in_errors(lambda: _without_rows(self._query), self._fails)
+        super().__init__(name, head, Form.of_schema(head.schema, name))
+
+    def _read(self) -> Iterator[Any]:
+        batches = without_cells_in_errors(lambda: _batches(self._query, self._at_once), self._fails)
+        # Closed at once also by who stops early: DuckDB runs no other query on a connection with an open result.
+        with closing(batches):
+            yield from rebatch_tables(batches, self._form.width, self._fails, self._at_once)
+
+
+def _as_relation(query: Any) -> Any:
+    """Return a table of Ibis as a relation, where it lives in a DuckDB from which this Ibis cannot read batches any more."""
+    if library_of(query) != "ibis":
+        return query
+    import ibis
+
+    backend = ibis.get_backend(query)
+    connection: Any = getattr(backend, "con", None) if backend.name == "duckdb" else None
+    is_new = hasattr(connection, "sql") and not hasattr(connection, "fetch_record_batch")
+    return connection.sql(str(ibis.to_sql(query))) if is_new else query
+
+
+def _without_rows(query: Any) -> Any:
+    if library_of(query) == "ibis":
+        return query.schema().to_pyarrow().empty_table()
+    empty = query.limit(0)
+    return (empty.to_arrow_table if hasattr(empty, "to_arrow_table") else empty.arrow)()
+
+
+def _batches(query: Any, n_rows: int) -> Any:
+    """Return a RecordBatchReader of a query."""
+    if library_of(query) == "ibis":
+        return query.to_pyarrow_batches(chunk_size=n_rows)
+    if hasattr(query, "to_arrow_reader"):
+        return query.to_arrow_reader(n_rows)
+    return query.select("*").fetch_arrow_reader(n_rows)  # before 1.4 a relation is evaluated once, and keeps its result
+
+
+def _narwhals(frame: Any) -> Any:
+    """Return a lazy frame as one of narwhals, or None where narwhals does not know it."""
+    try:
+        return nw.from_native(frame)
+    except Exception:  # a version of either that the other does not know
+        return None

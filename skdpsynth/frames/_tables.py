@@ -1,0 +1,315 @@
+"""Tables as callers give them: of what kind they are, and their cells as numbers. No message quotes a cell.
+
+On the ground floor, because checks for scikit-learn, the rooms of public facts and the metrics all read tables.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpsynth._validation import short_repr
+
+_DEFAULT_ADVICE = "give LatentFactorSynthesizer a schema, with which it takes mixed tables as they are"
+_ARROW_NUMBERS = re.compile(r"u?int\d+|halffloat|float|double|bool")
+# What to do with a column whose dtype has no numbers and no words: the beginning of its name, whatever its case, and the way out.
+_DTYPE_ADVICE = [
+    (r"[<>|=]?m8|timedelta|duration", "turn it into numbers, such as its total seconds"),
+    (r"period", "turn it into times first, by .dt.to_timestamp()"),
+    (r"time(?!stamp)", "turn it into numbers, such as seconds since midnight"),
+    (r"interval", "give its two ends as columns"),
+    (r"sparse", "make it dense first, by .sparse.to_dense()"),
+    (r"decimal|u?int", "cast it to a number of 64 bits"),
+    (r"complex|[<>|=]?c\d", "give its real and its imaginary part as columns"),
+    (r"list|struct|array|map|fixed_size_list|large_list", "give the parts that you need as columns of their own"),
+    (r"binary|large_binary|[<>|=]s\b", "decode it to text"),
+    (r"category:(datetime|date|timestamp)", "turn its categories into a column of times, by .astype(...)"),
+]
+_TIMES = re.compile(r"date|timestamp|[<>|=]?M8")
+
+
+def is_pandas(X: Any) -> bool:
+    """Whether this is a data frame of pandas, or of a subclass."""
+    return any(base.__module__.split(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(X).__mro__)
+
+
+def library_of(X: Any) -> str:
+    """Return the package that the type of an object comes from."""
+    return str(type(X).__module__).partition(".")[0]
+
+
+def is_arrow(X: Any) -> bool:
+    """Whether this is a Table of pyarrow."""
+    return type(X).__name__ == "Table" and library_of(X) == "pyarrow"
+
+
+def to_native(X: Any) -> Any:
+    """Return the table that an eager frame of narwhals wraps, and a RecordBatch as a Table, without a copy; all else as it is."""
+    if type(X).__name__ == "DataFrame" and library_of(X) == "narwhals":
+        return X.to_native()
+    if type(X).__name__ == "RecordBatch" and library_of(X) == "pyarrow":
+        import pyarrow as pa
+
+        return pa.Table.from_batches([X])
+    return X
+
+
+def make_frame(columns: dict[Any, list[Any]], what: str) -> Any:
+    """Return columns with names as a data frame of pandas or polars or a table of pyarrow, whichever is installed first."""
+    with suppress(ImportError):
+        import pandas as pd
+
+        return pd.DataFrame(columns)
+    with suppress(ImportError):
+        import polars as pl
+
+        return pl.DataFrame(columns)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(f"{what}: pip install pandas; or number the columns.") from None
+    return pa.table(columns)
+
+
+def check_table(X: Any, name: str = "X") -> None:
+    """Refuse what is no table in memory, and tables whose cells hide values.
+
+    Parameters
+    ----------
+    X : object
+    name : str, default="X"
+        What the caller calls the table, for messages.
+    """
+    if X is None or isinstance(X, str | bytes | PathLike):
+        got = "None; give the rows" if X is None else f"a {type(X).__name__}; read it from its file first"
+        raise TypeError(f"{name} must be a table in memory, an array or a data frame, got {got}.")
+    if type(X) is dict:
+        raise TypeError(f"{name} must be an array or a data frame, got a {type(X).__name__}; make a data frame of it.")
+    if (hasattr(X, "collect") and not hasattr(X, "to_numpy")) or hasattr(X, "__dask_graph__"):
+        how = ".compute()" if hasattr(X, "__dask_graph__") else ".collect()"
+        raise TypeError(f"{name} must be a table in memory, got a lazy {type(X).__name__}; call {how} first.")
+    rows = X if isinstance(X, list | tuple) else ()
+    if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        raise TypeError(f"{name} must not be a masked array, whose hidden values would be read; fill it first, X.filled(...), or give NaN.")
+
+
+def column_names(X: Any, name: str = "X") -> list[Any] | None:
+    """Return the column names of a data frame, which must be distinct; None of what is no frame."""
+    X = to_native(X)
+    if isinstance(X, np.ndarray) or not (is_arrow(X) or (hasattr(X, "columns") and hasattr(X, "to_numpy"))):
+        return None
+    names = list(X.column_names if is_arrow(X) else X.columns)
+    if len(set(names)) < len(names):
+        raise _duplicate_names_error(name)
+    return names
+
+
+def eager_frame(X: Any, name: str = "X") -> Any:
+    """Return a data frame as one of narwhals, or None for what is no frame."""
+    import narwhals.stable.v2 as nw
+    from narwhals.exceptions import DuplicateError
+
+    X = to_native(X)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        return frame if isinstance(frame, nw.DataFrame) and frame.schema is not None else None
+    except DuplicateError:
+        raise _duplicate_names_error(name) from None
+
+
+def _duplicate_names_error(name: str) -> ValueError:
+    return ValueError(f"{name} must have distinct column names, but one occurs twice; rename the columns.")
+
+
+def as_numbers(X: Any, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any:
+    """Return a table of numbers as it is, a frame or an array; of objects that are numbers, as floats.
+
+    Parameters
+    ----------
+    X : array-like or data frame
+    name : str, default="X"
+    instead : str
+        What to do with cells that are no numbers, for messages.
+
+    Returns
+    -------
+    X : data frame or ndarray
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it holds something else; the message names columns and dtypes, which are public, and never a cell.
+    """
+    X = to_native(X)
+    check_table(X, name)
+    if is_arrow(X):
+        return _numeric_arrow(X, name, instead)
+    return (_numeric_array if column_names(X, name) is None else _numeric_frame)(X, name, instead)
+
+
+def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
+    """Return a table of numbers for the checks of scikit-learn, whose messages would print the values of what is no table.
+
+    Parameters
+    ----------
+    X : array-like, data frame or sparse matrix
+    tell_names : bool, default=False
+        Whether frames that are not pandas' must tell their columns by an old protocol.
+    """
+    X = to_native(X)
+    check_table(X)
+    if issparse(X):
+        check_rows_and_columns(X)
+        return X
+    names, X = column_names(X), as_numbers(X)
+    if isinstance(X, np.ndarray):
+        check_rows_and_columns(X)
+        return X
+    return NamedArray(np.asarray(X.to_numpy()), names) if tell_names and names is not None and not is_pandas(X) else X
+
+
+def check_rows_and_columns(X: Any, name: str = "X") -> None:
+    """Refuse what scikit-learn would refuse with a message that prints the values."""
+    if X.ndim < 2:
+        raise ValueError(
+            f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: {name}.reshape(-1, 1) if it has "
+            f"a single feature, {name}.reshape(1, -1) if it is a single row."
+        )
+
+
+def as_rows(X: Any, n_features: int, name: str = "X") -> np.ndarray:
+    """Return rows for a public box: an array of numbers with one column for each feature, of whatever is a table of numbers."""
+    rows = X if type(X) is np.ndarray and X.dtype.kind in "iufb" else as_float_matrix(X, name, "give an array of numbers")
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise ValueError(f"{name} must have shape (n_samples, {n_features}), one column a feature, got {rows.shape}.")
+    return rows
+
+
+def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield ``(rows, chunk)`` over a table: a slice of `n_rows` rows and these rows as an array, however the table holds them.
+
+    Sparse rows are written out a chunk at a time, never all.
+    """
+    for start in range(0, X.shape[0], n_rows):
+        rows = slice(start, min(start + n_rows, X.shape[0]))
+        yield rows, X[rows].toarray() if issparse(X) else X[rows]
+
+
+def as_float_matrix(X: Any, name: str, instead: str) -> np.ndarray:
+    """Return an array-like or a frame of numbers as an array of floats, NaN where a frame has none."""
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} must be dense, got a {type(X).__name__}; call .toarray() first.")
+    numbers = as_numbers(X, name, instead)
+    if is_pandas(numbers):
+        return numbers.to_numpy(dtype=float, na_value=np.nan)
+    with np.errstate(all="ignore"):  # a floating-point warning would tell of values
+        return np.asarray(numbers if isinstance(numbers, np.ndarray) else numbers.to_numpy(), dtype=float)
+
+
+def _numeric_frame(X: Any, name: str, instead: str) -> Any:
+    if not len(X.columns):
+        raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
+    for column, dtype in zip(X.columns, X.dtypes, strict=True):
+        if not _is_numeric_column(X, column, dtype):
+            raise _not_numeric_error(name, column, dtype, instead)
+    return _convert_without_quoting(lambda: X.astype(float), name, instead) if is_pandas(X) and np.dtype(object) in list(X.dtypes) else X
+
+
+def _not_numeric_error(name: str, column: Any, dtype: Any, instead: str) -> TypeError:
+    told = re.split(r"[(\[<]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
+    return TypeError(
+        f"{name} must hold numbers only, but column {short_repr(str(column))} has dtype {told}; {_conversion_advice(told, instead)}."
+    )
+
+
+def _numeric_arrow(X: Any, name: str, instead: str) -> np.ndarray:
+    """Return a Table as an array; what is missing is NaN."""
+    if not X.column_names:
+        raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
+    names, columns = column_names(X, name) or [], []
+    for column, field, cells in zip(names, X.schema, X.columns, strict=True):
+        if not _ARROW_NUMBERS.fullmatch(str(field.type)):
+            raise _not_numeric_error(name, column, field.type, instead)
+        array = cells.to_numpy()
+        columns.append(array.astype(float) if array.dtype == object else array)  # booleans, of which some are missing
+    # Column by column, as Arrow holds them.
+    rows = np.empty((X.num_rows, len(columns)), dtype=np.result_type(*columns), order="F")
+    for j, array in enumerate(columns):
+        rows[:, j] = array
+    return rows
+
+
+def _is_numeric_column(X: Any, column: Any, dtype: Any) -> bool:
+    """Whether numpy reads a column as numbers, or it has objects, which are tried."""
+    # The oldest polars panics on whole numbers of 128 bits; of numbers within a cell numpy makes more columns.
+    if str(dtype).startswith(("Sparse", "Int128", "UInt128", "Struct", "Array", "List")):
+        return False
+    if is_pandas(X):
+        return dtype == np.dtype(object) or getattr(dtype, "kind", "O") in "iufb"
+    try:
+        return X[column].head(0).to_numpy().dtype.kind in "iufb"
+    except Exception:  # a dtype that numpy has not
+        return False
+
+
+def _numeric_array(X: Any, name: str, instead: str) -> np.ndarray:
+    # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
+    array = _convert_without_quoting(lambda: np.asarray(X, dtype=object if isinstance(X, list | tuple) else None), name, instead)
+    if array.dtype.kind in "OUS":
+        array = _convert_without_quoting(lambda: array.astype(float), name, instead)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers; give real and imaginary parts as columns.")
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"{name} must hold numbers only, got dtype {array.dtype.name}; {_conversion_advice(array.dtype.str, instead)}.")
+    return array
+
+
+def dtype_advice(dtype: str) -> str | None:
+    """Return what to do with a column of this dtype, in which there are no numbers, no words and no dates; None if it has some."""
+    return next((way for pattern, way in _DTYPE_ADVICE if re.match(pattern, dtype, re.IGNORECASE)), None)
+
+
+def _conversion_advice(dtype: str, instead: str) -> str:
+    if re.match(_TIMES, dtype) or dtype.startswith(("Date", "Timestamp")):
+        return f"turn it into numbers first, such as days since a public date, or {instead} (Date, DateTime)"
+    return dtype_advice(dtype) or f"drop it, or {instead}"
+
+
+def _convert_without_quoting(convert: Callable[[], Any], name: str, instead: str) -> Any:
+    """Call `convert`; what goes wrong is said without the cell it went wrong on, which numpy's own error quotes."""
+    try:
+        with np.errstate(all="ignore"):
+            return convert()
+    except MemoryError:
+        raise
+    except Exception:
+        pass
+    # Raised here, so that it has no context; of one type, whatever kind of table it is.
+    raise TypeError(
+        f"{name} must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a number); "
+        f"drop their columns, or {instead}."
+    )
+
+
+class NamedArray:
+    """An array with column names, told by the interchange protocol and by ``columns`` alike."""
+
+    def __init__(self, values: Any, names: list[Any]) -> None:
+        self._values, self._names = values, [str(name) for name in names]
+        self.shape, self.dtype = values.shape, getattr(values, "dtype", None)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self._values, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __dataframe__(self, *args: Any, **kwargs: Any) -> "NamedArray":
+        return self
+
+    def column_names(self) -> list[str]:
+        return self._names

@@ -1,0 +1,259 @@
+"""Missing cells of given rows, drawn from the law of the model given the cells that are there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Tie
+from skdpsynth.models._imputation_constraints import ConstraintImputer
+from skdpsynth.models._impute_differences import DifferenceImputer
+from skdpsynth.models._joint_distribution import JointDistribution
+from skdpsynth.models._posterior import Posterior
+from skdpsynth.models._row_sampling import BinSampler
+
+_ROWS = 1 << 16  # at once, as many as `BinSampler` takes
+_CHOICES = 8  # draws of rows in which a number is given beside one that is not, of which one is taken
+_TRIES = 8  # draws of rows that break a rule, after which numbers move within their bins
+
+
+def sample_missing(
+    law: JointDistribution,
+    values: Sequence[np.ndarray],
+    to_fill: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    ties: Sequence[Tie] = (),
+    patterns: dict | None = None,
+) -> list[np.ndarray]:
+    """Return values of columns with some cells drawn from P(those cells | all others).
+
+    None of them is missing but where rules leave it no value.
+
+    A row has a stratum with probability in proportion to its weight times that of the known cells in it; a node of each block likewise;
+    and given the node, the cells of each part that agree with what is known. A number is known by its bin.
+
+    Parameters
+    ----------
+    law : RowLaw
+    values : list of ndarray of shape (n_rows,)
+        Of the columns of the schema, as `skdpsynth.domain.read` gives them.
+    to_fill : list of ndarray of bool, shape (n_rows,)
+        Which cells of each column.
+    rng : numpy.random.Generator
+    ties : sequence of Tie, default=()
+        What rules tie, as the table has it whose rows these are. None: as that of the fit.
+    patterns : dict, default=None
+        Where what was made of the model is kept for other rows.
+
+    Notes
+    -----
+    Rows in which numbers break a rule with given ones are drawn again, and what is left then has the law given that they keep it. After
+    some tries numbers move within their bins; where that is not enough, the row takes codes that agree with what is given.
+    """
+    out = [column.copy() for column in values]
+    incomplete = np.flatnonzero(np.any(to_fill, axis=0))
+    filling = _RowImputer(law, rng, ties, {} if patterns is None else patterns)
+    for start in range(0, len(incomplete), _ROWS):
+        rows = incomplete[start : start + _ROWS]
+        made = filling.kept([column[rows] for column in values], [mask[rows] for mask in to_fill], start // _ROWS)
+        for column, mask, new in zip(out, to_fill, made, strict=True):
+            column[rows] = np.where(mask[rows], new, column[rows])
+    return out
+
+
+class _RowImputer:
+    """Fills blocks of rows."""
+
+    def __init__(self, law: JointDistribution, rng: np.random.Generator, ties: Sequence[Tie], patterns: dict) -> None:
+        self.law, self.rng, self.patterns = law, rng, patterns
+        self.ties = [
+            ConstraintImputer(tied, tie, law.schema, law.linked)
+            for tied, tie in zip(law.tied, ties or [tied.tie for tied in law.tied], strict=True)
+        ]
+        self.near = [DifferenceImputer(near) for near in law.near]
+        self.draws = {name: BinSampler(column, rng) for name, column in law.linked.items()}
+        self.kinds = [law.schema[name] for name in law.names]
+        self.nullable = np.array([bool(kind.nullable) for kind in self.kinds])
+        self.sizes = np.array([self._n_codes(name) for name in law.names])
+
+    def _n_codes(self, name: Any) -> int:
+        kind = self.law.schema[name]
+        return self.law.linked[name].n_bins + kind.nullable if name in self.law.linked else kind.n_codes
+
+    def kept(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+        """Return values of which those that are to be filled are drawn, such that rules hold wherever the others let them."""
+        out = self._drawn(values, to_fill, block)
+        if not self.ties:
+            return out
+        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
+        broken = self._rows_breaking_rules(dict(zip(names, out, strict=True)), free)
+        for _ in range(_TRIES):
+            if not len(broken):
+                return out
+            again = self._drawn([column[broken] for column in values], [mask[broken] for mask in to_fill], block)
+            for column, new in zip(out, again, strict=True):
+                column[broken] = new
+            broken = broken[
+                self._rows_breaking_rules(dict(zip(names, again, strict=True)), {name: mask[broken] for name, mask in free.items()})
+            ]
+        for tied in self.ties:
+            self._settle(tied, dict(zip(names, out, strict=True)), free, broken)
+        return out
+
+    def _drawn(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+        out = self._draw_by_codes(values, to_fill, block)
+        if not self.near:
+            return out
+        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
+        rows = np.flatnonzero(np.any([near.alone(free) for near in self.near], axis=0))
+        if len(rows):
+            self._choose(out, [column[rows] for column in values], [mask[rows] for mask in to_fill], rows, block)
+        for near in self.near:
+            near.complete(dict(zip(names, out, strict=True)), free, self.rng)
+        return out
+
+    def _draw_by_codes(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+        made = self.made(values, to_fill, block)
+        return [np.where(mask, new, column) for column, mask, new in zip(values, to_fill, made, strict=True)]
+
+    def _choose(self, out: list[np.ndarray], values: list[np.ndarray], to_fill: list[np.ndarray], rows: np.ndarray, block: int) -> None:
+        """Take one of several draws of some rows, in place, by what a given number tells beyond its bin of one near to it."""
+        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
+        whole = np.zeros(len(rows))
+        for attempt in range(_CHOICES):
+            again = self._draw_by_codes(values, to_fill, block) if attempt else [column[rows] for column in out]
+            weights = np.prod([near.evidence(dict(zip(names, again, strict=True)), free) for near in self.near], axis=0)
+            whole += weights
+            # Each draw so far is kept in proportion to its weight.
+            taken = self.rng.random(len(rows)) * whole < weights
+            for column, new in zip(out, again, strict=True):
+                column[rows[taken]] = new[taken]
+
+    def _rows_breaking_rules(self, values: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray]) -> np.ndarray:
+        """Return which rows break a rule that they could keep."""
+        if not len(next(iter(values.values()))):
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(~np.all([tied.holds(values, free) for tied in self.ties], axis=0))
+
+    def _settle(self, tied: ConstraintImputer, out: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray], rows: np.ndarray) -> None:
+        """Change filled cells of a tie, in place, so that its rules hold."""
+        for look_further in (False, True):
+            own, own_free = ({name: column[rows] for name, column in each.items()} for each in (out, free))
+            rows = rows[~tied.holds(own, own_free)] if len(rows) else rows
+            if look_further:
+                for row in rows:
+                    self._repair(tied, out, free, row)
+            settled = tied.settled(
+                {name: out[name][rows] for name in tied.names}, {name: free[name][rows] for name in tied.names}, self.rng
+            )
+            for name, column in settled.items():
+                out[name][rows] = column
+
+    def _repair(self, tied: ConstraintImputer, out: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray], row: int) -> None:
+        """Give one row codes that agree with its given cells, in another stratum if its own is filled and has none."""
+        law = self.law
+        block = next((b for b in law.blocks if any(law.names[place] in tied.names for place in b)), None)
+        if block is None:
+            return
+        places = {law.names[column]: place for place, column in enumerate(block)}
+        mine = {name: out[name][row : row + 1] for name in tied.names}
+        wanted = [name for name in tied.names if free[name][row]]
+        for stratum in self._strata_to_try(out, wanted, row):
+            if (mixtures := law.mixtures[stratum]) is None:
+                continue
+            if law.stratum in wanted:
+                mine[law.stratum] = np.array([stratum])
+            cells = tied.repaired(mixtures[law.blocks.index(block)], places, mine, wanted, self.rng)
+            if cells is not None:
+                cells |= {law.stratum: stratum} if law.stratum in wanted else {}
+                for name, value in cells.items():
+                    out[name][row] = value
+                return
+
+    def _strata_to_try(self, out: Mapping[Any, np.ndarray], wanted: Sequence[Any], row: int) -> list[int]:
+        """Return the stratum of a row and, if rules tie it and it is filled, all others in a random order, the likely ones first."""
+        law = self.law
+        own = 0 if law.stratum is None else int(out[law.stratum][row])
+        if law.stratum not in wanted:
+            return [own]
+        weights = np.asarray(law.weights[: len(law.schema[law.stratum].levels)])
+        others = np.flatnonzero(weights > 0)
+        order = self.rng.choice(others, len(others), replace=False, p=weights[others] / weights[others].sum())
+        return [own, *(int(stratum) for stratum in order if stratum != own)]
+
+    def made(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+        """Return values of which those that are to be filled are drawn, and others need not be those that they were."""
+        law, names = self.law, list(self.law.schema)
+        codes = np.column_stack([self._codes(name, column) for name, column in zip(names, values, strict=True) if name != law.stratum])
+        known = ~np.column_stack([mask for name, mask in zip(names, to_fill, strict=True) if name != law.stratum])
+        strata = self._strata(values, to_fill, codes, known)
+        drawn = np.empty_like(codes)
+        for stratum in np.unique(strata):
+            rows = np.flatnonzero(strata == stratum)
+            common, n_common = self._common(stratum, codes[rows], known[rows])
+            for place in law.blocks:
+                posterior = self._posterior(stratum, place, codes[rows], known[rows])
+                drawn[np.ix_(rows, np.array(place))] = posterior.filled(self.rng, common, n_common)
+        return [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
+
+    def _codes(self, name: Any, column: np.ndarray) -> np.ndarray:
+        return self.law.linked[name].codes_of(column) if name in self.law.linked else column.astype(np.int64)
+
+    def _posterior(self, stratum: int, block: tuple[int, ...], codes: np.ndarray, known: np.ndarray) -> Posterior:
+        mixtures = self.law.mixtures[stratum]
+        assert mixtures is not None
+        place = list(block)
+        mixture = mixtures[self.law.blocks.index(block)]
+        return Posterior(mixture, self.sizes[place], self.nullable[place], codes[:, place], known[:, place], self.patterns)
+
+    def _common(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> tuple[np.ndarray | None, int]:
+        """Return the node of each row that blocks share, drawn given all that is known of the row, and their number."""
+        logs = self._common_log_likelihoods(stratum, codes, known)
+        return (None, 1) if logs is None else (_sample_from_logs(logs, self.rng), logs.shape[1])
+
+    def _common_log_likelihoods(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | None:
+        """Return the logarithm of P(common node and what is known) of each row, where blocks share nodes."""
+        weights = None if self.law.common is None else self.law.common[stratum]
+        if weights is None:
+            return None
+        with np.errstate(divide="ignore"):
+            logs = np.tile(np.log(weights), (len(codes), 1))
+        for block in self.law.blocks:
+            logs += self._posterior(stratum, block, codes, known).log_evidence_by_common(len(weights))
+        return logs
+
+    def _evidence(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | float:
+        """Return the logarithm of the probability of what is known of each row in a stratum."""
+        logs = self._common_log_likelihoods(stratum, codes, known)
+        if logs is not None:
+            return np.logaddexp.reduce(logs, axis=1)
+        return sum(self._posterior(stratum, block, codes, known).evidence() for block in self.law.blocks)
+
+    def _strata(self, values: list[np.ndarray], to_fill: list[np.ndarray], codes: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the stratum of each row: drawn given all else, where it is to be filled."""
+        if self.law.stratum is None:
+            return np.zeros(len(codes), dtype=np.int64)
+        place, kind = list(self.law.schema).index(self.law.stratum), self.law.schema[self.law.stratum]
+        strata, rows = values[place].astype(np.int64), np.flatnonzero(to_fill[place])
+        if len(rows):
+            with np.errstate(divide="ignore"):
+                logs = np.tile(np.log(self.law.weights[: len(kind.levels)]), (len(rows), 1))
+            for stratum in range(logs.shape[1]):
+                logs[:, stratum] += self._evidence(stratum, codes[rows], known[rows])
+            strata[rows] = _sample_from_logs(logs, self.rng)
+        return strata
+
+    def _values(self, name: Any, codes: np.ndarray, block: int) -> np.ndarray:
+        """Return a value in each of some codes."""
+        if name not in self.law.linked:
+            return codes
+        out = np.empty(len(codes), dtype=self.law.dtype_of(name))
+        self.draws[name].write(codes, block, self.rng, out)
+        return out
+
+
+def _sample_from_logs(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a column of each row, with probability in proportion to the exponential of its number; any, if all are minus infinity."""
+    largest = logs.max(axis=1, keepdims=True)
+    upto = np.cumsum(np.where(np.isfinite(largest), np.exp(logs - np.where(np.isfinite(largest), largest, 0)), 1.0), axis=1)
+    return np.minimum((upto <= rng.random((len(logs), 1)) * upto[:, -1:]).sum(axis=1), logs.shape[1] - 1)

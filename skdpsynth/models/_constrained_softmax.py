@@ -1,0 +1,254 @@
+"""Columns that rules tie, within a mixture of products: given a node, the product over columns on the tuples that are allowed.
+
+Codes that no rule tells apart are one class. A rule binds the classes of columns, and within its class each column is free: so a rule on an
+age below 16 needs two classes of ages, however many bins there are. With logits l of the codes, S(c) the log of the sum of exp(l) over
+a class, and w(m) = exp(l(m) - S(c)) the law within it, a tuple t of classes has the probability
+
+    p(t) = exp(sum of S(t_j) over columns j) / (the sum of the same over all allowed tuples),
+
+which is the product of softmaxes of all columns, on what is allowed. A code has p(m) = w(m) R(c), with R(c) the sum of p(t) over the tuples
+with this class; and two codes w(m) w(m') W(c, c'), with W that over the tuples with both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._state_validation import is_array, require
+from skdpsynth.models._weighted_pairs import WeightedPairLaw
+from skdpsynth.persistence import savable
+
+Pair = tuple[int, int]
+_DENSE = 16  # times as many zeros and ones take less time in products than tuples do in a list
+
+
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
+class ConstrainedGroup:
+    """Columns of a block that rules tie.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Places in the block.
+    classes : tuple of ndarray of shape (size,), int64
+        The class of each code of each column: 0, 1, ...
+    tuples : ndarray of shape (n_tuples, n_columns), int64
+        Of classes.
+    allowed : ndarray of shape (n_labels, n_tuples), bool
+        Which can occur in each class of rows, at least one.
+    """
+
+    columns: tuple[int, ...]
+    classes: tuple[np.ndarray, ...]
+    tuples: np.ndarray
+    allowed: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Group(columns={self.columns}, {len(self.tuples)} tuples)"
+
+    def _check_loaded(self) -> None:
+        require(len(self.columns) == len(self.classes) > 0 and is_array(self.tuples, "i", -1, len(self.columns)))
+        require(is_array(self.allowed, "b", -1, len(self.tuples)) and self.allowed.any(axis=1).all())
+        for classes, chosen in zip(self.classes, self.tuples.T, strict=True):
+            require(is_array(classes, "i", -1) and len(classes) and classes.min() >= 0 and chosen.min() >= 0)
+            require(set(chosen.tolist()) <= set(classes.tolist()))
+
+    def law(self, label: int) -> "ConstrainedSoftmax":
+        """Return what computes probabilities in a class of rows."""
+        return ConstrainedSoftmax(self.columns, self.classes, self.tuples[self.allowed[label]])
+
+    def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPairLaw":
+        """Return what computes the same up to rounding, in less time where it can.
+
+        The tuples of two columns are a matrix of zeros and ones: products with it take the place of lists of hundreds of tuples.
+        """
+        law = self.law(label)
+        shape = law.n_classes
+        if len(shape) != 2 or not all(law.is_plain) or shape[0] * shape[1] > _DENSE * len(law.tuples):
+            return law
+        weights = np.zeros(shape, dtype=np.float32)
+        weights[tuple(law.tuples.T)] = 1
+        return WeightedPairLaw(self.columns, weights[np.ix_(*self.classes)])
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedState:
+    """Probabilities of a group at every node.
+
+    Attributes
+    ----------
+    tuples : ndarray of shape (n_tuples, n_nodes)
+    singles : list of ndarray of shape (size, n_nodes)
+        Of the codes of each column.
+    within : list of ndarray of shape (size, n_nodes)
+        Of each code within its class.
+    classes : list of ndarray of shape (n_classes, n_nodes)
+    """
+
+    tuples: np.ndarray
+    singles: list[np.ndarray]
+    within: list[np.ndarray]
+    classes: list[np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedSoftmax:
+    """A group in one class of rows: probabilities from logits, and the way back for derivatives.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    classes : tuple of ndarray of shape (size,)
+    tuples : ndarray of shape (n_tuples, n_columns)
+        That are allowed.
+    """
+
+    columns: tuple[int, ...]
+    classes: tuple[np.ndarray, ...]
+    tuples: np.ndarray
+
+    @cached_property
+    def n_classes(self) -> list[int]:
+        """Of each column."""
+        return [int(classes.max()) + 1 for classes in self.classes]
+
+    @cached_property
+    def is_plain(self) -> list[bool]:
+        """Whether each code of a column is a class of its own."""
+        return [n == len(classes) for n, classes in zip(self.n_classes, self.classes, strict=True)]
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Pairs of the columns, by their places in the group."""
+        return list(combinations(range(len(self.columns)), 2))
+
+    @cached_property
+    def _sums(self) -> list[Any]:
+        """Of each column a matrix that sums tuples by its classes."""
+        return [_indicator_matrix(self.tuples[:, j], n) for j, n in enumerate(self.n_classes)]
+
+    @cached_property
+    def _pair_sums(self) -> dict[Pair, Any]:
+        keys = {(j, k): self.tuples[:, j] * self.n_classes[k] + self.tuples[:, k] for j, k in self.pairs}
+        return {(j, k): _indicator_matrix(key, self.n_classes[j] * self.n_classes[k]) for (j, k), key in keys.items()}
+
+    def forward(self, logits: Sequence[np.ndarray]) -> ConstrainedState:
+        """Return the probabilities.
+
+        Parameters
+        ----------
+        logits : list of ndarray of shape (size, n_nodes)
+            Of each column of the group.
+        """
+        within, score = [], None
+        for j, own in enumerate(logits):
+            whole, inside = _logsumexp_by_class(own, self.classes[j], self.n_classes[j])
+            within.append(inside)
+            part = whole[self.tuples[:, j]]
+            score = part if score is None else np.add(score, part, out=score)
+        assert score is not None
+        score -= score.max(axis=0)  # of logits of the model, not of rows
+        np.exp(score, out=score)
+        score /= score.sum(axis=0)
+        classes = [summing @ score for summing in self._sums]
+        singles = [w * R[c] for w, R, c in zip(within, classes, self.classes, strict=True)]
+        return ConstrainedState(score, singles, within, classes)
+
+    def joint(self, state: ConstrainedState, pair: Pair) -> np.ndarray:
+        """Return the mean over nodes of the probabilities of two columns of the group, shape (size, size)."""
+        j, k = pair
+        cj, ck = self.classes[j], self.classes[k]
+        if self.is_plain[j] and self.is_plain[k]:
+            mean = (self._pair_sums[pair] @ state.tuples.mean(axis=1)).reshape(self.n_classes[j], self.n_classes[k])
+            return mean[np.ix_(cj, ck)]
+        spread = self._of_pair(state, pair)[cj][:, ck] * state.within[j][:, None]
+        return np.einsum("mlz,lz->ml", spread, state.within[k]) / spread.shape[2]
+
+    def _of_pair(self, state: ConstrainedState, pair: Pair) -> np.ndarray:
+        """Return W of two columns, shape (n_classes, n_classes, n_nodes)."""
+        return (self._pair_sums[pair] @ state.tuples).reshape(self.n_classes[pair[0]], self.n_classes[pair[1]], -1)
+
+    def backward(self, state: ConstrainedState, by_singles: Sequence[np.ndarray], by_pairs: Mapping[Pair, np.ndarray]) -> list[np.ndarray]:
+        """Return the derivatives by the logits of each column.
+
+        Parameters
+        ----------
+        state : TiedState
+        by_singles : list of ndarray of shape (size, n_nodes)
+            Derivative by the probability of each code at each node.
+        by_pairs : dict of (j, k) to ndarray of shape (size, size)
+            Derivative by the probability of two codes at each node, the same at all.
+
+        Returns
+        -------
+        by_logits : list of ndarray of shape (size, n_nodes)
+        """
+        by_within = [G * R[c] for G, R, c in zip(by_singles, state.classes, self.classes, strict=True)]
+        by_tuples = np.zeros_like(state.tuples)
+        for j, (G, w) in enumerate(zip(by_singles, state.within, strict=True)):
+            by_tuples += _sum_by_class(G * w, self.classes[j], self.n_classes[j])[self.tuples[:, j]]
+        for pair, H in by_pairs.items():
+            self._add_pair(state, pair, H.astype(state.tuples.dtype, copy=False), by_tuples, by_within)
+        by_tuples -= np.einsum("tz,tz->z", state.tuples, by_tuples)
+        by_tuples *= state.tuples
+        out = []
+        for j, (w, D) in enumerate(zip(state.within, by_within, strict=True)):
+            whole = (self._sums[j] @ by_tuples)[self.classes[j]]
+            if not self.is_plain[j]:
+                whole = whole + D - _sum_by_class(w * D, self.classes[j], self.n_classes[j])[self.classes[j]]
+            out.append(w * whole)
+        return out
+
+    def _add_pair(self, state: ConstrainedState, pair: Pair, H: np.ndarray, by_tuples: np.ndarray, by_within: list[np.ndarray]) -> None:
+        j, k = pair
+        cj, ck = self.classes[j], self.classes[k]
+        if self.is_plain[j] and self.is_plain[k]:
+            by_class = np.empty_like(H)
+            by_class[np.ix_(cj, ck)] = H
+            by_tuples += by_class[self.tuples[:, j], self.tuples[:, k]][:, None]
+            return
+        wj, wk = state.within[j], state.within[k]
+        # Of codes of the first column and classes of the second: half of the sum, which both derivatives share.
+        half = np.array([H[:, ck == c] @ wk[ck == c] for c in range(self.n_classes[k])])  # (n_classes_k, size_j, n_nodes)
+        other = np.array([H[cj == c].T @ wj[cj == c] for c in range(self.n_classes[j])])  # (n_classes_j, size_k, n_nodes)
+        W = self._of_pair(state, pair)
+        by_within[j] += np.einsum("cmz,mcz->mz", half, W[cj])
+        by_within[k] += np.einsum("clz,clz->lz", other, W[:, ck])
+        by_W = np.array(
+            [_sum_by_class(half[c] * wj, cj, self.n_classes[j]) for c in range(self.n_classes[k])]
+        )  # (n_classes_k, n_classes_j, ...)
+        by_tuples += by_W[self.tuples[:, k], self.tuples[:, j]]
+
+
+def _indicator_matrix(keys: np.ndarray, size: int) -> Any:
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(keys), dtype=np.float32), (keys, np.arange(len(keys)))), shape=(size, len(keys)))
+
+
+def _sum_by_class(values: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return sums over the codes of each class."""
+    if n_classes == len(classes):
+        out = np.empty_like(values)
+        out[classes] = values
+        return out
+    order = np.argsort(classes, kind="stable")
+    return np.add.reduceat(values[order], np.searchsorted(classes[order], np.arange(n_classes)), axis=0)
+
+
+def _logsumexp_by_class(logits: np.ndarray, classes: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (the log of the sum of exp over each class, the softmax within each class)."""
+    if n_classes == len(classes):
+        whole = np.empty_like(logits)
+        whole[classes] = logits
+        return whole, np.ones_like(logits)
+    order = np.argsort(classes, kind="stable")
+    largest = np.maximum.reduceat(logits[order], np.searchsorted(classes[order], np.arange(n_classes)), axis=0)
+    shares = np.exp(logits - largest[classes])
+    sums = _sum_by_class(shares, classes, n_classes)
+    return largest + np.log(sums), shares / sums[classes]

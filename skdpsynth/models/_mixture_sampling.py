@@ -1,0 +1,171 @@
+"""Codes drawn from a mixture of products, in blocks of rows."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from skdpsynth.models._mixture import Mixture, WithinClass
+from skdpsynth.models._systematic_sampling import CODES, COMMON, NODES, block_shifts, points_below, shuffle_within
+
+_GROUP_BIT, _ROW_BITS = 48, 16  # of a word that is sorted: common node, random bits, row of a block
+_NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
+
+
+class MixtureSampler:
+    """Codes of one class, in blocks of rows.
+
+    Nodes, and tuples of codes within a node, are drawn by systematic sampling in random order: each row has the law of the mixture, and
+    the frequencies of a sample come closer to it than those of independent rows.
+
+    Parameters
+    ----------
+    mixture : Mixture
+    rng : numpy.random.Generator
+    n_common : int, default=None
+        Number of nodes that blocks share, where they do: each has equally many nodes of the mixture, one common node after the other.
+    """
+
+    def __init__(self, mixture: Mixture, rng: np.random.Generator, n_common: int | None = None) -> None:
+        self.parts = [(part.columns, None if part.is_plain else part.codes.T) for part in mixture.parts]
+        self.within = [{column: _WithinClassSampler(each) for column, each in part.within.items()} for part in mixture.parts]
+        self.of_parts = [_cumulative_probabilities(part.probabilities) for part in mixture.parts]
+        self.nodes_upto = (
+            _cumulative_shares(mixture.weights) if n_common is None else _cumulative_shares_within(mixture.weights.reshape(n_common, -1))
+        )
+        self.of_nodes = rng.random(n_common or 1)
+        self.of_codes = rng.random((len(mixture.parts), len(mixture.weights)), dtype=np.float32)
+
+    def codes(self, n_rows: int, block: int, rng: np.random.Generator, of_common: np.ndarray | None = None) -> Iterator[np.ndarray]:
+        """Yield the codes of a block of rows, column after column.
+
+        Parameters
+        ----------
+        n_rows : int
+        block : int
+            Which: those of all blocks together are even.
+        rng : numpy.random.Generator
+            The block's own.
+        of_common : ndarray of shape (n_common,), default=None
+            Number of rows of each common node: they come one common node after the other.
+        """
+        counts = self._node_counts(n_rows, block, of_common)
+        nodes = np.flatnonzero(counts)
+        counts = counts[nodes]
+        order = rng.permutation(n_rows) if of_common is None else _shuffle_places_within(of_common, rng)
+        drawn: dict[int, np.ndarray] = {}  # columns that wait for one before them, which is in a later part
+        column = 0
+        for (columns, codes), of_part, start, within in zip(self.parts, self.of_parts, self.of_codes, self.within, strict=True):
+            tuples = _codes_of_nodes(of_part, nodes, counts, block_shifts(start[nodes], block, CODES))
+            # Shuffled within each node, so that parts are independent given the node.
+            tuples = shuffle_within(tuples, of_part.shape[1], counts, rng)
+            classes = {columns[0]: tuples} if codes is None else {c: np.take(own, tuples) for c, own in zip(columns, codes, strict=True)}
+            for each, own in within.items():
+                classes[each] = own.codes(np.repeat(nodes, counts.astype(np.int64)), classes[each], rng)
+            drawn |= {each: np.take(own, order) for each, own in classes.items()}
+            while column in drawn:
+                yield drawn.pop(column)
+                column += 1
+
+    def _node_counts(self, n_rows: int, block: int, of_common: np.ndarray | None) -> np.ndarray:
+        """Return how many rows each node has."""
+        shifts = block_shifts(self.of_nodes, block, NODES)
+        if of_common is None:
+            return np.diff(points_below(self.nodes_upto, n_rows, shifts).astype(np.int64))
+        upto = points_below(self.nodes_upto, of_common[:, None], shifts[:, None])
+        return np.diff(upto.astype(np.int64), axis=1).ravel()
+
+
+class CommonNodeSampler:
+    """How many rows of a block each node has that all blocks of columns share.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_common,)
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, weights: np.ndarray, rng: np.random.Generator) -> None:
+        self.upto, self.shift = _cumulative_shares(weights), rng.random(1)
+
+    def counts(self, n_rows: int, block: int) -> np.ndarray:
+        """Return the counts of a block of rows, by systematic sampling."""
+        return np.diff(points_below(self.upto, n_rows, block_shifts(self.shift, block, COMMON)).astype(np.int64))
+
+
+def _cumulative_shares_within(weights: np.ndarray) -> np.ndarray:
+    """Return the shares of the nodes of each common node up to each, shape (n_common, n_nodes + 1)."""
+    upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
+    whole = upto[:, -1:]
+    upto /= np.where(whole > 0, whole, 1.0)
+    # What rounding leaves below 1 belongs to the last node that has a weight: nodes without one get no row.
+    last = weights.shape[1] - np.argmax(weights[:, ::-1] > 0, axis=1)
+    upto[np.arange(weights.shape[1] + 1) >= last[:, None]] = 1.0
+    return upto
+
+
+def _shuffle_places_within(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the places of rows in random order within each of some groups of so many rows, group after group."""
+    groups = np.repeat(np.arange(len(counts), dtype=np.uint64), counts)
+    words = groups << np.uint64(_GROUP_BIT)
+    words |= rng.integers(1 << (_GROUP_BIT - _ROW_BITS), size=len(groups), dtype=np.uint64) << np.uint64(_ROW_BITS)
+    words |= np.arange(len(groups), dtype=np.uint64)
+    words.sort()
+    return (words & np.uint64((1 << _ROW_BITS) - 1)).astype(np.int64)
+
+
+class _WithinClassSampler:
+    """Codes of a column, drawn given the node and the class of each row."""
+
+    def __init__(self, within: WithinClass) -> None:
+        self.order = np.argsort(within.classes, kind="stable")
+        classes = within.classes[self.order]
+        self.n_classes = int(classes.max()) + 1
+        upto = np.cumsum(within.probabilities[self.order], axis=0)
+        first = np.searchsorted(classes, np.arange(self.n_classes))
+        last = np.append(first[1:], len(classes)) - 1
+        before = np.vstack([np.zeros((1, upto.shape[1])), upto[last[:-1]]])[classes]
+        upto = np.clip((upto - before) / (upto[last][classes] - before), 0, 1)
+        starts = np.arange(upto.shape[1]) * self.n_classes
+        self.upto = (upto + classes[:, None] + starts).T.ravel()  # rises along the codes of a node, and from node to node
+
+    def codes(self, nodes: np.ndarray, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return codes by systematic sampling among the rows of each node and class, in random order."""
+        keys = nodes * self.n_classes + classes.astype(np.int64)
+        order = np.lexsort((rng.random(len(keys)), keys))
+        _, first, counts = np.unique(keys[order], return_index=True, return_counts=True)
+        ranks = np.arange(len(keys)) - np.repeat(first, counts)
+        shares = (ranks + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
+        codes = np.empty(len(keys), dtype=np.int64)
+        codes[order] = np.searchsorted(self.upto, keys[order] + np.minimum(shares, 1 - 1e-9), side="right")
+        return self.order[codes % len(self.order)]
+
+
+def _cumulative_shares(weights: np.ndarray) -> np.ndarray:
+    """Return the shares of nodes up to each, from 0 to 1."""
+    if np.ptp(weights) == 0:
+        return np.arange(len(weights) + 1) / len(weights)  # sums would be off in the last digit
+    upto = np.concatenate([[0.0], np.cumsum(weights)])
+    return upto / upto[-1]
+
+
+def _cumulative_probabilities(probabilities: np.ndarray) -> np.ndarray:
+    """Return P(code <= m | node), shape (n_nodes, n_codes)."""
+    upto = np.cumsum(probabilities, axis=0)
+    upto /= upto[-1]
+    return np.ascontiguousarray(upto.T, dtype=np.float32 if len(upto) <= _NARROW else float)
+
+
+def _codes_of_nodes(upto: np.ndarray, nodes: np.ndarray, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Return the codes of a systematic sample of each node, node after node, in order."""
+    n_codes = upto.shape[1]
+    if n_codes > _NARROW:
+        return np.concatenate(
+            [
+                np.searchsorted(upto[node], (np.arange(count) + shift) / count, side="right")
+                for node, count, shift in zip(nodes.tolist(), counts.tolist(), shifts.tolist(), strict=True)
+            ]
+        ).astype(np.uint32)
+    below = points_below(upto if len(nodes) == len(upto) else upto[nodes], counts[:, None].astype(np.float32), shifts[:, None])
+    below += (np.cumsum(counts) - counts)[:, None].astype(np.float32)  # whole numbers below 2**24
+    ends = below.astype(np.int32).ravel()
+    return np.repeat(np.tile(np.arange(n_codes, dtype=np.uint8), len(nodes)), np.diff(ends, prepend=np.int32(0)))

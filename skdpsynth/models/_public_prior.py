@@ -1,0 +1,221 @@
+"""What a public table says in the codes of noisy tables, and how far these are pulled towards it."""
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.models._column_blocks import Block, NoisyTables
+from skdpsynth.models._estimates import center_table
+from skdpsynth.models._pooling import Pool, james_stein_factor
+from skdpsynth.models._quantile_bins import Link
+from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.persistence import savable
+
+_LEAST = 3  # free numbers: of fewer, to be drawn to a point loses where it is far
+_OCTAVES = 7  # into which cells are sorted by the rows that are expected in them
+_DOUBT = 2  # deviations of noise by which a prior must be farther than none before it is left alone
+_FEW = 30  # cells, that get no k of their own
+
+_Links = Mapping[Hashable, Link | LevelGroups]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class PublicPrior:
+    """Counts of a public table in the codes of noisy ones.
+
+    Parts of tables (`Estimates`) are pulled towards those of the public table, scaled to as many rows, by the rule of James and Stein:
+    with y the noisy numbers, p those of the prior, d how many are free and v the variance of noise, ``p + k (y - p)`` with
+    ``k = max(0, 1 - (d - 2) v / |y - p|**2)``. Its expected squared error is never more than that of y, whatever p is and whatever the
+    truth is, where d is at least 3; and about 2 of d where p is the truth. What the prior lacks, also because its rows are a sample, is
+    part of its distance. All effects of columns have one k. Interactions of pairs have one for all cells in which about as many rows are
+    expected, as what a prior lacks is more in heavy cells.
+
+    *Proof.* With ``y = t + noise``, g = (y - p) / |y - p|**2 and a positive, Stein's identity gives for ``y - a g`` the error of y plus
+    ``E(a**2 - 2 a s) / |y - p|**2``, where s is the trace of the covariance less twice its share along y - p. Numbers of centered tables
+    have the covariance v times a projection, and some of them a part of that: so with d its trace, s is at least (d - 2) v, and
+    a = (d - 2) v takes away at least ``a**2 E 1 / |y - p|**2``. To stop at p, and not to go beyond it, can only gain; so does centering,
+    as the truth is centered. Where variances differ and v is their mean, it holds while none is above (d + 2) / 4 of that. Noise here is
+    nearly normal, and p, and which cells go together, follow from classes and columns, whose noise is independent of that of pairs.
+
+    A model makes more of noisy tables than that, as it looks for few factors. So a prior is left alone if its columns are farther from the
+    noisy ones than columns of equally frequent codes are, and its pairs if they are farther than independent columns are: by more than
+    two deviations of what noise alone makes of the difference, as whoever gives a prior says that it is alike.
+
+    References
+    ----------
+    James, Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the positive part.
+
+    Attributes
+    ----------
+    one_way, two_way : dict of tuple of int to ndarray of shape (n_classes, ...)
+    cells : dict of column to dict of int to ndarray, or to ndarray of shape (n_counts,)
+        Of the columns that have links: by the level of a tree, the coarsest first; or of the levels of a nominal column.
+    """
+
+    one_way: Mapping[Block, np.ndarray]
+    two_way: Mapping[Block, np.ndarray]
+    cells: Mapping[Hashable, Any]
+
+    def pull(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> tuple[NoisyTables, NoisyTables]:
+        """Return tables that are nearer to the prior, with the variance of what is left.
+
+        Parameters
+        ----------
+        one_way, two_way : NoisyTables
+            From `Estimates`.
+        totals : ndarray of shape (n_classes,)
+            Number of rows of each class.
+        """
+        told = {place: center_table(_scale_to_totals(self.one_way[place], totals)) for place in one_way.tables}
+        columns = _PriorParts.of(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
+        if not columns.is_prior_near:
+            return one_way, two_way
+        moves, variance = columns.pulled()
+        own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, variance)
+        told = {place: center_table(_scale_to_totals(self.two_way[place], totals)) for place in two_way.tables}
+        alone: dict[Block, np.ndarray] = {(i, j): _independent_table(own.tables[i,], own.tables[j,]) for i, j in two_way.tables}
+        pairs = _PriorParts.of(two_way, told, {place: center_table(table) for place, table in alone.items()}, alone)
+        further, variance = pairs.pulled() if pairs.is_prior_near else (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
+        tables: dict[Block, np.ndarray] = {}
+        for (i, j), table in two_way.tables.items():
+            of_columns = moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]
+            tables[i, j] = table + of_columns + further[i, j]
+        return own, NoisyTables(tables, variance)
+
+    def weighed(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:
+        """Return the same codes, in which cells have the mass of counts that are nearer to the prior.
+
+        Parameters
+        ----------
+        codes : dict of column to Link or LevelGroups
+        pools : dict of column to Pool
+            What these were made of.
+        rows : dict of column to float
+            How many rows have a number, or a level, in each.
+        """
+        return {name: _reweigh_link(link, pools[name], self.cells[name], rows[name]) for name, link in codes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _PriorParts:
+    """Effects of columns, or interactions of pairs, which are pulled together.
+
+    Attributes
+    ----------
+    noisy, told : dict of tuple of int to ndarray
+        Of noisy tables, and of the prior.
+    unknown : dict of tuple of int to ndarray
+        What would be expected without a prior.
+    blocks : dict of tuple of int to int ndarray
+        Which numbers have one k.
+    given : float
+        The variance of noise.
+    """
+
+    noisy: Mapping[Block, np.ndarray]
+    told: Mapping[Block, np.ndarray]
+    unknown: Mapping[Block, np.ndarray]
+    blocks: Mapping[Block, np.ndarray]
+    given: float
+
+    @classmethod
+    def of(
+        cls,
+        released: NoisyTables,
+        told: Mapping[Block, np.ndarray],
+        unknown: Mapping[Block, np.ndarray],
+        rows: Mapping[Block, np.ndarray] | None = None,
+    ) -> "_PriorParts":
+        """Take the parts out of tables; `rows` are those expected in each cell, None: all numbers have one k."""
+        noisy = {place: center_table(table) for place, table in released.tables.items()}
+        blocks = {place: np.zeros(part.shape, dtype=int) for place, part in noisy.items()}
+        if rows is not None and released.variance:
+            blocks = {place: _octaves(rows[place] / released.deviation) for place in noisy}
+            sizes = np.bincount(np.concatenate([np.zeros(0, dtype=int), *(block.ravel() for block in blocks.values())]), minlength=1)
+            joined = _merge_small_octaves(sizes)
+            blocks = {place: joined[block] for place, block in blocks.items()}
+        return cls(noisy, told, unknown, blocks, released.variance)
+
+    @property
+    def is_prior_near(self) -> bool:
+        """Whether the prior is nearer to the noisy numbers than what would be expected without it, or not clearly farther.
+
+        The difference of the squared distances is linear in the noise, and so its deviation is known.
+        """
+        apart = math.sqrt(sum(float(np.sum((told - self.unknown[place]) ** 2)) for place, told in self.told.items()))
+        further = sum(self._sums(self.told)[0]) - sum(self._sums(self.unknown)[0])
+        return further <= _DOUBT * 2 * math.sqrt(self.given) * apart
+
+    def _sums(self, others: Mapping[Block, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the squared distance from others, and how many numbers are free, in each block."""
+        squares, free = np.zeros(_OCTAVES), np.zeros(_OCTAVES)
+        for place, part in self.noisy.items():
+            labels = self.blocks[place].ravel()
+            squares += np.bincount(labels, ((part - others[place]) ** 2).ravel(), _OCTAVES)
+            free += np.bincount(labels, minlength=_OCTAVES) * math.prod(1 - 1 / size for size in part.shape[1:])
+        return squares, free
+
+    def pulled(self) -> tuple[dict[Block, np.ndarray], float]:
+        """Return what to add to each part, and the variance that is left of a number."""
+        squares, free = self._sums(self.told)
+        shares = np.array([_shrinkage_factor(*each, self.given) for each in zip(squares, free, strict=True)])
+        moves = {place: center_table((1 - shares[self.blocks[place]]) * (self.told[place] - part)) for place, part in self.noisy.items()}
+        # Even if all are drawn to p, the error is that of 2 numbers of d.
+        left = max(float(shares @ free), min(2.0, free.sum())) / max(free.sum(), 1.0)
+        return moves, left * self.given
+
+
+def _octaves(rows: np.ndarray) -> np.ndarray:
+    """Return a number of each cell, by how many rows are expected in deviations of noise: each has up to four times as many as the last."""
+    return np.clip(np.floor(np.log2(np.maximum(rows, 1e-9)) / 2) + 2, 0, _OCTAVES - 1).astype(int)
+
+
+def _merge_small_octaves(sizes: np.ndarray) -> np.ndarray:
+    """Return the block of each octave: those of few cells are one with the next lower one that has enough, or with the lowest."""
+    starts = [octave for octave, size in enumerate(sizes) if octave == 0 or size >= _FEW]
+    return np.searchsorted(starts, np.arange(len(sizes)), side="right") - 1
+
+
+def _shrinkage_factor(square: float, n_free: float, variance: float) -> float:
+    """Return the share k of the distance from the prior."""
+    return float(james_stein_factor(square, n_free, variance)) if n_free >= _LEAST and variance else 1.0
+
+
+def _scale_to_totals(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Return a table of the prior for so many rows of each class; a class without rows is as all are."""
+    table = table.astype(float)
+    rows = table.reshape(len(table), -1).sum(axis=1)
+    table[rows == 0] = table.sum(axis=0)
+    rows[rows == 0] = rows.sum()
+    return table * (totals / rows).reshape(-1, *[1] * (table.ndim - 1))
+
+
+def _independent_table(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the table of two columns that are independent in each class."""
+    first, second = np.maximum(first, 0.0), np.maximum(second, 0.0)
+    return first[:, :, None] * second[:, None, :] / np.maximum(first.sum(axis=1), 1.0)[:, None, None]
+
+
+def _reweigh_link(link: Link | LevelGroups, pool: Pool, told: Any, n_rows: float) -> Link | LevelGroups:
+    """Return a link with the mass of counts that are nearer to those of a prior, which have the order of the pool."""
+    if isinstance(link, LevelGroups):
+        n_levels = len(link.order)
+        counts, variance = _pull_counts(pool.counts[:n_levels], pool.variance, told[:n_levels], told[:n_levels].sum(), n_rows)
+        return link.weighed(counts, math.sqrt(variance))
+    of_levels = list(told.values())
+    counts, variance = _pull_counts(pool.counts, pool.variance, np.concatenate(of_levels), of_levels[0].sum(), n_rows)
+    levels = dict(zip(told, np.split(counts, np.cumsum([len(level) for level in of_levels])[:-1]), strict=True))
+    return link.weighed([levels.get(j) for j in range(1, max(levels) + 1)], variance)
+
+
+def _pull_counts(counts: np.ndarray, variance: float, told: np.ndarray, n_told: float, n_rows: float) -> tuple[np.ndarray, float]:
+    """Return counts that are nearer to those of a prior, and the variance that is left; `n_told` is how many rows these are of."""
+    if not n_told:
+        return counts, variance
+    expected = told * (max(n_rows, 1.0) / n_told)
+    share = _shrinkage_factor(float(np.sum((counts - expected) ** 2)), len(counts), variance)
+    return expected + share * (counts - expected), share * variance

@@ -1,0 +1,292 @@
+"""Links between numbers and codes: the noisy distribution of one column, cut into bins."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from skdpsynth._arrays import as_numeric_array
+from skdpsynth._state_validation import is_array, require
+from skdpsynth._validation import check_integer, check_real, short_repr
+from skdpsynth.measures import least_squares, mass_from_root
+from skdpsynth.models._splits import split_mass
+from skdpsynth.models._systematic_sampling import points_below
+from skdpsynth.persistence import savable
+
+_MOST_BINS = 1 << 24
+_NARROWEST = 1e-9  # of a bin: rows that lie within so little of it are at its border
+
+
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
+class Link:
+    """A probability measure on the cells of a line, and bins of about equal mass.
+
+    A cell with more than the mass of a bin is a bin of its own, which keeps atoms.
+
+    Attributes
+    ----------
+    mass : ndarray of shape (n_cells,)
+        Sums to 1.
+    edges : ndarray of shape (n_bins + 1,), int64
+        Bin b holds the cells from ``edges[b]`` up to, not with, ``edges[b + 1]``.
+    alike : ndarray of shape (n_bins,), int64, or None
+        Of each bin the one that its rows are like, as what it says itself is noise; None: each is like itself alone.
+
+    See Also
+    --------
+    LatentFactors : Predicts the bins.
+    LatentFactorSynthesizer : Learns both.
+    """
+
+    mass: np.ndarray
+    edges: np.ndarray
+    alike: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.mass, "f", -1) and is_array(self.edges, "i", -1) and len(self.edges) > 1)
+        require(self.mass.min(initial=0) >= 0 and self.mass.sum() > 0)
+        require(self.edges[0] == 0 and self.edges[-1] == len(self.mass) and np.all(np.diff(self.edges) > 0))
+        if self.alike is not None:
+            require(is_array(self.alike, "i", self.n_bins) and self.alike.min() >= 0 and self.alike.max() < self.n_bins)
+
+    @classmethod
+    def of(
+        cls, levels: Sequence[np.ndarray | None], variance: float, n_cells: int, n_bins: int, cuts: Sequence[int] | np.ndarray = ()
+    ) -> "Link":
+        """Make noisy counts of a tree consistent, and cut.
+
+        Parameters
+        ----------
+        levels : list of ndarray
+            Noisy counts of the levels 1, ..., depth: 2**j numbers at level j; None where a level was not released.
+        variance : float
+            Of every count.
+        n_cells : int
+            How many leaves can hold rows.
+        n_bins : int
+            Wanted; there may be fewer, or up to twice as many with atoms.
+        cuts : array-like of int, default=()
+            Cells with which a bin begins anyway.
+        """
+        mass = _mass(*_check_levels(levels, variance, n_cells))
+        return cls(mass, _edges(mass, n_bins, cuts))
+
+    def weighed(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
+        """Return the same bins with the mass that other noisy counts tell."""
+        return Link(_mass(*_check_levels(levels, variance, len(self.mass))), self.edges)
+
+    def recut(self, n_bins: int, cuts: Sequence[int] | np.ndarray = ()) -> "Link":
+        """Return the same measure in other bins."""
+        return Link(self.mass, _edges(self.mass, n_bins, cuts))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
+
+    @property
+    def masses(self) -> np.ndarray:
+        """The mass of each bin, shape (n_bins,)."""
+        return np.add.reduceat(self.mass, self.edges[:-1])
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The bin of each cell, shape (n_cells,)."""
+        return self.bins_of(np.arange(len(self.mass)))
+
+    def bins_of(self, cells: np.ndarray) -> np.ndarray:
+        """Return the bins of cells; -1 stays -1."""
+        return np.searchsorted(self.edges, as_numeric_array(cells, "cells", None, whole=True), side="right") - 1
+
+
+def _check_levels(levels: Any, variance: Any, n_cells: Any) -> tuple[list, float, int]:
+    """Return what noisy counts of a tree are made of, or refuse it."""
+    if not isinstance(levels, list | tuple) or not levels:
+        raise TypeError(f"levels must be a list of the noisy counts of each level, got {short_repr(levels)}.")
+    listed = [None if level is None else np.asarray(as_numeric_array(level, "levels"), dtype=float) for level in levels]
+    if any(level is not None and (len(level) != 2**j or not np.isfinite(level).all()) for j, level in enumerate(listed, 1)):
+        raise ValueError("levels must hold 2**j finite numbers at level j, or None in their place; count from the root down.")
+    if all(level is None for level in listed):
+        raise ValueError("levels must hold the counts of one level at least, got None for all.")
+    return listed, check_real("variance", variance, 0), check_integer("n_cells", n_cells, 1, 2 ** len(listed))
+
+
+def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
+    """Make noisy counts of a tree consistent; return the share of each cell."""
+    estimates, errors = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
+    root = np.maximum(estimates[0], 0.0)[0]
+    if variance:
+        mass = split_mass(estimates[1:], errors[1:], root, n_cells)
+    else:
+        mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
+    total = mass.sum()
+    return mass / total if total > 0 else np.full(n_cells, 1 / n_cells)
+
+
+def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return where bins of about equal mass begin and end."""
+    n_bins = check_integer("n_bins", n_bins, 1, _MOST_BINS)
+    cuts = as_numeric_array(cuts, "cuts", whole=True)
+    n_cells, upto = len(mass), np.concatenate([[0.0], np.cumsum(mass)])
+    heavy = np.flatnonzero(mass > 1 / n_bins)
+    inner = np.searchsorted(upto, np.arange(1, n_bins) / n_bins)
+    edges = np.unique(np.concatenate([[0], inner, heavy, heavy + 1, cuts, [n_cells]]))
+    return edges[(edges >= 0) & (edges <= n_cells)]
+
+
+def grade_bins(link: Link, growth: float) -> Link:
+    """Return the same measure in bins of which none, from the densest outwards, is more than so many times as wide as all before it.
+
+    Wider ones are cut: how far out the rows of the last bins lie is told by counts of narrow bins only. The bounds, where clipped numbers
+    pile up, become bins of their own.
+    """
+    widths = np.diff(link.edges).tolist()
+    densest, further = int(np.argmax(link.masses / widths)), list[int]()
+    for step in (1, -1):
+        widest, place = widths[densest], densest + step
+        while 0 <= place < link.n_bins:
+            left, near = widths[place], int(link.edges[place + (step < 0)])
+            while left > growth * widest:
+                widest = int(growth * widest)
+                left, near = left - widest, near + step * widest
+                further.append(near)
+            widest, place = max(widest, left), place + step
+    bounds = [1, len(link.mass) - 1] if len(link.mass) > 1 else []
+    return Link(link.mass, np.union1d(link.edges, np.array([*further, *bounds], dtype=np.int64)))
+
+
+def reweigh_bins(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.ndarray) -> Link:
+    """Return the same bins with so many rows in each, and with others that they are like.
+
+    Cells keep their shares of a bin, but where `falls` says that noise hides them. There the density falls as an exponential law does, to
+    the right (1) or to the left (-1), from `density_at_border`.
+    """
+    widths, own = np.diff(link.edges), link.masses
+    within = np.where(np.repeat(own, widths) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, widths), widths)
+    densities = np.maximum(counts / widths, 1e-300)
+    for bin_, way in zip(np.flatnonzero(falls).tolist(), falls[falls != 0].tolist(), strict=True):
+        outwards = slice(bin_, None, -way)
+        border = density_at_border(densities[outwards][:3], widths[outwards][:3])
+        shares = _exponential_shares(int(widths[bin_]), min(densities[bin_] / border, 1.0))
+        within[link.edges[bin_] : link.edges[bin_ + 1]] = shares if way == 1 else shares[::-1]
+    return Link(np.repeat(counts / counts.sum(), widths) * within, link.edges, alike)
+
+
+def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
+    """Return the density where a bin begins, from its own mean density and those of one or two bins before it, the nearest first.
+
+    The logarithms of the two before go on as a straight line, unless they rise; but it is no less than the geometric mean of the density
+    of the bin and of the one before.
+    """
+    own, before = float(densities[0]), float(densities[1])
+    slope = math.log(before / densities[2]) / ((widths[1] + widths[2]) / 2) if len(densities) > 2 else 0.0
+    return max(math.sqrt(own * before), before * math.exp(max(min(slope, 0.0) * float(widths[1]) / 2, -600.0)), 1e-300)
+
+
+def _exponential_shares(n_cells: int, mean: float) -> np.ndarray:
+    """Return shares of cells that fall exponentially, so that their mean is this part of where they begin."""
+    shares = np.exp(-decay_rate(mean) * np.arange(n_cells) / n_cells)
+    return shares / shares.sum()
+
+
+def decay_rate(mean: float) -> float:
+    """Return r of exp(-r x), x in [0, 1], whose mean is this: 0 where that is 1 or more, and never more than 1e9."""
+    # (1 - exp(-r)) / r = mean; r lies below 1 / mean, as the left side does below 1 / r.
+    if mean >= 1 - 1e-6:
+        return 0.0
+    return float(brentq(lambda r: -math.expm1(-r) / r - mean, 1e-9, 1 / mean + 1)) if mean > _NARROWEST else 1 / _NARROWEST
+
+
+def share_by_mass(link: Link, table: np.ndarray) -> np.ndarray:
+    """Return P(bin | node) in which bins that are like one share what these have together, by their mass; further codes stay.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_codes, n_nodes)
+    """
+    if link.alike is None:
+        return table
+    masses, together = link.masses, np.zeros((link.n_bins, table.shape[1]))
+    np.add.at(together, link.alike, table[: link.n_bins])
+    whole = np.bincount(link.alike, masses, link.n_bins)[link.alike]
+    shares = np.where(whole > 0, masses, link.alike == np.arange(link.n_bins)) / np.where(whole > 0, whole, 1.0)
+    return np.vstack([together[link.alike] * shares[:, None], table[link.n_bins :]])
+
+
+@dataclass(frozen=True, eq=False)
+class CellsInBins:
+    """Cells drawn within the bins of a `Link`.
+
+    Attributes
+    ----------
+    bins : ndarray of shape (n_cells,), int64
+        The bin of each cell.
+    part : ndarray of shape (n_cells,)
+        The share of its bin's mass in each cell, which sums to 1 in each bin; cells count alike where a bin has no mass.
+    """
+
+    bins: np.ndarray
+    part: np.ndarray
+
+    @classmethod
+    def of(cls, link: Link) -> "CellsInBins":
+        """Prepare the bins of a link."""
+        widths = np.diff(link.edges)
+        bins = np.repeat(np.arange(link.n_bins), widths)
+        whole = link.masses[bins]
+        return cls(bins, np.where(whole > 0, link.mass, 1.0) / np.where(whole > 0, whole, widths[bins]))
+
+    @cached_property
+    def upto(self) -> np.ndarray:
+        """The share of its bin's mass up to the end of each cell, shape (n_cells,)."""
+        # In parts of the bin first: in a sum over all bins, one of very little mass would be nothing.
+        upto = np.cumsum(self.part)
+        first = np.searchsorted(self.bins, self.bins)
+        upto -= np.concatenate([[0.0], upto])[first]
+        # A cell without mass adds nothing to the sum, so behind the last one with mass it is 1 exactly.
+        whole = upto[np.searchsorted(self.bins, self.bins, side="right") - 1]
+        return upto / np.where(whole > 0, whole, 1.0)
+
+    def taken(self, cells: np.ndarray) -> "CellsInBins":
+        """Return some cells, in order, as those that there are; the parts of a bin need not sum to 1 then."""
+        return CellsInBins(self.bins[cells], self.part[cells])
+
+    def given(self, shares: np.ndarray, n_bins: int) -> tuple["CellsInBins", np.ndarray]:
+        """Condition exactly; return (the cells on a condition, its probability in each bin).
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n_cells,)
+            The probability of the condition in each cell.
+        n_bins : int
+        """
+        part = self.part * shares
+        whole = np.bincount(self.bins, part, minlength=n_bins)
+        return CellsInBins(self.bins, part / np.where(whole > 0, whole, 1.0)[self.bins]), whole
+
+    def sample_cells(self, bins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a cell of each bin in a list, independent of all others."""
+        # A share of less than 1 stays below the end of its bin also after the number of the bin is added.
+        shares = np.minimum(rng.random(len(bins)), 1 - 1e-9)
+        return np.searchsorted(self.bins + self.upto, bins + shares, side="right")
+
+    def cells(self, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+        """Return so many cells of each bin by systematic sampling, bin after bin, in order.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_bins,), int64
+        shifts : ndarray of shape (n_bins,)
+            In [0, 1).
+        """
+        upto = points_below(self.upto, counts[self.bins], shifts[self.bins]).astype(np.int64)
+        upto += (np.cumsum(counts) - counts)[self.bins]
+        return np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))

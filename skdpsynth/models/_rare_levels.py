@@ -1,0 +1,124 @@
+"""Codes for columns of very many levels: heavy ones have a code each, and the others share one in each group."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdpsynth._state_validation import is_array, require
+from skdpsynth.models._quantile_bins import Link
+from skdpsynth.persistence import savable
+
+_HEAVY = 4  # deviations of noise above which a level may have a code of its own
+_CLEAR = 8  # ... and above which its count needs no prior
+_STEPS = 200
+_POINTS = 64  # of the prior
+_BINS = 4  # to a deviation, in which counts are alike
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class LevelGroups:
+    """The levels of a column, ordered by their codes, as cells of a `Link` whose bins are the codes.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_levels,), int64
+        Numbers of levels: those of code 0 first.
+    link : Link
+        With the mass of each level, in this order.
+    """
+
+    order: np.ndarray
+    link: Link
+
+    def _check_loaded(self) -> None:
+        n_levels = len(self.link.mass)
+        require(is_array(self.order, "i", n_levels) and np.array_equal(np.sort(self.order), np.arange(n_levels)))
+
+    @classmethod
+    def of(cls, counts: np.ndarray, deviation: float, groups: np.ndarray, most: int) -> "LevelGroups":
+        """Choose codes from noisy counts.
+
+        Every group has a code for its levels, but for the heaviest, which have their own as long as there are codes left: those that stand
+        out of the noise, and where there are several groups, those that hold as many rows as an equal share of all codes. Where there
+        are more groups than codes, the lightest are one.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_levels,)
+            Noisy.
+        deviation : float
+            Of the noise on each.
+        groups : ndarray of shape (n_levels,), int64
+            The group of each level: 0, 1, ...
+        most : int
+            How many codes there may be.
+        """
+        groups = _merge_lightest(groups, np.bincount(groups, counts), most)
+        own = np.argsort(-counts, kind="stable")[: max(0, most - int(groups.max()) - 1)]
+        # Where groups say what is alike, a level that is taken out of its group must be worth a code.
+        least = max(_HEAVY * deviation, counts.sum() / most if groups.max() else 0.0)
+        own = own[counts[own] > least]
+        codes = len(own) + groups
+        codes[own] = np.arange(len(own))
+        codes = np.unique(codes, return_inverse=True)[1]  # a group may have no levels left
+        order = np.argsort(codes, kind="stable")
+        edges = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        return cls(order, Link(_mass(counts, deviation)[order], edges))
+
+    def weighed(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
+        """Return the same codes with the mass that other noisy counts tell."""
+        return LevelGroups(self.order, Link(_mass(counts, deviation)[self.order], self.link.edges))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of codes."""
+        return self.link.n_bins
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The code of each level, shape (n_levels,)."""
+        codes = np.empty(len(self.order), dtype=np.int64)
+        codes[self.order] = self.link.codes
+        return codes
+
+
+def _mass(counts: np.ndarray, deviation: float) -> np.ndarray:
+    """Return the share of each level that noisy counts tell."""
+    mass = posterior_counts(counts, deviation)
+    whole = mass.sum()
+    return mass / whole if whole > 0 else np.full(len(mass), 1 / len(mass))
+
+
+def _merge_lightest(groups: np.ndarray, masses: np.ndarray, most: int) -> np.ndarray:
+    """Join the lightest of more than `most` groups."""
+    if len(masses) <= most:
+        return groups
+    kept = np.argsort(-masses, kind="stable")[: most - 1]
+    numbers = np.full(len(masses), most - 1)
+    numbers[kept] = np.arange(most - 1)
+    return numbers[groups]
+
+
+def posterior_counts(counts: np.ndarray, deviation: float) -> np.ndarray:
+    """Return what true counts are expected to be given noisy ones, by a prior that all of them tell together (empirical Bayes).
+
+    Of thousands of levels most have fewer rows than their noise, and what is positive of noise would be half of what is drawn. The prior
+    is a mixture of points, found by expectation maximization; counts far above the noise stay as they are.
+    """
+    if not deviation:
+        return np.maximum(counts, 0).astype(float)
+    points = np.linspace(0, _CLEAR + 1, _POINTS)  # in deviations
+    small = counts < _CLEAR * deviation
+    places, inverse, n_alike = np.unique(np.rint(_BINS * counts[small] / deviation), return_inverse=True, return_counts=True)
+    out = np.maximum(counts, 0).astype(float)
+    if not len(places):
+        return out
+    likelihood = np.exp(-((places[:, None] / _BINS - points) ** 2) / 2) + 1e-300
+    prior = np.full(_POINTS, 1 / _POINTS)
+    for _ in range(_STEPS):
+        posterior = likelihood * prior
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        prior = n_alike @ posterior / n_alike.sum()
+    out[small] = (posterior @ points * deviation)[inverse]
+    return out

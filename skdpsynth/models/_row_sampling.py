@@ -1,0 +1,147 @@
+"""Rows of a `JointDistribution`, in blocks that are made one by one and in threads."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._parallel import run_all
+from skdpsynth.domain import keys_of, list_names
+from skdpsynth.models._mixture_sampling import CommonNodeSampler, MixtureSampler
+from skdpsynth.models._systematic_sampling import CELLS, STRATA, block_shifts, points_below
+from skdpsynth.models._unique_keys import UniqueKeySampler
+from skdpsynth.models._within_bin import LinkedColumn
+from skdpsynth.models._within_bin_constraints import BinConstraintSampler
+
+_ROWS = 1 << 16  # of a block
+_LEAST_ROWS = 1 << 11
+_CELLS = 1 << 23  # of rows times columns in a block, where rows are wide
+_BIN_BIT = 48  # of a word that is sorted: bin, random bits, row
+_ROW_BITS = 16
+
+
+class RowSampler:
+    """A sample of rows.
+
+    Parameters
+    ----------
+    law : RowLaw
+    n_samples : int
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, law: Any, n_samples: int, rng: np.random.Generator) -> None:
+        self.keys = [UniqueKeySampler(names, law.schema, law.wanted) for names in keys_of(law.schema.rules, law.schema.whole)]
+        for keys in self.keys:
+            if n_samples > keys.n_keys:
+                raise ValueError(
+                    f"n_samples must be at most {keys.n_keys}, the number of different values that a Unique of schema leaves for "
+                    f"{list_names(keys.names)}, got {n_samples}; draw fewer rows, or widen the bounds."
+                )
+        self.law, self.n_samples = law, n_samples
+        self.size = max(_LEAST_ROWS, min(_ROWS, 1 << (_CELLS // len(law.schema)).bit_length() - 1))
+        self.entropy = rng.integers(2**32, size=4).tolist()
+        self.shift = rng.random(1)
+        self.strata = np.cumsum(law.weights) / np.sum(law.weights)
+        self.strata[np.flatnonzero(law.weights)[-1] :] = 1.0  # rounding must not give a row to those behind, which have no weight
+        common = law.common or [None] * len(law.mixtures)
+        self.codes = [
+            [MixtureSampler(mixture, rng, None if weights is None else len(weights)) for mixture in mixtures or ()]
+            for mixtures, weights in zip(law.mixtures, common, strict=True)
+        ]
+        self.common = [None if weights is None else CommonNodeSampler(weights, rng) for weights in common]
+        self.linked = {name: BinSampler(column, rng) for name, column in law.linked.items()}
+        self.settling = [BinConstraintSampler(tied, law.linked) for tied in law.tied]
+
+    def values(self, n_jobs: int | None) -> list[np.ndarray]:
+        """Return values of columns, as `skdpsynth.domain.read` gives them; levels in the narrowest signed integers."""
+        columns = [np.empty(self.n_samples, dtype=self.law.dtype_of(name)) for name in self.law.schema]
+        run_all((partial(self._write, block, columns) for block in range(self.n_blocks)), n_jobs)
+        for block in range(self.n_blocks) if self.keys else ():  # one after the other: a key must differ from all before
+            self._settle_keys(block, [column[self._rows(block)] for column in columns])
+        return columns
+
+    def blocks(self) -> Iterator[list[np.ndarray]]:
+        """Yield the same, a block of rows at a time."""
+        for block in range(self.n_blocks):
+            rows = self._rows(block)
+            columns = [np.empty(rows.stop - rows.start, dtype=self.law.dtype_of(name)) for name in self.law.schema]
+            self._write(block, columns, offset=rows.start)
+            self._settle_keys(block, columns)
+            yield columns
+
+    def _settle_keys(self, block: int, columns: list[np.ndarray]) -> None:
+        places = {name: place for place, name in enumerate(self.law.schema)}
+        for number, keys in enumerate(self.keys):
+            keys.settle([columns[places[name]] for name in keys.names], np.random.default_rng([*self.entropy, block, number]))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.n_samples // self.size)
+
+    def _rows(self, block: int) -> slice:
+        return slice(block * self.size, min((block + 1) * self.size, self.n_samples))
+
+    def _write(self, block: int, columns: list[np.ndarray], offset: int = 0) -> None:
+        rows, rng = self._rows(block), np.random.default_rng([*self.entropy, block])
+        strata, coded = self._coded(rows.stop - rows.start, block, rng)
+        codes, codes_of, written = iter(coded), {}, {}
+        for name, column in zip(self.law.schema, columns, strict=True):
+            out = written[name] = column[rows.start - offset : rows.stop - offset]
+            if name == self.law.stratum:
+                out[:] = strata
+            elif name in self.linked:
+                codes_of[name] = next(codes)
+                self.linked[name].write(codes_of[name], block, rng, out)
+            else:
+                out[:] = next(codes)
+        for near in self.law.near:
+            near.place(written, codes_of, rng)
+        for settling in self.settling:
+            settling.settle(written, codes_of, rng)
+
+    def _coded(self, n_rows: int, block: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the strata of a block of rows, and the codes of its other columns."""
+        upto = points_below(self.strata, n_rows, block_shifts(self.shift, block, STRATA)).astype(np.int64)
+        coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
+        for of_stratum, common, start, stop in zip(self.codes, self.common, [0, *upto], upto, strict=False):
+            if stop > start:
+                n_rows_of = int(stop - start)
+                counts = None if common is None else common.counts(n_rows_of, block)
+                order = None if common is None else rng.permutation(n_rows_of)
+                for draw, columns in zip(of_stratum, self.law.blocks, strict=True):
+                    for column, codes in zip(columns, draw.codes(n_rows_of, block, rng, counts), strict=True):
+                        coded[column][start:stop] = codes if order is None else np.take(codes, order)
+        strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
+        if len(upto) == 1:
+            return strata, coded
+        order = rng.permutation(n_rows)
+        return strata[order], [np.take(codes, order) for codes in coded]
+
+
+class BinSampler:
+    """Values of a column whose codes are bins of cells.
+
+    Parameters
+    ----------
+    column : LinkedColumn
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, column: LinkedColumn, rng: np.random.Generator) -> None:
+        self.column, self.shifts = column, rng.random(column.n_bins)
+
+    def write(self, codes: np.ndarray, block: int, rng: np.random.Generator, out: np.ndarray) -> None:
+        """Draw a value in each of the bins listed, at most 65,536; the code after the last bin is a missing cell."""
+        n_bins = len(self.shifts)
+        keys = codes.astype(np.uint64) << np.uint64(_BIN_BIT)
+        keys |= rng.integers(2**32, size=len(codes), dtype=np.uint32).astype(np.uint64) << np.uint64(_ROW_BITS)
+        keys |= np.arange(len(codes), dtype=np.uint64)
+        keys.sort()  # by bin; within a bin in random order, so that the rows of a bin get its numbers in that
+        rows = (keys & np.uint64((1 << _ROW_BITS) - 1)).astype(np.int64)
+        counts = np.bincount(codes, minlength=n_bins + 1)
+        cells = self.column.inside.cells(counts[:n_bins], block_shifts(self.shifts, block, CELLS))
+        out[rows[: len(cells)]] = self.column.place(cells, rng)
+        out[rows[len(cells) :]] = self.column.missing

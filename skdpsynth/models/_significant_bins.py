@@ -1,0 +1,223 @@
+"""Bins of numbers that hold more than noise, and what is expected in those beyond them."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence, Set
+
+import numpy as np
+
+from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
+from skdpsynth.models._estimates import center_table
+from skdpsynth.models._quantile_bins import Link, decay_rate, density_at_border, grade_bins, reweigh_bins
+from skdpsynth.models._rare_levels import LevelGroups
+
+MIN_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
+_CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
+_ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of Laplace's law, hardly ever has so much
+_AT_BOUND = 2.5  # ... of a bound alone, from which on a growing part of it counts, up to all of it at `_CLEAR`
+_SEEN = 2.0  # ... of one bin beside those that are clear
+_FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few say too little of other columns
+_LEAST = 1.0  # rows: fewer, far out, would come and go with the sample, and are most of a deviation
+
+
+def threshold_bins(
+    names: Sequence[Hashable],
+    links: Mapping[Hashable, Link | LevelGroups],
+    one_way: NoisyTables,
+    two_way: NoisyTables,
+    totals: np.ndarray,
+    drawn_together: Set[Hashable],
+) -> tuple[dict[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
+    """Return links and tables in which bins that hold nothing but noise hold nothing.
+
+    Noise in bins far from the rows, as where bounds are generous, would become rows: few, but so far out that they make means and
+    deviations. Here the bins that are clear of noise, and what lies between them, keep their counts. What is expected beyond them
+    (`expected_counts`) counts in the last bin that says something of other columns, and is dealt out again, by the mass of the link, when
+    rows are drawn. What noise had put there goes back to the others.
+
+    Parameters
+    ----------
+    names : sequence of hashable
+        The columns, in the order of the tables.
+    links : dict
+    one_way, two_way : NoisyTables
+        From `Estimates`: the margins of pairs are those of columns.
+    totals : ndarray of shape (n_classes,)
+        Number of rows of each class.
+    drawn_together : set of hashable
+        Columns of which rules, or differences from others, are told in their bins: what is expected in a bin counts in it itself.
+    """
+    new, columns, kept = dict(links), dict(one_way.tables), dict[int, np.ndarray]()
+    deviation = one_way.deviation * math.sqrt(len(totals))
+    for i, name in enumerate(names):
+        link, table = new.get(name), columns[i,]
+        if not isinstance(link, Link):
+            continue
+        counts = table[:, : link.n_bins].sum(axis=0)
+        widths = np.diff(link.edges)
+        first_is_bound, last_is_bound = (widths[[0, -1]] == 1).tolist()
+        found = expected_counts(counts, deviation, len(names), first_is_bound, last_is_bound, widths)
+        if found is None:
+            falls = tail_directions(link)
+            new[name] = reweigh_bins(link, link.masses, np.arange(link.n_bins), falls) if falls.any() else link
+            continue
+        expected, alike, falls = found
+        if name in drawn_together:
+            alike, falls = np.where(expected > 0, np.arange(link.n_bins), alike), np.where(falls, falls, tail_directions(link))
+        new[name] = reweigh_bins(link, np.maximum(expected, 0.0), alike, falls)
+        codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
+        kept[i] = np.unique(codes)
+        more = np.bincount(alike, expected, table.shape[1]) - np.append(counts, np.zeros(table.shape[1] - link.n_bins))
+        own = table[:, kept[i]] + np.outer(shares_of(totals), more[kept[i]])
+        own += (table.sum(axis=1) - own.sum(axis=1))[:, None] / len(kept[i])
+        columns[i,] = np.zeros_like(table, dtype=float)
+        columns[i,][:, kept[i]] = own
+    pairs = {pair: _threshold_pair(table, pair, columns, kept) for pair, table in two_way.tables.items()}
+    return new, NoisyTables(columns, one_way.variance), NoisyTables(pairs, two_way.variance)
+
+
+def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Return the table of a pair on the codes that are kept, with the margins of its columns."""
+    if not kept.keys() & set(pair):
+        return table
+    first, second = (columns[i,] for i in pair)
+    rows, cells = (kept.get(i, np.arange(columns[i,].shape[1])) for i in pair)
+    some = np.ix_(np.arange(len(table)), rows, cells)
+    out, even = np.zeros(table.shape), first.sum(axis=1)[:, None, None] / (len(rows) * len(cells))
+    out[some] = first[:, rows, None] / len(cells) + second[:, None, cells] / len(rows) - even + center_table(table[some])
+    return out
+
+
+def threshold_link(link: Link, n_rows: float, deviation: float) -> Link:
+    """Return the law of a column by itself without rows that noise made far out, where noise lets bins be told from it.
+
+    Parameters
+    ----------
+    link : Link
+    n_rows : float
+        As far as is known.
+    deviation : float
+        Of the noise of a node of the tree of the link: a bin is made of several.
+    """
+    graded = grade_bins(link, 2.0)
+    counts, widths = n_rows * graded.masses, np.diff(graded.edges)
+    found = expected_counts(counts, math.sqrt(2) * deviation, widths=widths)
+    if found is None:
+        return reweigh_bins(link, link.masses, np.arange(link.n_bins), tail_directions(link))
+    return reweigh_bins(graded, np.maximum(found[0], 0.0), np.arange(graded.n_bins), found[2])
+
+
+def tail_directions(link: Link) -> np.ndarray:
+    """Return 1 or -1 of bins that are wider than all between them and the densest one: where their density falls to, as noise hides it."""
+    widths, falls = np.diff(link.edges), np.zeros(link.n_bins, dtype=int)
+    densest = int(np.argmax(link.masses / widths))
+    for outwards, way in ((slice(densest, None), 1), (slice(densest, None, -1), -1)):
+        side = widths[outwards]
+        falls[outwards][1:] = np.where(side[1:] > np.cumsum(side)[:-1], way, 0)
+    return falls
+
+
+def expected_counts(
+    counts: np.ndarray,
+    deviation: float,
+    n_columns: int = 1,
+    first_is_bound: bool = False,
+    last_is_bound: bool = False,
+    widths: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Tell the bins of a column that are clear of noise from those beyond them.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_bins,)
+        With noise.
+    deviation : float
+        Of the noise of each.
+    n_columns : int, default=1
+        How many columns tell the number of rows, if it is private.
+    first_is_bound, last_is_bound : bool, default=False
+        Whether the first or last bin is a bound of the column alone, where clipped numbers pile up: it needs to be less clear of noise.
+    widths : ndarray of shape (n_bins,), default=None
+        Of the bins. None: all are alike.
+
+    Returns
+    -------
+    expected : ndarray of shape (n_bins,)
+        The counts, and beyond the clear bins what is expected of them.
+    alike : int64 ndarray of shape (n_bins,)
+        Each bin; beyond those that hold enough to say something of other columns, the last that does.
+    falls : int64 ndarray of shape (n_bins,)
+        1 or -1 of bins beyond the clear ones: where their density falls to. None in place of all where noise hides too much.
+    """
+    if counts.sum() <= MIN_ROWS * deviation:
+        return None
+    heavy, expected, alike, falls = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts)), np.zeros(len(counts), dtype=int)
+    wide = np.ones(len(counts)) if widths is None else widths
+    rows, least = -float(counts[heavy]), counts.sum() / (_FEW * len(counts))
+    for outwards, way, is_bound in ((slice(heavy, None), 1, last_is_bound), (slice(heavy, None, -1), -1, first_is_bound)):
+        side = counts[outwards]
+        last = _last_significant_bin(side, deviation, len(counts), n_columns) if deviation else len(side) - 1
+        densities = np.maximum(side / wide[outwards], 1e-300)[last::-1]
+        before = density_at_border(densities[:3], wide[outwards][last::-1][:3]) if last else 0.0
+        expected[outwards][last + 1 :] = _tail_counts(side[last:], wide[outwards][last:], before, deviation)
+        falls[outwards][last + 1 :] = way
+        if is_bound and last + 1 < len(side) and (found := _count_at_bound(float(side[-1]), deviation)) > expected[outwards][-1]:
+            expected[outwards][-1], falls[outwards][-1] = found, 0
+        told = int(np.flatnonzero(side[: last + 1] >= least)[-1])
+        alike[outwards][told + 1 :] = alike[outwards][told]
+        rows += side[: last + 1].sum()
+    return (expected, alike, falls) if rows > counts.sum() / 2 else None
+
+
+def _last_significant_bin(counts: np.ndarray, deviation: float, n_all: int, n_columns: int) -> int:
+    """Return the place of the last bin that is clear of noise, of bins outwards from one that is: alone, or with those before it.
+
+    How many rows are at a place or beyond is told by all other bins too, where these are few: it is what they leave of the number of rows.
+    """
+    last = int(np.flatnonzero(np.append(_ALONE * deviation + 1, counts[1:]) > _ALONE * deviation)[-1])
+    others = n_all - np.arange(len(counts) - 1, 0, -1) + 1 + n_all / n_columns  # with the missing cells, and the number itself
+    left = np.flatnonzero(np.cumsum(counts[:0:-1])[::-1] > _CLEAR * deviation * np.sqrt(others))
+    last = max(last, int(left[-1]) + 1 if len(left) else 0)
+    while last + 1 < len(counts):
+        n_bins = np.arange(1, len(counts) - last)
+        least = np.minimum(_CLEAR + (n_bins - 1) / 2, _ALONE) * deviation
+        clear = np.flatnonzero(np.cumsum(counts[last + 1 :]) > least * np.sqrt(n_bins))
+        if not len(clear):
+            break
+        last += 1 + int(clear[0])
+    return last
+
+
+def _count_at_bound(count: float, deviation: float) -> float:
+    """Return what is expected at a bound: a pile of clipped numbers is likely there, but not if bounds are generous."""
+    return count * min(max((count / deviation - _AT_BOUND) / (_CLEAR - _AT_BOUND), 0.0), 1.0)
+
+
+def _tail_counts(counts: np.ndarray, widths: np.ndarray, before: float, deviation: float) -> np.ndarray:
+    """Return what is expected in the bins beyond the first of these.
+
+    A bin has the posterior mean, given its count, of a normal law whose mean is what an exponential law leaves beyond the bin before, at
+    most half of that bin, and whose deviation is as large. How fast that law falls is told by the density of the bin before beside the
+    density at its border; beyond one that may be noise, it falls no slower than it fell.
+
+    Parameters
+    ----------
+    counts, widths : ndarray of shape (n_bins,)
+    before : float
+        The density at the border of the first.
+    deviation : float
+        Of the noise of a count.
+    """
+    out, most = np.zeros(len(counts) - 1), max(float(counts[0]), 0.0)
+    rate = decay_rate(most / widths[0] / before) / widths[0] if before > 0 else 0.0
+    for place, (count, width) in enumerate(zip(counts[1:].tolist(), widths[1:].tolist(), strict=True)):
+        within = rate * float(widths[place])
+        left = -math.expm1(-rate * width) / math.expm1(min(within, 700.0)) if within > 0 else 1.0
+        prior = most * min(left, 0.5)
+        weight = prior**2 / (prior**2 + deviation**2) if prior else 0.0
+        found = min(max(prior + weight * (count - prior), 0.0), most / 2)
+        if found < _LEAST:
+            break
+        seen = decay_rate(math.sqrt(found / width / (most / float(widths[place])))) / width
+        rate = seen if count > _SEEN * deviation else max(rate, seen)
+        out[place] = most = found
+    return out

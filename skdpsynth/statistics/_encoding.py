@@ -1,0 +1,108 @@
+"""What becomes of rows before they are counted: public maps of one row each."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain import Grid
+from skdpsynth.frames import Chunk
+from skdpsynth.measures import BinaryPartition
+from skdpsynth.persistence import savable
+
+Origins = tuple[int | None, ...]
+
+
+class ColumnMap(ABC):
+    """A map of lists of columns in which each column depends on one alone, or on none: so a database can do it too."""
+
+    @abstractmethod
+    def __call__(self, chunk: Chunk) -> Chunk:
+        """Return the columns that a chunk becomes."""
+
+    def origins(self, of: Origins) -> Origins:
+        """Return from where each column comes, if those that it is made of come from `of`; None: from none."""
+        return of
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class LeavesOf:
+    """Rows of finite numbers become the cells of a partition that hold them.
+
+    Attributes
+    ----------
+    partition : object with ``locate``
+    """
+
+    partition: Any
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        # Rows of a fit are finite; a caller's partition need not know that one may say so.
+        return self.partition.locate(chunk, **({"finite": True} if isinstance(self.partition, BinaryPartition) else {}))
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class CellsOf(ColumnMap):
+    """Numbers become the cells of their grids, -1 where they are missing; columns of levels stay as they are.
+
+    Attributes
+    ----------
+    grids : dict of int to Grid
+        By the place of the column.
+    """
+
+    grids: Mapping[int, Grid]
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return [self.grids[i].locate(column) if i in self.grids else column for i, column in enumerate(chunk)]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Coding(ColumnMap):
+    """Cells become the bins that hold them; columns may be left out, or come in another order.
+
+    Attributes
+    ----------
+    columns : tuple of int or None
+        The place of each column to come; None: one that is 0 throughout.
+    bins : dict of int to ndarray of shape (n_cells + 1,)
+        By the place of a column of cells: the bin of each cell, and last that of a missing number.
+    """
+
+    columns: tuple[Any, ...]
+    bins: Mapping[int, np.ndarray]
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return [self._coded(chunk, place) for place in self.columns]
+
+    def origins(self, of: Origins) -> Origins:
+        """Return from where each column comes."""
+        return tuple(None if place is None else of[place] for place in self.columns)
+
+    def _coded(self, chunk: Chunk, place: Any) -> np.ndarray:
+        if place is None:
+            return np.zeros(len(chunk[0]), dtype=np.int32)
+        # -1 stands for the last.
+        return self.bins[place][chunk[place]] if place in self.bins else chunk[place]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Merging(ColumnMap):
+    """Codes become the groups that hold them.
+
+    Attributes
+    ----------
+    groups : tuple of ndarray of shape (n_codes,)
+        Of each column.
+    """
+
+    groups: tuple[np.ndarray, ...]
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return [group[column] for group, column in zip(self.groups, chunk, strict=True)]

@@ -1,0 +1,165 @@
+"""Few pairs of columns instead of all: where noise would drown most of them, those that say most are chosen, and they alone are counted."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from skdpsynth.domain import Nominal
+from skdpsynth.fitting import Budget
+from skdpsynth.frames import Rows
+from skdpsynth.models import Link
+from skdpsynth.privacy import PrivacyLoss, mechanism, selection_loss
+from skdpsynth.statistics import Marginals, dependences, sensitivity_of_dependences, total
+from skdpsynth.synthesis._latent_planning import MarginalsPlan
+
+PAIRS, LOOK, CHOICE = "counts of pairs", "spread of dependence", "choice of pairs"
+_SHARES = {LOOK: 0.05, CHOICE: 0.57, PAIRS: 0.38}  # of what pairs would have alone
+_LARGER = 16  # times the share of a pair, that of one that is chosen, pays for choosing it
+_STRONG = Fraction(1, 2)  # of the rows: the distance of a pair whose columns have a correlation of about .75
+_SURE = 1.5  # scales of a choice by which such a pair stands out, beyond the logarithm of the number of pairs
+_DROWNED = 3  # times the noise of all pairs: of fewer rows they say nothing
+_SEEN = 20  # times the noise of a look: so many rows pay for one
+_WIDE = 0.1  # of the rows: a distance of the upper quartile beyond which dependence is in most pairs, and all are counted
+_CLEAR = 4  # times the noise of a pair: so many rows of a cell of two columns of numbers pay for their bins
+_LEAST_BINS, _MOST_BINS = 3, 16
+_SPLITS = 7  # of a column, at most
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class PairSelection:
+    """How many pairs are chosen, and at which shares of the budget.
+
+    Attributes
+    ----------
+    n_pairs : int
+    shares : dict of str to PrivacyLoss
+        A look at how wide dependence spreads, where that is worth it, the choices, and the counts.
+    n_rows : int
+        As far as is known.
+    n_bins : int
+        Of a column of numbers.
+    """
+
+    n_pairs: int
+    shares: Mapping[str, PrivacyLoss]
+    n_rows: int
+    n_bins: int
+
+    @classmethod
+    def of(cls, plan: MarginalsPlan, relation: str, n_rows: float) -> "PairSelection | None":
+        """Return what pays better than to count all pairs, by public numbers and the noisy number of rows; None where nothing does.
+
+        A choice costs more, the more pairs there are and the weaker those are that are sought. If there were one for each pair of a strong
+        dependence that the share pays for, t, there were many for tables of many rows, and noise on all their counts: so there are the
+        root of t, and weaker pairs are found, too. They pay where each is counted at `_LARGER` times the share that each of all pairs would
+        have: of Gaussian noise, with the root of so many times less noise.
+        """
+        assert plan.shares is not None
+        assert plan.schema is not None
+        share, n_columns, n_rows = plan.shares.get(PAIRS), len(plan.schema), max(1, round(n_rows))
+        if share is None or plan.block is not None or plan.stratum is not None or "counts of pairs, merged" in plan.shares:
+            return None
+        if share.is_infinite or n_columns < 3:
+            return None
+        n_all, of_all = math.comb(n_columns, 2), mechanism(Marginals.sensitivity(relation, math.comb(n_columns, 2)), share).deviation
+        shares = _split_share(share, _SHARES)
+        look = mechanism(sensitivity_of_dependences(relation, n_all, _quartile_rank(n_all)), shares[LOOK]).deviation
+        if n_rows < _DROWNED * of_all or n_rows < _SEEN * look:
+            shares = _split_share(share, {name: weight for name, weight in _SHARES.items() if name != LOOK})
+        scale = _STRONG * n_rows / Fraction(round(64 * (math.log(n_all) + _SURE)), 64)
+        sup = sensitivity_of_dependences(relation, n_all).times(share.rows).sup
+        n_affordable = _loss_ratio(shares[CHOICE], selection_loss(sup, scale, share))
+        if n_affordable < 1:
+            return None
+        n_pairs = min(math.ceil(math.sqrt(n_affordable)), n_columns - 1)
+        if n_all * _loss_ratio(shares[PAIRS], share) < _LARGER * n_pairs:
+            return None
+        of_few = mechanism(Marginals.sensitivity(relation, n_pairs), shares[PAIRS]).deviation
+        n_bins = int(np.clip(round(math.sqrt(n_rows / (_CLEAR * of_few))), _LEAST_BINS, _MOST_BINS))
+        return cls(n_pairs, shares, n_rows, n_bins)
+
+    def choose(
+        self, rows: Rows, sizes: Sequence[int], splits: Sequence[np.ndarray], plan: MarginalsPlan, budget: Budget
+    ) -> tuple[list[Pair], MarginalsPlan]:
+        """Return the pairs that are counted, and the plan with what is left for them.
+
+        They are all where a look shows that most depend on each other. Else they are chosen one after the other, and none closes a circle
+        of those before: what it said would mostly follow from them.
+
+        Parameters
+        ----------
+        rows : Rows
+            Codes of columns.
+        sizes : sequence of int
+            Number of codes of each.
+        splits : sequence of bool ndarray
+            As `dependences` takes them.
+        plan : MarginalsPlan
+        budget : Budget
+        """
+        pairs = list(combinations(range(len(sizes)), 2))
+        exact = total(rows, Marginals.over(list(sizes), pairs))
+        if LOOK in self.shares and self._is_wide(exact, pairs, splits, budget):
+            return pairs, _with_pair_share(plan, self.shares[CHOICE] + self.shares[PAIRS])
+        query, part = dependences(exact, pairs, splits, self.n_rows, budget.relation), list(range(len(sizes)))
+        left, chosen = list(range(len(pairs))), list[Pair]()
+        for number, share in enumerate(self.shares[CHOICE].split([1] * self.n_pairs), start=1):
+            some = sensitivity_of_dependences(budget.relation, len(left))
+            place = budget.choose(replace(query, values=query.values[left], sensitivity=some), share, f"{CHOICE} {number}")
+            i, j = pairs[left[place]]
+            chosen.append((i, j))
+            part = [part[i] if each == part[j] else each for each in part]
+            left = [each for each in left if part[pairs[each][0]] != part[pairs[each][1]]]
+        return sorted(chosen), _with_pair_share(plan, self.shares[PAIRS])
+
+    def _is_wide(self, exact: Marginals, pairs: Sequence[Pair], splits: Sequence[np.ndarray], budget: Budget) -> bool:
+        query = dependences(exact, pairs, splits, self.n_rows, budget.relation, _quartile_rank(len(pairs)))
+        return bool(budget.answer(query, mechanism(query.sensitivity, self.shares[LOOK]), LOOK)[0] > _WIDE * self.n_rows)
+
+
+def _split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, PrivacyLoss]:
+    return dict(zip(weights, share.split(list(weights.values())), strict=True))
+
+
+def _loss_ratio(loss: PrivacyLoss, other: PrivacyLoss) -> float:
+    """Return how many losses like another one, of the same kind, add up to this one."""
+    return float(loss.epsilon / other.epsilon if loss.rho is None else loss.rho / other.rho)
+
+
+def _quartile_rank(n_pairs: int) -> int:
+    """The rank of the upper quartile."""
+    return n_pairs // 4 + 1
+
+
+def _with_pair_share(plan: MarginalsPlan, share: PrivacyLoss) -> MarginalsPlan:
+    return replace(plan, shares={**(plan.shares or {}), PAIRS: share})
+
+
+def refine_links(links: Mapping[Hashable, object]) -> dict[Hashable, Link]:
+    """Return links of numbers in the bins whose edges are splits: more than those that are counted, as choices are of distances alone."""
+    return {name: link.recut(_SPLITS + 1) for name, link in links.items() if isinstance(link, Link)}
+
+
+def column_splits(shares: np.ndarray, kind: object) -> np.ndarray:
+    """Return some splits of a column by what noisy counts or masses say of its codes: edges between codes, or one code and all others.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (size,)
+    kind : Continuous, Ordinal or Nominal
+    """
+    mass, n_splits = np.maximum(shares, 0.0), min(_SPLITS, len(shares) - 1)
+    codes = np.arange(len(mass))
+    if isinstance(kind, Nominal):
+        return codes == np.argsort(-mass, kind="stable")[: n_splits if n_splits < 2 else n_splits + (len(mass) <= _SPLITS), None]
+    if n_splits < _SPLITS:
+        return codes < codes[1:, None]
+    upto = np.cumsum(mass) / max(mass.sum(), 1e-9)
+    edges = np.unique(np.clip(np.searchsorted(upto, np.arange(1, n_splits + 1) / (n_splits + 1)) + 1, 1, len(mass) - 1))
+    return codes < edges[:, None]

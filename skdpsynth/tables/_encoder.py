@@ -1,0 +1,254 @@
+"""Mixed tables as points of a cube, and back: public facts only."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth._doc_links import DocLinkMixin
+from skdpsynth._sklearn import check_feature_names, check_points
+from skdpsynth._state_validation import check_columns, require
+from skdpsynth._validation import warn
+from skdpsynth.domain._box import NO_BOUNDS
+from skdpsynth.domain._kinds import Continuous, Nominal
+from skdpsynth.domain._schema import Schema
+from skdpsynth.exceptions import BoundsWarning
+from skdpsynth.persistence import savable
+from skdpsynth.tables._open import collect_arrays, continue_table, start_table
+from skdpsynth.tables._table import MixedTable
+
+_MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
+
+
+@savable
+class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
+    """Map a mixed table to points of the cube [0, 1]^d and back, by its public schema alone.
+
+    For tools that want numbers: distances between rows of mixed tables, classifiers trained on synthetic rows, principal components. A
+    column of numbers is scaled by its bounds; ordinal levels are spread evenly; nominal levels get a column each (two: one column). Where
+    cells may be missing, a further column says whether one is (nominal: missing is a level more). Dates and times are numbers of their
+    resolution's units; an `Identifier` is left out.
+
+    To synthesize a mixed table use `skdpsynth.LatentFactorSynthesizer`, which takes it as it is. Encoded, a table has many columns that
+    depend on each other strictly, and mechanisms for rows in a box lose them in their noise: Census Income becomes 93 columns, and what
+    `PrivateMeasureMechanism` or a stream makes of them is hardly better than uniform noise. Only a table that encodes to two or three
+    columns is one for them.
+
+    Parameters
+    ----------
+    schema : dict, Schema or path of a file, default=None
+        ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: every column is a number within `bounds`.
+    bounds : tuple or dict, default=None
+        Public bounds where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``.
+        None: (0, 1), with a `BoundsWarning`.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        In the order of the columns.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only where the input had names.
+
+    Raises
+    ------
+    ValueError
+        If `schema` is wrong or does not fit the columns; cells never raise.
+    TypeError
+        If a dtype cannot hold what `schema` says.
+
+    See Also
+    --------
+    Schema : What it maps by.
+    LatentFactorSynthesizer : Synthesizes mixed tables without it.
+
+    Notes
+    -----
+    *Privacy.* Nothing is learned from rows: `fit` reads names and dtypes. `transform` maps each row on its own, so it is **as private as
+    the row**. What lies out of the domain has a fixed place: numbers are clipped, unknown levels are missing; where nothing may be
+    missing, a missing number becomes the midpoint and a missing level the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.domain import MixedTypeEncoder
+    >>> X = np.array([[34, "no"], [71, "yes"], [50, "no"]], dtype=object)
+    >>> encoder = MixedTypeEncoder({0: (18, 98), 1: ["no", "yes"]})
+    >>> encoder.fit_transform(X)
+    array([[0.2   , 0.    ],
+           [0.6625, 1.    ],
+           [0.4   , 0.    ]])
+    >>> encoder.inverse_transform([[0.21, 0.4]])
+    array([[35, 'no']], dtype=object)
+    """
+
+    def __init__(self, schema: Any = None, *, bounds: Any = None) -> None:
+        self.schema = schema
+        self.bounds = bounds
+
+    def fit(self, X: Any, y: Any = None) -> "MixedTypeEncoder":
+        """Read the names and dtypes of the columns.
+
+        Parameters
+        ----------
+        X : array-like, data frame or any other table, of shape (n_samples, n_features)
+            See `skdpsynth.PrivateMeasureMechanism.fit`. Of a table that is not in memory no row is read.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : MixedTypeEncoder
+        """
+        self._table, _ = start_table(self, X)
+        if self.schema is None and self.bounds is None:
+            warn(NO_BOUNDS, BoundsWarning)
+        self.schema_ = self._table.schema
+        return self
+
+    def _check_loaded(self) -> None:
+        fitted = {"_table", "schema_", "n_features_in_"}
+        require(not fitted & vars(self).keys() or fitted <= vars(self).keys())
+        if hasattr(self, "schema_"):
+            require(isinstance(self._table, MixedTable) and isinstance(self._table.schema, Schema) and self.schema_ == self._table.schema)
+            check_columns(self, self._table.columns)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+            Files and all else that is not in memory are encoded chunk by chunk; what comes of them must fit into 4 GiB.
+
+        Returns
+        -------
+        X_encoded : ndarray of shape (n_samples, n_encoded)
+            In [0, 1].
+        """
+        check_is_fitted(self)
+        return collect_arrays(continue_table(self, X).map(partial(encode, schema=self.schema_), self._n_features_out))
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Decode points, each to the nearest levels and whole numbers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_encoded)
+
+        Returns
+        -------
+        X_original : array or data frame of shape (n_samples, n_features)
+            In the kind of table that `fit` got, with its columns and dtypes.
+        """
+        check_is_fitted(self)
+        X = check_points(X)
+        wanted = self._n_features_out
+        if X.shape[1] != wanted:
+            raise ValueError(f"X must have {wanted} columns, those of transform, got {X.shape[1]}.")
+        return self._table.fill(decode(X, self.schema_))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the encoded columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Must be the names of the columns of `fit`, where those had names. Of an array: names to use instead of x0, x1, ...
+
+        Returns
+        -------
+        names : ndarray of str
+        """
+        check_is_fitted(self)
+        names = check_feature_names(self, input_features)
+        kinds = zip(names, (kind.coded for kind in self.schema_.values()), strict=True)
+        return np.array([name for column, kind in kinds if kind is not None for name in _names_of(column, kind)], dtype=object)
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(map(_width, self.schema_.coded.values()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = self.schema is not None
+        return tags
+
+
+def _is_one_hot(kind: Any) -> bool:
+    return isinstance(kind, Nominal) and kind.n_codes > 2
+
+
+def _width(kind: Any) -> int:
+    """Number of encoded columns."""
+    return kind.n_codes if _is_one_hot(kind) else 2 if kind.nullable and not isinstance(kind, Nominal) else 1
+
+
+def _names_of(name: str, kind: Any) -> list[str]:
+    """Names of the encoded columns of one."""
+    if _is_one_hot(kind):
+        return [f"{name}_{level}" for level in kind.levels] + [f"{name}_missing"] * kind.nullable
+    return [name] + [f"{name}_missing"] * (_width(kind) - 1)
+
+
+def encode(values: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
+    """Return values as `read` gives them as an (n_samples, n_encoded) array in [0, 1]."""
+    schema = schema.coded
+    n_samples, n_encoded = len(values[0]), sum(map(_width, schema.values()))
+    if n_samples * n_encoded > _MOST_VALUES:
+        raise ValueError(
+            f"X must have at most {_MOST_VALUES // n_encoded} rows, as they are encoded as {n_encoded} columns, got {n_samples}; encode "
+            "fewer at a time, or merge levels."
+        )
+    out = np.empty((n_samples, n_encoded))
+    start = 0
+    for column, kind in zip(values, schema.values(), strict=True):
+        block = out[:, start : start + _width(kind)]
+        start += _width(kind)
+        (_encode_levels if _is_one_hot(kind) else _encode_numbers)(column, kind, block)
+    return out
+
+
+def _encode_levels(codes: np.ndarray, kind: Nominal, out: np.ndarray) -> None:
+    out[:] = 0
+    out[np.arange(len(codes)), codes] = 1
+
+
+def _encode_numbers(column: np.ndarray, kind: Any, out: np.ndarray) -> None:
+    if isinstance(kind, Continuous):
+        missing, unit = np.isnan(column), (column - kind.low) / (kind.high - kind.low)
+    else:
+        missing, unit = column >= len(kind.levels), column / _last(kind)
+    if out.shape[1] == 2:
+        unit, out[:, 1] = np.where(missing, 0.5, unit), missing
+    out[:, 0] = np.clip(unit, 0, 1)
+
+
+def _last(kind: Any) -> int:
+    """The number that is encoded as 1."""
+    return kind.n_codes - 1 if isinstance(kind, Nominal) else len(kind.levels) - 1
+
+
+def decode(X: np.ndarray, schema: Schema) -> list[np.ndarray]:
+    """Return points of the cube as values of columns: the inverse of `encode` on its image, the nearest elsewhere."""
+    values, start = [], 0
+    for kind in schema.coded.values():
+        block = X[:, start : start + _width(kind)]
+        start += _width(kind)
+        values.append(block.argmax(axis=1) if _is_one_hot(kind) else _decode_numbers(block, kind))
+    return values
+
+
+def _decode_numbers(block: np.ndarray, kind: Any) -> np.ndarray:
+    unit = np.clip(block[:, 0], 0, 1)
+    missing = block[:, 1] > 0.5 if block.shape[1] == 2 else np.zeros(len(block), dtype=bool)
+    if not isinstance(kind, Continuous):
+        return np.where(missing, len(kind.levels), np.rint(unit * _last(kind)).astype(np.int64))
+    width = kind.high - kind.low
+    x = np.where(unit < 0.5, kind.low + unit * width, kind.high - (1 - unit) * width)  # from the nearer end, which is met exactly
+    x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
+    return np.where(missing, np.nan, x)

@@ -1,0 +1,111 @@
+"""Schemas whose bounds or levels nobody knows: what is made up until they are bought, and what becomes of the rows then."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain._kinds import Continuous, Nominal
+from skdpsynth.domain._private_bounds import PLACEHOLDER, UnknownBounds
+from skdpsynth.domain._schema import Schema
+from skdpsynth.frames import Chunk, family_of, numpy_dtype, range_of
+from skdpsynth.persistence import savable
+
+OTHER = "other"  # the level of a text that is not shown, where none may be missing
+_MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+
+
+def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBounds | None:
+    """Return what is public about the columns of numbers whose bounds are to be bought; None if there are none.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of columns as mechanisms see them.
+    dtypes : sequence of str
+        Of the same columns.
+    """
+    columns = [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.unstated]
+    if not columns:
+        return None
+    kinds = list(schema.values())
+    ranges = [range_of(numpy_dtype(dtypes[i])) if family_of(dtypes[i]) == "number" else (-np.inf, np.inf) for i in columns]
+    whole = np.array([bool(kinds[i].integer) for i in columns])
+    least, most = np.array(ranges).T
+    least, most = np.where(whole, np.maximum(least, -_MOST_WHOLE), least), np.where(whole, np.minimum(most, _MOST_WHOLE), most)
+    return UnknownBounds(tuple(columns), least, most, whole)
+
+
+def with_whole(schema: Schema, dtypes: Sequence[str]) -> Schema:
+    """Return a schema that says of columns whose bounds are to be bought that their numbers are whole, where their dtypes are."""
+    kinds = dict(schema)
+    for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
+        if isinstance(kind, Continuous) and kind.unstated and family_of(dtype) == "number" and numpy_dtype(dtype).kind in "iub":
+            kinds[name] = replace(kind, integer=True)
+    return schema.with_kinds(kinds)
+
+
+def columns_without_levels(schema: Schema) -> tuple[int, ...]:
+    """Return the places of the columns whose levels are to be bought."""
+    return tuple(place for place, kind in enumerate(schema.values()) if isinstance(kind, Nominal) and kind.unstated)
+
+
+def with_placeholder_kinds(schema: Schema, n_levels: int) -> Schema:
+    """Return a schema with (-1, 1) for bounds that are to be bought, and as many levels for levels."""
+    kinds = dict(schema)
+    for name, kind in schema.items():
+        if kind.unstated and isinstance(kind, Continuous):
+            kinds[name] = with_bounds(kind, *PLACEHOLDER)
+        elif kind.unstated:
+            kinds[name] = Nominal(range(n_levels), nullable=kind.nullable)
+    return schema.with_kinds(kinds)
+
+
+def with_bounds(kind: Continuous, low: float, high: float) -> Continuous:
+    """Return a kind with bounds that were bought."""
+    if kind.integer:
+        return Continuous(int(low), int(high), integer=True, nullable=kind.nullable)
+    return Continuous(float(low), float(high), integer=False, nullable=kind.nullable)
+
+
+def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
+    """Return a kind with levels that were bought; what is not among them counts as missing, or as the first.
+
+    A column of texts in which none may be missing has "other" for that, as its first level, whether or not there is any. Where fewer than
+    two levels are left, made-up ones complete them.
+    """
+    # Where a dtype tells nothing of its cells, what was bought does.
+    is_number = family_of(dtype) == "number" or (family_of(dtype) == "any" and found and not any(isinstance(each, str) for each in found))
+    levels = list(found) if is_number or kind.nullable else [OTHER, *(level for level in found if level != OTHER)]
+    for more in (0, 1) if is_number else (OTHER, "none"):
+        if len(levels) < 2 and more not in levels:
+            levels.append(more)
+    groups = kind.groups if all(isinstance(level, str) for level in levels) else None
+    return Nominal(levels, nullable=kind.nullable, groups=groups)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class ApplyPrivateFacts:
+    """Columns that were read without bounds or levels, as `read` gives them by the kinds that were bought.
+
+    Attributes
+    ----------
+    kinds : dict of int to Continuous or Nominal
+        By the place of the column.
+    """
+
+    kinds: Mapping[int, Any]
+
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return [self._closed(column, self.kinds[i]) if i in self.kinds else column for i, column in enumerate(chunk)]
+
+    @staticmethod
+    def _closed(column: np.ndarray, kind: Any) -> np.ndarray:
+        if isinstance(kind, Continuous):
+            x = np.clip(column, kind.low, kind.high)
+            return x if kind.nullable else np.where(np.isnan(x), kind.midpoint, x)
+        codes, fallback = {level: code for code, level in enumerate(kind.levels)}, len(kind.levels) if kind.nullable else 0
+        return np.array([codes.get(level, fallback) for level in column.tolist()], dtype=np.int32)

@@ -1,0 +1,233 @@
+"""Columns of a mixed table, written back in the caller's library and dtypes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skdpsynth.domain._dates import Times
+from skdpsynth.domain._derived import Derived
+from skdpsynth.domain._identifiers import Identifier
+from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
+from skdpsynth.frames import (
+    cast,
+    family_of,
+    narwhals_dtype,
+    numpy_dtype,
+    other_numbers,
+    pandas_dtype,
+    pandas_numbers,
+    values_of,
+    whole_dtype,
+)
+from skdpsynth.tables._read_times import time_cells, times_out
+
+
+def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
+    """Return the values of a column, as `read` gives them, as a column of a data-frame library; of an identifier, numbers of rows."""
+    if isinstance(kind, Times):
+        return times_out(values, kind, backend, dtype)
+    if isinstance(kind, Identifier):
+        return labels_out(kind.made(values), backend, dtype)
+    if backend == "pandas":
+        return (_pandas_numbers_out if isinstance(kind, Continuous) else _pandas_levels_out)(values, kind, dtype)
+    return (_other_numbers_out if isinstance(kind, Continuous) else _other_levels_out)(values, kind, backend, dtype)
+
+
+def dtype_back(kind: Any, dtype: str) -> str:
+    """Return the dtype in which a column comes back to pandas.
+
+    There int64, float64, bool, object and str follow from the cells: one that is missing, or is a word, makes another dtype of the whole
+    column. So where a column has one of these, its schema alone says what comes back. All other dtypes are the caller's choice, and stay.
+
+    Parameters
+    ----------
+    kind : Kind
+        Also one whose bounds or levels are still to be bought; they count as objects until they are.
+    dtype : str
+    """
+    is_inferred = dtype in ("int64", "float64", "bool", "object", "str")
+    if isinstance(kind, Identifier):
+        made = {True: "int64", False: "object"}  # without labels, it does not come back
+        return made.get(kind.labels) or _inferred_of_text() if is_inferred else dtype
+    if isinstance(kind, Continuous | Derived):
+        whole = "Int64" if getattr(kind, "nullable", False) else "int64"
+        return (whole if getattr(kind, "integer", False) else "float64") if is_inferred else dtype
+    if not isinstance(kind, Nominal | Ordinal):
+        return dtype
+    if kind.unstated is not None:
+        return "object" if is_inferred else dtype
+    if not is_inferred:
+        return dtype
+    texts = [isinstance(level, str) for level in kind.levels]
+    if all(texts):
+        return _inferred_of_text()
+    if any(texts):
+        return "object"
+    names = {"b": ("bool", "boolean"), "i": ("int64", "Int64"), "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
+    return names[np.array(kind.levels).dtype.kind][kind.nullable]
+
+
+def _inferred_of_text() -> str:
+    import pandas as pd
+
+    return str(pd.Series(["a"]).dtype)
+
+
+def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:
+    """Return one array of all columns: of the dtype that came in, if it can hold them; objects of numbers alone become numbers."""
+    if dtype.kind == "M":
+        return np.column_stack([time_cells(column, kind, dtype) for column, kind in zip(values, kinds, strict=True)])
+    if dtype.kind in "iufb" or all(isinstance(kind, Continuous) for kind in kinds):
+        return _array_of_numbers(values, kinds, dtype)
+    rows = np.empty((len(values[0]), len(kinds)), dtype=object)
+    for j, (column, kind) in enumerate(zip(values, kinds, strict=True)):
+        rows[:, j] = _objects(column, kind, dtype)
+    texts = any(isinstance(kind, Times | Identifier) or any(isinstance(level, str) for level in _levels_of(kind)) for kind in kinds)
+    return rows.astype(str) if dtype.kind == "U" and texts and not any(_may_miss(kind) for kind in kinds) else rows
+
+
+def labels_out(labels: np.ndarray, backend: Any, dtype: str) -> Any:
+    """Return labels made by an `Identifier` as a column: in its dtype where that holds them all, else as plain numbers or objects."""
+    if family_of(dtype) == "text":
+        labels = labels.astype(str).astype(object)
+    elif _holds_numbers_to(dtype, int(labels[-1]) if len(labels) and labels.dtype != object else 0) and labels.dtype != object:
+        labels = labels.astype(numpy_dtype(dtype))
+    else:
+        dtype = str(labels.dtype)
+    if backend == "pandas":
+        import pandas as pd
+
+        return pd.Series(labels, dtype=pandas_dtype(dtype))
+    import narwhals.stable.v2 as nw
+
+    if labels.dtype == object:
+        return nw.new_series("", labels.tolist(), nw.String(), backend=backend)
+    return nw.new_series("", labels, narwhals_dtype(labels.dtype), backend=backend)
+
+
+def dtype_of_labels(dtype: str, n_samples: int) -> str:
+    """Return the dtype of labels that are numbers: the caller's where it holds them all, of all batches."""
+    return dtype if family_of(dtype) != "number" or _holds_numbers_to(dtype, n_samples) else "int64"
+
+
+def _holds_numbers_to(dtype: str, most: int) -> bool:
+    """Whether a dtype is one of numbers that are whole up to the largest label."""
+    if family_of(dtype) != "number":
+        return False
+    plain = numpy_dtype(dtype)
+    return plain.kind in "iuf" and most <= (2 ** (np.finfo(plain).nmant + 1) if plain.kind == "f" else np.iinfo(plain).max)
+
+
+def _levels_of(kind: Any) -> Sequence[Any]:
+    return getattr(kind, "levels", ())
+
+
+def _may_miss(kind: Any) -> bool:
+    return getattr(kind, "nullable", False)
+
+
+def _array_of_numbers(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:
+    dtype = dtype if _can_hold(kinds, dtype) else np.dtype(float)
+    rows = np.empty((len(values[0]), len(kinds)), dtype)
+    for j, (column, kind) in enumerate(zip(values, kinds, strict=True)):
+        if isinstance(kind, Continuous):
+            rows[:, j] = cast(column, dtype, kind.low, kind.high)
+        elif isinstance(kind, Identifier):
+            rows[:, j] = kind.made(column)
+        else:
+            rows[:, j] = _levels_in_dtype(kind, dtype)[column]
+            if kind.nullable:
+                rows[column >= len(kind.levels), j] = np.nan
+    return rows
+
+
+def _can_hold(kinds: Sequence[Any], dtype: np.dtype) -> bool:
+    """Whether a dtype can hold all columns, missing cells as well."""
+    if dtype.kind not in "iub" or any(_may_miss(kind) for kind in kinds):
+        return dtype.kind == "f"
+    if dtype.kind == "b" or dtype.itemsize < 8:
+        # Of labels there may be more than the dtype has numbers.
+        return not any(isinstance(kind, Identifier) for kind in kinds) and all(_is_held(kind, dtype) for kind in kinds)
+    return all(_is_held(kind, dtype) for kind in kinds)
+
+
+def _is_held(kind: Any, dtype: np.dtype) -> bool:
+    return isinstance(kind, Identifier | Continuous) or _levels_in_dtype(kind, dtype).dtype == dtype
+
+
+def _objects(column: np.ndarray, kind: Any, dtype: np.dtype) -> np.ndarray:
+    if isinstance(kind, Times):
+        return time_cells(column, kind, dtype)
+    if isinstance(kind, Identifier):
+        return kind.made(column)
+    if not isinstance(kind, Continuous):
+        return _level_cells(kind, column)
+    return column.astype(np.int64) if kind.integer and not kind.nullable else column
+
+
+def _pandas_numbers_out(x: np.ndarray, kind: Continuous, dtype: str) -> Any:
+    dtype = whole_dtype(dtype) if kind.integer and kind.nullable else dtype
+    if dtype in ("object", "category", "null[pyarrow]"):
+        dtype = "int64" if kind.integer else "float64"
+    target = pandas_dtype(values_of(dtype))  # hardly two numbers are equal, so a dictionary of them saves nothing
+    cells = cast(x, getattr(target, "numpy_dtype", target), kind.low, kind.high)
+    return pandas_numbers(cells, np.isnan(x), kind.nullable, target)
+
+
+def _other_numbers_out(x: np.ndarray, kind: Continuous, backend: str, dtype: str) -> Any:
+    plain = numpy_dtype(dtype) if family_of(dtype) == "number" else np.dtype(np.int64 if kind.integer else float)
+    return other_numbers(cast(x, plain, kind.low, kind.high), np.isnan(x), plain, backend)
+
+
+def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
+    """Return a column of levels; ordinal ones as ordered categories."""
+    import pandas as pd
+
+    missing = codes >= len(kind.levels)
+    if isinstance(kind, Ordinal) or dtype == "category":
+        return pd.Categorical.from_codes(np.where(missing, -1, codes), categories=list(kind.levels), ordered=isinstance(kind, Ordinal))
+    if kind.nullable and all(type(level) is int for level in kind.levels) and _levels_in_dtype(kind, np.dtype(np.int64)).dtype == np.int64:
+        dtype = whole_dtype(dtype)
+    target = pandas_dtype(dtype)
+    if family_of(dtype) == "number" and not dtype.startswith("dictionary"):
+        plain = getattr(target, "numpy_dtype", target)
+        held = _levels_in_dtype(kind, plain)
+        return pandas_numbers(held[codes], missing, kind.nullable, target if held.dtype == plain else held.dtype)
+    if target == np.dtype(object):
+        return pd.Series(_level_cells(kind, codes), dtype=object)
+    return pd.array(_level_cells(kind), dtype=target).take(codes)
+
+
+def _other_levels_out(codes: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
+    """Return a column of levels; ordinal texts as ordered categories where the library has them."""
+    import narwhals.stable.v2 as nw
+
+    if not any(isinstance(level, str) for level in kind.levels):
+        held = _levels_in_dtype(kind, numpy_dtype(dtype) if family_of(dtype) == "number" else np.array(kind.levels).dtype)
+        return nw.new_series("", [*held[:-1].tolist(), None], narwhals_dtype(held.dtype), backend=backend)[codes]
+    cells = [None if cell is None else str(cell) for cell in _level_cells(kind)]
+    target: Any = nw.Categorical() if dtype == "Categorical" else nw.String()
+    if backend == "polars" and (isinstance(kind, Ordinal) or dtype.startswith("Enum")):
+        target = nw.Enum([str(level) for level in kind.levels])
+    return nw.new_series("", cells, nw.String(), backend=backend).cast(target)[codes]
+
+
+def _levels_in_dtype(kind: Any, dtype: np.dtype) -> np.ndarray:
+    """Return levels that are numbers as an array of a numpy dtype, or of another if that cannot hold them; the first once more."""
+    levels = [*kind.levels, kind.levels[0]]
+    try:
+        with np.errstate(invalid="ignore"):
+            held = np.array(levels, dtype=dtype)
+        if dtype.kind == "f" or held.tolist() == levels:
+            return held
+    except OverflowError:
+        pass
+    return np.array(levels)
+
+
+def _level_cells(kind: Any, codes: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """Levels as objects, None where missing; without codes, each once and None at the end."""
+    cells = np.empty(len(kind.levels) + 1, dtype=object)
+    cells[:] = [*kind.levels, None]
+    return cells[codes]

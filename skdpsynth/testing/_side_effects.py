@@ -1,0 +1,136 @@
+"""Laws of the peace of the process around a fit: warnings, floating-point errors, threads."""
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.testing._check import clone_with, clone_with_seed, is_stream, law, record_warnings, require, rows
+from skdpsynth.testing._state import difference, released_state
+
+
+def _call(function: Callable[..., Any], *given: Any) -> Any:
+    return function(*given)
+
+
+_LINE = _call.__code__.co_firstlineno + 1  # of the call above, whose file is this one
+
+
+@law()
+def check_warnings_name_the_file_and_line_of_the_caller(estimator: Any) -> None:
+    """Every warning names the file and the line that called into the package."""
+    for n, parameters in ((3, {"random_state": 0}), (60, {"epsilon": 50.0}), (60, {"epsilon": 0.01}), (60, {"delta": 0.1})):
+        with record_warnings() as caught:
+            fitted = _call(clone_with(estimator, **parameters).fit, rows(n))
+            for name in ("partial_fit", "transform", "score"):
+                if hasattr(fitted, name):
+                    _call(getattr(fitted, name), rows(n))
+            if hasattr(fitted, "sample"):
+                _call(fitted.sample)
+        for warning in caught:
+            place = (warning.filename, warning.lineno)
+            require(
+                place == (__file__, _LINE),
+                f"{str(warning.message)[:60]!r} names line {warning.lineno} of {warning.filename.rpartition('/')[2]}",
+            )
+
+
+@law()
+def check_warnings_as_errors_lose_no_money(estimator: Any) -> None:
+    """If a warning is an error, then nothing was spent, or the estimator is fitted."""
+    for n, parameters in ((1, {}), (5, {"epsilon": 0.1}), (60, {"epsilon": 50.0}), (60, {"delta": 0.1}), (5, {"random_state": 0})):
+        shared = PrivacyAccountant(100, 0.5, neighboring=estimator.neighboring)
+        unfitted = clone_with(estimator, accountant=shared, **parameters)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                unfitted.fit(rows(n))
+            except Exception as error:
+                kept = shared.spent == 0 or hasattr(unfitted, "accountant_")
+                require(kept, f"{float(shared.spent):g} was spent and nothing is fitted, by {type(error).__name__}: {error}")
+        if hasattr(unfitted, "accountant_"):
+            released_state(unfitted)
+
+
+@law()
+def check_floating_point_errors_change_nothing(estimator: Any) -> None:
+    """With all floating-point errors raised, a fit releases and samples the same."""
+    expected = released_state(clone_with_seed(estimator).fit(rows()))
+    with np.errstate(all="raise"):
+        found = difference(expected, released_state(clone_with_seed(estimator).fit(rows())))
+    require(found is None, f"{found} under np.seterr(all='raise')")
+
+
+@law()
+def check_fits_in_threads_leave_the_process_as_it_was(estimator: Any) -> None:
+    """Fits in four threads leave the warning filters and the limits of BLAS as they were."""
+    filters, limits = list(warnings.filters), _limits()
+    try:
+        _in_threads([partial(_fit_twice, estimator)] * 4)
+        after = list(warnings.filters)
+    finally:
+        warnings.filters[:] = filters  # type: ignore[index]
+    require(after == filters, f"warnings.filters begins with {after[:1]}, and began with {filters[:1]}")
+    require(all(_limits().get(path) == n for path, n in limits.items()), f"threads of BLAS were {limits}, and are {_limits()}")
+
+
+def _fit_twice(estimator: Any) -> None:
+    for _ in range(2):
+        clone_with(estimator).fit(rows(40))
+
+
+@law(needs=is_stream)
+def check_threads_feed_a_stream_as_one_would(estimator: Any) -> None:
+    """Threads that feed a stream and sample from it lose no row (or tick), and no part of it is released twice."""
+    fitted = clone_with(estimator).fit(rows(20))
+    _in_threads([partial(_feed, fitted)] * 3 + [partial(_draw, fitted)])
+    in_ticks = hasattr(fitted, "n_ticks_seen_")  # where the number of rows is private: each call is one
+    seen, came = (fitted.n_ticks_seen_, 1 + 3 * 40) if in_ticks else (fitted.n_samples_seen_, 20 + 3 * 40)
+    require(seen == came, f"{seen} {'ticks' if in_ticks else 'rows'} have come of {came}")
+    names = [entry.name for entry in fitted.accountant_.ledger]
+    twice = [name for name in names if names.count(name) > 1]
+    require(not twice, f"{twice[:1]} was charged {len(twice)} times")
+
+
+def _feed(stream: Any) -> None:
+    for row in rows(40):
+        stream.partial_fit(row[None])
+
+
+def _draw(stream: Any) -> None:
+    for _ in range(20):
+        stream.sample(10)
+
+
+def _in_threads(works: Sequence[Callable[[], None]]) -> None:
+    """Run all at once, with many changes from thread to thread; an error in one of them is raised."""
+    failures: list[Exception] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    pause = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(pause)
+    if failures:
+        raise failures[0]
+
+
+def _limits() -> dict[str, int]:
+    return {pool["filepath"].rpartition("/")[2]: pool["num_threads"] for pool in threadpool_info()}
