@@ -17,7 +17,7 @@ from itertools import combinations
 from pathlib import Path
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.statistics import _database
+from skdpsynth.duckdb import _database
 
 LEVELS = (2, 2, 3, 4, 5, 7, 9, 12, 16, 20)
 NUMBERS = {

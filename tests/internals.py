@@ -44,14 +44,14 @@ decomposition._pca_api: fix_signs
 decomposition._shrunken_mean: shrunken_center candidate_radii choose_radius
 domain._axes: axis_of
 domain._norm_ball: _squared
-frames._form: Form copy_chunk rows_of without_rows
+frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._keyed_hash: siphash
-tables._level_cells: level_cells
+tables._read: level_cells numbers_of
 tables._read_levels: look_up_each read_levels
 domain._order_constraints: Orders in_order
-frames._source: MOST_ROWS open_source rows_at_once
+frames._source: MOST_ROWS rows_at_once
+frames._open: open_source
 frames._files: read_ahead
-tables._table: read_table
 frames._contribution_bounding: _Choice
 federated._messages: Round
 fitting._private_bounds: noise_threshold buy_bounds occupied_cells
@@ -108,13 +108,13 @@ privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _r
 privacy._inverse_cdf: SurvivalTable
 privacy._account_sums: Sums
 report._promise: round_up
-statistics._raw_classes: Cuts
+duckdb._classes: Cuts
 duckdb._workload: choose_joint_tables
 duckdb._cuts: EvenCuts WholeCuts
-statistics._dask: add_parts dask_Part=Part
+frames._dask: add_parts dask_Part=Part
 statistics._dependences: sensitivity_of_dependences=sensitivity dependences
 statistics._distances: sensitivity distances
-statistics._sparse_counts: Packed pack_sums
+frames._packed_sums: Packed
 duckdb._sql: codes_of_cells
 statistics._trees: levels_of
 synthesis._dimension: n_directions needs_distance

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from skdpsynth.domain import Schema
-from skdpsynth.tables import read, read_table
+from skdpsynth.frames import split_columns
+from skdpsynth.tables import TableFormat, read
 
 _OPEN = []
 
@@ -92,8 +93,8 @@ class Evil:
 
 def matched(X, schema):
     """What is known of a table, and its columns as they stand, by a dict of kinds, or by one kind for the first of its columns."""
-    table, raw = read_table(X)
-    return table.match(Schema(schema if isinstance(schema, dict) else {table.columns[0]: schema})), raw
+    table, raw = split_columns(X)
+    return TableFormat(table).match(Schema(schema if isinstance(schema, dict) else {table.columns[0]: schema})), raw
 
 
 def values_of(X, schema):

@@ -79,12 +79,17 @@ def modeled_schema(schema: Any, unit: str | None) -> Any:
 
 def fit_input(table: Any, estimator: Any, stated: str, unit: str | None) -> Any:
     """Return what a fit takes for files: an estimator of numbers alone does not know the schema that says which of them are whole."""
+    import numpy as np
+
     from skdpsynth.domain import Schema
     from skdpsynth.frames import open_source
 
     if hasattr(estimator, "schema"):
         return table
-    return open_source(table, schema=Schema.of(stated), unit=unit, neighboring=estimator.neighboring, for_numbers=True)
+    schema = Schema.of(stated)
+    source = open_source(table, read=schema.read, skips_damaged=estimator.neighboring != "replace_one")
+    source.number_dtypes = {name: np.dtype(np.int64) for name, kind in schema.items() if getattr(kind, "integer", False)}
+    return source
 
 
 def make_estimator(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import count_sensitivity
 from skdpsynth.decomposition._shrunken_mean import candidate_radii, choose_radius, shrunken_center
@@ -106,7 +107,7 @@ class SecondMomentPlan(Plan):
         If the rows are read again, from elsewhere, and take little as grid coordinates, they stay in memory as such, from the same reading.
         """
         read_once = self.center is None and self.radius is None
-        if read_once or _is_plain_array(rows) or rows.is_sparse or not rows.may_be_kept(2 * rows.n_features):
+        if read_once or _is_plain_array(rows) or issparse(rows.table) or not rows.may_be_kept(2 * rows.n_features):
             return total(rows, Moments.over(self.start)), rows, self
         kept = np.empty((rows.n_samples or 0, rows.n_features), dtype=np.uint16)
         return *total_and_kept(rows, Moments.over(self.start), kept), replace(self, ball=self.ball.of_coordinates())
@@ -153,7 +154,7 @@ class SecondMomentPlan(Plan):
 
 def _is_plain_array(rows: Rows) -> bool:
     """Whether the rows are an array, read again faster than they are put into new memory."""
-    return rows.are_held and not rows.maps and not rows.is_sparse and isinstance(rows.origin.table, np.ndarray)
+    return rows.source.in_memory and not rows.maps and not issparse(rows.table) and isinstance(rows.table, np.ndarray)
 
 
 def plan_second_moment(

@@ -378,7 +378,7 @@ class Schema(Mapping):
         findings : Findings
             Printed, a list of what stands out; ``findings.to_frame()`` gives a data frame of pandas.
         """
-        from skdpsynth.tables._findings import findings_of
+        from skdpsynth.tables import findings_of
 
         return findings_of(self, frame)
 

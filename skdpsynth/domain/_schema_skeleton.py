@@ -80,7 +80,7 @@ def _dtypes_of(source: Any) -> Iterable[tuple[Any, str]]:
     if isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return [(name, plain_name(dtype)) for name, dtype in frame.collect_schema().items()]
     opened = None if source is None else open_source(source, "source")
-    if opened is None:
+    if opened is None or opened.in_memory:
         raise TypeError(f"source must be a path, a data frame, a schema of dtypes or an array, got {short_repr(source)}.")
     return _dtypes_of(opened.head)
 

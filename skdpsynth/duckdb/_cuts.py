@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdpsynth.statistics._raw_classes import Cuts
+from skdpsynth.duckdb._classes import Cuts
 
 _MORE = 8  # cuts beside those of a rule
 _NEAR = 2.0**-20  # steps within which of a cut a number is compared with it

@@ -16,17 +16,34 @@ _AT_ONCE = 64  # tables counted by one statement
 class Database:
     """A relation of DuckDB, asked for counts.
 
-    Its connection is the user's: no setting, no table and no view of it is changed. Temporary tables have random names, and whoever has
-    them made must have them dropped.
-
-    Parameters
-    ----------
-    relation : duckdb.DuckDBPyRelation
+    Its connection is the user's: no setting, no table and no view of it is changed. Tables of codes are temporary, with random names, and
+    whoever has them made must have them dropped.
     """
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
         self.rows = _new_name()
+        self._made: dict[Any, tuple[Any, str]] = {}
+
+    def column_types(self) -> dict[str, Any]:
+        """Return the dtype of each column, as narwhals calls it."""
+        import narwhals.stable.v2 as nw
+
+        return dict(nw.from_native(self._relation).collect_schema())
+
+    def table(self, key: Any) -> str | None:
+        """Return the name of the table of codes that was made under a key, if there is one."""
+        return self._made[key][1] if key in self._made else None
+
+    def make_table(self, key: Any, keep: Any, query: Query) -> str:
+        """Make a table of codes, to be found by a key; `keep` stays alive as long as the table."""
+        self._made[key] = keep, self.make(query)
+        return self._made[key][1]
+
+    def drop_all(self) -> None:
+        """Drop all tables of codes."""
+        while self._made:
+            self.drop(self._made.popitem()[1][1])
 
     def n_rows(self, name: str | None = None) -> int:
         """Return the number of rows, or of those of a temporary table."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth.duckdb._classes import Classes, Clock, Cuts
 from skdpsynth.duckdb._cuts import EvenCuts, WholeCuts, float_literal, list_literal
-from skdpsynth.statistics._raw_classes import Classes, Clock, Cuts
 
 _IN_LINE = 64  # cases that are tried one after the other
 _CUTS_IN_LINE = 4  # ... of cuts, where half of them are left out by one comparison

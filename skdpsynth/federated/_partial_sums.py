@@ -13,7 +13,8 @@ import numpy as np
 
 from skdpsynth._locks import lock_of
 from skdpsynth._validation import short_repr
-from skdpsynth.frames import RemoteTable, as_chunk
+from skdpsynth.federated._remote_rows import RemoteTable
+from skdpsynth.frames import as_chunk
 from skdpsynth.persistence import load, savable, save, to_bytes
 from skdpsynth.statistics import CountRows, Question, RowCount
 

@@ -1,11 +1,61 @@
 """Rows that somebody else sums."""
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from skdpsynth._validation import short_repr
-from skdpsynth.frames import RemoteTable
-from skdpsynth.statistics import Question
+import numpy as np
+
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.frames import Source, TableKind, is_chunk, to_native, without_rows
+from skdpsynth.statistics import Question, Statistic
+
+
+class RemoteTable(Source):
+    """A table that a fit takes without reading a row of it.
+
+    A fit asks for sums a few times. What it asks, a question, is made of public facts and of what was released before: it can be pickled
+    and saved, and says all that whoever holds rows needs to know.
+
+    Parameters
+    ----------
+    head : array or data frame
+        Columns and dtypes, which are public; its rows, if it has any, are dropped unread. Samples come back in its kind of table.
+    n_samples : int, default=None
+        The number of rows, where it is public. None: it is asked for.
+    """
+
+    is_readable, stays_apart = False, True
+
+    def __init__(self, head: Any, n_samples: int | None = None) -> None:
+        if not is_chunk(head):
+            raise TypeError(
+                f"head must be an array or a data frame that shows columns and dtypes, got {short_repr(head)}; give frame[:0], or "
+                "np.empty((0, n_features))."
+            )
+        if n_samples is not None and not is_integer(n_samples, 0, 2**62):
+            raise ValueError(f"n_samples must be None or a number of rows, got {short_repr(n_samples)}; None asks for it.")
+        self.head = without_rows(to_native(head))
+        self.n_samples = None if n_samples is None else int(n_samples)
+        self.columns = TableKind.of(self.head).columns
+
+    @abstractmethod
+    def ask(self, question: Question) -> Any:
+        """Return the statistic of all rows that answers a question, or the vector of its numbers."""
+
+    def aggregate(self, rows: Any, rule: Any) -> Any:
+        """Return the statistic of all rows, which others sum."""
+        answer = self.ask(Question(self.columns, rows.maps, rule))
+        if not isinstance(answer, np.ndarray | Statistic):
+            raise TypeError(
+                "an answer must be a sum of `question.of(chunk)`, or a vector of int64 numbers, got a "
+                f"{type(answer).__name__}; add them up by +."
+            )
+        return rule.from_flat(answer if isinstance(answer, np.ndarray) else answer.flat)
+
+    def chunks(self, n_rows: int | None = None) -> NoReturn:
+        """Refuse to read rows."""
+        raise TypeError("X lies elsewhere, so its rows can be summed but not read, which this needs; give a table that can be read.")
 
 
 class RemoteRows(RemoteTable):

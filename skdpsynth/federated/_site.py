@@ -9,9 +9,9 @@ from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.domain import Ball, Box, Schema
 from skdpsynth.federated._messages import Round, encode_answer, without_error_details
 from skdpsynth.federated._pairwise_masks import Masks
-from skdpsynth.frames import Form, Rows, open_source
+from skdpsynth.frames import Rows, open_source
 from skdpsynth.statistics import CountRows, Question, total
-from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, check_dtypes, read_table
+from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, check_dtypes, kind_under, match_head
 
 
 class Site:
@@ -93,8 +93,10 @@ class Site:
         n_jobs: Any = None,
     ) -> None:
         schema = None if schema is None else Schema.of(schema)
-        self._source = open_source(X, schema=schema) or open_source([X])
-        if self._source is None:
+        self._source = open_source(X, read=None if schema is None else schema.read)
+        if self._source.in_memory:
+            self._source = open_source([X])
+        if self._source.in_memory:
             raise TypeError(f"X must be a table, an array, a data frame or what fit can open, got {short_repr(X)}.")
         if self._source.is_text and schema is None and bounds is None:
             raise ValueError(
@@ -107,7 +109,7 @@ class Site:
             raise ValueError(
                 f"max_questions and max_values must be positive integers, got {short_repr(max_questions)} and {short_repr(max_values)}."
             )
-        self._columns = Form.of(self._source.head).columns
+        self._columns = self._source.columns
         self._box, self._schema = _agreed_domain(self._source, self._columns, bounds, schema)
         self._masks, self._max_questions, self._max_values, self._n_jobs = masks, max_questions, max_values, n_jobs
         self._last: dict[str, int] = {}  # number of the last question, by session
@@ -167,10 +169,15 @@ class Site:
         return encode_answer(message, values if self._masks is None else self._masks.hide(values, message))
 
     def _maps(self, question: Question) -> tuple[Any, ...]:
-        """Return what happens to rows here: numbers of a CSV file, where a cell is none, are the midpoint."""
-        if not self._source.is_text or not isinstance(question.maps[0], ReadNumbers) or self._box is None:
+        """Return what happens to rows here: cells of a CSV file are text, and numbers that are none the midpoint."""
+        reading, *others = question.maps
+        if not self._source.is_text:
             return question.maps
-        return (ReadNumbers(len(self._columns), allow_nan=True), ClipToBounds.within(self._box), *question.maps[1:])
+        if isinstance(reading, ReadValues):
+            return (ReadValues(reading.schema, True), *others)
+        if self._box is None:
+            return question.maps
+        return (ReadNumbers(len(self._columns), is_text=True), ClipToBounds.within(self._box), *others)
 
     def _take(self, asked: Round) -> None:
         """Note a question, before any mask is made for it; refuse one that came before."""
@@ -191,7 +198,7 @@ class Site:
         """Refuse a question about other bounds, or another schema, than were agreed on."""
         reading, step = question.maps[0], [*question.maps[1:], question.rule][0]
         if isinstance(reading, ReadValues):
-            check_dtypes(reading.schema, read_table(self._source.head)[0].dtypes)
+            check_dtypes(reading.schema, kind_under(self._source, reading.schema).dtypes)
         if self._schema is not None and not (
             isinstance(reading, ReadValues) and list(reading.schema.items()) == list(self._schema.items())
         ):
@@ -207,8 +214,8 @@ def _agreed_domain(source: Any, columns: tuple, bounds: Any, schema: Schema | No
     if bounds is not None and schema is not None:
         raise ValueError("bounds must be None where schema is given, which states them; give one of the two.")
     if schema is not None:
-        schema = read_table(source.head)[0].match(schema).schema
-    names = [str(name) for name in columns] if source.backend != "numpy" else None
+        schema = match_head(source, schema, "X").schema
+    names = [str(name) for name in columns] if source.library != "numpy" else None
     return None if bounds is None else Box.from_bounds(bounds, len(columns), names), schema
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.federated._messages import Round, decode_answer
-from skdpsynth.frames import RemoteTable
+from skdpsynth.federated._remote_rows import RemoteTable
 from skdpsynth.statistics import Question
 
 _THREADS = 64

@@ -24,7 +24,7 @@ from skdpsynth.fitting._private_bounds import BOUNDS_SHARE, buy_bounds, warn_of_
 from skdpsynth.fitting._private_levels import without_levels_share
 from skdpsynth.fitting._reserved_budget import loss_kind_of_fit, reserve_budget
 from skdpsynth.fitting._unit import check_rows_per_unit, check_y_is_ignored, identifier_without_unit, privacy_unit
-from skdpsynth.frames import KEY_OF_CHOICE, Rows, bound_contributions, split_units
+from skdpsynth.frames import KEY_OF_CHOICE, Rows, TableKind, bound_contributions, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEED_WARNING,
@@ -38,8 +38,8 @@ from skdpsynth.privacy import (
     make_stream,
     resolve_accountant,
 )
-from skdpsynth.statistics import RowCount, keep_tables, total
-from skdpsynth.tables import ClipToBounds, Container, MixedTable, check_enough, open_numbers
+from skdpsynth.statistics import RowCount, total
+from skdpsynth.tables import ClipToBounds, TableFormat, check_enough, open_numbers, reading_options
 
 _CLONE = "_is_clone"  # marks what scikit-learn's `clone` made; it goes to worker processes too
 _CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
@@ -195,7 +195,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         self._size_error = facts.count_error
         if facts.n_samples is not None:
             self.n_samples_ = facts.n_samples
-        with keep_tables(rows):
+        with rows.source.session():
             self._release(rows, plan, budget)
         if facts.n_samples is None:
             replace(facts, n_samples=self.n_samples_).warn_if_delta_is_large()
@@ -253,12 +253,12 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
-        X, labels = (X, None) if unit is None else split_units(X, unit, **self._reading)
+        X, labels = (X, None) if unit is None else split_units(X, unit, **reading_options(self))
         rows, more = self._read(X)
         if unit is not None:
             rows = self._bound_contributions(rows, labels, rng)
         n_samples = rows.n_samples
-        if n_samples is None or not (rows.are_held or unit is not None or self.neighboring == "replace_one"):
+        if n_samples is None or not (rows.source.in_memory or unit is not None or self.neighboring == "replace_one"):
             n_samples = total(rows, RowCount.over()).n_samples
         check_enough(n_samples, self._least_rows)
         return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
@@ -271,11 +271,6 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
     def _stated_schema(self) -> Schema | None:
         schema = getattr(self, "schema", None)
         return None if schema is None else Schema.of(schema)
-
-    @property
-    def _reading(self) -> dict[str, Any]:
-        """The schema and the relation, by which a source is read."""
-        return {"schema": self._stated_schema, "neighboring": self.neighboring}
 
     @property
     def _has_schema(self) -> bool:
@@ -294,7 +289,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         """Open a table of numbers; return its rows, and what else is public about it."""
         if isinstance(X, Rows):  # of a containing estimator, which has checked them
             self.n_features_in_ = X.n_features
-            self._container, rows = Container("numpy", None, (X.dtype,)), X
+            self._container, rows = TableFormat(TableKind("numpy", tuple(range(X.n_features)), (X.dtype.str,) * X.n_features)), X
         else:
             self._container, rows = open_numbers(self, X, self._least_rows)
         if has_private(self.bounds) and not self._buys_facts:
@@ -302,11 +297,11 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
                 f"bounds must be public for {type(self).__name__}, got 'private', because they must stand before the first row comes; give "
                 "(low, high)."
             )
-        bounds, columns = with_placeholder_bounds(self.bounds, rows.n_features, self._container.columns)
-        box = self._container.box(bounds, rows.n_features)
-        if rows.are_text and not isinstance(X, Rows):
+        bounds, columns = with_placeholder_bounds(self.bounds, rows.n_features, self._container.kind.names)
+        box = self._container.box(bounds)
+        if rows.source.is_text and not isinstance(X, Rows):
             rows = rows.map(ClipToBounds.within(box, columns))
-        return rows, {"box": box, "unknown": self._container.unknown(columns, rows.n_features)}
+        return rows, {"box": box, "unknown": self._container.unknown(columns)}
 
     def _buy_missing_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
         """Buy the facts that nobody knows, here bounds; return the rows, and what is public by then."""
@@ -316,10 +311,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         low, high = facts.box.low.copy(), facts.box.high.copy()
         low[list(unknown.columns)], high[list(unknown.columns)] = bought.low, bought.high
         self.bounds_ = low, high
-        names = self._container.columns or range(facts.n_features)
+        names = self._container.columns
         warn_of_unseen([names[column] for column in np.array(unknown.columns)[~bought.is_seen]], budget)
-        box = self._container.box((low, high), facts.n_features)
-        rows = rows.map(ClipToBounds.within(box)) if rows.are_text else rows
+        box = self._container.box((low, high))
+        rows = rows.map(ClipToBounds.within(box)) if rows.source.is_text else rows
         return rows, aside.remaining_facts(replace(facts, box=box, unknown=None))
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
@@ -385,8 +380,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             require({"accountant_", "n_features_in_", "n_samples_", "_size_error"} <= set(names) & state.keys())
             require(self.n_samples_ >= 0)
             container = vars(self).get("_container")
-            check_columns(self, getattr(container, "columns", None))
-            require(container is None or isinstance(container, Container | MixedTable))
+            check_columns(self, None if container is None else container.kind.names)
+            require(container is None or isinstance(container, TableFormat))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -93,8 +93,8 @@ def _part_parameters(part: Any, facts: Facts) -> dict[str, Any]:
 
 def check_part_rows(part: Any, rows: Rows) -> None:
     """Refuse a part that needs the rows themselves where they can only be summed: before any budget is spent."""
-    if rows.are_remote and not isinstance(part, PrivateEstimator):
-        rows.origin.chunks()
+    if not rows.source.is_readable and not isinstance(part, PrivateEstimator):
+        rows.source.chunks()
 
 
 def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:

@@ -4,8 +4,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from skdpsynth.frames._chunks import Spooled, first_pass_only
-from skdpsynth.frames._form import Form
-from skdpsynth.frames._source import Source, check_distinct, each_without_cells_in_errors, rows_at_once, without_cells_in_errors
+from skdpsynth.frames._source import (
+    ChunkedSource,
+    Source,
+    check_distinct,
+    each_without_cells_in_errors,
+    rows_at_once,
+    without_cells_in_errors,
+)
+from skdpsynth.frames._table_kind import TableKind
 
 _FAILS = "{name} must be readable to its end, but reading it failed ({error}); read it with pyarrow alone to see why."
 
@@ -35,7 +42,7 @@ def _files_of(dataset: Any) -> list[str]:
     return [file for part in parts for file in _files_of(part)] if parts else list(getattr(dataset, "files", ()))
 
 
-class ArrowBatches(Source):
+class ArrowBatches(ChunkedSource):
     """Record batches that can be read again.
 
     Parameters
@@ -48,13 +55,14 @@ class ArrowBatches(Source):
     """
 
     def __init__(self, name: str, schema: Any, batches: Any, *, n_samples: int | None = None) -> None:
-        super().__init__(name, schema.remove_metadata().empty_table(), Form.of_schema(schema, name), n_samples=n_samples)
+        head = schema.remove_metadata().empty_table()
+        super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
         self._batches = batches
 
     def _read(self) -> Iterator[Any]:
-        failed = _FAILS.replace("{name}", self._name)
+        failed = _FAILS.replace("{name}", self.name)
         yield from rebatch_tables(
-            without_cells_in_errors(lambda: self._batches(self._at_once), failed), self._form.width, failed, self._at_once
+            without_cells_in_errors(lambda: self._batches(self._at_once), failed), self.kind.width, failed, self._at_once
         )
 
 

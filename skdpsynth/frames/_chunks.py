@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from skdpsynth.frames._form import Form, as_chunk, copy_chunk, is_chunk, size_of, without_rows
-from skdpsynth.frames._source import FILES, Source, each_without_cells_in_errors, without_cells_in_errors
+from skdpsynth.frames._source import FILES, ChunkedSource, Source, each_without_cells_in_errors, without_cells_in_errors
+from skdpsynth.frames._table_kind import TableKind, as_chunk, copy_chunk, is_chunk, size_of, without_rows
 
 MOST_KEPT = 2**28  # bytes of a one-shot iterator: 256 MiB
 _OVER = "which was read already and can be read only once"
@@ -61,7 +61,7 @@ def _is_array_like(X: Any) -> bool:
     return any(hasattr(X, name) for name in ("__array__", "__array_interface__", "__dataframe__", "shape", "columns", "dtype"))
 
 
-class Chunks(Source):
+class Chunks(ChunkedSource):
     """Chunks from an iterable that starts anew at each iteration.
 
     Parameters
@@ -77,20 +77,20 @@ class Chunks(Source):
 
     def __init__(self, name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> None:
         self._start, self._what, self._is_kept = start, what, is_kept
-        self._name = name
+        self.name = name
         first = _first(self._read(), name, what)
-        super().__init__(name, without_rows(first), Form.of(first, f"chunk 1 of {name}"))
+        super().__init__(name, without_rows(first), TableKind.of(first, f"chunk 1 of {name}"))
 
     def _read(self) -> Iterator[Any]:
         chunks = without_cells_in_errors(
             self._start,
-            f"{self._name} is {self._what}, which must return an iterator of chunks without being given anything, "
+            f"{self.name} is {self._what}, which must return an iterator of chunks without being given anything, "
             "but calling it failed ({error}); correct it.",
         )
-        yield from _checked_chunks(chunks, self._name, self._what, is_kept=self._is_kept)
+        yield from _checked_chunks(chunks, self.name, self._what, is_kept=self._is_kept)
 
 
-class Spooled(Source):
+class Spooled(ChunkedSource):
     """Chunks of an iterator that runs only once: kept while they are few, so that they can be read again.
 
     Parameters
@@ -111,11 +111,11 @@ class Spooled(Source):
         if head is None:
             first = _first(tables, name, what, close=False)
             self._rest, head = chain([first], tables), without_rows(first)
-        super().__init__(name, head, Form.of(head, name))
+        super().__init__(name, head, TableKind.of(head, name))
 
     def _read(self) -> Iterator[Any]:
         if self._is_gone:
-            raise ValueError(f"{self._name} is {self._what}, {_OVER}; {_AGAIN}.")
+            raise ValueError(f"{self.name} is {self._what}, {_OVER}; {_AGAIN}.")
         yield from list(self._kept)
         size = sum(map(size_of, self._kept))
         while (table := self._next()) is not None:
@@ -124,7 +124,7 @@ class Spooled(Source):
                 self._is_gone = True
                 self._kept.clear()
                 raise ValueError(
-                    f"{self._name} is {self._what}, which can be read only once, and holds more than the {MOST_KEPT >> 20} MiB that are "
+                    f"{self.name} is {self._what}, which can be read only once, and holds more than the {MOST_KEPT >> 20} MiB that are "
                     f"kept to read it again; {_AGAIN}."
                 )
             self._kept.append(table)

@@ -28,6 +28,7 @@ import numpy as np
 from skdpsynth.frames._keyed_hash import Digests, RowHash, siphash
 from skdpsynth.frames._privacy_units import check_length, exact_word, is_missing
 from skdpsynth.frames._rows import Chunk, Rows, take_rows
+from skdpsynth.frames._source import Source
 
 KEY_OF_CHOICE = 64
 """Bytes of a key."""
@@ -49,14 +50,14 @@ def bound_contributions(rows: Rows, labels: Sequence[Any] | None, most: int, key
         Of `KEY_OF_CHOICE` bytes.
     """
     choice = _Choice(most, key)
-    if not rows.are_held:
-        origin = choice.of_source(rows)
-        return replace(rows, origin=origin, maps=(), n_samples=origin.n_samples)
+    if not rows.source.in_memory:
+        chosen = choice.of_source(rows)
+        return replace(rows, source=chosen, maps=(), n_samples=chosen.n_samples)
     check_length(labels or [], rows.n_samples)
     return rows.only(choice.of_table(rows.collected(), labels or []))
 
 
-class ChosenRows:
+class ChosenRows(Source):
     """The rows that count of a table that is not in memory, as an estimator reads them.
 
     Of equal rows of a unit those count that come first in a reading, as many as were chosen. The labels of all units are in memory, and 32
@@ -75,23 +76,14 @@ class ChosenRows:
 
     def __init__(self, rows: Rows, choice: "_Choice", high: np.ndarray, low: np.ndarray, counts: np.ndarray) -> None:
         order = _runs_of_equal_pairs(high, low)[0]  # all of them differ
-        self._rows, self._choice = rows, choice
+        self._rows, self._choice, self.head = rows, choice, rows.source.head
+        self.has_order, self.is_text = rows.source.has_order, rows.source.is_text
         self._high, self._low, self._counts = high[order], low[order], counts[order]
         # Equal first words stand together; there is hardly ever more than one.
         self._n_alike = int(np.diff(np.flatnonzero(np.diff(self._high, prepend=0) != 0), append=len(order)).max(initial=1))
         self.n_samples = int(counts.sum())
 
-    @property
-    def has_order(self) -> bool:
-        """Whether the rows come in an order that is a fact."""
-        return self._rows.has_order
-
-    @property
-    def is_text(self) -> bool:
-        """Whether cells were text, so that NaN stands where one reads as no number."""
-        return self._rows.are_text
-
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
         """Yield the rows from the start."""
         left = self._counts.copy()
         for numbers_, cells in self._choice.read(self._rows):
@@ -141,7 +133,8 @@ class _Choice:
 
     def read(self, rows: Rows) -> Iterator[tuple[np.ndarray, Chunk]]:
         """Yield the rows of a table that are somebody's, with the numbers of their units."""
-        with closing(rows.origin.labeled()) as chunks:
+        labeled: Any = rows.source  # a `UnitTable`
+        with closing(labeled.labeled()) as chunks:
             for chunk, labels in chunks:
                 numbers_ = self.numbers_of(labels)
                 has_unit = np.flatnonzero(numbers_ >= 0)

@@ -93,6 +93,11 @@ def without_categories(dtype: str) -> str:
     return "category" if dtype.startswith("category") else dtype
 
 
+def is_inferred(dtype: str) -> bool:
+    """Whether pandas takes this dtype from cells: a missing one, or a word, makes another of the whole column."""
+    return dtype in ("int64", "float64", "bool", "object", "str") or re.fullmatch(r"datetime64\[\w+\]", dtype) is not None
+
+
 def is_pandas_column(column: Any) -> bool:
     """Whether this is a column of pandas."""
     return type(column).__module__.split(".")[0] == "pandas"
@@ -187,6 +192,11 @@ def narwhals_dtype(dtype: np.dtype) -> Any:
 
     name = str(dtype).replace("uint", "UInt").replace("bool", "boolean")
     return getattr(nw, name[0].upper() + name[1:])()
+
+
+def empty_frame(names: tuple, library: str, dtypes: Any) -> Any:
+    """Return a data frame without rows, of floats where no other dtype is given by name."""
+    return frame_of([np.empty(0, dtype=dtypes.get(name, float)) for name in names], names, library)
 
 
 def frame_of(columns: list[Any], names: tuple, backend: Any) -> Any:

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from skdpsynth.frames._arrow import rebatch_tables
-from skdpsynth.frames._form import Form
-from skdpsynth.frames._source import Source, check_distinct, require_package, short_path, without_cells_in_errors
+from skdpsynth.frames._source import ChunkedSource, Source, check_distinct, require_package, short_path, without_cells_in_errors
+from skdpsynth.frames._table_kind import TableKind
 
 _SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}
 _PACKED = (".gz", ".bz2", ".zst")  # of CSV files
 _BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
 
 
-def open_files(paths: Iterable[Any], name: str, **reading: Any) -> Source:
-    """Open Parquet or CSV files, the latter as `CsvFiles` is told to read them; refuse what is none in one sentence."""
+def open_files(paths: Iterable[Any], name: str, *, read: Any = None, skips_damaged: bool = False) -> Source:
+    """Open Parquet or CSV files, the latter as `open_source` says; refuse what is none in one sentence."""
     files = [file for path in paths for file in files_at(path, name)]
     kinds = {_kind_of(file, name) for file in files}
     if len(kinds) > 1:
@@ -32,10 +32,10 @@ def open_files(paths: Iterable[Any], name: str, **reading: Any) -> Source:
     (kind,) = kinds
     require_package("pyarrow", name, f"a {kind} file")
     if kind == "Parquet":
-        return ParquetFiles(name, files)
-    from skdpsynth.frames._csv import CsvFiles
+        return ParquetFiles(name, files, (read or {}).get("columns"))
+    from skdpsynth.frames._csv import CsvFiles, TextFormat
 
-    return CsvFiles(name, files, **reading)
+    return CsvFiles(name, files, TextFormat.of(read), skips_damaged=skips_damaged)
 
 
 def files_at(path: Any, name: str) -> list[Path]:
@@ -95,67 +95,61 @@ def _kind_of(file: Path, name: str) -> str:
     return kind
 
 
-class Files(Source):
-    """Files with the same columns and dtypes, of which `n_samples` rows are known.
+class Files(ChunkedSource):
+    """Files with the same columns and dtypes."""
 
-    Parameters
-    ----------
-    name : str
-    files : list of Path
-    schema : pyarrow Schema
-        Of the columns that are read.
-    n_samples : int or None
-    head : pyarrow Schema, default=None
-        Of the columns as they are public. None: as they are read.
-    """
-
-    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None, *, head: Any = None) -> None:
-        has_pandas = find_spec("pandas") is not None
-        head = (schema if head is None else head).empty_table()
-        # Dates as pandas has them, not as objects, which could be anything.
-        head = (
-            without_cells_in_errors(
-                lambda: head.to_pandas(date_as_object=False), f"{name} has a column that pandas cannot hold ({{error}}); drop it."
-            )
-            if has_pandas
-            else head
-        )
-        super().__init__(name, head, Form.of_schema(schema, name), backend="pandas" if has_pandas else "pyarrow", n_samples=n_samples)
+    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None) -> None:
+        library, head = "pandas" if find_spec("pandas") is not None else "pyarrow", schema.remove_metadata().empty_table()
+        kind = TableKind.of(head, name)
+        if library == "pandas":  # dates as pandas has them, not as objects, which could be anything
+            fails = f"{name} has a column that pandas cannot hold ({{error}}); drop it."
+            head = without_cells_in_errors(lambda: head.to_pandas(date_as_object=False), fails)
+        super().__init__(name, head, kind, library=library, n_samples=n_samples)
         self._files = files
         self._stamps = {file: self._stamp(file) for file in files}
-        self._schema = schema.remove_metadata()
 
     def check_unchanged(self) -> None:
         """Raise OSError if a file is gone, or is not the one that was opened."""
         for file in self._files:
             if self._stamp(file) != self._stamps[file]:
                 raise OSError(
-                    f"{self._name} must not change while it is read, but {short_path(file)} was written to; wait until it is done."
+                    f"{self.name} must not change while it is read, but {short_path(file)} was written to; wait until it is done."
                 )
 
     def _stamp(self, file: Path) -> tuple[int, int]:
-        return _size_and_time(file, self._name)
+        return _size_and_time(file, self.name)
 
 
 class ParquetFiles(Files):
     """Parquet files, read batch by batch through small buffers."""
 
-    def __init__(self, name: str, files: list[Path]) -> None:
-        first = schema_of_parquet(files[0], name)
-        form, n_samples = Form.of_schema(first, short_path(files[0])), 0
-        for file in files:
-            form.match(Form.of_schema(schema_of_parquet(file, name), short_path(file)), short_path(file), name)
+    def __init__(self, name: str, files: list[Path], columns: Any = None) -> None:
+        schemas, n_samples = [schema_of_parquet(file, name) for file in files], 0
+        if columns is not None:
+            schemas = [_selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
+        first = TableKind.of(schemas[0].empty_table(), short_path(files[0]))
+        for file, schema in zip(files, schemas, strict=True):
+            first.match(TableKind.of(schema.empty_table(), short_path(file)), short_path(file), name)
             n_samples += _open_parquet(file, name).metadata.num_rows
-        super().__init__(name, files, first, n_samples)
+        super().__init__(name, files, schemas[0], n_samples)
 
     def _read(self) -> Iterator[Any]:
         return read_ahead(self._each())
 
     def _each(self) -> Iterator[Any]:
         for file in self._files:
-            with closing(_open_parquet(file, self._name)) as parquet:
-                batches = parquet.iter_batches(self._at_once, columns=self._schema.names, use_threads=True)
-                yield from rebatch_tables(batches, self._form.width, _damaged_message(file, self._name), self._at_once)
+            with closing(_open_parquet(file, self.name)) as parquet:
+                batches = parquet.iter_batches(self._at_once, columns=list(self.kind.columns), use_threads=True)
+                yield from rebatch_tables(batches, self.kind.width, _damaged_message(file, self.name), self._at_once)
+
+
+def _selected(schema: Any, columns: Any, name: str, file: Path) -> Any:
+    """Return the schema of some columns, in the order of the file."""
+    import pyarrow as pa
+
+    if missing := [each for each in columns if each not in schema.names]:
+        raise ValueError(f"{name} must have the columns that read names, but {short_path(file)} lacks {missing[0]!r}; correct read.")
+    return pa.schema([field for field in schema if field.name in columns])
 
 
 def read_ahead(tables: Any) -> Generator[Any, None, None]:

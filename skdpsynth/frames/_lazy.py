@@ -1,14 +1,12 @@
 """Lazy frames of polars, DuckDB and Ibis: queries, evaluated anew at each reading, whose rows come in chunks."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
-import narwhals.stable.v2 as nw
-
 from skdpsynth.frames._arrow import rebatch_tables
-from skdpsynth.frames._form import Form
-from skdpsynth.frames._source import Source, each_without_cells_in_errors, require_package, without_cells_in_errors
+from skdpsynth.frames._source import ChunkedSource, Source, each_without_cells_in_errors, require_package, without_cells_in_errors
+from skdpsynth.frames._table_kind import TableKind
 from skdpsynth.frames._tables import library_of
 
 _FAILS = "which could not be evaluated ({error}); evaluate it alone to see why."
@@ -35,7 +33,7 @@ def open_lazy(X: Any, name: str) -> Source | None:
     return None
 
 
-class PolarsQuery(Source):
+class PolarsQuery(ChunkedSource):
     """A lazy frame of polars, evaluated by its streaming engine."""
 
     has_order = False
@@ -50,8 +48,8 @@ class PolarsQuery(Source):
             )
         self._fails = f"{name} is a lazy frame of polars, {_FAILS}"
         head = pl.DataFrame(schema=without_cells_in_errors(frame.collect_schema, self._fails))
-        super().__init__(name, head, Form.of(head, name))
-        self._frame, self.lazy = frame, _narwhals(frame)
+        super().__init__(name, head, TableKind.of(head, name))
+        self._frame = frame
 
     def _read(self) -> Iterator[Any]:
         # The order is no fact, but those who read twice get the same rows in most cases, as from other sources.
@@ -59,7 +57,7 @@ class PolarsQuery(Source):
         yield from each_without_cells_in_errors(batches, self._fails)
 
 
-class Query(Source):
+class Query(ChunkedSource):
     """A query of DuckDB or Ibis, whose rows come in record batches.
 
     Parameters
@@ -71,20 +69,41 @@ class Query(Source):
     """
 
     has_order = False
+    database: Any = None  # while sums are made in it
 
     def __init__(self, name: str, query: Any, what: str) -> None:
         require_package("pyarrow", name, what)
         self._fails = f"{name} is {what}, {_FAILS}"
-        self.lazy = _narwhals(query)
         self._query = without_cells_in_errors(lambda: _as_relation(query), self._fails)
         head = without_cells_in_errors(lambda: _without_rows(self._query), self._fails)
-        super().__init__(name, head, Form.of_schema(head.schema, name))
+        super().__init__(name, head, TableKind.of(head, name))
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Keep the tables of codes that a DuckDB makes for sums, and drop them at the end; without it each sum makes its own."""
+        if self.database is not None or (relation := _relation_of(self._query)) is None:
+            yield
+            return
+        from skdpsynth.duckdb import Database
+
+        self.database = Database(relation)
+        try:
+            yield
+        finally:
+            self.database.drop_all()
+            self.database = None
+
+    def aggregate(self, rows: Any, rule: Any) -> Any:
+        """Return the statistic of all rows: counted in DuckDB where its rule and the maps of the rows can be written in SQL."""
+        with self.session():
+            statistic = None if self.database is None else rule.count_in(self.database, rows)
+        return super().aggregate(rows, rule) if statistic is None else statistic
 
     def _read(self) -> Iterator[Any]:
         batches = without_cells_in_errors(lambda: _batches(self._query, self._at_once), self._fails)
         # Closed at once also by who stops early: DuckDB runs no other query on a connection with an open result.
         with closing(batches):
-            yield from rebatch_tables(batches, self._form.width, self._fails, self._at_once)
+            yield from rebatch_tables(batches, self.kind.width, self._fails, self._at_once)
 
 
 def _as_relation(query: Any) -> Any:
@@ -115,9 +134,12 @@ def _batches(query: Any, n_rows: int) -> Any:
     return query.select("*").fetch_arrow_reader(n_rows)  # before 1.4 a relation is evaluated once, and keeps its result
 
 
-def _narwhals(frame: Any) -> Any:
-    """Return a lazy frame as one of narwhals, or None where narwhals does not know it."""
+def _relation_of(query: Any) -> Any:
+    """Return a query as a relation of DuckDB; None of another database."""
+    if type(query).__name__ == "DuckDBPyRelation":
+        return query
     try:
-        return nw.from_native(frame)
-    except Exception:  # a version of either that the other does not know
+        backend = query.get_backend()
+        return backend._to_duckdb_relation(query) if hasattr(backend, "_to_duckdb_relation") else None
+    except Exception:  # reading its rows will say what is wrong
         return None

@@ -7,7 +7,6 @@ tell of one.
 import numbers
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,9 +16,10 @@ from scipy.sparse import issparse
 
 from skdpsynth._arrays import as_array
 from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.frames._form import without_rows
-from skdpsynth.frames._remote import RemoteTable
-from skdpsynth.frames._source import Source, open_source
+from skdpsynth.frames._csv import MISSING_WORDS
+from skdpsynth.frames._open import open_source
+from skdpsynth.frames._source import ChunkedSource
+from skdpsynth.frames._table_kind import without_rows
 from skdpsynth.frames._tables import column_names, eager_frame, is_arrow, is_pandas, library_of, to_native
 
 _SEVERAL = 2.0**53  # from here on a float stands for several whole numbers: whose row it is, it does not say
@@ -110,32 +110,20 @@ def is_missing(label: Any) -> bool:
         return True
 
 
-class UnitTable(Source):
+class UnitTable(ChunkedSource):
     """A table that is not in memory and has labels: all of its rows, without the column of labels.
 
-    Parts that lie with workers of Dask are computed one after the other, and what a database could sum up by itself is read.
-
-    Parameters
-    ----------
-    source : Source
-    unit : str, int or list of labels
-        A column, which is left out, or the labels of all rows.
+    Rows that lie with others (Dask, a database) are read here. `unit` is a column, which is left out, or the labels of all rows.
     """
 
-    def __init__(self, source: Source, unit: Any) -> None:
+    def __init__(self, source: ChunkedSource, unit: Any) -> None:
         self._source, self._unit = source, unit
         self._by_column, self.is_text = is_column(unit), source.is_text
         self.has_order = source.has_order
-        form, head = source._form, source.head
+        kind, head = source.kind, source.head
         if self._by_column:
-            place = _place(form.columns, unit)
-            columns = form.columns[:place] + form.columns[place + 1 :]
-            if form.kind in ("numpy", "sparse"):
-                form = replace(form, columns=tuple(range(len(columns))))
-            else:
-                form = replace(form, columns=columns, dtypes=form.dtypes[:place] + form.dtypes[place + 1 :])
-            head = without_rows(_split(head, unit)[0])
-        super().__init__(source._name, head, form, backend=source.backend)
+            kind, head = kind.without(_place(kind.columns, unit)), without_rows(_split(head, unit)[0])
+        super().__init__(source.name, head, kind, library=source.library)
 
     def _read(self) -> Iterator[Any]:
         with closing(self.labeled()) as chunks:
@@ -149,6 +137,8 @@ class UnitTable(Source):
             for chunk in chunks:
                 stop = start + chunk.shape[0]
                 chunk, labels = _split(chunk, self._unit) if self._by_column else (chunk, self._unit[start:stop])
+                if self.is_text and self._by_column:
+                    labels = [None if label in MISSING_WORDS else label for label in labels]
                 start = stop
                 if len(labels) < chunk.shape[0]:
                     raise _other_length()
@@ -160,30 +150,18 @@ class UnitTable(Source):
 def split_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | None]:
     """Return a table without its column of labels, and the labels.
 
-    Parameters
-    ----------
-    X : array-like, data frame or any table that `open_source` knows
-    unit : str, int or array-like of shape (n_samples,)
-        The name of a column of `X` (in an array its number), or labels.
-    **reading
-        What `open_source` must know to read a table that is not in memory.
-
-    Returns
-    -------
-    X : table
-        One that is not in memory is a `UnitTable`.
-    labels : list or None
-        Of a table in memory: for each row, None where it has none.
+    `reading` goes to `open_source`. A table that is not in memory becomes a `UnitTable`, without labels; of one in memory there is a list
+    of labels, None where a row has none.
     """
-    source = open_source(X, unit=unit if isinstance(unit, str) else None, **reading)
-    if isinstance(source, RemoteTable):
+    source = open_source(X, **reading)
+    if not source.is_readable:
         raise TypeError(
             "unit must be None where rows lie elsewhere, because they are summed there; keep at most max_rows_per_unit rows of each unit "
             "in one place, and fit there."
         )
-    _check_not_in_a_list(X if source is None else source.head, unit)
+    _check_not_in_a_list(source.head, unit)
     unit = unit if is_column(unit) else _label_list(unit)
-    if source is not None:
+    if not source.in_memory:
         if not (is_column(unit) or source.has_order):
             raise ValueError(
                 "unit must be the name of a column where X is a lazy frame or query, whose rows have no stated order, got labels of "
@@ -203,8 +181,8 @@ def drop_unit(X: Any, unit: Any) -> Any:
     """Return a table without its column of labels, if it has one; with all its rows."""
     if not is_column(unit):
         return X
-    source = open_source(X, unit=unit if isinstance(unit, str) else None)
-    return _split(X, unit)[0] if source is None else UnitTable(source, unit)
+    source = open_source(X)
+    return _split(X, unit)[0] if source.in_memory else UnitTable(source, unit)
 
 
 def is_column(unit: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from skdpsynth._blas import one_blas_thread
 from skdpsynth._parallel import effective_n_threads
-from skdpsynth.frames._remote import RemoteTable
+from skdpsynth.frames._source import Source
 
 _SLICES = 4  # of rows in memory, for each thread
 _LEAST_ROWS = 1 << 17  # in a slice: less is not worth a thread, and of more the maps would fill memory
@@ -23,30 +23,28 @@ Chunk = Any
 """Rows: an array or sparse rows of shape (n_rows, n_features), cell numbers of shape (n_rows,), or a list of columns."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)  # no repr shows rows, or how many there are
-class Held:
-    """Rows in memory.
+class InMemory(Source):
+    """A table in memory, or the rows that were read of one: an array, sparse rows or a list of columns."""
 
-    Attributes
-    ----------
-    table : array, sparse rows or list of columns
-    """
+    in_memory = True
 
-    table: Any
+    def __init__(self, table: Any) -> None:
+        self.head = self.table = table
 
     @property
-    def n_samples(self) -> int:
+    def n_samples(self) -> int:  # type: ignore[override]
         """Number of rows."""
         return n_rows_of(self.table)
 
     def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
         """Yield slices of `n_rows` rows, without a copy; None: all at once."""
-        n_samples = self.n_samples
-        for start in range(0, n_samples, n_rows or max(n_samples, 1)):
-            yield take_rows(self.table, slice(start, start + n_rows if n_rows else None))
+        if n_rows is None:
+            yield self.table
+            return
+        yield from (take_rows(self.table, slice(start, start + n_rows)) for start in range(0, self.n_samples, n_rows))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)  # no repr shows rows, or how many there are
 class Rows:
     """Rows of one fit: chunks that can be read again, and what becomes of each.
 
@@ -55,21 +53,20 @@ class Rows:
 
     Attributes
     ----------
-    origin : Held, Source or RemoteTable
-        Where the chunks come from.
+    source : Source
     n_features : int
         Public.
     n_samples : int or None
         The exact number of rows, **private** under "add_or_remove_one"; None until they are counted.
     maps : tuple of callable
-        What happens to every chunk, in order. Each treats a row by itself, always in the same way, and can be pickled.
+        Applied to every chunk, in order. Each treats a row by itself, always in the same way, and can be pickled.
     n_jobs : int or None
         Threads that add up, as everywhere in scikit-learn.
     dtype : dtype
-        Of rows of numbers: that in which the caller has them, and floats once they were mapped.
+        Of rows of numbers: the caller's, and floats once they were mapped.
     """
 
-    origin: Any
+    source: Source
     n_features: int
     n_samples: int | None = None
     maps: tuple[Callable[[Chunk], Chunk], ...] = ()
@@ -80,52 +77,22 @@ class Rows:
     def held(cls, table: Any, n_features: int | None = None, n_jobs: Any = None) -> "Rows":
         """Return rows that are in memory."""
         width = n_features or (len(table) if isinstance(table, list) else table.shape[1])
-        return cls(Held(table), width, n_rows_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
+        return cls(InMemory(table), width, n_rows_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
 
     def __repr__(self) -> str:
         return f"Rows(n_features={self.n_features})"
 
     @property
-    def are_held(self) -> bool:
-        """Whether the rows are in memory."""
-        return isinstance(self.origin, Held)
-
-    @property
-    def are_remote(self) -> bool:
-        """Whether the rows can be summed, but not read."""
-        return isinstance(self.origin, RemoteTable)
-
-    @property
-    def are_text(self) -> bool:
-        """Whether cells were text, so that NaN stands where one reads as no number."""
-        return not self.are_held and self.origin.is_text
-
-    @property
-    def lazy(self) -> Any:
-        """The query whose answer the rows are, where they are in a database; else None."""
-        return getattr(self.origin, "lazy", None)
-
-    @property
-    def has_order(self) -> bool:
-        """Whether the order of the rows is a fact: see `Source`."""
-        return getattr(self.origin, "has_order", True)
-
-    @property
-    def are_spread(self) -> bool:
-        """Whether the rows lie with workers of Dask, where they stay."""
-        return not self.are_held and getattr(self.origin, "partitions", None) is not None
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the rows are in memory as a sparse matrix."""
-        return self.are_held and issparse(self.origin.table)
+    def table(self) -> Any:
+        """The rows before the maps, where they are in memory; else None."""
+        return self.source.table if isinstance(self.source, InMemory) else None
 
     def map(self, change: Callable[[Chunk], Chunk], n_features: int | None = None) -> "Rows":
         """Return these rows after a fixed map of one row each."""
         return replace(self, maps=(*self.maps, change), n_features=n_features or self.n_features, dtype=np.dtype(float))
 
     def mapped(self, chunk: Chunk) -> Chunk:
-        """Return what becomes of a chunk of the origin."""
+        """Return what becomes of a chunk of the source."""
         for change in self.maps:
             chunk = change(chunk)
         return chunk
@@ -141,26 +108,26 @@ class Rows:
         return map(self.mapped, self.raw_chunks(n_rows))
 
     def raw_chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
-        """Yield the chunks of the origin, before the maps."""
-        return self.origin.chunks(n_rows) if self.are_held else self.origin.chunks()
+        """Yield the chunks of the source, before the maps."""
+        return self.source.chunks(n_rows)
 
     def only(self, kept: np.ndarray) -> "Rows":
         """Return some of these rows, which are in memory, by booleans of shape (n_samples,)."""
         if kept.all():
             return self
-        return replace(self, origin=Held(take_rows(self.origin.table, np.flatnonzero(kept))), n_samples=int(kept.sum()))
+        return replace(self, source=InMemory(take_rows(self.table, np.flatnonzero(kept))), n_samples=int(kept.sum()))
 
     def kept(self) -> "Rows":
         """Return these rows with the maps done, where they are in memory anyway; else they are made anew at every reading."""
-        if not (self.are_held and self.maps):
+        if not (self.source.in_memory and self.maps):
             return self
         if effective_n_threads(self.n_jobs) == 1:
-            return replace(self, origin=Held(self.mapped(self.origin.table)), maps=())
+            return replace(self, source=InMemory(self.mapped(self.table)), maps=())
         return self._filled()
 
     def may_be_kept(self, row_bytes: int) -> bool:
         """Whether these rows can be read here, and would take little memory at so many bytes a row."""
-        return self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT and not (self.are_remote or self.are_spread)
+        return self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT and not self.source.stays_apart
 
     def folded_into(
         self, kept: np.ndarray, begin: Callable[[], State], step: Callable[[State, Chunk, np.ndarray], State]
@@ -179,7 +146,7 @@ class Rows:
         def write(state: State, start: int, chunk: Chunk) -> State:
             return step(state, chunk, _places_in(kept, start, n_rows_of(chunk)))
 
-        return self.folded(begin, write), replace(self, origin=Held(kept), maps=())
+        return self.folded(begin, write), replace(self, source=InMemory(kept), maps=())
 
     def _filled(self) -> "Rows":
         """Return these rows with the maps done, in memory, written there chunk by chunk."""
@@ -196,7 +163,7 @@ class Rows:
             return isinstance(chunk, list)
 
         is_list = any(self.folded(lambda: False, put))
-        return replace(self, origin=Held(columns if is_list else columns[0]), maps=()) if columns else self
+        return replace(self, source=InMemory(columns if is_list else columns[0]), maps=()) if columns else self
 
     def counted(self, n_samples: int) -> "Rows":
         """Return these rows, of which there are so many."""
@@ -204,8 +171,8 @@ class Rows:
 
     def collected(self) -> Chunk:
         """Return all rows in memory, as one chunk."""
-        if self.are_held:
-            return self.mapped(self.origin.table)
+        if self.source.in_memory:
+            return self.mapped(self.table)
         return concatenate(list(self.chunks()), self.n_features)
 
     def taken(self, positions: np.ndarray) -> Chunk:
@@ -294,3 +261,32 @@ def concatenate(chunks: list[Chunk], n_features: int) -> Chunk:
 
         return vstack(chunks, format="csr")
     return np.concatenate(chunks)
+
+
+def concatenate_batches(parts: Iterable[Any]) -> Any:
+    """Return batches of rows as one."""
+    parts = list(parts)
+    return parts[0] if len(parts) == 1 else concatenate(parts, 0)
+
+
+def rebatch(parts: Iterable[Any], size: int) -> Iterator[Any]:
+    """Yield the same rows in batches of `size`, the last of the rest; each a copy, so that to keep a few rows keeps no more."""
+    waiting: list[Any] = []
+    n_waiting = 0
+    for part in parts:
+        start, n_rows = 0, n_rows_of(part)
+        while start < n_rows:
+            stop = min(n_rows, start + size - n_waiting)
+            waiting.append(part if stop - start == n_rows else copy_rows(take_rows(part, slice(start, stop))))
+            n_waiting += stop - start
+            start = stop
+            if n_waiting == size:
+                yield concatenate_batches(waiting)
+                waiting, n_waiting = [], 0
+    if waiting:
+        yield concatenate_batches(waiting)
+
+
+def copy_rows(chunk: Chunk) -> Chunk:
+    """Return a copy of a chunk."""
+    return [column.copy() for column in chunk] if isinstance(chunk, list) else chunk.copy()

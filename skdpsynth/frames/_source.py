@@ -1,26 +1,23 @@
-"""Tables that are not in memory: read in chunks, from the start as often as asked.
+"""Tables as sources: what is public about them, passes over their rows, and sums of rows.
 
-What may be known of such a table without its rows, its columns, dtypes and maybe how many rows there are, is public. A source that
-cannot be read is refused in one sentence, which names files, columns and dtypes, and never quotes a cell: what other libraries say
-of a reading that failed is not handed on, since it often quotes one.
+A source that cannot be read is refused in one sentence, which names files, columns and dtypes and never quotes a cell: messages of other
+libraries about a failed reading are not passed on, because they often quote one.
 """
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import reduce
 from importlib.util import find_spec
-from os import PathLike
+from operator import add
 from typing import Any, final
 
 import numpy as np
-from scipy.sparse import issparse
 
 from skdpsynth._progress import reading_task
 from skdpsynth._validation import short_repr
-from skdpsynth.frames._form import Form
-from skdpsynth.frames._remote import RemoteTable
-from skdpsynth.frames._tables import is_pandas, library_of
+from skdpsynth.frames._table_kind import TableKind
 
 MOST_ROWS = 2**17  # of a chunk
 _MOST_CELLS = 2**21  # of a chunk: 16 MiB of floats
@@ -28,74 +25,83 @@ FILES = "a path, or a list of paths, of Parquet or CSV files"
 
 
 class Source(ABC):
-    """A table that is not in memory.
+    """A table, from which rows or sums of rows can be had."""
 
-    Attributes
+    in_memory = False
+    is_text = False  # cells are text that nobody has promised to be numbers
+    has_order = True  # the order of rows is a fact, as of a file; the order of a query's answer may follow from any row of its tables
+    is_readable = True  # rows can be had, and not sums alone
+    stays_apart = False  # rows lie with others, and are better summed there than collected
+    n_samples: int | None = None  # where it is known without reading
+    head: Any  # a table without rows: columns and dtypes, which are public; of a table in memory, the table
+
+    @abstractmethod
+    def chunks(self, n_rows: int | None = None) -> Iterator[Any]:
+        """Yield the rows from the start; of rows in memory `n_rows` at a time."""
+
+    def aggregate(self, rows: Any, rule: Any) -> Any:
+        """Return the statistic of all rows: here by folding their chunks.
+
+        Sources whose rows lie elsewhere (workers, a database, other sites) have them summed there. The result is the same to the last bit.
+        """
+        return reduce(add, rows.folded(rule.zero, lambda statistic, _, chunk: rule.add(statistic, chunk)))
+
+    def session(self) -> AbstractContextManager[Any]:
+        """Return a context for the sums of one fit; a database keeps what it made for one sum until the last."""
+        return nullcontext()
+
+
+class ChunkedSource(Source):
+    """A table that is not in memory, read in chunks of one kind.
+
+    Parameters
     ----------
-    backend : {"pandas", "polars", "pyarrow", "numpy"}
-        Kind of table in which samples come back.
-    head : data frame or array
-        A table of that kind without rows: columns and dtypes, which are public. Of sparse chunks, compressed sparse rows.
-    n_samples : int or None
-        The number of rows, where it is known without reading them.
-    is_text : bool
-        Whether cells were text that nobody has promised to be numbers: what reads as none is NaN.
-    lazy : narwhals LazyFrame or None
-        The same table as a query, for sums that are made where the rows are.
-    partitions : list of dask.delayed or None
-        Of Dask, the parts of the table.
-    pieces : callable
-        Of Dask, what a worker does first with a part, computed, and its number: it yields checked chunks. It can be pickled.
-    has_order : bool
-        Whether the order in which rows come is a fact of the table, as it is of a file. A query states none: in which order its answer
-        comes may follow from any row of the tables below.
-    is_one_shot : bool
-        Whether the rows can be had only once, so that to read them again they are kept.
-    tables : object or None
-        What a database holds of the rows while sums of one fit are made there.
+    name : str
+        What the caller calls the table, for messages.
+    head : table without rows
+    kind : TableKind
+        Of the chunks.
+    library : str, default=None
+        In which samples come back; None: that of the chunks.
+    n_samples : int, default=None
     """
 
-    lazy: Any = None
-    partitions: Any = None
-    tables: Any = None
-    pieces: Any = None
-    has_order = True
-    is_one_shot = False
-    is_text = False
+    is_one_shot = False  # rows can be had only once, so to read them again they are kept
+    number_dtypes: Any = {}  # of columns of text, by name, where they are stated; else floats
 
-    def __init__(self, name: str, head: Any, form: Form, *, backend: str | None = None, n_samples: int | None = None) -> None:
-        self.head, self.n_samples = head, n_samples
-        self.backend = form.backend if backend is None else backend
-        self._name, self._form = name, form
-        self._at_once = rows_at_once(form.width)
+    def __init__(self, name: str, head: Any, kind: TableKind, *, library: str | None = None, n_samples: int | None = None) -> None:
+        self.head, self.n_samples, self.kind = head, n_samples, kind
+        self.library = kind.output_library if library is None else library
+        self.name = name
+        self._at_once = rows_at_once(kind.width)
         self._seen: int | None = None  # how many rows the pass before gave
+
+    @property
+    def columns(self) -> tuple:
+        """Names of the columns, or their numbers in an array."""
+        return self.kind.columns
 
     @abstractmethod
     def _read(self) -> Iterator[Any]:
-        """Yield the rows from the start, in tables of the form of this source."""
+        """Yield the rows from the start, in tables of the kind of this source."""
 
-    def check_unchanged(self) -> None:  # noqa: B027  only files can tell
+    def check_unchanged(self) -> None:
         """Raise OSError if what is read is known to differ from when it was opened."""
 
     @final
-    def chunks(self) -> Generator[Any, None, None]:
-        """Yield the rows from the start, in tables that all have the columns and dtypes of the head.
-
-        Yields
-        ------
-        chunk : pyarrow Table, data frame of pandas or polars, ndarray or compressed sparse rows
-            At most 2^17 rows, and fewer of wide tables.
+    def chunks(self, n_rows: int | None = None) -> Generator[Any, None, None]:
+        """Yield the rows from the start, in tables of at most 2^17 rows that all have the columns and dtypes of the head.
 
         Raises
         ------
         TypeError, ValueError, OSError
-            In one sentence, where the rows cannot be read, a chunk has another form, or there are not as many rows as before.
+            In one sentence, where the rows cannot be read, a chunk is of another kind, or there are not as many rows as before.
         """
         yield from self._checked(self._read())
 
     @final
     def stream(self) -> Generator[Any, None, None]:
-        """Yield the rows as `chunks` does, for who needs them only once: of a source that is one-shot, nothing is kept."""
+        """Yield the rows as `chunks` does, for one pass: of a one-shot source, nothing is kept."""
         yield from self._checked(self._read_once())
 
     def _read_once(self) -> Iterator[Any]:
@@ -104,10 +110,10 @@ class Source(ABC):
     def _checked(self, tables: Any) -> Generator[Any, None, None]:
         self.check_unchanged()
         n_rows = 0
-        with closing(tables), reading_task(f"reading {self._name}") as progress:
+        with closing(tables), reading_task(f"reading {self.name}") as progress:
             for number, table in enumerate(tables, start=1):
-                self._form.check(table, f"chunk {number}", self._name)
-                for chunk in self._form.parts(table, self._at_once):
+                self.kind.check(table, f"chunk {number}", self.name)
+                for chunk in self.kind.parts(table, self._at_once):
                     n_rows += chunk.shape[0]
                     self._check_length(n_rows, is_over=False)
                     yield chunk
@@ -125,7 +131,7 @@ class Source(ABC):
         known = self.n_samples if self._seen is None else self._seen
         if known is not None and (n_rows > known or (is_over and n_rows < known)):
             raise ValueError(
-                f"{self._name} must give the same rows whenever it is read, but gave another number of them than before; "
+                f"{self.name} must give the same rows whenever it is read, but gave another number of them than before; "
                 "give what can be read again from the start, a list of chunks or files that nobody writes to."
             )
 
@@ -135,113 +141,28 @@ def rows_at_once(n_columns: int) -> int:
     return max(1, min(MOST_ROWS, _MOST_CELLS // max(1, n_columns)))
 
 
-def open_source(
-    X: Any,
-    name: str = "X",
-    *,
-    schema: Any = None,
-    unit: Any = None,
-    neighboring: str = "replace_one",
-    for_numbers: bool = False,
-) -> Any:
-    """Open a table that is not in memory.
-
-    Parameters
-    ----------
-    X : object
-        A path, glob, folder or list of paths of Parquet or CSV files; a Dataset, Scanner, RecordBatchReader or ParquetFile of pyarrow;
-        a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data frame of Dask; a list of chunks, an iterable of
-        chunks that starts anew at each iteration, a function without arguments that returns an iterator of chunks, or an iterator
-        of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `RemoteTable`.
-    name : str, default="X"
-        What the caller calls the table, for messages.
-    schema : Schema, default=None
-        What the columns of CSV files hold, which have no dtypes. None: numbers.
-    unit : str, default=None
-        The column of CSV files that holds labels of units.
-    neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Whether the number of rows is public, so that a damaged line of a CSV file is a row of missing cells; else it is left out.
-    for_numbers : bool, default=False
-        Whether the schema serves an estimator that takes none: then whole numbers of CSV files have the dtype of whole numbers.
-
-    Returns
-    -------
-    source : Source, RemoteTable or None
-        None of a table in memory, an array-like or an eager data frame.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError, ImportError
-        In one sentence, if it cannot be opened.
-    """
-    if isinstance(X, np.ndarray) or issparse(X) or is_pandas(X):
-        return None
-    if isinstance(X, RemoteTable | Source):
-        return X
-    if X is None:
-        raise TypeError(f"{name} must be a table, got None; pass an array, a data frame, or {FILES}.")
-    if isinstance(X, str | bytes | PathLike):
-        X = [X]
-    if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike | bytes) for item in X):
-        from skdpsynth.frames._files import open_files
-
-        skips = neighboring != "replace_one"
-        return open_files(X, name, schema=schema, unit=unit, skips_damaged=skips, for_numbers=for_numbers)
-    if library_of(X) == "narwhals" and hasattr(X, "to_native"):
-        X = X.to_native()
-    return _open_of_library(X, name)
-
-
-def _open_of_library(X: Any, name: str) -> Source | None:
-    """Open by the package that a table comes from, which is imported already; none is imported to look."""
-    library = library_of(X)
-    if library == "pyarrow":
-        from skdpsynth.frames._arrow import open_arrow
-
-        return open_arrow(X, name)
-    if library == "dask":
-        from skdpsynth.frames._dask import open_dask
-
-        return open_dask(X, name)
-    if library in ("polars", "duckdb", "_duckdb", "ibis", "pyspark"):
-        from skdpsynth.frames._lazy import open_lazy
-
-        return open_lazy(X, name)
-    from skdpsynth.frames._chunks import open_chunks
-
-    return open_chunks(X, name)
-
-
 def require_package(package: str, name: str, what: str) -> None:
     """Refuse what needs a package that is not installed, by its name."""
     if find_spec(package) is None:
         raise ImportError(f"{name} is {what}, which needs {package} to be read; install it: pip install {package}.")
 
 
-def without_cells_in_errors(reading: Any, sentence: str) -> Any:
-    """Call `reading_task`; whatever goes wrong in it is said in our sentence alone, of the same kind where its kind is a common one.
-
-    Parameters
-    ----------
-    reading : callable
-        Without arguments.
-    sentence : str
-        With ``{error}`` where the class of the error may be told.
-    """
+def without_cells_in_errors(read: Any, sentence: str) -> Any:
+    """Call `read`; any error becomes our sentence alone (``{error}`` in it the class of the error), of the same type where that is common."""
     try:
         with np.errstate(all="ignore"):
-            return reading()
+            return read()
     except MemoryError:
         raise
     except Exception as error:
         kind = next(kind for kind in (OSError, TypeError, ImportError, ValueError, Exception) if isinstance(error, kind))
-        told = sentence.replace("{error}", type(error).__name__)  # not format: a file's name may hold braces
+        message = sentence.replace("{error}", type(error).__name__)  # not format: a file's name may hold braces
     # Raised here, so that it has no context, which would quote what the library said.
-    raise (ValueError if kind is Exception else kind)(told)
+    raise (ValueError if kind is Exception else kind)(message)
 
 
 def each_without_cells_in_errors(tables: Iterable[Any], sentence: str) -> Iterator[Any]:
-    """Yield from what another library, or the caller's code, iterates; whatever goes wrong there is said in our sentence alone."""
+    """Yield from what another library, or the caller's code, iterates; any error there becomes our sentence alone."""
     iterator, end = without_cells_in_errors(lambda: iter(tables), sentence), object()
     try:
         while (table := without_cells_in_errors(lambda: next(iterator, end), sentence)) is not end:

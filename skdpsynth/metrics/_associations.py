@@ -93,7 +93,7 @@ def correlation_error(X: Any, Y: Any, schema: Any) -> float:
 
 def associations_of(rows: Rows, schema: Schema, pairs: Pairs) -> np.ndarray:
     """Return the association of each of some pairs of columns, as `correlation_error` defines it."""
-    return np.array(list((_associations_in_memory if rows.are_held else _associations_from_counts)(rows, schema, pairs)))
+    return np.array(list((_associations_in_memory if rows.source.in_memory else _associations_from_counts)(rows, schema, pairs)))
 
 
 def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
@@ -121,7 +121,7 @@ def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
 def _associations_in_memory(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
     """Yield the association of each pair of columns in memory."""
     nominal = [isinstance(kind, Nominal) for kind in schema.values()]
-    levels = [_levels(column, kind) for column, kind in zip(rows.origin.table, schema.values(), strict=True)]
+    levels = [_levels(column, kind) for column, kind in zip(rows.table, schema.values(), strict=True)]
     for i, j in pairs:
         yield _association(levels[i], levels[j], None, nominal[i], nominal[j])
 

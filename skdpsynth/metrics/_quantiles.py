@@ -47,8 +47,8 @@ def quantile_bins(rows: Rows, places: Sequence[int], n_parts: int) -> QuantileBi
         Of columns of numbers.
     n_parts : int
     """
-    if rows.are_held:
-        return QuantileBins({place: bin_edges(rows.origin.table[place], n_parts) for place in places})
+    if rows.source.in_memory:
+        return QuantileBins({place: bin_edges(rows.table[place], n_parts) for place in places})
     return QuantileBins({place: _cuts(quantiles) for place, quantiles in _select_quantiles(rows, places, n_parts).items()})
 
 

@@ -9,7 +9,7 @@ from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.frames import Chunk, Rows, as_float_matrix, column_names, n_rows_of, open_source
 from skdpsynth.statistics import RowCount, total
-from skdpsynth.tables import open_columns
+from skdpsynth.tables import ReadNumbers, open_columns
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 _SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
@@ -33,8 +33,10 @@ class AsMatrix:
 def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
     """Open a table of finite numbers, whose rows are counted; `instead` is what an error says of other tables."""
     source, read = open_source(X, name), AsMatrix(name, instead)
-    if source is not None:
-        return _count_rows(Rows(source, source.head.shape[1], source.n_samples, (read,)))
+    if not source.in_memory:
+        width = len(source.columns)
+        maps = (ReadNumbers(width, is_text=True), read) if source.is_text else (read,)
+        return _count_rows(Rows(source, width, source.n_samples, maps))
     rows = read(X)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have rows and columns, got shape {rows.shape}; of one column, give {name}.reshape(-1, 1).")
@@ -64,7 +66,7 @@ def schema_of_ranges(tables: dict[str, Any]) -> Schema:
         raise ValueError(f"{names} must have at least one row each, got a table of none; pass tables with rows.")
     first = next(iter(tables.values()))
     source = open_source(first)
-    columns = column_names(first if source is None else source.head) or range(len(low))
+    columns = column_names(source.head) or range(len(low))
     ranges = zip(columns, low.tolist(), np.where(high > low, high, low + np.maximum(1.0, np.abs(low))).tolist(), strict=True)
     return Schema({column: Continuous(bottom, top) for column, bottom, top in ranges})
 
@@ -89,7 +91,7 @@ def _count_rows(rows: Rows) -> Rows:
 
 def sample_rows(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
     """Return rows as an array: all that are in memory, or so many of others, drawn without replacement."""
-    if rows.are_held or rows.n_samples is None or rows.n_samples <= max_samples:
+    if rows.source.in_memory or rows.n_samples is None or rows.n_samples <= max_samples:
         return rows.collected()
     return rows.taken(np.sort(np.random.default_rng(seed).choice(rows.n_samples, max_samples, replace=False)))
 

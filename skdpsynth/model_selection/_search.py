@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -242,8 +243,8 @@ class PrivateSearchCV(PrivateEstimator):
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)
         rows, more = read_with_part(part, X)
-        if not rows.are_held or rows.is_sparse:
-            kind = "sparse rows" if rows.is_sparse else f"a {type(X).__name__}"
+        if not rows.source.in_memory or issparse(rows.table):
+            kind = "sparse rows" if issparse(rows.table) else f"a {type(X).__name__}"
             raise ValueError(
                 f"X must be a dense table in memory for PrivateSearchCV, which splits it in two, got {kind}; read it, or a part."
             )

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Schema, Text, Times
-from skdpsynth.tables import read_table
+from skdpsynth.frames import split_columns
 
 _MOST_LEVELS = 1000
 
@@ -18,8 +18,8 @@ def infer_schema(X: Any) -> Schema:
     X : array-like or data frame of shape (n_samples, n_features)
         Synthetic rows: bounds and levels are taken from them.
     """
-    table, raw = read_table(X)
-    if table.backend == "numpy":
+    table, raw = split_columns(X)
+    if table.library == "numpy":
         dtypes = dict(zip(table.columns, map(np.dtype, table.dtypes), strict=True))
         skeleton = {name: _kind_of_cells(raw[name]) if dtype.kind == "O" else None for name, dtype in dtypes.items()}
         known = Schema.skeleton(dtypes)

@@ -1,11 +1,12 @@
 """What is summed over rows: a public rule, apart from the rows."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.frames import Chunk
+from skdpsynth.frames import Chunk, pack
 
 
 class Aggregator(ABC):
@@ -37,6 +38,17 @@ class Aggregator(ABC):
     def of(self, chunk: Chunk) -> Any:
         """Return the statistic of a chunk."""
         return self.add(self.zero(), chunk)
+
+    def count_in(self, database: Any, rows: Any) -> Any:
+        """Return the statistic of rows that lie in a database, counted there; None if they must be read for it."""
+        return None
+
+    def pack_sums(self, chunks: Iterable[Chunk]) -> Any:
+        """Return the sums over chunks of rows in few bytes, to travel."""
+        statistic = self.zero()
+        for chunk in chunks:
+            statistic = self.add(statistic, chunk)
+        return pack(statistic)
 
     def from_flat(self, values: np.ndarray) -> Any:
         """Return the statistic whose numbers, laid out as its ``flat``, are these."""

@@ -1,6 +1,7 @@
 """Exact counts of the cells of a partition."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,14 @@ import numpy as np
 from skdpsynth._arrays import as_numeric_array
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
 from skdpsynth._validation import check_integer, short_repr
+from skdpsynth.frames import Packed
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._statistic import Statistic
 
 _ROWS = 1 << 17  # rows at a time
+_MANY_CELLS = 1 << 20  # whose counts are made by sorting cell numbers while rows are few
+_CELLS_A_ROW = 8  # or more: rows are few
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
@@ -126,6 +130,22 @@ class _Counting(Aggregator):
         for start in range(0, len(chunk), _ROWS):
             np.add.at(statistic.counts, self.cells_of(chunk[start : start + _ROWS]), 1)
         return statistic
+
+    def pack_sums(self, chunks: Iterable[np.ndarray]) -> Any:
+        """Count rows, and pack the counts. Of many cells, those of few rows are sorted and counted: most counts would be zero."""
+        if self.n_cells < _MANY_CELLS:
+            return super().pack_sums(chunks)
+        cells: list[np.ndarray] = []
+        counts = None
+        for chunk in chunks:
+            cells += [self.cells_of(chunk[start : start + _ROWS]) for start in range(0, len(chunk), _ROWS)]
+            if counts is not None or sum(map(len, cells)) * _CELLS_A_ROW > self.n_cells:
+                counts = self.zero().counts if counts is None else counts
+                while cells:
+                    np.add.at(counts, cells.pop(), 1)
+        if counts is None:
+            return Packed.of_cells(np.concatenate([np.zeros(0, dtype=np.int64), *cells]), self.n_cells)
+        return Packed.of(counts)
 
     @abstractmethod
     def cells_of(self, rows: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity
 from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._pushdown import counts_of_tables
 from skdpsynth.statistics._statistic import Statistic
 
 _ROWS = 1 << 15  # rows at a time: codes stay in the cache
@@ -133,6 +134,11 @@ class CountCombinations(Aggregator):
     def zero(self) -> Marginals:
         """Return the tables of no rows."""
         return Marginals(self.shapes, np.zeros(self.n_values, dtype=np.int64))
+
+    def count_in(self, database: Any, rows: Any) -> Marginals | None:
+        """Return the tables of rows in a database."""
+        counts = counts_of_tables(database, rows, self.sizes, self.attributes)
+        return None if counts is None else Marginals(self.shapes, np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
 
     def add(self, statistic: Marginals, chunk: Sequence[np.ndarray]) -> Marginals:
         """Count the rows of a chunk, in place."""

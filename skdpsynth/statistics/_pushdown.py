@@ -1,132 +1,57 @@
-"""Sums computed inside a database: the same integers as over its rows, which stay where they are."""
+"""Sums made inside a database: the same integers as over its rows, which stay where they are."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.duckdb._database import Database
-from skdpsynth.duckdb._sql import Query, can_be_written, codes_of_cells, recode
-from skdpsynth.duckdb._workload import Joint, choose_joint_tables
+from skdpsynth.duckdb import Classes, Database, Joint, Query, can_be_written, choose_joint_tables, codes_of_cells, recode
 from skdpsynth.frames import Rows
-from skdpsynth.statistics._aggregator import Aggregator
 from skdpsynth.statistics._encoding import CellsOf, Origins
-from skdpsynth.statistics._marginals import CountCombinations, Marginals
-from skdpsynth.statistics._raw_classes import Classes, classes_of, codes_of, schema_of
-from skdpsynth.statistics._row_count import CountRows, RowCount
-from skdpsynth.statistics._trees import CountNodes, Trees, nodes_of
+from skdpsynth.statistics._raw_classes import classes_of, codes_of, schema_of
 from skdpsynth.tables import ReadValues
 
 
-def push_down(rows: Rows, aggregator: Aggregator) -> Any:
-    """Return the statistic of rows in a database, computed there; None if the rows must be read for it.
+def can_be_pushed_down(rows: Rows) -> bool:
+    """Whether rows are read by a schema first."""
+    return bool(rows.maps) and isinstance(rows.maps[0], ReadValues)
 
-    Parameters
-    ----------
-    rows : Rows
-    aggregator : Aggregator
 
-    Returns
-    -------
-    statistic : object or None
+def _table_of_codes(database: Database, rows: Rows) -> str | None:
+    """Return the name of the table of the codes of rows; None if they cannot be found in the database.
+
+    Codes after further maps follow from the table of fewer, where there is one.
     """
-    compute = next((compute for rule, compute in _COMPUTED.items() if isinstance(aggregator, rule)), None)
-    if compute is None or rows.lazy is None or not (rows.maps and isinstance(rows.maps[0], ReadValues)):
+    if (name := database.table(_key(rows.maps))) is not None:
+        return name
+    classes = _known_classes(rows, database)
+    if classes is None:
         return None
-    with keep_tables(rows):
-        tables = rows.origin.tables
-        return None if tables is None else compute(tables, rows, aggregator)
+    n_before = next((n for n in range(len(rows.maps), 0, -1) if database.table(_key(rows.maps[:n])) is not None), 0)
+    query = _query_of_table(database, rows, classes, n_before) if n_before else query_of(database, rows, classes)
+    name = database.make_table(_key(rows.maps), rows, query)  # the rows keep their maps alive, and so the keys apart
+    if rows.n_samples not in (None, database.n_rows(name)):
+        raise ValueError(
+            "X must give the same rows until fit is done, but gave another number of them than before; fit while nobody writes to its "
+            "tables, or on a copy of them."
+        )
+    return name
 
 
-@contextmanager
-def keep_tables(rows: Rows) -> Iterator[None]:
-    """Keep the tables of codes that a database makes for the sums of these rows, and drop them at the end.
-
-    Without it they are made for each sum anew.
-    """
-    origin = rows.origin
-    if rows.lazy is None or origin.tables is not None:
-        yield
-        return
-    relation = _relation_of(rows.lazy)
-    origin.tables = None if relation is None else _Tables(Database(relation))
-    try:
-        yield
-    finally:
-        if origin.tables is not None:
-            origin.tables.drop()
-        origin.tables = None
-
-
-class _Tables:
-    """The temporary tables of codes that a database has made of rows, by the maps that the rows went through.
-
-    Attributes
-    ----------
-    database : Database
-    """
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self._made: dict[tuple[int, ...], tuple[Rows, str]] = {}  # the rows keep their maps alive, and so the keys apart
-
-    def drop(self) -> None:
-        """Drop all tables."""
-        while self._made:
-            _, (_, name) = self._made.popitem()
-            self.database.drop(name)
-
-    def of(self, rows: Rows) -> str | None:
-        """Return the name of the table of the codes of rows; None if they cannot be found in the database.
-
-        Codes after further maps follow from the table of fewer, where there is one.
-        """
-        if _key(rows.maps) not in self._made:
-            classes = _known_classes(rows)
-            if classes is None:
-                return None
-            n_before = next((n for n in range(len(rows.maps), 0, -1) if _key(rows.maps[:n]) in self._made), 0)
-            query = self._query_of_table(rows, classes, n_before) if n_before else query_of(self.database, rows, classes)
-            self._made[_key(rows.maps)] = rows, self.database.make(query)
-            self._check_length(rows)
-        return self._made[_key(rows.maps)][1]
-
-    def _check_length(self, rows: Rows) -> None:
-        """Refuse rows that came or went between sums, as reading them would."""
-        if rows.n_samples not in (None, self.database.n_rows(self._made[_key(rows.maps)][1])):
-            raise ValueError(
-                "X must give the same rows until fit is done, but gave another number of them than before; fit while nobody writes to its "
-                "tables, or on a copy of them."
-            )
-
-    def _query_of_table(self, rows: Rows, classes: Sequence[Classes], n_before: int) -> Query:
-        old_codes, _ = codes_of(rows, classes, rows.maps[:n_before])
-        codes, _ = codes_of(rows, classes, rows.maps)
-        origins: Origins = tuple(range(len(old_codes)))
-        changes: Any = rows.maps[n_before:]
-        for change in changes:
-            origins = change.origins(origins)
-        tables = [column if place is None else _recode(old_codes[place], column) for column, place in zip(codes, origins, strict=True)]
-        return recode(self._made[_key(rows.maps[:n_before])][1], [None if place is None else f"k{place}" for place in origins], tables)
+def _query_of_table(database: Database, rows: Rows, classes: Sequence[Classes], n_before: int) -> Query:
+    old_codes, _ = codes_of(rows, classes, rows.maps[:n_before])
+    codes, _ = codes_of(rows, classes, rows.maps)
+    origins: Origins = tuple(range(len(old_codes)))
+    maps: Any = rows.maps[n_before:]
+    for step in maps:
+        origins = step.origins(origins)
+    tables = [column if place is None else _recode(old_codes[place], column) for column, place in zip(codes, origins, strict=True)]
+    name = str(database.table(_key(rows.maps[:n_before])))
+    return recode(name, [None if place is None else f"k{place}" for place in origins], tables)
 
 
 def query_of(database: Database, rows: Rows, classes: Sequence[Classes], columns: Sequence[int] | None = None, shift: int = 0) -> Query:
-    """Write the query for the codes of rows, each more by `shift`: numbers without a sign have no -1.
-
-    Parameters
-    ----------
-    database : Database
-    rows : Rows
-    classes : list of Cuts or Values
-    columns : sequence of int, default=None
-        Which; None: all.
-    shift : int, default=0
-
-    Returns
-    -------
-    query : Query
-    """
+    """Write the query for the codes of some columns of rows (None: all), each more by `shift`: numbers without a sign have no -1."""
     codes, origins = codes_of(rows, classes, rows.maps)
     wanted, schema = range(len(codes)) if columns is None else columns, list(schema_of(rows).coded)
     places = [origins[column] for column in wanted]
@@ -135,8 +60,8 @@ def query_of(database: Database, rows: Rows, classes: Sequence[Classes], columns
     return codes_of_cells(database.rows, names, raw, [codes[column] + shift for column in wanted])
 
 
-def _known_classes(rows: Rows) -> list[Classes] | None:
-    classes = classes_of(rows)
+def _known_classes(rows: Rows, database: Database) -> list[Classes] | None:
+    classes = classes_of(rows, database)
     return None if classes is None or not all(map(can_be_written, classes)) else classes
 
 
@@ -153,57 +78,34 @@ def _recode(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return new[order[np.maximum(np.searchsorted(old[order], np.arange(old.max() + 1), side="right") - 1, 0)]]
 
 
-def _relation_of(lazy: Any) -> Any:
-    """Return a lazy frame of narwhals as a relation of DuckDB; None if it is not one."""
-    import narwhals.stable.v2 as nw
-
-    native = nw.to_native(lazy)
-    if type(native).__name__ == "DuckDBPyRelation":
-        return native
-    if type(native).__module__.split(".")[0] != "ibis":
+def counts_by_column(database: Database, rows: Rows, columns: Sequence[int], sizes: Sequence[int]) -> list[np.ndarray] | None:
+    """Count the codes from 0 of some columns, each by itself, for which no table is made; None if the rows must be read for it."""
+    if not can_be_pushed_down(rows):
         return None
-    try:
-        backend = native.get_backend()
-        return backend._to_duckdb_relation(native) if hasattr(backend, "_to_duckdb_relation") else None
-    except Exception:  # reading its rows will say what is wrong
-        return None
-
-
-def _row_count(tables: _Tables, rows: Rows, aggregator: CountRows) -> RowCount:
-    return RowCount(tables.database.n_rows())
-
-
-def _trees(tables: _Tables, rows: Rows, aggregator: CountNodes) -> Trees | None:
-    leaves = _counts_by_column(tables.database, rows, aggregator.columns, [1 << depth for depth in aggregator.depths])
-    if leaves is None:
-        return None
-    nodes = [nodes_of(counts, depth) for counts, depth in zip(leaves, aggregator.depths, strict=True)]
-    return Trees(aggregator.depths, np.concatenate([np.zeros(0, dtype=np.int64), *nodes]))
-
-
-def _counts_by_column(database: Database, rows: Rows, columns: Sequence[int], sizes: Sequence[int]) -> list[np.ndarray] | None:
-    """Count the codes from 0 of some columns, each by itself: no table is made for it."""
-    classes = _known_classes(rows)
+    classes = _known_classes(rows, database)
     if classes is None:
         return None
     queries = [query_of(database, rows, classes, [column], shift=1) for column in columns]
     return [counts[1:] for counts in database.counts_of(queries, [size + 1 for size in sizes])]
 
 
-def _marginals(tables: _Tables, rows: Rows, aggregator: CountCombinations) -> Marginals | None:
+def counts_of_tables(
+    database: Database, rows: Rows, sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]
+) -> list[np.ndarray] | None:
+    """Count the combinations of codes in some tables, each raveled; None if the rows must be read for it."""
+    if not can_be_pushed_down(rows):
+        return None
     if isinstance(rows.maps[-1], CellsOf):
         # Cells have no table of codes: -1 stands among them. What is counted beside them are levels, column by column.
-        columns = [table[0] for table in aggregator.attributes if len(table) == 1]
-        is_plain = len(columns) == len(aggregator.attributes)
-        by_column = _counts_by_column(tables.database, rows, columns, [aggregator.sizes[i] for i in columns]) if is_plain else None
-        return None if by_column is None else Marginals(aggregator.shapes, np.concatenate(by_column))
-    name = tables.of(rows)
+        columns = [table[0] for table in attributes if len(table) == 1]
+        is_plain = len(columns) == len(attributes)
+        return counts_by_column(database, rows, columns, [sizes[i] for i in columns]) if is_plain else None
+    name = _table_of_codes(database, rows)
     if name is None:
         return None
-    joints = choose_joint_tables(aggregator.sizes, aggregator.attributes)
-    shapes = [tuple(aggregator.sizes[column] for column in joint.columns) for joint in joints]
-    counted = tables.database.counts(name, [joint.columns for joint in joints], shapes)
-    return Marginals(aggregator.shapes, np.concatenate(_parts(joints, counted, aggregator.attributes)))
+    joints = choose_joint_tables(sizes, attributes)
+    shapes = [tuple(sizes[column] for column in joint.columns) for joint in joints]
+    return _parts(joints, database.counts(name, [joint.columns for joint in joints], shapes), attributes)
 
 
 def _parts(joints: Sequence[Joint], counted: Sequence[np.ndarray], attributes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
@@ -215,6 +117,3 @@ def _parts(joints: Sequence[Joint], counted: Sequence[np.ndarray], attributes: S
             summed = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes))
             tables[table] = summed.transpose(np.argsort(np.argsort(axes))).ravel()
     return tables
-
-
-_COMPUTED: dict[type, Callable[[_Tables, Rows, Any], Any]] = {CountRows: _row_count, CountNodes: _trees, CountCombinations: _marginals}

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdpsynth._validation import short_repr
-from skdpsynth.frames import Form, as_chunk
+from skdpsynth.frames import TableKind, as_chunk
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
-from skdpsynth.tables import ReadValues, check_dtypes, read_table
+from skdpsynth.tables import ReadValues, check_dtypes
 
 
 @savable
@@ -60,10 +60,10 @@ class Question:
     def mapped(self, chunk: Any) -> Any:
         """Return what becomes of a chunk before its rows are summed; all that can be wrong with it is refused here."""
         chunk = as_chunk(chunk, "one of them", "X")
-        self.check_columns(Form.of(chunk).columns)
+        self.check_columns(TableKind.of(chunk).columns)
         for change in self.maps:
             if isinstance(change, ReadValues):
-                check_dtypes(change.schema, read_table(chunk)[0].dtypes)
+                check_dtypes(change.schema, TableKind.of(chunk).dtypes)
             chunk = change(chunk)
         return chunk
 

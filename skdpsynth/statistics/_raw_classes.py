@@ -1,110 +1,25 @@
-"""Classes of raw cells that no map of the rows tells apart, and the codes that each of them gets."""
+"""Group raw cells that every map of the rows gives the same code."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.domain import MICROSECONDS, Continuous, Nominal, Ordinal, Schema, Times
-from skdpsynth.frames import Rows
+from skdpsynth.duckdb import Classes, Clock, Cuts, Database, Values
+from skdpsynth.frames import Rows, TableKind
 from skdpsynth.statistics._encoding import CellsOf, ColumnMap, Origins
-from skdpsynth.tables import read, read_table
+from skdpsynth.tables import read
 
 _WHOLE = {f"{sign}{bits}": (sign == "Int", bits) for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)}
 _REAL = ("Float32", "Float64")
 _TEXT = ("String", "Enum", "Categorical")
 
 
-@dataclass(frozen=True)
-class Clock:
-    """How a column of dates or times becomes numbers: whole units since the lower bound.
-
-    Attributes
-    ----------
-    first, last : int
-        The bounds, in units since 1970.
-    microseconds : int
-        Of a unit.
-    is_date : bool
-        Whether the column holds dates, not times to the microsecond.
-    """
-
-    first: int
-    last: int
-    microseconds: int
-    is_date: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Cuts:
-    """Classes of a column of numbers: first all that is missing, then the numbers that are at least as large as 0, 1, ... of some cuts.
-
-    Attributes
-    ----------
-    cuts : ndarray of shape (n_classes - 2,)
-        Floats in ascending order.
-    low, high : float
-        Bounds, between which most cuts may lie evenly.
-    clock : Clock or None
-        Of dates and times.
-    is_whole : bool
-        Whether the column can hold no other than whole numbers, none of which is NaN.
-    """
-
-    cuts: np.ndarray
-    low: float
-    high: float
-    clock: Clock | None = None
-    is_whole: bool = False
-
-    @property
-    def cells(self) -> np.ndarray:
-        """A cell of each class."""
-        if self.clock is None:
-            return np.concatenate([[np.nan, -np.inf], self.cuts])
-        units = np.concatenate([[-1], np.ceil(self.cuts).astype(np.int64)]) + self.clock.first
-        return np.append(np.datetime64("NaT", "us"), (units * self.clock.microseconds).view("datetime64[us]"))
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """Classes of any column: first all that is none of some values, then each of those.
-
-    Attributes
-    ----------
-    values : tuple of str, of int, of bool or of float
-        Distinct, of the type of the column.
-    """
-
-    values: tuple[Any, ...]
-
-    @property
-    def cells(self) -> np.ndarray:
-        """A cell of each class."""
-        cells = np.empty(len(self.values) + 1, dtype=object)
-        cells[:] = [None, *self.values]
-        return cells
-
-
-Classes = Cuts | Values
-
-
-def classes_of(rows: Rows) -> list[Classes] | None:
-    """Return the classes of raw cells that a schema and the grids of the rows tell apart; None if a database may see it otherwise.
-
-    Parameters
-    ----------
-    rows : Rows
-        Of a source with a lazy frame, read by a schema.
-
-    Returns
-    -------
-    classes : list of Cuts or Values, or None
-        Of each column of the source that is read.
-    """
-    schema, raw = schema_of(rows), rows.origin.lazy.collect_schema()
+def classes_of(rows: Rows, database: Database) -> list[Classes] | None:
+    """Return the classes of raw cells that a schema and the grids of rows tell apart, by column; None if a database may see it otherwise."""
+    schema, raw = schema_of(rows), database.column_types()
     if list(raw) != list(schema) or not all(isinstance(each, ColumnMap) for each in rows.maps[1:]):
         return None
     grids = rows.maps[1].grids if len(rows.maps) > 1 and isinstance(rows.maps[1], CellsOf) else {}
@@ -114,24 +29,11 @@ def classes_of(rows: Rows) -> list[Classes] | None:
 
 
 def codes_of(rows: Rows, classes: Sequence[Classes], maps: Sequence[Any]) -> tuple[list[np.ndarray], Origins]:
-    """Return the codes of the classes after some maps of the rows, and the column read from which each comes.
+    """Return the codes of the classes after some of the maps of rows, by column, and the column read from which each comes.
 
     A cell of each class goes through the maps themselves, as a chunk would: what is counted in a database and in memory cannot differ.
-
-    Parameters
-    ----------
-    rows : Rows
-    classes : list of Cuts or Values
-    maps : sequence of callable
-        The first of the rows, or all.
-
-    Returns
-    -------
-    codes : list of ndarray of shape (n_classes,), int64
-        Of each column; of one that comes from none, one code.
-    origins : tuple of int or None
     """
-    schema, dtypes = schema_of(rows), read_table(rows.origin.head)[0].dtypes
+    schema, dtypes = schema_of(rows), TableKind.of(rows.source.head).dtypes
     length = max(len(each.cells) for each in classes)
     cells = iter(classes)
     chunk: Any = read([_padded(next(cells).cells, length) if schema.is_coded(name) else None for name in schema], schema, dtypes)

@@ -1,7 +1,7 @@
 """The exact number of rows."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.frames import Chunk, n_rows_of
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._pushdown import can_be_pushed_down
 from skdpsynth.statistics._statistic import Statistic
 
 
@@ -57,6 +58,10 @@ class CountRows(Aggregator):
     def zero(self) -> RowCount:
         """Return the count of no rows."""
         return RowCount(0)
+
+    def count_in(self, database: Any, rows: Any) -> RowCount | None:
+        """Return the number of rows of a relation that is read by a schema."""
+        return RowCount(database.n_rows()) if can_be_pushed_down(rows) else None
 
     def add(self, statistic: RowCount, chunk: Chunk) -> RowCount:
         """Return the count with the rows of a chunk."""

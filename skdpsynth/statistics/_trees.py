@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statis
 from skdpsynth._validation import short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._pushdown import counts_by_column
 from skdpsynth.statistics._statistic import Statistic
 
 _FINE = 6  # a level beyond which a node has eight nodes on the next counted one, and four up to it: few rows are seen there alone
@@ -118,6 +120,14 @@ class CountNodes(Aggregator):
     def zero(self) -> Trees:
         """Return the counts of no rows."""
         return Trees(self.depths, np.zeros(self.n_values, dtype=np.int64))
+
+    def count_in(self, database: Any, rows: Any) -> Trees | None:
+        """Return the counts of rows in a database: nodes follow from their cells."""
+        cells = counts_by_column(database, rows, self.columns, [1 << depth for depth in self.depths])
+        if cells is None:
+            return None
+        nodes = [nodes_of(counts, depth) for counts, depth in zip(cells, self.depths, strict=True)]
+        return Trees(self.depths, np.concatenate([np.zeros(0, dtype=np.int64), *nodes]))
 
     def add(self, statistic: Trees, chunk: Sequence[np.ndarray]) -> Trees:
         """Count the rows of a chunk, in place."""

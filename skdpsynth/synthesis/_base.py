@@ -175,7 +175,7 @@ class PrivateSynthesizer(PrivateEstimator):
         if getattr(self, "partition", None) is not None:  # it has bounds of its own
             return None
         bounds = getattr(self, "bounds_", self.bounds)
-        return schema_of_box(self._container.box(bounds, self.n_features_in_), self._container.columns)
+        return schema_of_box(self._container.box(bounds), self._container.kind.names)
 
     def _points(self, X: Any) -> Rows:
         """Return the rows that `score` compares, as points."""

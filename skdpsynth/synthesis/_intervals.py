@@ -189,7 +189,7 @@ class _BootstrapWorld:
     Parameters
     ----------
     replay : Replay
-    container : MixedTable
+    container : TableFormat
     spans : Spans
         What the model has in place of columns that rules order.
     n_pool, n_samples : int

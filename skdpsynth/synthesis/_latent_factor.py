@@ -330,7 +330,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         coded, seen = schema.coded, [dtype for name, dtype in zip(schema, dtypes, strict=True) if schema.is_coded(name)]
         unknown, unlisted = columns_without_bounds(coded, seen), columns_without_levels(coded)
         self._check_purchases(unknown is not None or bool(unlisted), coded, unlisted)
-        if unlisted and rows.are_remote:
+        if unlisted and not rows.source.is_readable:
             raise ValueError(
                 "schema must list all levels where rows lie elsewhere, got 'private', because which levels occur is no sum; list them."
             )

@@ -6,9 +6,9 @@ from typing import Any
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import Box, Schema
-from skdpsynth.frames import Rows, open_source
+from skdpsynth.frames import Rows, TableKind, open_source
 from skdpsynth.statistics import RowCount, total
-from skdpsynth.tables import open_columns, read_table, schema_of_box
+from skdpsynth.tables import open_columns, schema_of_box
 
 
 def open_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
@@ -32,9 +32,9 @@ def open_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
     """
     _check_table(prior)
     rows = open_columns(prior, schema, "prior", buys)
-    if not rows.are_held and not total(rows, RowCount.over()).n_samples:
+    if not rows.source.in_memory and not total(rows, RowCount.over()).n_samples:
         raise ValueError("prior must have at least one row, got none; pass a table with rows, or leave prior out.")
-    if rows.are_remote and any(kind.unstated for kind in schema.values()):
+    if not rows.source.is_readable and any(kind.unstated for kind in schema.values()):
         raise ValueError("prior must be a table that can be read where bounds or levels are private, got one that lies elsewhere; copy it.")
     return rows
 
@@ -43,7 +43,7 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
     """Refuse a public table that cannot be one of numbers within these bounds, whatever its columns are called."""
     _check_table(prior)
     source = open_source(prior, "prior")
-    columns: Sequence[Any] = read_table(prior if source is None else source.head)[0].columns
+    columns: Sequence[Any] = TableKind.of(source.head).columns
     if len(columns) != box.n_features:
         raise ValueError(f"prior must have the {box.n_features} columns of X, got {len(columns)}; select them.")
     open_prior(prior, schema_of_box(box, columns))

@@ -49,7 +49,7 @@ from skdpsynth.synthesis._online_settings import (
 )
 from skdpsynth.synthesis._online_tree import GrowingTree
 from skdpsynth.synthesis._sampling import BATCH, SampleRequest, check_generator, check_n_samples, default_n_samples
-from skdpsynth.tables import continue_numbers, continue_table, encode
+from skdpsynth.tables import continue_numbers, continue_table, encode, reading_options
 
 
 class RunningStream(PrivateSynthesizer):
@@ -102,7 +102,7 @@ class RunningStream(PrivateSynthesizer):
 
     def _check_order(self, rows: Rows) -> None:
         """Refuse rows that come in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""
-        if not (rows.has_order or counts_ticks(self)):  # within a tick rows have no order
+        if not (rows.source.has_order or counts_ticks(self)):  # within a tick rows have no order
             raise TypeError(
                 "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a lazy frame or query, which has "
                 "none; write its rows in order of arrival to a Parquet file and give the path, or give it in memory."
@@ -154,7 +154,7 @@ class RunningStream(PrivateSynthesizer):
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
-        X, labels = split_units(X, unit, **self._reading)
+        X, labels = split_units(X, unit, **reading_options(self))
         rows = self._next_rows(X)
         check_in_memory(rows)
         check_length(labels or [], rows.n_samples)
@@ -167,7 +167,7 @@ class RunningStream(PrivateSynthesizer):
 
     def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None = None) -> Any:
         """Take in checked rows: all of them at once where they are held, or make a tick, or are saved; else a chunk at a time."""
-        is_one = counts_ticks(self) or rows.are_held
+        is_one = counts_ticks(self) or rows.source.in_memory
         chunks = (rows.collected() for _ in range(1)) if is_one else rows.chunks()
         if place is not None:
             return self._extend_and_save(chunks, settings, units, place)
@@ -449,5 +449,5 @@ class RunningStream(PrivateSynthesizer):
 
 def check_in_memory(rows: Rows) -> None:
     """Refuse a table with units that is read in chunks: whose rows it holds must be known after each of them."""
-    if not rows.are_held:
+    if not rows.source.in_memory:
         raise TypeError("X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them.")

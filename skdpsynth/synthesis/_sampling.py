@@ -26,7 +26,7 @@ class SampleRequest:
 
     Attributes
     ----------
-    container : Container or MixedTable
+    container : Container or TableFormat
     n_features : int
     n_samples : int
     rng : numpy.random.Generator

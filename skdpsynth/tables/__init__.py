@@ -2,22 +2,22 @@
 
 from skdpsynth.tables._check_dtypes import check_dtypes as check_dtypes
 from skdpsynth.tables._conditions import allowed_cells as allowed_cells
-from skdpsynth.tables._container import Container as Container
 from skdpsynth.tables._encoder import MixedTypeEncoder as MixedTypeEncoder
-from skdpsynth.tables._encoder import decode as decode
 from skdpsynth.tables._encoder import encode as encode
 from skdpsynth.tables._findings import Findings as Findings
+from skdpsynth.tables._findings import findings_of as findings_of
 from skdpsynth.tables._incomplete_rows import IncompleteRows as IncompleteRows
 from skdpsynth.tables._missing_cells import Evidence as Evidence
 from skdpsynth.tables._missing_cells import with_all as with_all
 from skdpsynth.tables._open import ClipToBounds as ClipToBounds
-from skdpsynth.tables._open import NumbersAsValues as NumbersAsValues
 from skdpsynth.tables._open import ReadNumbers as ReadNumbers
 from skdpsynth.tables._open import ReadValues as ReadValues
 from skdpsynth.tables._open import check_enough as check_enough
 from skdpsynth.tables._open import collect_arrays as collect_arrays
 from skdpsynth.tables._open import continue_numbers as continue_numbers
 from skdpsynth.tables._open import continue_table as continue_table
+from skdpsynth.tables._open import kind_under as kind_under
+from skdpsynth.tables._open import match_head as match_head
 from skdpsynth.tables._open import open_columns as open_columns
 from skdpsynth.tables._open import open_numbers as open_numbers
 from skdpsynth.tables._open import reading_options as reading_options
@@ -30,8 +30,7 @@ from skdpsynth.tables._private_facts import with_bounds as with_bounds
 from skdpsynth.tables._private_facts import with_levels as with_levels
 from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds
 from skdpsynth.tables._read import read as read
-from skdpsynth.tables._table import MixedTable as MixedTable
+from skdpsynth.tables._table import TableFormat as TableFormat
 from skdpsynth.tables._table import columns_of as columns_of
-from skdpsynth.tables._table import read_table as read_table
 from skdpsynth.tables._violations import Violations as Violations
 from skdpsynth.tables._violations import count_violations as count_violations

@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from skdpsynth.domain._dates import Date, Times
-from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._identifiers import Identifier
-from skdpsynth.domain._kinds import Continuous, Kind, Nominal, Ordinal, name_repr
-from skdpsynth.domain._schema import Schema
+from skdpsynth.domain import Continuous, Date, Derived, Identifier, Kind, Nominal, Ordinal, Schema, Times, name_repr
 from skdpsynth.frames import dtype_advice, family_of, numpy_dtype, pandas_dtype, time_of
 
 

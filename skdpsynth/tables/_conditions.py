@@ -9,25 +9,21 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._validation import is_real, short_repr
-from skdpsynth.domain._allowed_cells import AllowedCells
-from skdpsynth.domain._constraints import Determines
-from skdpsynth.domain._dates import Times, read_moment
-from skdpsynth.domain._functional_dependencies import inputs_of, table_of
-from skdpsynth.domain._kinds import Ordinal, list_names, name_repr
+from skdpsynth.domain import AllowedCells, Determines, Ordinal, Times, inputs_of, list_names, name_repr, read_moment, table_of
 from skdpsynth.tables._output_range import Written
-from skdpsynth.tables._table import MixedTable
+from skdpsynth.tables._table import TableFormat
 
 _EXAMPLE = "such as {'age': (18, 30), 'sex': 'F', 'income': None}"
 _WAYS = "a value, a list of values, a tuple (low, high), or None for missing cells"
 
 
-def allowed_cells(conditions: Any, table: MixedTable) -> dict[Any, AllowedCells]:
+def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return what conditions want of each column; refuse, in one sentence, what no cell can be.
 
     Parameters
     ----------
     conditions : dict of column to value, list, tuple or None
-    table : MixedTable
+    table : TableFormat
         With a schema. A range holds on the cells as they come back: in a column of short floats or of whole numbers, those are rounded.
 
     Returns
@@ -49,7 +45,7 @@ def allowed_cells(conditions: Any, table: MixedTable) -> dict[Any, AllowedCells]
     return wanted
 
 
-def _of_inputs(name: Any, condition: Any, table: MixedTable) -> dict[Any, AllowedCells]:
+def _of_inputs(name: Any, condition: Any, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return what a condition wants of the columns that mechanisms see: of a column that others determine, what it wants of these."""
     kind, source = table.schema[name], table.schema.sources.get(name)
     if isinstance(source, Determines):
@@ -65,7 +61,7 @@ def _of_inputs(name: Any, condition: Any, table: MixedTable) -> dict[Any, Allowe
     return {name: _Reader(name, table).wanted(condition)}
 
 
-def _through(name: Any, rule: Determines, wanted: AllowedCells, table: MixedTable) -> dict[Any, AllowedCells]:
+def _through(name: Any, rule: Determines, wanted: AllowedCells, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return what the columns that determine another must be for it to be what is wanted."""
     schema = table.schema
     targets = table_of(rule, schema).reshape([len(schema[each].levels) + 1 for each in rule.given])
@@ -103,7 +99,7 @@ def _intersect(name: Any, first: AllowedCells, second: AllowedCells) -> AllowedC
 class _Reader:
     """Reads the condition on one column."""
 
-    def __init__(self, name: Any, table: MixedTable) -> None:
+    def __init__(self, name: Any, table: TableFormat) -> None:
         self.name, self.table, self.kind = name, table, table.schema[name]
 
     def wanted(self, condition: Any) -> AllowedCells:

@@ -12,13 +12,11 @@ from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._sklearn import check_feature_names, check_points
 from skdpsynth._state_validation import check_columns, require
 from skdpsynth._validation import warn
-from skdpsynth.domain._box import NO_BOUNDS
-from skdpsynth.domain._kinds import Continuous, Nominal
-from skdpsynth.domain._schema import Schema
+from skdpsynth.domain import NO_BOUNDS, Continuous, Nominal, Schema
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.persistence import savable
 from skdpsynth.tables._open import collect_arrays, continue_table, start_table
-from skdpsynth.tables._table import MixedTable
+from skdpsynth.tables._table import TableFormat
 
 _MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
 
@@ -113,7 +111,7 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
         fitted = {"_table", "schema_", "n_features_in_"}
         require(not fitted & vars(self).keys() or fitted <= vars(self).keys())
         if hasattr(self, "schema_"):
-            require(isinstance(self._table, MixedTable) and isinstance(self._table.schema, Schema) and self.schema_ == self._table.schema)
+            require(isinstance(self._table, TableFormat) and isinstance(self._table.schema, Schema) and self.schema_ == self._table.schema)
             check_columns(self, self._table.columns)
 
     def transform(self, X: Any) -> np.ndarray:

@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._constraints import Inequality
-from skdpsynth.domain._dates import Times
-from skdpsynth.domain._identifiers import Identifier, Text
-from skdpsynth.domain._kinds import Continuous, as_nullable, name_repr
-from skdpsynth.frames import family_of, open_source
+from skdpsynth.domain import Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
+from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
 from skdpsynth.tables._check_dtypes import check_dtype
 from skdpsynth.tables._conditions import is_missing
 from skdpsynth.tables._read import numbers_of, read_column
 from skdpsynth.tables._read_times import parse_times, stamps_of, units_of
-from skdpsynth.tables._table import read_table
 from skdpsynth.tables._violations import Violations, count_violations
 
 _WARNING = "Reads the rows unprotected: do not publish."
@@ -117,17 +113,9 @@ def _of_rule(rule: Any, found: Violations) -> Finding:
     return Finding(column, "rule", found.rows, found.share, f"breaks {rule!r}; such rows count {counts}, and samples have none{swapped}")
 
 
-class _AsText(dict[Any, Any]):
-    """A schema of which a CSV file keeps numbers as text, so that a check can say what is no number."""
-
-    def __init__(self, schema: Any) -> None:
-        super().__init__({name: Text() if isinstance(kind, Continuous) else kind for name, kind in schema.items()})
-        self.read = schema.read
-
-
 def _of_columns(schema: Any, frame: Any) -> Findings:
-    source = open_source(frame, "frame", schema=_AsText(schema))
-    if source is None:
+    source = open_source(frame, "frame", read=schema.read)
+    if source.in_memory:
         return _of_table(schema, frame)
     parts = [_of_table(schema, chunk, source.is_text) for chunk in source.chunks()] or [_of_table(schema, source.head)]
     n_samples = sum(part.n_samples for part in parts)
@@ -146,7 +134,7 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
 
 def _of_table(schema: Any, frame: Any, is_text: bool = False) -> Findings:
     """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
-    table, raw = read_table(frame)
+    table, raw = split_columns(frame)
     n_samples = len(raw[0]) if raw else 0
     columns = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
     found: list[Finding] = []
@@ -174,7 +162,7 @@ def _of_column(name: Any, kind: Any, column: Any, dtype: str, *, is_text: bool) 
         yield Finding(name, "dtype", 0, 0.0, str(error))
         return
     of = _of_numbers if isinstance(kind, Continuous) else _of_times if isinstance(kind, Times) else _of_levels
-    missing = missing_cells(column)
+    missing = missing_cells(column, is_text)
     for problem, rows, told in of(column, kind, dtype, missing):
         count = int(np.count_nonzero(rows)) if isinstance(rows, np.ndarray) else 0
         if count or not isinstance(rows, np.ndarray):
@@ -188,8 +176,10 @@ def _stand_in(kind: Any) -> str:
     return f"{kind.levels[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
 
 
-def missing_cells(column: Any) -> np.ndarray:
-    """Which cells a library takes as missing."""
+def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
+    """Which cells a library takes as missing; of a text file, words."""
+    if is_text:
+        return np.isin(column.to_numpy().astype(object), MISSING_WORDS)
     if hasattr(column, "isna"):
         return column.isna().to_numpy()
     cells = column.to_numpy() if hasattr(column, "is_null") else column

@@ -5,10 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._allowed_cells import AllowedCells
-from skdpsynth.domain._constraints import Determines, Sum
-from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._functional_dependencies import compute_columns, inputs_of, table_of, written_kind
+from skdpsynth.domain import AllowedCells, Derived, Determines, Sum, compute_columns, inputs_of, table_of, written_kind
 
 _NEAR = 1e-6  # relative: numbers of 32 bits are rounded
 Columns = Mapping[Any, np.ndarray]

@@ -1,4 +1,4 @@
-"""How the table that a caller gives becomes the rows of an estimator, with what is public about them."""
+"""Open the table that a caller gives as the rows of an estimator, with what is public about them."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,17 +7,14 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
-from skdpsynth.domain._box import Box
-from skdpsynth.domain._kinds import Continuous
-from skdpsynth.domain._private_bounds import with_placeholder_bounds
-from skdpsynth.domain._schema import Schema
-from skdpsynth.frames import Chunk, Rows, concatenate, open_source, table_of_numbers
+from skdpsynth.domain import Box, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
+from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
 from skdpsynth.tables._check_dtypes import check_dtypes
-from skdpsynth.tables._container import Container
 from skdpsynth.tables._private_facts import with_whole
-from skdpsynth.tables._read import read
-from skdpsynth.tables._table import MixedTable, check_room, check_synthesized, columns_of, read_and_match, read_table
+from skdpsynth.tables._read import numbers_of, read
+from skdpsynth.tables._table import TableFormat, check_room, check_synthesized, columns_of, read_and_match
+from skdpsynth.tables._write import text_dtype
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 
@@ -25,19 +22,26 @@ _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 @savable
 @dataclass(frozen=True)
 class ReadNumbers:
-    """Chunks of a table of numbers as arrays: those of rows that a fit takes.
+    """Read chunks of a table of numbers as arrays.
 
     Attributes
     ----------
     n_features : int
     allow_nan : bool
         Whether NaN and infinity may stand in cells; else they are refused.
+    is_text : bool
+        Whether cells are text; what reads as no number is NaN.
     """
 
     n_features: int
     allow_nan: bool = False
+    is_text: bool = False
 
     def __call__(self, chunk: Any) -> Chunk:
+        if self.is_text:
+            _, raw = split_columns(chunk)
+            _check_width(len(raw), self.n_features)
+            return np.column_stack(list(map(numbers_of, raw)))
         table = table_of_numbers(chunk)
         numbers: Any = table.tocsr() if issparse(table) else np.asarray(table if isinstance(table, np.ndarray) else table.to_numpy())
         _check_width(numbers.shape[1], self.n_features)
@@ -49,7 +53,7 @@ class ReadNumbers:
 @savable
 @dataclass(frozen=True)
 class ClipToBounds:
-    """Rows of finite numbers, from text: the midpoint of a column where there is no number, a bound in place of an infinity.
+    """Make rows finite that were read from text: the midpoint of a column in place of NaN, a bound in place of an infinity.
 
     Attributes
     ----------
@@ -76,32 +80,21 @@ class ClipToBounds:
 @savable
 @dataclass(frozen=True)
 class ReadValues:
-    """Chunks of a mixed table as lists of columns of floats and codes.
-
-    Attributes
-    ----------
-    schema : Schema
-        In the order of the columns.
-    """
+    """Read chunks of a mixed table as lists of columns of floats and codes, by a schema in the order of its columns."""
 
     schema: Schema
+    is_text: bool = False
 
     def __call__(self, chunk: Any) -> Chunk:
-        table, raw = read_table(chunk)
+        kind, raw = split_columns(chunk)
         _check_width(len(raw), len(self.schema))
-        return read(raw, self.schema, table.dtypes)
+        return read(raw, self.schema, kind.dtypes, self.is_text)
 
 
 @savable
 @dataclass(frozen=True)
 class ReorderColumns:
-    """Lists of columns in another order.
-
-    Attributes
-    ----------
-    places : tuple of int
-        The place of each column to come.
-    """
+    """Put lists of columns in another order: the place of each column to come."""
 
     places: tuple[int, ...]
 
@@ -112,7 +105,7 @@ class ReorderColumns:
 @savable
 @dataclass(frozen=True)
 class NumbersAsValues:
-    """Arrays of numbers as lists of columns, clipped to the bounds of a schema."""
+    """Take arrays of numbers apart into columns, clipped to the bounds of a schema."""
 
     schema: Schema
 
@@ -120,89 +113,98 @@ class NumbersAsValues:
         return read(list(chunk.T), self.schema, (chunk.dtype.str,) * len(self.schema))
 
 
-def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Container, Rows]:
+def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Check a table of numbers in ``fit``, and let the estimator remember its columns.
 
     A table in memory is checked whole. Of any other only columns and dtypes are looked at here: its cells are checked as they are read.
-
-    Parameters
-    ----------
-    estimator : estimator
-    X : array-like, data frame or any table that `open_source` knows
-    ensure_min_samples : int, default=1
-        Of a table in memory; who counts others must check it.
-
-    Returns
-    -------
-    container : Container
-    rows : Rows
     """
-    source, n_jobs = open_source(X, **reading_options(estimator)), getattr(estimator, "n_jobs", None)
-    if source is None:
-        container = Container.of(X)
-        return container, Rows.held(validate_rows(estimator, X, reset=True, ensure_min_samples=ensure_min_samples), n_jobs=n_jobs)
-    container = Container.of(source.head)
-    dtype = validate_rows(estimator, source.head, reset=True, ensure_min_samples=0).dtype
-    n_features = estimator.n_features_in_
-    return container, Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, source.is_text),), n_jobs, dtype)
-
-
-def reading_options(estimator: Any) -> dict[str, Any]:
-    """Return what `open_source` must know of an estimator: its schema and its relation."""
-    schema = getattr(estimator, "schema", None)
-    return {
-        "schema": None if schema is None else Schema.of(schema),
-        "neighboring": getattr(estimator, "neighboring", "replace_one"),
-    }
+    source = open_source(X, **reading_options(estimator))
+    numbers = _validated(estimator, source, reset=True, least=ensure_min_samples)
+    head = _head_of_numbers(source)
+    has_columns = isinstance(head, np.ndarray) or issparse(head) or column_names(head) is not None
+    return TableFormat(TableKind.of(head if has_columns else numbers)), _rows_of_numbers(
+        source, numbers, getattr(estimator, "n_jobs", None)
+    )
 
 
 def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
     """Check a table of numbers after ``fit``, whose columns must be those of the fit; of one in memory, that it has enough rows."""
-    source, n_features = open_source(X, **reading_options(estimator)), estimator.n_features_in_
-    if source is None:
-        return Rows.held(validate_rows(estimator, X, reset=False, ensure_min_samples=ensure_min_samples))
-    validate_rows(estimator, source.head, reset=False, ensure_min_samples=0)
-    rows = Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, source.is_text),))
+    source = open_source(X, **reading_options(estimator))
+    rows = _rows_of_numbers(source, _validated(estimator, source, reset=False, least=ensure_min_samples), None)
     if not source.is_text:
         return rows
-    bounds = vars(estimator).get("bounds_", estimator.bounds)
-    return rows.map(ClipToBounds.within(estimator._container.box(bounds, n_features)))
+    return rows.map(ClipToBounds.within(estimator._container.box(vars(estimator).get("bounds_", estimator.bounds))))
 
 
-def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[MixedTable, Rows]:
+def _validated(estimator: Any, source: Any, *, reset: bool, least: int, allow_nan: bool = False) -> Any:
+    """Return the numbers of a table in memory, checked; of any other, an array without rows."""
+    least = least if source.in_memory else 0
+    return validate_rows(estimator, _head_of_numbers(source), reset=reset, ensure_min_samples=least, allow_nan=allow_nan)
+
+
+def _rows_of_numbers(source: Any, numbers: Any, n_jobs: Any, allow_nan: bool = False) -> Rows:
+    if source.in_memory:
+        return Rows.held(numbers, n_jobs=n_jobs)
+    n_features = numbers.shape[1]
+    return Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, allow_nan, source.is_text),), n_jobs, numbers.dtype)
+
+
+def _head_of_numbers(source: Any) -> Any:
+    """Return columns and dtypes of a table of numbers: those of text are floats where nothing else is stated."""
+    return empty_frame(source.kind.columns, source.library, source.number_dtypes) if source.is_text else source.head
+
+
+def reading_options(estimator: Any) -> dict[str, Any]:
+    """Return what `open_source` must know of an estimator: how files are read, and whether the number of rows is private."""
+    schema = getattr(estimator, "schema", None)
+    skips = getattr(estimator, "neighboring", "replace_one") != "replace_one"
+    return {"read": None if schema is None else Schema.of(schema).read, "skips_damaged": skips}
+
+
+def kind_under(source: Any, schema: Schema) -> TableKind:
+    """Return the kind of a table; of text with the dtypes that the schema says, since text has none."""
+    if not source.is_text:
+        return TableKind.of(source.head)
+    dtypes = [text_dtype(source.library, isinstance(schema.get(name), Continuous | Derived | Nominal | Ordinal)) for name in source.columns]
+    return TableKind(source.library, source.columns, tuple(dtypes))
+
+
+def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Open a table in ``fit``, and let the estimator remember its columns.
 
     Parameters
     ----------
     estimator : estimator with ``schema`` and ``bounds``
         NaN may stand in numbers without a schema where its tag ``allow_nan`` says so.
-    X : array-like, data frame or any table that `open_source` knows
+    X : any table that `open_source` knows
     ensure_min_samples : int, default=1
         Of a table in memory; who counts others must check it.
 
     Returns
     -------
-    table : MixedTable
+    table : TableFormat
         With its schema, in the order of the columns.
     rows : Rows
         Chunks are lists of columns, as `read` gives them.
     """
-    reading, n_jobs = reading_options(estimator), getattr(estimator, "n_jobs", None)
-    source, schema = open_source(X, **reading), reading["schema"]
-    head = X if source is None else source.head
-    if schema is None:
-        return _start_numbers(estimator, head, source, ensure_min_samples, n_jobs)
-    given, raw = read_table(head)
+    if estimator.schema is None:
+        return _start_numbers(estimator, X, ensure_min_samples)
+    source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
+    raw = split_columns(source.head)[1] if source.in_memory else None
+    kind = kind_under(source, schema)
     buys = getattr(estimator, "_buys_facts", False)
-    table = given.match(schema, buys, floats_are_missing=source is not None)
+    table = TableFormat(kind).match(schema, buys, floats_are_missing=not source.in_memory)
     table = replace(table, schema=with_whole(table.schema, table.dtypes))
     check_synthesized(table.schema)
     check_room(table)
     # They have no use beside a schema, but nonsense would pass unnoticed.
-    Box.from_bounds(estimator.bounds, len(table.columns), None if table.backend == "numpy" else table.columns)
-    remember_columns(estimator, head, reset=True)
-    _check_rows(raw, ensure_min_samples if source is None else 0)
-    return table, _rows_of(source, raw, table.schema, given.dtypes, n_jobs)
+    Box.from_bounds(estimator.bounds, len(table.columns), kind.names)
+    remember_columns(estimator, _named_head(source), reset=True)
+    return table, _rows_of(source, raw, table.schema, kind.dtypes, getattr(estimator, "n_jobs", None), ensure_min_samples)
+
+
+def _named_head(source: Any) -> Any:
+    return _head_of_numbers(source) if source.is_text else source.head
 
 
 def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_are_missing: bool = False) -> Rows:
@@ -210,54 +212,49 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
 
     `floats_are_missing`: whether columns of words and times may come as floats; see `check_dtypes`.
     """
-    schema = estimator.schema_
-    source = open_source(X, **reading_options(estimator) | ({} if estimator.schema is None else {"schema": schema}))
-    head = X if source is None else source.head
+    schema, source = estimator.schema_, open_source(X, **reading_options(estimator))
     if estimator.schema is None:
         allow_nan = _takes_nan(estimator)
-        least = ensure_min_samples if source is None else 0
-        numbers = validate_rows(estimator, head, reset=False, allow_nan=allow_nan, ensure_min_samples=least)
-        return _rows_of_numbers(source, numbers, schema, allow_nan, None)
-    table, raw = read_table(head)
-    kept = {name: kind for name, kind in schema.items() if kind.coded is not None or name in schema.sources}
-    if len(kept) < len(schema) and len(table.columns) == len(kept) and (table.backend == "numpy" or list(table.columns) == list(kept)):
+        numbers = _validated(estimator, source, reset=False, least=ensure_min_samples, allow_nan=allow_nan)
+        return _rows_of_numbers(source, numbers, None, allow_nan).map(NumbersAsValues(schema), len(schema.coded))
+    raw, kind = split_columns(source.head)[1] if source.in_memory else None, kind_under(source, schema)
+    kept = {name: each for name, each in schema.items() if each.coded is not None or name in schema.sources}
+    if len(kept) < len(schema) and kind.width == len(kept) and (kind.names is None or list(kind.columns) == list(kept)):
         schema = schema.ordered(kept)  # identifiers are never read: a sample, which is without them, will do
     else:
-        remember_columns(estimator, head, reset=False)
-    if table.backend != "numpy" and table.columns != tuple(schema) and not any(isinstance(name, str) for name in table.columns):
+        remember_columns(estimator, _named_head(source), reset=False)
+    if kind.names is not None and kind.columns != tuple(schema) and not any(isinstance(name, str) for name in kind.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
-    check_dtypes(schema, table.dtypes, floats_are_missing)
-    _check_rows(raw, ensure_min_samples if source is None else 0)
-    return _rows_of(source, raw, schema, table.dtypes, None)
+    check_dtypes(schema, kind.dtypes, floats_are_missing)
+    return _rows_of(source, raw, schema, kind.dtypes, None, ensure_min_samples)
 
 
 def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
     """Open a table by its schema alone; chunks are lists of columns, as `read` gives them, in the order of the schema.
 
-    Parameters
-    ----------
-    X : array-like, data frame or any table that `open_source` knows
-        At least one row, which of a table that is not in memory the caller must check.
-    schema : Schema
-        Of all columns of `X`.
-    name : str, default="X"
-        What the caller calls the table, for messages.
-    buys : bool, default=False
-        Whether bounds and levels of the schema may be private, which are still to be bought.
+    `buys`: whether bounds and levels of the schema may be private, which are still to be bought. Whether a table that is not in memory has
+    rows the caller must check.
     """
-    source = open_source(X, name, schema=schema)
-    if source is None:
+    source = open_source(X, name, read=schema.read)
+    if source.in_memory:
         return Rows.held(list(columns_of(X, schema, name, buys).values()))
-    table, _ = read_and_match(source.head, schema, name, buys)
-    columns = list(table.schema.coded)
+    schema_of_table = match_head(source, schema, name, buys).schema
+    columns = list(schema_of_table.coded)
     places = tuple(columns.index(column) for column in schema if column in columns)
-    return Rows(source, len(places), source.n_samples, (ReadValues(table.schema), ReorderColumns(places)))
+    return Rows(source, len(places), source.n_samples, (ReadValues(schema_of_table, source.is_text), ReorderColumns(places)))
+
+
+def match_head(source: Any, schema: Schema, name: str, buys: bool = False) -> TableFormat:
+    """Return the format of a table that is not in memory under a schema; messages say which table does not fit."""
+    if not source.is_text:
+        return read_and_match(source.head, schema, name, buys)[0]
+    return TableFormat(kind_under(source, schema)).match(schema, buys)
 
 
 def collect_arrays(rows: Rows) -> Any:
     """Return the arrays that maps make of rows as one; a table that is not in memory and makes more than memory may hold is refused."""
-    if rows.are_held:
+    if rows.source.in_memory:
         return rows.collected()
     parts, n_values = [], 0
     for part in rows.chunks():
@@ -269,44 +266,34 @@ def collect_arrays(rows: Rows) -> Any:
     return concatenate(parts, rows.n_features)
 
 
-def _rows_of(source: Any, raw: list[Any], schema: Schema, dtypes: tuple, n_jobs: Any) -> Rows:
-    if source is None:
-        return Rows.held(read(raw, schema, dtypes), n_jobs=n_jobs)
-    return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema),), n_jobs)
+def _rows_of(source: Any, raw: Any, schema: Schema, dtypes: tuple, n_jobs: Any, least: int) -> Rows:
+    if raw is None:
+        return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text),), n_jobs)
+    check_enough(len(raw[0]) if raw else 0, least)
+    return Rows.held(read(raw, schema, dtypes), n_jobs=n_jobs)
 
 
-def _start_numbers(estimator: Any, head: Any, source: Any, least: int, n_jobs: Any) -> tuple[MixedTable, Rows]:
+def _start_numbers(estimator: Any, X: Any, least: int) -> tuple[TableFormat, Rows]:
     """Do what `start_table` does for a table whose columns are all numbers within the bounds of the estimator."""
     allow_nan, buys = _takes_nan(estimator), getattr(estimator, "_buys_facts", False)
-    numbers = validate_rows(estimator, head, reset=True, ensure_min_samples=least if source is None else 0, allow_nan=allow_nan)
-    container, n_features = Container.of(head), numbers.shape[1]
-    bounds, columns = with_placeholder_bounds(estimator.bounds, n_features, container.columns) if buys else (estimator.bounds, ())
-    box = container.box(bounds, n_features)
-    if container.backend == "numpy":
-        table = MixedTable("numpy", tuple(range(n_features)), (container.dtypes[0].str,) * n_features)
-    else:
-        table, _ = read_table(head)
+    source = open_source(X, **reading_options(estimator))
+    numbers = _validated(estimator, source, reset=True, least=least, allow_nan=allow_nan)
+    head = _head_of_numbers(source)
+    table = TableFormat(TableKind.of(numbers[:0].astype(float) if column_names(head) is None and not hasattr(head, "dtype") else head))
+    bounds, columns = with_placeholder_bounds(estimator.bounds, numbers.shape[1], table.kind.names) if buys else (estimator.bounds, ())
+    box = table.box(bounds)
     kinds = dict(schema_of_box(box, table.columns))
     for column in columns:
         kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
     table = table.match(Schema(kinds), buys)
-    return table, _rows_of_numbers(source, numbers, table.schema, allow_nan, n_jobs, table.dtypes)
-
-
-def _rows_of_numbers(source: Any, numbers: np.ndarray, schema: Schema, allow_nan: bool, n_jobs: Any, dtypes: Any = None) -> Rows:
-    if source is None:
-        return Rows.held(read(list(numbers.T), schema, dtypes or (numbers.dtype.str,) * numbers.shape[1]), n_jobs=n_jobs)
-    read_numbers = ReadNumbers(len(schema), allow_nan or source.is_text)
-    return Rows(source, len(schema.coded), source.n_samples, (read_numbers, NumbersAsValues(schema)), n_jobs)
+    rows = _rows_of_numbers(source, numbers, getattr(estimator, "n_jobs", None), allow_nan)
+    if not source.in_memory:
+        return table, rows.map(NumbersAsValues(table.schema), len(kinds))
+    return table, Rows.held(read(list(numbers.T), table.schema, table.dtypes), n_jobs=rows.n_jobs)
 
 
 def _takes_nan(estimator: Any) -> bool:
     return estimator.__sklearn_tags__().input_tags.allow_nan
-
-
-def _check_rows(raw: list[Any], least: int) -> None:
-    """Refuse a table of no columns, or of too few rows."""
-    check_enough(len(raw[0]) if raw else 0, least)
 
 
 def check_enough(n_samples: int, least: int) -> None:

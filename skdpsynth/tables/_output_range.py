@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain import Continuous
+from skdpsynth.frames import split_columns
 from skdpsynth.tables._read import read_column
-from skdpsynth.tables._table import MixedTable, read_table
+from skdpsynth.tables._table import TableFormat
 
 _POINTS = 64  # between two numbers that are looked at in a step
 _SIGN = np.int64(np.iinfo(np.int64).min)
@@ -17,11 +18,11 @@ class Written:
 
     Parameters
     ----------
-    table : MixedTable
+    table : TableFormat
     name : column
     """
 
-    def __init__(self, table: MixedTable, name: Any) -> None:
+    def __init__(self, table: TableFormat, name: Any) -> None:
         self.table, self.name, self.kind = table, name, table.schema[name]
 
     @property
@@ -37,8 +38,8 @@ class Written:
             numbers.astype(float) if name == self.name else others[isinstance(kind, Continuous)] + getattr(kind, "low", 0)
             for name, kind in self.table.schema.coded.items()
         ]
-        back, raw = read_table(self.table.fill(columns))
-        place = back.columns.index(self.name) if self.table.backend != "numpy" else self._place_in_array()
+        back, raw = split_columns(self.table.fill(columns))
+        place = back.columns.index(self.name) if self.table.library != "numpy" else self._place_in_array()
         return read_column(raw[place], self.kind, back.dtypes[place])
 
     def _place_in_array(self) -> int:

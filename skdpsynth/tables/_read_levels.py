@@ -1,12 +1,13 @@
 """Columns of levels, read as codes. Where a dtype says that cells are texts or numbers, by each library's own dictionaries."""
 
+import math
 import numbers
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.frames import family_of, is_pandas_column, is_unicode, number_in, numpy_dtype
+from skdpsynth.frames import family_of, is_pandas_column, is_unicode, numpy_dtype
 
 _SHORT = ("float32", "float16", "f4", "f2")
 # Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
@@ -28,6 +29,16 @@ class _Codes(dict):
         return fallback if code is None else code
 
 
+def number_in(text: str | None) -> float:
+    """Return the number that a text is, NaN of any other; "true" and "false" are 1 and 0."""
+    if text is None:
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        return {"true": 1.0, "false": 0.0}.get(text.strip().lower(), math.nan)
+
+
 def _number_in(text: str) -> Any:
     """Return the number that a text is, a whole one exactly; NaN of any other."""
     try:
@@ -43,7 +54,7 @@ def read_levels(column: Any, kind: Any, dtype: str) -> np.ndarray:
     Parameters
     ----------
     column : raw column
-        As `read_table` gives it.
+        As `split_columns` gives it.
     kind : Nominal or Ordinal
     dtype : str
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._dates import Date, Times
+from skdpsynth.domain import Date, Times
 from skdpsynth.frames import family_of, is_pandas_column, pandas_dtype, pandas_dtype_name, time_of
 
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}

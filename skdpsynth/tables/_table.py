@@ -1,4 +1,4 @@
-"""Mixed tables: their columns, dtypes and schema.
+"""Tables under a schema: how rows go back to the caller's kind of table.
 
 Read and written alike, a column is an array: floats with NaN for a missing cell (`Continuous`; of `Date` and `DateTime`, units since the
 lower bound), or the numbers of its levels, where the number after the last stands for a missing cell (`Nominal`, `Ordinal`). Columns that
@@ -11,30 +11,36 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_array
-from skdpsynth._state_validation import check_installed, is_of_type, require
+from skdpsynth._state_validation import require
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._allowed_combinations import keys_of
-from skdpsynth.domain._axes import PER_UNIT
-from skdpsynth.domain._dates import MICROSECONDS, Times
-from skdpsynth.domain._functional_dependencies import compute_columns, written_kind
-from skdpsynth.domain._identifiers import Identifier, Text
-from skdpsynth.domain._kinds import Continuous, Nominal, name_repr
-from skdpsynth.domain._schema import Schema
+from skdpsynth.domain import (
+    BITS,
+    MICROSECONDS,
+    PER_UNIT,
+    Box,
+    Continuous,
+    Identifier,
+    Nominal,
+    Schema,
+    Text,
+    Times,
+    UnknownBounds,
+    compute_columns,
+    keys_of,
+    name_repr,
+    written_kind,
+)
 from skdpsynth.frames import (
-    check_table,
-    column_names,
-    eager_frame,
+    TableKind,
+    cast,
     family_of,
     frame_of,
     holds_some,
-    is_arrow,
-    is_pandas,
     numpy_dtype,
-    pandas_dtype_name,
-    plain_name,
+    pandas_dtype,
+    range_of,
+    split_columns,
     time_of,
-    to_native,
     without_categories,
 )
 from skdpsynth.persistence import savable
@@ -46,73 +52,76 @@ from skdpsynth.tables._write import array_out, column_out, dtype_back, dtype_of_
 
 @savable
 @dataclass(frozen=True)
-class MixedTable:
-    """Kind, columns and dtypes of a mixed table: never what it held.
+class TableFormat:
+    """Kind and schema of a table, never what it held: rows go back in it.
 
     Attributes
     ----------
-    backend : str
-        "numpy", or the data-frame library.
-    columns : tuple
-        Names, or numbers in an array.
-    dtypes : tuple of str
-        Of each column.
+    kind : TableKind
     schema : Schema or None
-        In the order of the columns, once it was matched.
+        In the order of the columns. None: rows are floats of shape (n_samples, n_features).
     """
 
-    backend: Any
-    columns: tuple
-    dtypes: tuple
+    kind: TableKind
     schema: Any = None
 
     def _check_loaded(self) -> None:
-        check_installed(self.backend)
-        require(is_of_type(self.dtypes, tuple[str, ...]) and len(self.dtypes) == len(self.columns) == len(set(self.columns)) > 0)
-        for dtype in self.dtypes:
-            if family_of(dtype) == "number" and not dtype.startswith("category"):
-                numpy_dtype(dtype)  # refuses what is none
+        require(isinstance(self.kind, TableKind))
         if self.schema is not None:
             require(isinstance(self.schema, Schema) and list(self.schema) == list(self.columns))
             self.specimen(len(self.columns), 2)
 
-    def match(self, schema: Schema, buys: bool = False, floats_are_missing: bool = False) -> "MixedTable":
+    @property
+    def library(self) -> str:
+        """In which rows come back."""
+        return self.kind.output_library
+
+    @property
+    def columns(self) -> tuple:
+        """Names of the columns, or their numbers in an array."""
+        return self.kind.columns
+
+    @property
+    def dtypes(self) -> tuple:
+        """Names of dtypes, of each column."""
+        return self.kind.dtypes
+
+    def match(self, schema: Schema, buys: bool = False, floats_are_missing: bool = False) -> "TableFormat":
         """Return this with the schema in the order of the columns, or raise about names and dtypes.
 
-        Parameters
-        ----------
-        schema : Schema
-        buys : bool, default=False
-            Whether private facts may be bought.
-        floats_are_missing : bool, default=False
-            As in `check_dtypes`.
+        `buys`: whether private facts may be bought; `floats_are_missing`: as in `check_dtypes`.
         """
-        if self.backend == "numpy" and any(isinstance(name, str) for name in schema):
+        if self.kind.names is None and any(isinstance(name, str) for name in schema):
             raise ValueError(
                 "schema names columns, but X is an array without names; pass a data frame, or make the keys of schema column numbers."
             )
         schema = schema.ordered(self.columns)
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, floats_are_missing)
-        return replace(self, dtypes=tuple(map(without_categories, self.dtypes))).with_schema(schema)
+        return self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
 
-    def with_schema(self, schema: Schema) -> "MixedTable":
+    def with_schema(self, schema: Schema) -> "TableFormat":
         """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
-        if self.backend != "pandas":
-            return replace(self, schema=schema)
-        return replace(self, schema=schema, dtypes=tuple(map(dtype_back, schema.values(), self.dtypes)))
+        own = self if self.library != "pandas" else self._with_dtypes(map(dtype_back, schema.values(), self.dtypes))
+        return replace(own, schema=schema)
 
-    def fill(self, values: Sequence[np.ndarray], start: int = 0, n_samples: int | None = None) -> Any:
-        """Return arrays of columns, as `read` gives them, in the caller's kind of table; labels of identifiers are made anew.
+    def _with_dtypes(self, dtypes: Any) -> "TableFormat":
+        return replace(self, kind=replace(self.kind, dtypes=tuple(dtypes)))
+
+    def fill(self, values: Any, start: int = 0, n_samples: int | None = None) -> Any:
+        """Return rows in the caller's kind of table.
 
         Parameters
         ----------
-        values : list of ndarray
+        values : ndarray of shape (n_samples, n_features), or list of ndarray
+            Floats, or with a schema columns as `read` gives them.
         start : int, default=0
-            Number of rows of the sample that came in batches before.
+            Number of rows of the sample that came in batches before: labels of identifiers go on.
         n_samples : int, default=None
             Of all batches. None: these.
         """
+        if self.schema is None:
+            return self._fill_numbers(values)
         given, stop = iter(values), start + len(values[0])
         known = {name: next(given) for name in self.schema if self.schema.is_coded(name)}
         sources, dtypes, back = self.schema.sources, dict(zip(self.columns, self.dtypes, strict=True)), []
@@ -122,16 +131,67 @@ class MixedTable:
                 back.append((name, known[name], written_kind(name, sources.get(name, kind), self.schema), dtype))
             elif isinstance(kind, Identifier) and kind.comes_back:
                 back.append((name, np.arange(start + 1, stop + 1), kind, dtype_of_labels(dtype, n_samples or stop)))
-        if self.backend == "numpy":
+        if self.library == "numpy":
             return array_out([column for _, column, _, _ in back], [kind for _, _, kind, _ in back], np.dtype(self.dtypes[0]))
-        columns = [column_out(column, kind, self.backend, dtype) for _, column, kind, dtype in back]
-        return frame_of(columns, tuple(name for name, *_ in back), self.backend)
+        columns = [column_out(column, kind, self.library, dtype) for _, column, kind, dtype in back]
+        return frame_of(columns, tuple(name for name, *_ in back), self.library)
 
     def specimen(self, n_features: int, n_samples: int) -> Any:
         """Return a table with all levels of all columns, and missing cells where there may be some: what `fill` gives has its dtypes."""
+        if self.schema is None:
+            return self._fill_numbers(np.zeros((1, n_features)))
         kinds = list(self.schema.coded.values())  # of what is computed, two rows show the dtype
         n_rows = max(2, *(getattr(kind, "n_codes", 0) for kind in kinds))
         return self.fill([_specimen(kind, n_rows) for kind in kinds], 0, n_samples)
+
+    # Tables of numbers
+
+    @property
+    def _numbers(self) -> list[np.dtype]:
+        """The numpy dtype of each column; of columns that are no numbers, float64."""
+        return [_dtype_of_numbers(dtype) for dtype in self.dtypes]
+
+    def box(self, bounds: Any, bits: int = BITS) -> Box:
+        """Return the box of `bounds` for a table of numbers, or refuse them where a dtype can hold no number within them."""
+        whole = [dtype.kind in "iub" for dtype in self._numbers]
+        box = Box.from_bounds(bounds, len(self.columns), self.kind.names, bits, whole)
+        for feature, (dtype, low, high) in enumerate(zip(self._numbers, box.low.tolist(), box.high.tolist(), strict=True)):
+            if not holds_some(dtype, low, high):
+                name = feature if self.kind.names is None else short_repr(self.columns[feature])
+                raise ValueError(
+                    f"bounds of column {name} must hold a number that its dtype, {dtype.name}, can hold, got ({low:g}, {high:g}); give "
+                    "other bounds, or convert the column."
+                )
+        return box
+
+    def unknown(self, columns: Sequence[int]) -> UnknownBounds | None:
+        """Return what is public about columns of numbers whose bounds are to be bought; None if there are none."""
+        if not columns:
+            return None
+        dtypes = [self._numbers[column] for column in columns]
+        least, most = np.array(list(map(range_of, dtypes))).T
+        return UnknownBounds(tuple(columns), least, most, np.array([dtype.kind in "iub" for dtype in dtypes]))
+
+    def _fill_numbers(self, rows: np.ndarray) -> Any:
+        """Return floats of shape (n_samples, n_features), each as the nearest number that its dtype can hold."""
+        if self.library == "numpy":
+            return cast(rows, self._numbers[0])
+        columns = [np.ascontiguousarray(cast(rows[:, i], dtype)) for i, dtype in enumerate(self._numbers)]
+        if self.library == "pandas":
+            import pandas as pd
+
+            kinds = [pandas_dtype(name) if _is_number(name) else np.dtype(float) for name in self.dtypes]
+            pairs = zip(columns, kinds, strict=True)
+            columns = [cells if isinstance(dtype, np.dtype) else pd.array(cells, dtype=dtype) for cells, dtype in pairs]
+        return frame_of(columns, self.columns, self.library)
+
+
+def _is_number(dtype: str) -> bool:
+    return family_of(dtype) == "number" and not dtype.startswith(("category", "dictionary"))
+
+
+def _dtype_of_numbers(dtype: str) -> np.dtype:
+    return numpy_dtype(dtype) if _is_number(dtype) else np.dtype(float)
 
 
 def _specimen(kind: Any, n_rows: int) -> np.ndarray:
@@ -142,94 +202,24 @@ def _specimen(kind: Any, n_rows: int) -> np.ndarray:
     return np.minimum(np.arange(n_rows), kind.n_codes - 1)
 
 
-def read_table(X: Any) -> tuple[MixedTable, list[Any]]:
-    """Describe an array or an eager data frame; return two things: the description, and the list of its raw columns.
-
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n_samples, n_features)
-
-    Returns
-    -------
-    table : MixedTable
-    raw : list of columns
-        As they are, for `read`.
-    """
-    X = to_native(X)
-    check_table(X)
-    if is_pandas(X):
-        names = column_names(X) or ()
-        raw = [X.iloc[:, i] for i in range(X.shape[1])]
-        return MixedTable("pandas", tuple(names), tuple(pandas_dtype_name(column.dtype) for column in raw)), raw
-    frame = eager_frame(_decode_dictionaries(X) if is_arrow(X) else X)
-    if frame is not None:
-        raw = [frame[name] for name in frame.columns]
-        return MixedTable(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in raw)), raw
-    X = _as_array(X)
-    dtype = f"<{X.dtype.kind}" if X.dtype.kind in "US" else X.dtype.str  # the longest string is a cell
-    return MixedTable("numpy", tuple(range(X.shape[1])), (dtype,) * X.shape[1]), list(X.T)
-
-
-def _decode_dictionaries(X: Any) -> Any:
-    """Return a Table of pyarrow with dictionaries of numbers and times written out: narwhals takes every dictionary for one of words."""
-    import pyarrow as pa
-
-    for place, field in enumerate(X.schema):
-        values = getattr(field.type, "value_type", None) if pa.types.is_dictionary(field.type) else None
-        if values is not None and not str(values).endswith(("string", "string_view")):
-            parts = [part.dictionary_decode() for part in X.column(place).chunks]
-            X = X.set_column(place, field.name, pa.chunked_array(parts, values))
-    return X
-
-
-def _as_array(X: Any) -> np.ndarray:
-    """Return an array-like of rows as an array of numbers, strings or objects."""
-    if hasattr(X, "toarray"):
-        raise TypeError(f"X must be dense, got {type(X).__name__}; call .toarray() first.")
-    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) and len(row) == len(X[0]) for row in X):
-        # Cell by cell: numpy would ask objects for their lengths and arrays, and some raise.
-        cells = np.fromiter((cell for row in X for cell in row), dtype=object, count=len(X) * len(X[0]))
-        return cells.reshape(len(X), len(X[0]))
-    array = np.asarray(X) if isinstance(X, np.ndarray) else as_array(X, object)
-    if array.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead; give rows of equally many columns (of a Series, .to_frame())."
-        )
-    return array
-
-
 def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict[Any, np.ndarray]:
-    """Return the columns of a table by their names, as `read` gives them, in the order of the schema.
+    """Return the columns of a table in memory by their names, as `read` gives them, in the order of the schema.
 
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n_samples, n_features)
-        At least one row.
-    schema : dict, Schema or path of a file
-        Of all columns of `X`.
-    name : str, default="X"
-        What the caller calls the table, for messages.
-    buys : bool, default=False
-        Whether bounds and levels of the schema may be private.
-
-    Returns
-    -------
-    values : dict of column to ndarray
-        Of the columns that mechanisms see.
+    `buys`: whether bounds and levels of the schema may be private.
     """
     schema = Schema.of(schema)
-    table, raw = read_and_match(X, schema, name, buys)
+    table, raw, dtypes = read_and_match(X, schema, name, buys)
     if not len(raw[0]):
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-    values = dict(zip(table.schema.coded, read(raw, table.schema, read_table(X)[0].dtypes), strict=True))
+    values = dict(zip(table.schema.coded, read(raw, table.schema, dtypes), strict=True))
     return {column: values[column] for column in schema if column in values}
 
 
-def read_and_match(X: Any, schema: Schema, name: str, buys: bool = False) -> tuple[MixedTable, list[Any]]:
-    """Return what `read_table` does, with the schema in the order of the columns; messages say which table does not fit."""
+def read_and_match(X: Any, schema: Schema, name: str, buys: bool = False) -> tuple[TableFormat, list[Any], tuple]:
+    """Return the format of a table, its raw columns and their dtypes; messages say which table does not fit."""
     try:
-        table, raw = read_table(X)
-        return table.match(schema, buys), raw
+        kind, raw = split_columns(X)
+        return TableFormat(kind).match(schema, buys), raw, kind.dtypes
     except (TypeError, ValueError) as error:
         # The messages say X; whoever gave two tables needs to know which.
         raise type(error)(str(error) if name == "X" else f"with {name} as X: {error}") from None
@@ -260,7 +250,7 @@ def check_synthesized(schema: Schema) -> None:
             )
 
 
-def check_room(table: MixedTable) -> None:
+def check_room(table: TableFormat) -> None:
     """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds; of a key, not all."""
     for name, dtype, whole in _keys_without_room(table):
         raise TypeError(
@@ -283,7 +273,7 @@ def check_room(table: MixedTable) -> None:
             )
 
 
-def _keys_without_room(table: MixedTable) -> Iterator[tuple[Any, str, str]]:
+def _keys_without_room(table: TableFormat) -> Iterator[tuple[Any, str, str]]:
     """Yield columns of keys that come back in a dtype in which two of their values may be one, with that dtype and a better one."""
     names = {name for names in keys_of(table.schema.rules, table.schema) for name in names}
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):

@@ -5,10 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._dates import Times
-from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._identifiers import Identifier
-from skdpsynth.domain._kinds import Continuous, Nominal, Ordinal
+from skdpsynth.domain import Continuous, Derived, Identifier, Nominal, Ordinal, Times
 from skdpsynth.frames import (
     cast,
     family_of,
@@ -66,6 +63,13 @@ def dtype_back(kind: Any, dtype: str) -> str:
         return "object"
     names = {"b": ("bool", "boolean"), "i": ("int64", "Int64"), "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
     return names[np.array(kind.levels).dtype.kind][kind.nullable]
+
+
+def text_dtype(library: str, is_any: bool) -> str:
+    """Return the dtype of a column of a text file: one in which anything may stand, or text."""
+    if library == "pandas":
+        return "object" if is_any else _inferred_of_text()
+    return "Unknown" if is_any else "String"
 
 
 def _inferred_of_text() -> str:

@@ -59,7 +59,7 @@ def test_rows_are_written_in_another_form_while_they_are_summed(n_jobs, monkeypa
     for rows in (Rows.held(X, n_jobs=n_jobs), Rows(open_source(np.split(X, [3, 4, 15])), 3, 20, n_jobs=n_jobs)):
         assert rows.may_be_kept(24)
         states, kept = rows.folded_into(np.empty_like(X), lambda: np.zeros(3), step)
-        assert kept.are_held
+        assert kept.source.in_memory
         np.testing.assert_allclose(sum(states), X.sum(axis=0))
         np.testing.assert_array_equal(kept.collected(), 2 * X)
 

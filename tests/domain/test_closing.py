@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from internals import level_cells, read_table
+from internals import level_cells, split_columns
 from sources import Evil
 
 from skdpsynth.domain import Continuous, Nominal, Schema
@@ -29,7 +29,7 @@ def frame():
 
 
 def test_without_bounds_and_levels_cells_are_read_as_they_stand():
-    table, raw = read_table(frame())
+    table, raw = split_columns(frame())
     x, n, w = read(raw, OPEN, table.dtypes)
     np.testing.assert_array_equal(x, [0.5, math.nan, 1e9])
     np.testing.assert_array_equal(n, [2, math.nan, -1e9])
@@ -40,7 +40,7 @@ def test_without_bounds_and_levels_cells_are_read_as_they_stand():
 def test_closed_columns_are_those_that_the_closed_schema_reads(nullable):
     kinds = [Continuous(-1.0, 3.0), Continuous(-2, 5, nullable=nullable), Nominal(["z", "b", "a"], nullable=nullable)]
     closed = Schema(dict(zip(OPEN, kinds, strict=True)))
-    table, raw = read_table(frame())
+    table, raw = split_columns(frame())
     expected = read(raw, closed, table.dtypes)
     for got, wanted in zip(ApplyPrivateFacts(dict(enumerate(kinds)))(read(raw, OPEN, table.dtypes)), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)

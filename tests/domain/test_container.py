@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdpsynth.tables import Container
+from skdpsynth.frames import TableKind
+from skdpsynth.tables import TableFormat
 
 ROWS = np.array([[0.2, 3.7, -1.4], [0.9, 100.2, 250.6], [0.5, -0.4, 7.5]])
 
@@ -19,18 +20,18 @@ POLARS = [pl.Float64, pl.Float32, pl.Int64, pl.Int8, pl.UInt8, pl.UInt64, pl.Boo
 
 def test_tables_come_back_with_their_names_and_dtypes():
     for dtype in NUMPY:
-        filled = Container.of(np.zeros((5, 3), dtype=dtype)).fill(ROWS)
+        filled = TableFormat(TableKind.of(np.zeros((5, 3), dtype=dtype))).fill(ROWS)
         assert (type(filled), filled.dtype, filled.shape) == (np.ndarray, dtype, ROWS.shape)
     plain = pd.DataFrame({"first": [0, 1], "second": [0.5, 1.5], "third": pd.array([1, 0], dtype="int8")}, index=[7, 8])
     for dtype in PANDAS:
         X = plain.assign(first=pd.array([0, 1], dtype=dtype))
-        filled = Container.of(X).fill(ROWS)
+        filled = TableFormat(TableKind.of(X)).fill(ROWS)
         pd.testing.assert_series_equal(filled.dtypes, X.dtypes)
         assert len(filled) == len(ROWS)
         assert not filled.isna().any(axis=None)
     for dtype in POLARS:
         X = pl.DataFrame(plain.to_dict("list")).with_columns(pl.col("first").cast(dtype))
-        filled = Container.of(X).fill(ROWS)
+        filled = TableFormat(TableKind.of(X)).fill(ROWS)
         assert isinstance(filled, pl.DataFrame)
         assert (filled.schema, len(filled)) == (X.schema, len(ROWS))
 
@@ -38,17 +39,17 @@ def test_tables_come_back_with_their_names_and_dtypes():
 def test_pandas_column_without_numbers_comes_back_as_floats():
     for column in (["x", "y"], pd.Categorical(["x", "y"]), pd.to_datetime(["2020-01-01", "2020-01-02"])):
         X = pd.DataFrame({"a": column, "b": [1, 2]})
-        assert Container.of(X).fill(ROWS[:, :2]).dtypes.tolist() == [np.dtype(float), np.dtype("int64")]
+        assert TableFormat(TableKind.of(X)).fill(ROWS[:, :2]).dtypes.tolist() == [np.dtype(float), np.dtype("int64")]
 
 
 def test_whole_number_is_the_nearest_that_the_dtype_can_hold():
     expected = np.array([[0, 4, 0], [1, 100, 251], [0, 0, 8]])
     bytes_ = np.zeros((1, 3), dtype=np.uint8)
     for X in (bytes_, pd.DataFrame(bytes_), pd.DataFrame(bytes_).astype("UInt8"), pl.DataFrame(bytes_)):
-        np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS)), expected)
+        np.testing.assert_array_equal(np.asarray(TableFormat(TableKind.of(X)).fill(ROWS)), expected)
     limits = np.array([[-1e30], [1e30]])
     for dtype in (np.int8, np.int64, np.uint64):
-        filled = Container.of(np.zeros((1, 1), dtype=dtype)).fill(limits)
+        filled = TableFormat(TableKind.of(np.zeros((1, 1), dtype=dtype))).fill(limits)
         assert filled[0, 0] == np.iinfo(dtype).min
         assert float(np.iinfo(dtype).max) - float(filled[1, 0]) <= 2048  # to the last float below
 
@@ -56,12 +57,12 @@ def test_whole_number_is_the_nearest_that_the_dtype_can_hold():
 def test_boolean_is_the_nearer_of_the_two():
     truth = np.ones((1, 1), dtype=bool)
     for X in (truth, pd.DataFrame(truth), pd.DataFrame(truth).astype("boolean"), pl.DataFrame(truth)):
-        np.testing.assert_array_equal(np.asarray(Container.of(X).fill(ROWS[:, :1])), [[False], [True], [True]])
+        np.testing.assert_array_equal(np.asarray(TableFormat(TableKind.of(X)).fill(ROWS[:, :1])), [[False], [True], [True]])
 
 
 def test_container_holds_no_rows():
     for make in (np.asarray, pd.DataFrame, pl.DataFrame):
-        small, large = (pickle.dumps(Container.of(make(np.random.default_rng(0).random((n, 3))))) for n in (1, 5000))
+        small, large = (pickle.dumps(TableFormat(TableKind.of(make(np.random.default_rng(0).random((n, 3)))))) for n in (1, 5000))
         assert small == large
 
 
@@ -69,7 +70,7 @@ def test_container_holds_no_rows():
 
 
 def box_of(X, bounds):
-    return Container.of(X).box(bounds, np.asarray(X).shape[1])
+    return TableFormat(TableKind.of(X)).box(bounds)
 
 
 def test_bounds_of_which_the_dtype_can_hold_no_number_are_refused_by_public_facts():
@@ -95,7 +96,7 @@ def test_samples_of_bounds_that_the_dtype_holds_in_part_lie_within_both(dtype, b
     X = np.zeros((3, 1), dtype=dtype)
     box = box_of(X, bounds)
     rows = np.linspace(box.low, box.high, 99)
-    filled = Container.of(X).fill(box.clip(rows)).astype(float)
+    filled = TableFormat(TableKind.of(X)).fill(box.clip(rows)).astype(float)
     assert np.isfinite(filled).all()
     assert filled.min() >= bounds[0]
     assert filled.max() <= bounds[1]
@@ -103,5 +104,5 @@ def test_samples_of_bounds_that_the_dtype_holds_in_part_lie_within_both(dtype, b
 
 def test_box_of_a_container_is_that_of_its_bounds_columns_and_whole_numbers():
     X = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
-    box = Container.of(X).box({"b": (0, 1), "a": (0, 9)}, 2, bits=20)
+    box = TableFormat(TableKind.of(X)).box({"b": (0, 1), "a": (0, 9)}, bits=20)
     assert (box.low.tolist(), box.high.tolist(), box.bits, box.whole.tolist()) == ([0, 0], [9, 1], 20, [True, False])

@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import _csv, open_source
+from internals import _csv, numbers_of, open_source, split_columns
 from sklearn.base import clone
 
-from skdpsynth import LatentFactorSynthesizer
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Continuous, Nominal, Schema
 from skdpsynth.federated import Site, Sites
+from skdpsynth.frames import split_units
+from skdpsynth.tables import open_columns
 
 pytest.importorskip("pyarrow")
 SCHEMA = Schema({"a": Continuous(0, 9), "b": ["x", "y"]})
@@ -27,8 +29,12 @@ def path(tmp_path):
 
 def rows(path, body, schema=SCHEMA, relation="replace_one", header=b"a,b\n"):
     path.write_bytes(header + body)
-    source = open_source(path, schema=schema, neighboring=relation)
-    return [tuple(row.values()) for chunk in source.chunks() for row in chunk.to_pylist()]
+    source = open_source(path, read=schema.read, skips_damaged=relation != "replace_one")
+    found = []
+    for chunk in source.chunks():
+        numbers, words = numbers_of(split_columns(chunk)[1][0]).tolist(), chunk["b"].to_pylist()
+        found += [(None if n != n else n, None if word in _csv.MISSING_WORDS else word) for n, word in zip(numbers, words, strict=True)]
+    return found
 
 
 MISSING = (None, None)
@@ -103,20 +109,24 @@ def test_where_blocks_end_makes_no_difference(some, schema, path, monkeypatch):
 
 def test_without_a_schema_all_columns_are_floats(path):
     path.write_text("a,b\n1,true\nx,2\n,inf\n")
-    source = open_source(path)
-    assert list(map(str, source.head.dtypes)) == ["float64", "float64"]
-    assert [list(row.values()) for chunk in source.chunks() for row in chunk.to_pylist()] == [[1, 1], [None, 2], [None, float("inf")]]
+    (chunk,) = open_source(path).chunks()
+    numbers = [numbers_of(column).tolist() for column in split_columns(chunk)[1]]
+    assert repr(numbers) == "[[1.0, nan, nan], [1.0, 2.0, inf]]"
+    model = PrivateMeasureMechanism(bounds=(0, 9)).fit(path)
+    assert list(map(str, model.sample(2).dtypes)) == ["float64", "float64"]
 
 
 def test_the_column_of_units_is_text(path):
     path.write_text("id,b\n01,1\n1,2\nNA,3\n")
-    (chunk,) = open_source(path, unit="id").chunks()
-    assert chunk["id"].to_pylist() == ["01", "1", None]
+    (chunk,) = split_units(path, "id")[0].labeled()
+    assert chunk[1] == ["01", "1", None]
 
 
 def test_a_word_for_missing_cells_is_a_level_where_a_schema_says_so(path):
     schema = Schema({"a": ["NA", "x"], "b": ["x", "y"]})
-    assert rows(path, b"NA,NA\nx,x\nnull,null\n", schema) == [("NA", None), ("x", "x"), MISSING]
+    path.write_bytes(b"a,b\nNA,NA\nx,x\nnull,null\n")
+    nullable = Schema({name: Nominal(kind.levels, nullable=True) for name, kind in schema.items()})
+    assert [column.tolist() for column in open_columns(path, nullable).collected()] == [[0, 1, 2], [2, 0, 2]]
 
 
 def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):

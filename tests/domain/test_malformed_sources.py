@@ -115,13 +115,13 @@ FILES = {
     ),
     "Parquet with other dtypes": (
         lambda folder: [parquet(folder), parquet(folder, "g.parquet", frame().assign(b=1))],
-        "column 'b' of [^\n]*g.parquet' has int64, and the first double",
+        "column 'b' of [^\n]*g.parquet' has Int64, and the first Float64",
     ),
     "empty CSV": (lambda folder: csv(folder, ""), "must be CSV files"),
     "CSV whose header is not UTF-8": (lambda folder: csv(folder, b"a,\xff\n1,2\n"), "UTF-8"),
     "CSV whose header leaves a quote open": (lambda folder: csv(folder, 'a,"b\n1,2\n'), "first line"),
     "CSV that is cut off": (lambda folder: csv(folder, gzip.compress(b"a,b\n" + os.urandom(9999))[:5000], "f.csv.gz"), "must be CSV files"),
-    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; write it with commas"),
+    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; say so in the schema"),
     "CSV with other columns": (lambda folder: [csv(folder, "a,b\n1,2\n"), csv(folder, "a,c\n1,2\n", "g.csv")], "g.csv'"),
 }
 CHUNKS = {

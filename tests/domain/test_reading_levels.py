@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from internals import look_up_each, read_levels
 
 from skdpsynth.domain import Nominal, Schema
-from skdpsynth.tables import read, read_table
+from skdpsynth.frames import split_columns
+from skdpsynth.tables import read
 
 pa = pytest.importorskip("pyarrow")
 
@@ -40,7 +41,7 @@ TEXTS = {
 @example(cells=["a", "b", None], levels=["\ud800", "a"])  # half of a surrogate pair, which libraries cannot look for
 @settings(max_examples=25, deadline=None)
 def test_texts_are_found_as_they_are_cell_by_cell(make, cells, levels):
-    (table, raw), codes = read_table(make(cells)), {level: code for code, level in enumerate(levels)}
+    (table, raw), codes = split_columns(make(cells)), {level: code for code, level in enumerate(levels)}
     for null in (False, True):
         got = read(raw, Schema({"a": Nominal(levels, nullable=null)}), table.dtypes)[0]
         assert got.dtype == np.int32
@@ -74,7 +75,7 @@ def test_numbers_are_found_as_they_are_cell_by_cell(dtype, data):
     np.testing.assert_array_equal(got, slow(column, kind, dtype))
     if not column.isna().any() and isinstance(column.dtype, np.dtype) and dtype != "float16":
         frame = pl.DataFrame({"a": column.to_numpy()})
-        np.testing.assert_array_equal(read_levels(read_table(frame)[1][0], kind, str(frame["a"].dtype)), got)
+        np.testing.assert_array_equal(read_levels(split_columns(frame)[1][0], kind, str(frame["a"].dtype)), got)
 
 
 def slow(column, kind, dtype):
@@ -90,7 +91,7 @@ def slow(column, kind, dtype):
 def test_chunks_of_arrow_are_read_as_the_frame_of_pandas_that_samples_come_back_in():
     frame = pd.DataFrame({"a": ["x", "y", None, "x"], "b": [1.0, 2.0, None, 4.0], "c": pd.to_datetime(["2020-01-02"] * 4)})
     schema = Schema({"a": Nominal(["y", "x"], nullable=True), "b": (0, 9), "c": ("2020-01-01", "2020-12-31")})
-    expected = [column.tolist() for column in read(read_table(frame)[1], schema, read_table(frame)[0].dtypes)]
+    expected = [column.tolist() for column in read(split_columns(frame)[1], schema, split_columns(frame)[0].dtypes)]
     for chunk in (pa.Table.from_pandas(frame), pa.RecordBatch.from_pandas(frame), pl.from_pandas(frame)):
-        table, raw = read_table(chunk)
+        table, raw = split_columns(chunk)
         assert [column.tolist() for column in read(raw, schema, table.dtypes)] == expected

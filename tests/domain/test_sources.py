@@ -10,13 +10,12 @@ import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import MOST_ROWS, Form, _chunks, _files, open_source, rows_at_once, rows_of, without_rows
+from internals import MOST_ROWS, TableKind, _chunks, _files, open_source, rows_at_once, slice_rows, without_rows
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
 
 from skdpsynth import PrivateMeasureMechanism
-from skdpsynth.domain import Nominal, Schema
 
 N = 1000
 
@@ -58,16 +57,14 @@ BACKENDS = {
     **dict.fromkeys(("polars lazy", "narwhals lazy", "list of polars"), "polars"),
 }
 ALL_MIXED = pytest.mark.parametrize("kind", SOURCES)
-IN_CSV = Schema({"a": (0.0, 1.0), "b": (0.0, 9.0), "c": Nominal("private"), "d": Nominal("private")})
 
 
 @ALL_MIXED
 def test_chunks_are_the_rows_in_order_as_often_as_asked(kind, tmp_path):
-    # A CSV file has no dtypes: the third and fourth column are text, the others floats.
-    expected = texts(frame().assign(b=lambda x: x["b"].astype(float)) if kind.startswith(("csv", "tsv")) else frame())
-    streamed = open_source(SOURCES[kind](frame(), tmp_path), schema=IN_CSV).stream()
+    expected = texts(frame())  # of a CSV file all cells are text
+    streamed = open_source(SOURCES[kind](frame(), tmp_path)).stream()
     assert list(itertools.chain.from_iterable(map(texts, streamed))) == expected
-    source = open_source(SOURCES[kind](frame(), tmp_path), schema=IN_CSV)
+    source = open_source(SOURCES[kind](frame(), tmp_path))
     chunks = source.chunks()
     first = texts(next(chunks))
     chunks.close()  # a reading that stops early leaves nothing behind
@@ -79,10 +76,10 @@ def test_chunks_are_the_rows_in_order_as_often_as_asked(kind, tmp_path):
 @ALL_MIXED
 def test_head_has_the_columns_and_the_number_of_rows_is_told_only_where_it_is_known_without_reading(kind, tmp_path):
     source = open_source(SOURCES[kind](frame(), tmp_path))
-    assert source.backend == BACKENDS.get(kind, "pandas")
-    assert source.backend in type(source.head).__module__
+    assert source.library == BACKENDS.get(kind, "pandas")
+    assert source.library in type(source.head).__module__
     assert source.head.shape == (0, 4)
-    names = source.head.column_names if source.backend == "pyarrow" else source.head.columns
+    names = source.head.column_names if source.library == "pyarrow" else source.head.columns
     assert list(names) == ["a", "b", "c", "d"]
     knows = ("parquet", "parquet of row groups", "parquet of 4 files", "folder", "list of paths", "dataset", "ParquetFile")
     assert source.n_samples == (N if kind in knows else None)
@@ -102,17 +99,19 @@ NUMERIC = {
 @pytest.mark.parametrize("kind", NUMERIC)
 def test_chunks_of_arrays_are_the_rows_in_order_as_often_as_asked(kind):
     source = open_source(NUMERIC[kind]())
-    assert (source.backend, source.head.shape) == ("numpy", (0, 2))
+    assert (source.library, source.head.shape) == ("numpy", (0, 2))
     assert source.n_samples == (N if kind == "dask array" else None)
     for _ in range(2):
         assert rows_in(source) == texts(numbers())
 
 
-def test_what_is_in_memory_is_no_source():
+def test_what_is_in_memory_is_taken_as_it_is():
     X, batches = numbers(), arrow().to_batches()
     tables = [X, X.tolist(), list(X), ((1.0, 2.0), (3.0, 4.0)), [], [["a", "b"]], csr_array(X), frame(), sources.polars(frame()), arrow()]
     for table in [*tables, batches[0], __import__("narwhals").from_native(frame()), frame()["a"], {"a": [1]}, range(3)]:
-        assert open_source(table) is None
+        source = open_source(table)
+        assert source.in_memory
+        assert source.table is table or "narwhals" in type(table).__module__
 
 
 @pytest.mark.nightly
@@ -275,7 +274,7 @@ def test_samples_come_back_as_arrow_without_pandas(tmp_path, monkeypatch):
     find_spec = _files.find_spec
     monkeypatch.setattr(_files, "find_spec", lambda name: None if name == "pandas" else find_spec(name))
     source = open_source(path)
-    assert (source.backend, type(source.head).__name__) == ("pyarrow", "Table")
+    assert (source.library, type(source.head).__name__) == ("pyarrow", "Table")
 
 
 # Dask
@@ -324,16 +323,16 @@ def test_ibis_tables_of_another_database_are_read(tmp_path):
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, csr_array])
 def test_rows_of_a_chunk_are_a_chunk_of_its_form(make):
     X = make(numbers())
-    assert Form.of(rows_of(X, 3, 4)) == Form.of(without_rows(X)) == Form.of(X)
-    assert not isinstance(X, np.ndarray) or all(np.shares_memory(part, X) for part in Form.of(X).parts(X, 300))
+    assert TableKind.of(slice_rows(X, 3, 4)) == TableKind.of(without_rows(X)) == TableKind.of(X)
+    assert not isinstance(X, np.ndarray) or all(np.shares_memory(part, X) for part in TableKind.of(X).parts(X, 300))
 
 
 def test_form_knows_no_categories():
     of_pandas = (pd.DataFrame({"a": pd.Categorical(levels[:1], levels)}) for levels in (["x"], ["x", "secret"]))
     of_polars = (pl.DataFrame({"a": pl.Series(levels[:1], dtype=pl.Enum(levels))}) for levels in (["x"], ["x", "secret"]))
     for few, many in (of_pandas, of_polars):
-        assert Form.of(few) == Form.of(many)
-        assert "secret" not in repr(Form.of(many))
+        assert TableKind.of(few) == TableKind.of(many)
+        assert "secret" not in repr(TableKind.of(many))
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")

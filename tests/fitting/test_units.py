@@ -31,7 +31,8 @@ from skdpsynth import (
 )
 from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
-from skdpsynth.frames import FirstRows, RemoteTable
+from skdpsynth.federated import RemoteTable
+from skdpsynth.frames import FirstRows
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import Packed, add_parts, pack_sums
+from internals import Packed, add_parts
 from internals import dask_Part as Part
 
 from skdpsynth.domain import Box
@@ -51,13 +51,13 @@ def test_counts_of_many_cells_take_the_bytes_of_their_rows(n_rows, most):
 def test_rows_in_many_cells_are_counted_alike_whether_few_or_many(n_rows, cuts):
     rule = Histogram.over(BinaryPartition(Box(np.zeros(2), np.ones(2)), 21))
     X = np.random.default_rng(1).random((n_rows, 2))
-    np.testing.assert_array_equal(pack_sums(rule, np.array_split(X, cuts)).opened(), rule.of(X).counts)
+    np.testing.assert_array_equal(rule.pack_sums(np.array_split(X, cuts)).opened(), rule.of(X).counts)
 
 
 def test_a_statistic_that_is_no_vector_travels_too():
     columns = [np.array(["a", "b", None], dtype=object), np.array(["b", "b", "c"], dtype=object)]
     rule = Occurrences.over([0, 1])
-    parts = [Part(pack_sums(rule, [columns]), 3)] * 3
+    parts = [Part(rule.pack_sums([columns]), 3)] * 3
     assert add_parts(parts).sums.opened().tables == ({"a": 3, "b": 3}, {"b": 6, "c": 3})
     assert parts[0].sums.opened().tables == rule.of(columns).tables
 

@@ -1,19 +1,10 @@
-"""Exact counts in few bytes, to travel."""
+"""Exact sums in few bytes, to travel between processes."""
 
 import pickle
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from skdpsynth.frames import Chunk
-from skdpsynth.statistics._aggregator import Aggregator
-from skdpsynth.statistics._histogram import _Counting
-
-_MANY_CELLS = 1 << 20  # whose counts are made by sorting cell numbers while rows are few
-_CELLS_A_ROW = 8  # or more: rows are few
-_ROWS = 1 << 17  # rows at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # what it holds is private: no repr shows it
@@ -112,28 +103,3 @@ def pack(sums: Any) -> Packed | Pickled:
     """Pack what `opened` and `added_to` returned, or a statistic."""
     sums = getattr(sums, "flat", sums) if not isinstance(sums, np.ndarray) else sums
     return Packed.of(sums) if isinstance(sums, np.ndarray) else Pickled.of(sums)
-
-
-def pack_sums(aggregator: Aggregator, chunks: Iterable[Chunk]) -> Packed | Pickled:
-    """Return the sums over chunks of rows."""
-    if isinstance(aggregator, _Counting) and aggregator.n_cells >= _MANY_CELLS:
-        return _pack_counts(aggregator, chunks)
-    statistic = aggregator.zero()
-    for chunk in chunks:
-        statistic = aggregator.add(statistic, chunk)
-    return pack(statistic)
-
-
-def _pack_counts(aggregator: _Counting, chunks: Iterable[Chunk]) -> Packed:
-    """Count rows in many cells. The cells of few rows are sorted and counted: of the counts of all cells most would be zero."""
-    cells: list[np.ndarray] = []
-    counts = None
-    for chunk in chunks:
-        cells += [aggregator.cells_of(chunk[start : start + _ROWS]) for start in range(0, len(chunk), _ROWS)]
-        if counts is not None or sum(map(len, cells)) * _CELLS_A_ROW > aggregator.n_cells:
-            counts = aggregator.zero().counts if counts is None else counts
-            while cells:
-                np.add.at(counts, cells.pop(), 1)
-    if counts is None:
-        return Packed.of_cells(np.concatenate([np.zeros(0, dtype=np.int64), *cells]), aggregator.n_cells)
-    return Packed.of(counts)

@@ -1,0 +1,70 @@
+"""Open whatever callers give as a table."""
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpsynth.frames._rows import InMemory
+from skdpsynth.frames._source import FILES, Source
+from skdpsynth.frames._tables import is_pandas, library_of
+
+
+def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: bool = False) -> Any:
+    """Open a table.
+
+    Parameters
+    ----------
+    X : object
+        A table in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of Parquet or CSV files; a Dataset,
+        Scanner, RecordBatchReader or ParquetFile of pyarrow; a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data
+        frame of Dask; a list of chunks, an iterable of chunks that starts anew at each iteration, a function without arguments that
+        returns an iterator of chunks, or an iterator of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `Source`.
+    name : str, default="X"
+        What the caller calls the table, for messages.
+    read : dict, default=None
+        How text files are read, as `Schema.read` says.
+    skips_damaged : bool, default=False
+        Whether damaged lines of CSV files are left out (the number of rows is private); else each is a row of missing cells.
+
+    Raises
+    ------
+    TypeError, ValueError, OSError, ImportError
+        In one sentence, if it cannot be opened.
+    """
+    if isinstance(X, Source):
+        return X
+    if isinstance(X, np.ndarray) or issparse(X) or is_pandas(X):
+        return InMemory(X)
+    if X is None:
+        raise TypeError(f"{name} must be a table, got None; pass an array, a data frame, or {FILES}.")
+    if isinstance(X, str | bytes | PathLike):
+        X = [X]
+    if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike | bytes) for item in X):
+        from skdpsynth.frames._files import open_files
+
+        return open_files(X, name, read=read, skips_damaged=skips_damaged)
+    if library_of(X) == "narwhals" and hasattr(X, "to_native"):
+        X = X.to_native()
+    return _open_of_library(X, name) or InMemory(X)
+
+
+def _open_of_library(X: Any, name: str) -> Source | None:
+    """Open by the package that a table comes from, which is imported already; none is imported to look."""
+    library = library_of(X)
+    if library == "pyarrow":
+        from skdpsynth.frames._arrow import open_arrow
+
+        return open_arrow(X, name)
+    if library == "dask":
+        from skdpsynth.frames._dask import open_dask
+
+        return open_dask(X, name)
+    if library in ("polars", "duckdb", "_duckdb", "ibis", "pyspark"):
+        from skdpsynth.frames._lazy import open_lazy
+
+        return open_lazy(X, name)
+    from skdpsynth.frames._chunks import open_chunks
+
+    return open_chunks(X, name)

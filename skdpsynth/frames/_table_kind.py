@@ -1,0 +1,247 @@
+"""The kind of a table: its library, columns and dtypes, all of which are public."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdpsynth._arrays import as_array
+from skdpsynth._state_validation import check_installed, is_of_type, require
+from skdpsynth._validation import short_repr
+from skdpsynth.frames._dtypes import family_of, is_inferred, numpy_dtype, pandas_dtype_name, plain_name, without_categories
+from skdpsynth.frames._tables import check_table, column_names, eager_frame, is_arrow, is_pandas, library_of, to_native
+from skdpsynth.persistence import savable
+
+_WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "pyarrow": "Table of pyarrow"}
+_WORDS |= {"numpy": "2-D array", "sparse": "sparse matrix"}
+
+
+@savable
+@dataclass(frozen=True)
+class TableKind:
+    """Library, columns and dtypes of a table.
+
+    Attributes
+    ----------
+    library : str
+        "numpy", "sparse", or the data-frame library.
+    columns : tuple
+        Names, or numbers in an array.
+    dtypes : tuple of str
+        Of each column, as its library calls it; a categorical one of pandas with the dtype of its categories.
+    """
+
+    library: Any
+    columns: tuple
+    dtypes: tuple
+
+    def _check_loaded(self) -> None:
+        check_installed(self.library)
+        require(is_of_type(self.dtypes, tuple[str, ...]) and len(self.dtypes) == len(self.columns) == len(set(self.columns)) > 0)
+        for dtype in self.dtypes:
+            if family_of(dtype) == "number" and not dtype.startswith("category"):
+                numpy_dtype(dtype)  # refuses what is none
+
+    @classmethod
+    def of(cls, table: Any, name: str = "X") -> "TableKind":
+        """Describe an array, sparse matrix or eager data frame."""
+        table = to_native(table)
+        if is_pandas(table):
+            names = column_names(table, name) or []
+            return cls._of_pandas(names, [table.iloc[:, place] for place in range(len(names))])
+        if not isinstance(table, np.ndarray) and not issparse(table) and (frame := eager_frame(table, name)) is not None:
+            return cls(frame.implementation.value, tuple(frame.columns), tuple(map(plain_name, frame.schema.values())))
+        array = table if issparse(table) else as_cells(table)
+        # The length of the longest string is that of a cell.
+        dtype = f"<{array.dtype.kind}" if array.dtype.kind in "US" else array.dtype.str
+        return cls("sparse" if issparse(array) else "numpy", tuple(range(array.shape[1])), (dtype,) * array.shape[1])
+
+    @classmethod
+    def _of_pandas(cls, names: list[Any], columns: list[Any]) -> "TableKind":
+        # `frame.dtypes` changes the warning filters of the process for a moment, and tables may be read in threads.
+        return cls("pandas", tuple(names), tuple(pandas_dtype_name(column.dtype) for column in columns))
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @property
+    def names(self) -> tuple | None:
+        """Names of the columns; None of an array."""
+        return None if self.library in ("numpy", "sparse") else self.columns
+
+    @property
+    def output_library(self) -> str:
+        """In which samples come back."""
+        return "numpy" if self.library == "sparse" else self.library
+
+    def without(self, place: int) -> "TableKind":
+        """Return the kind without one column."""
+        columns, dtypes = ((*each[:place], *each[place + 1 :]) for each in (self.columns, self.dtypes))
+        return TableKind(self.library, tuple(range(len(columns))) if self.names is None else columns, dtypes)
+
+    def check(self, chunk: Any, which: str, name: str) -> None:
+        """Refuse a chunk (or a file: `which`) of another kind."""
+        self.match(TableKind.of(chunk, f"{which} of {name}"), which, name)
+
+    def match(self, other: "TableKind", which: str, name: str) -> None:
+        """Refuse another kind, in one sentence about the first thing in which it differs."""
+        if other == self:
+            return
+        if other.library != self.library:
+            kinds = (_WORDS.get(kind.library, f"data frame of {kind.library}") for kind in (other, self))
+            raise TypeError("{} must have chunks of one kind, but {} is a {}, and the first a {}.".format(name, which, *kinds))
+        if other.width != self.width:
+            raise ValueError(
+                f"{name} must have the same columns throughout, but {which} has {other.width} of them, and the first {self.width}; "
+                "select the same columns everywhere."
+            )
+        for here, there in zip(other.columns, self.columns, strict=True):
+            if here != there:
+                raise ValueError(
+                    f"{name} must have the same columns in the same order throughout, but {which} has {short_repr(str(here))} where the "
+                    f"first has {short_repr(str(there))}; rename or reorder them."
+                )
+        for column, *dtypes in zip(self.columns, other.dtypes, self.dtypes, strict=True):
+            here, there = map(_comparable, dtypes)
+            # pandas takes these dtypes from cells: a missing one, or a word, makes another of the whole column.
+            if here != there and not (self.library == "pandas" and is_inferred(here) and is_inferred(there)):
+                where = which if self.names is None else f"column {short_repr(str(column))} of {which}"
+                here, there = (_words_of(dtype) for dtype in (here, there))
+                raise TypeError(f"{name} must have the same dtypes throughout, but {where} has {here}, and the first {there}; convert one.")
+
+    def parts(self, table: Any, n_rows: int) -> Iterator[Any]:
+        """Yield a table in parts of at most `n_rows` rows, without a copy of its cells."""
+        for start in range(0, table.shape[0], n_rows):
+            yield table if table.shape[0] <= n_rows else slice_rows(table, start, n_rows)
+
+
+def _comparable(dtype: str) -> str:
+    """Return a dtype without the order of its bytes, and without categories, which stem from rows."""
+    return np.dtype(dtype).newbyteorder("=").str if dtype[:1] in "<>|=" else without_categories(dtype)
+
+
+def _words_of(dtype: str) -> str:
+    """Return how a message calls a dtype: one of an array by what it holds."""
+    return {"U": "strings", "S": "bytes", "O": "objects"}.get(dtype[1:2], np.dtype(dtype).name) if dtype[:1] in "<>|=" else dtype
+
+
+def split_columns(X: Any) -> tuple[TableKind, list[Any]]:
+    """Return the kind of an array or eager data frame, and its columns: arrays, series of pandas, or series of narwhals."""
+    X = to_native(X)
+    check_table(X)
+    if is_pandas(X):
+        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+        return TableKind._of_pandas(column_names(X) or [], columns), columns
+    frame = eager_frame(_decode_dictionaries(X) if is_arrow(X) else X)
+    if frame is not None:
+        columns = [frame[name] for name in frame.columns]
+        return TableKind(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in columns)), columns
+    array = as_cells(X)
+    return TableKind.of(array), list(array.T)
+
+
+def _decode_dictionaries(X: Any) -> Any:
+    """Return a Table of pyarrow with dictionaries of numbers and times written out: narwhals takes every dictionary for one of words."""
+    import pyarrow as pa
+
+    for place, field in enumerate(X.schema):
+        values = getattr(field.type, "value_type", None) if pa.types.is_dictionary(field.type) else None
+        if values is not None and not str(values).endswith(("string", "string_view")):
+            parts = [part.dictionary_decode() for part in X.column(place).chunks]
+            X = X.set_column(place, field.name, pa.chunked_array(parts, values))
+    return X
+
+
+def as_cells(X: Any) -> np.ndarray:
+    """Return an array-like of rows as an array of numbers, strings or objects."""
+    if hasattr(X, "toarray"):
+        raise TypeError(f"X must be dense, got {type(X).__name__}; call .toarray() first.")
+    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) and len(row) == len(X[0]) for row in X):
+        # Cell by cell: numpy would ask objects for their lengths and arrays, and some raise.
+        cells = np.fromiter((cell for row in X for cell in row), dtype=object, count=len(X) * len(X[0]))
+        return cells.reshape(len(X), len(X[0]))
+    array = np.asarray(X) if isinstance(X, np.ndarray) else as_array(X, object)
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead; give rows of equally many columns (of a Series, .to_frame())."
+        )
+    return array
+
+
+def as_chunk(chunk: Any, which: str, name: str) -> Any:
+    """Return a chunk that the caller's own code gave as a table of a known library; refuse anything else."""
+    chunk = to_native(chunk)
+    if isinstance(chunk, np.ndarray):
+        check_table(chunk, f"{which} of {name}")
+    library = chunk_library(chunk)
+    if library == "" or len(chunk.shape) != 2:
+        what = f"a {type(chunk).__name__}" + (f" of shape {chunk.shape}" if library else "")  # a word or number would be a cell
+        raise TypeError(
+            f"{name} must be made of chunks of rows, 2-D arrays or data frames of pandas, polars or pyarrow, but {which} is {what}; "
+            "give such chunks."
+        )
+    return chunk.tocsr() if library == "sparse" else chunk
+
+
+def is_chunk(X: Any) -> bool:
+    """Whether an item of a list makes the list one of chunks: a frame, a sparse matrix, or an array that is no single row."""
+    return bool(chunk_library(to_native(X))) and len(getattr(X, "shape", (0, 0))) == 2
+
+
+def chunk_library(chunk: Any) -> str:
+    """Return the library of a chunk, or "" of what is none."""
+    if isinstance(chunk, np.ndarray):
+        return "numpy"
+    if issparse(chunk):
+        return "sparse"
+    if is_pandas(chunk):
+        return "pandas"
+    library = library_of(chunk)
+    return library if (library, type(chunk).__name__) in {("polars", "DataFrame"), ("pyarrow", "Table")} else ""
+
+
+def without_rows(chunk: Any) -> Any:
+    """Return a table with the columns and dtypes of another, and no rows."""
+    library = chunk_library(chunk)
+    if library == "pyarrow":
+        return chunk.schema.remove_metadata().empty_table()
+    return np.empty((0, chunk.shape[1]), dtype=chunk.dtype) if library == "numpy" else slice_rows(chunk, 0, 0)
+
+
+def slice_rows(table: Any, start: int, n_rows: int) -> Any:
+    """Return rows of a table from a place on, as a table of its kind."""
+    library = chunk_library(table)
+    if library == "pandas":
+        return table.iloc[start : start + n_rows]
+    return table[start : start + n_rows] if library in ("numpy", "sparse") else table.slice(start, n_rows)
+
+
+def size_of(chunk: Any) -> int:
+    """Return how many bytes a chunk takes."""
+    library = chunk_library(chunk)
+    if library == "sparse":
+        return chunk.data.nbytes + chunk.indices.nbytes + chunk.indptr.nbytes
+    if library == "pandas":
+        return int(chunk.memory_usage(index=True, deep=True).sum())
+    return chunk.estimated_size() if library == "polars" else chunk.nbytes
+
+
+def copy_chunk(chunk: Any) -> Any:
+    """Return a chunk whose numbers nobody else can change.
+
+    A frame may show an array of the caller's without a copy. Copies of frames of Arrow and polars show it too, but not what is written out
+    and read again, or gathered by numbers of rows.
+    """
+    library = chunk_library(chunk)
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        written = pa.BufferOutputStream()
+        with pa.ipc.new_stream(written, chunk.schema) as stream:
+            stream.write_table(chunk)
+        return pa.ipc.open_stream(written.getvalue()).read_all()
+    return chunk[np.arange(chunk.shape[0])] if library == "polars" else chunk.copy()
