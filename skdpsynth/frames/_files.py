@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -12,30 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from skdpsynth.frames._arrow import rebatch_tables
-from skdpsynth.frames._source import ChunkedSource, Source, check_distinct, require_package, short_path, without_cells_in_errors
+from skdpsynth.frames._source import ChunkedSource, short_path, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind
 
 _SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}
 _PACKED = (".gz", ".bz2", ".zst")  # of CSV files
 _BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
-
-
-def open_files(paths: Iterable[Any], name: str, *, read: Any = None, skips_damaged: bool = False) -> Source:
-    """Open Parquet or CSV files, the latter as `open_source` says; refuse what is none in one sentence."""
-    files = [file for path in paths for file in files_at(path, name)]
-    kinds = {_kind_of(file, name) for file in files}
-    if len(kinds) > 1:
-        raise ValueError(
-            f"{name} must be files of one kind, got both Parquet and CSV; give one of them by its suffix, '*.parquet' for example."
-        )
-    check_distinct(files, name)
-    (kind,) = kinds
-    require_package("pyarrow", name, f"a {kind} file")
-    if kind == "Parquet":
-        return ParquetFiles(name, files, (read or {}).get("columns"))
-    from skdpsynth.frames._csv import CsvFiles, TextFormat
-
-    return CsvFiles(name, files, TextFormat.of(read), skips_damaged=skips_damaged)
 
 
 def files_at(path: Any, name: str) -> list[Path]:
@@ -85,7 +67,7 @@ def suffix_of(file: Path) -> str:
     return suffixes[-2] if packed else suffixes[-1] if suffixes else ""
 
 
-def _kind_of(file: Path, name: str) -> str:
+def kind_of_file(file: Path, name: str) -> str:
     kind = _SUFFIXES.get(suffix_of(file))
     if kind is None:
         raise ValueError(

@@ -1,5 +1,6 @@
 """Open whatever callers give as a table."""
 
+from collections.abc import Iterable
 from os import PathLike
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth.frames._rows import InMemory
-from skdpsynth.frames._source import FILES, Source
+from skdpsynth.frames._source import FILES, Source, check_distinct, require_package
 from skdpsynth.frames._tables import is_pandas, library_of
 
 
@@ -42,9 +43,7 @@ def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: boo
     if isinstance(X, str | bytes | PathLike):
         X = [X]
     if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike | bytes) for item in X):
-        from skdpsynth.frames._files import open_files
-
-        return open_files(X, name, read=read, skips_damaged=skips_damaged)
+        return _open_files(X, name, read, skips_damaged)
     if library_of(X) == "narwhals" and hasattr(X, "to_native"):
         X = X.to_native()
     return _open_of_library(X, name) or InMemory(X)
@@ -68,3 +67,23 @@ def _open_of_library(X: Any, name: str) -> Source | None:
     from skdpsynth.frames._chunks import open_chunks
 
     return open_chunks(X, name)
+
+
+def _open_files(paths: Iterable[Any], name: str, read: Any, skips_damaged: bool) -> Source:
+    """Open Parquet or CSV files, the latter as `open_source` says; refuse what is none in one sentence."""
+    from skdpsynth.frames._files import ParquetFiles, files_at, kind_of_file
+
+    files = [file for path in paths for file in files_at(path, name)]
+    kinds = {kind_of_file(file, name) for file in files}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{name} must be files of one kind, got both Parquet and CSV; give one of them by its suffix, '*.parquet' for example."
+        )
+    check_distinct(files, name)
+    (kind,) = kinds
+    require_package("pyarrow", name, f"a {kind} file")
+    if kind == "Parquet":
+        return ParquetFiles(name, files, (read or {}).get("columns"))
+    from skdpsynth.frames._csv import CsvFiles, TextFormat
+
+    return CsvFiles(name, files, TextFormat.of(read), skips_damaged=skips_damaged)
