@@ -6,8 +6,7 @@ from typing import Any
 
 from skdpsynth.frames._arrow import rebatch_tables
 from skdpsynth.frames._source import ChunkedSource, Source, each_without_cells_in_errors, require_package, without_cells_in_errors
-from skdpsynth.frames._table_kind import TableKind
-from skdpsynth.frames._tables import library_of
+from skdpsynth.frames._table_kind import TableKind, library_of
 
 _FAILS = "which could not be evaluated ({error}); evaluate it alone to see why."
 

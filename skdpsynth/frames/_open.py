@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from skdpsynth.frames._rows import InMemory
 from skdpsynth.frames._source import FILES, Source, check_distinct, require_package
-from skdpsynth.frames._tables import is_pandas, library_of
+from skdpsynth.frames._table_kind import is_pandas, library_of
 
 
 def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: bool = False) -> Any:

@@ -19,8 +19,7 @@ from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.frames._csv import MISSING_WORDS
 from skdpsynth.frames._open import open_source
 from skdpsynth.frames._source import ChunkedSource
-from skdpsynth.frames._table_kind import without_rows
-from skdpsynth.frames._tables import column_names, eager_frame, is_arrow, is_pandas, library_of, to_native
+from skdpsynth.frames._table_kind import column_names, eager_frame, is_arrow, is_pandas, library_of, to_native, without_rows
 
 _SEVERAL = 2.0**53  # from here on a float stands for several whole numbers: whose row it is, it does not say
 _WANTED = "unit must be the name of a column of X, or an array-like with the label of each row"

@@ -6,11 +6,12 @@ libraries about a failed reading are not passed on, because they often quote one
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import reduce
 from importlib.util import find_spec
 from operator import add
+from types import MappingProxyType
 from typing import Any, final
 
 import numpy as np
@@ -67,7 +68,7 @@ class ChunkedSource(Source):
     """
 
     is_one_shot = False  # rows can be had only once, so to read them again they are kept
-    number_dtypes: Any = {}  # of columns of text, by name, where they are stated; else floats
+    number_dtypes: Mapping[str, Any] = MappingProxyType({})  # of columns of text, by name, where they are stated; else floats
 
     def __init__(self, name: str, head: Any, kind: TableKind, *, library: str | None = None, n_samples: int | None = None) -> None:
         self.head, self.n_samples, self.kind = head, n_samples, kind

@@ -1,7 +1,9 @@
-"""The kind of a table: its library, columns and dtypes, all of which are public."""
+"""Tables in memory: their library, columns and dtypes, all of which are public, and their rows in parts."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,96 @@ from skdpsynth._arrays import as_array
 from skdpsynth._state_validation import check_installed, is_of_type, require
 from skdpsynth._validation import short_repr
 from skdpsynth.frames._dtypes import family_of, is_inferred, numpy_dtype, pandas_dtype_name, plain_name, without_categories
-from skdpsynth.frames._tables import check_table, column_names, eager_frame, is_arrow, is_pandas, library_of, to_native
 from skdpsynth.persistence import savable
 
 _WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "pyarrow": "Table of pyarrow"}
 _WORDS |= {"numpy": "2-D array", "sparse": "sparse matrix"}
+
+
+def is_pandas(X: Any) -> bool:
+    """Whether this is a data frame of pandas, or of a subclass."""
+    return any(base.__module__.split(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(X).__mro__)
+
+
+def library_of(X: Any) -> str:
+    """Return the package that the type of an object comes from."""
+    return str(type(X).__module__).partition(".")[0]
+
+
+def is_arrow(X: Any) -> bool:
+    """Whether this is a Table of pyarrow."""
+    return type(X).__name__ == "Table" and library_of(X) == "pyarrow"
+
+
+def to_native(X: Any) -> Any:
+    """Return the table that an eager frame of narwhals wraps, and a RecordBatch as a Table, without a copy; all else as it is."""
+    if type(X).__name__ == "DataFrame" and library_of(X) == "narwhals":
+        return X.to_native()
+    if type(X).__name__ == "RecordBatch" and library_of(X) == "pyarrow":
+        import pyarrow as pa
+
+        return pa.Table.from_batches([X])
+    return X
+
+
+def make_frame(columns: dict[Any, list[Any]], what: str) -> Any:
+    """Return columns with names as a data frame of pandas or polars or a table of pyarrow, whichever is installed first."""
+    with suppress(ImportError):
+        import pandas as pd
+
+        return pd.DataFrame(columns)
+    with suppress(ImportError):
+        import polars as pl
+
+        return pl.DataFrame(columns)
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(f"{what}: pip install pandas; or number the columns.") from None
+    return pa.table(columns)
+
+
+def check_table(X: Any, name: str = "X") -> None:
+    """Refuse what is no table in memory, and tables whose cells hide values; messages call it `name`."""
+    if X is None or isinstance(X, str | bytes | PathLike):
+        got = "None; give the rows" if X is None else f"a {type(X).__name__}; read it from its file first"
+        raise TypeError(f"{name} must be a table in memory, an array or a data frame, got {got}.")
+    if type(X) is dict:
+        raise TypeError(f"{name} must be an array or a data frame, got a {type(X).__name__}; make a data frame of it.")
+    if (hasattr(X, "collect") and not hasattr(X, "to_numpy")) or hasattr(X, "__dask_graph__"):
+        how = ".compute()" if hasattr(X, "__dask_graph__") else ".collect()"
+        raise TypeError(f"{name} must be a table in memory, got a lazy {type(X).__name__}; call {how} first.")
+    rows = X if isinstance(X, list | tuple) else ()
+    if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        raise TypeError(f"{name} must not be a masked array, whose hidden values would be read; fill it first, X.filled(...), or give NaN.")
+
+
+def column_names(X: Any, name: str = "X") -> list[Any] | None:
+    """Return the column names of a data frame, which must be distinct; None of what is no frame."""
+    X = to_native(X)
+    if isinstance(X, np.ndarray) or not (is_arrow(X) or (hasattr(X, "columns") and hasattr(X, "to_numpy"))):
+        return None
+    names = list(X.column_names if is_arrow(X) else X.columns)
+    if len(set(names)) < len(names):
+        raise _duplicate_names_error(name)
+    return names
+
+
+def eager_frame(X: Any, name: str = "X") -> Any:
+    """Return a data frame as one of narwhals, or None for what is no frame."""
+    import narwhals.stable.v2 as nw
+    from narwhals.exceptions import DuplicateError
+
+    X = to_native(X)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        return frame if isinstance(frame, nw.DataFrame) and frame.schema is not None else None
+    except DuplicateError:
+        raise _duplicate_names_error(name) from None
+
+
+def _duplicate_names_error(name: str) -> ValueError:
+    return ValueError(f"{name} must have distinct column names, but one occurs twice; rename the columns.")
 
 
 @savable

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._validation import short_repr
-from skdpsynth.frames._tables import is_pandas
+from skdpsynth.frames._table_kind import is_pandas
 
 _SUFFIXES = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 

@@ -1,6 +1,5 @@
 """Rows under a schema: cells become numbers and codes, and go back."""
 
-from skdpsynth.tables._check_dtypes import check_dtypes as check_dtypes
 from skdpsynth.tables._conditions import allowed_cells as allowed_cells
 from skdpsynth.tables._encoder import MixedTypeEncoder as MixedTypeEncoder
 from skdpsynth.tables._encoder import encode as encode
@@ -31,6 +30,7 @@ from skdpsynth.tables._private_facts import with_levels as with_levels
 from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds
 from skdpsynth.tables._read import read as read
 from skdpsynth.tables._table import TableFormat as TableFormat
+from skdpsynth.tables._table import check_dtypes as check_dtypes
 from skdpsynth.tables._table import columns_of as columns_of
 from skdpsynth.tables._violations import Violations as Violations
 from skdpsynth.tables._violations import count_violations as count_violations

@@ -8,10 +8,10 @@ import numpy as np
 
 from skdpsynth.domain import Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
 from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
-from skdpsynth.tables._check_dtypes import check_dtype
 from skdpsynth.tables._conditions import is_missing
 from skdpsynth.tables._read import numbers_of, read_column
 from skdpsynth.tables._read_times import parse_times, stamps_of, units_of
+from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
 
 _WARNING = "Reads the rows unprotected: do not publish."

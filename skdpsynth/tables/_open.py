@@ -10,10 +10,9 @@ from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
 from skdpsynth.domain import Box, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
 from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
-from skdpsynth.tables._check_dtypes import check_dtypes
 from skdpsynth.tables._private_facts import with_whole
 from skdpsynth.tables._read import numbers_of, read
-from skdpsynth.tables._table import TableFormat, check_room, check_synthesized, columns_of, read_and_match
+from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, columns_of, read_and_match
 from skdpsynth.tables._write import text_dtype
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB

@@ -3,18 +3,20 @@
 import decimal
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.domain import Continuous, Schema, Times
-from skdpsynth.frames import MISSING_WORDS, is_pandas_column, is_unicode
-from skdpsynth.tables._read_levels import number_in, read_levels
+from skdpsynth.frames import MISSING_WORDS, family_of, is_pandas_column, is_unicode, numpy_dtype
 from skdpsynth.tables._read_times import read_times
 
 LONGEST_LEVEL = 100  # characters; a longer text is missing, by this public rule
 _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+_SHORT = ("float32", "float16", "f4", "f2")
+# Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
+_KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decimal", "fractions"}
 _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
 
 
@@ -153,3 +155,177 @@ def _level_of(cell: Any) -> Any:
         real = float(cell)
         return int(real) if math.isfinite(real) and real.is_integer() and abs(real) <= _MOST_WHOLE else None
     return None
+
+
+class _Codes(dict):
+    """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True."""
+
+    def __init__(self, codes: Mapping[Any, int]) -> None:
+        super().__init__(codes)
+        self._has_numbers = not all(isinstance(level, str) for level in codes)
+
+    def get(self, cell: Any, fallback: Any = None) -> Any:
+        """Return the number of a cell's level, or the fallback."""
+        code = super().get(cell)
+        if code is None and self._has_numbers and isinstance(cell, str):
+            code = super().get(_number_in(cell))
+        return fallback if code is None else code
+
+
+def number_in(text: str | None) -> float:
+    """Return the number that a text is, NaN of any other; "true" and "false" are 1 and 0."""
+    if text is None:
+        return math.nan
+    try:
+        return float(text)
+    except ValueError:
+        return {"true": 1.0, "false": 0.0}.get(text.strip().lower(), math.nan)
+
+
+def _number_in(text: str) -> Any:
+    """Return the number that a text is, a whole one exactly; NaN of any other."""
+    try:
+        return int(text)
+    except ValueError:
+        return number_in(text)
+
+
+@np.errstate(all="ignore")  # a level may be beyond what a dtype holds
+def read_levels(column: Any, kind: Any, dtype: str) -> np.ndarray:
+    """Return the number of each cell's level; of what is none, that of a missing cell, or 0 if none may be missing."""
+    is_category = is_pandas_column(column) and str(column.dtype) == "category"
+    name = str(column.cat.categories.dtype if is_category else dtype).lower().lstrip("<>")
+    fallback, codes = len(kind.levels) if kind.nullable else 0, _Codes({level: code for code, level in enumerate(kind.levels)})
+    if name.startswith(_SHORT) or name == "float[pyarrow]" or name == "halffloat[pyarrow]":
+        # 0.1 stands in such a column as the nearest that it can hold.
+        short = numpy_dtype(name).type
+        codes.update({short(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
+    if is_category:
+        # Its codes say which category; -1 is a missing cell.
+        return _by_number(column.cat.codes.to_numpy(), _look_up(column.cat.categories.tolist(), codes, fallback), fallback)
+    try:
+        found = _by_dictionary(column, codes, fallback, family_of(dtype))
+    except Exception:  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair
+        found = None
+    return look_up_each(column, codes, fallback) if found is None else found
+
+
+def look_up_each(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
+    """Return the codes of a column cell by cell: slower, and for every column."""
+    return _look_up(column.to_list() if hasattr(column, "to_list") else column.tolist(), codes, fallback)
+
+
+def _by_dictionary(column: Any, codes: _Codes, fallback: int, family: str) -> np.ndarray | None:
+    """Return the codes of a column whose dtype tells that its cells are of one harmless type; None of others."""
+    if family == "number":
+        values, missing = _numbers(column)
+        if values is not None:
+            found = _among_numbers(values, codes, fallback)
+            return found if missing is None else np.where(missing, np.int32(fallback), found)
+    if family == "text" and is_pandas_column(column):
+        import pandas as pd
+
+        places, texts = pd.factorize(column)
+        return _by_number(places, _look_up(texts.tolist(), codes, fallback), fallback)
+    library = getattr(getattr(column, "implementation", None), "value", None)
+    if family == "text" and library == "pyarrow":
+        return _of_arrow(column.to_native(), codes, fallback)
+    if family == "text" and library == "polars":
+        return _of_polars(column.to_native(), codes, fallback)
+    return None
+
+
+def _by_number(places: np.ndarray, found: np.ndarray, fallback: int) -> np.ndarray:
+    """Return the codes of cells by their places in a dictionary whose codes were found; -1, the last here, is a missing cell."""
+    return np.append(found, np.int32(fallback))[places]
+
+
+def _of_arrow(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
+    import pyarrow as pa
+
+    parts = [np.empty(0, dtype=np.int32)]
+    for chunk in column.chunks:
+        chunk = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        places = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        parts.append(_by_number(places, _look_up(chunk.dictionary.to_pylist(), codes, fallback), fallback))
+    return np.concatenate(parts)
+
+
+def _of_polars(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
+    import polars as pl
+
+    # A column of text is read only by levels that are words, so its cells are looked up as they are.
+    known = {level: code for level, code in codes.items() if isinstance(level, str) and is_unicode(level)}
+    texts = column.cast(pl.String)
+    return texts.replace_strict(list(known), list(known.values()), default=fallback, return_dtype=pl.Int32).to_numpy()
+
+
+def _numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return (numbers of a column, or None where no array of numpy holds them as they are; which cells are missing)."""
+    if isinstance(column, np.ndarray):
+        return column, None
+    if is_pandas_column(column):
+        if isinstance(column.dtype, np.dtype):
+            return column.to_numpy(), None
+        plain = getattr(column.dtype, "numpy_dtype", np.dtype(object))
+        if plain.kind not in "iufb":
+            return None, None
+        return column.to_numpy(dtype=plain, na_value=plain.type(0)), column.isna().to_numpy()
+    missing = column.is_null().to_numpy()
+    if not missing.any():
+        return _checked(column.to_numpy()), None
+    zero = False if str(column.dtype) == "Boolean" else 0
+    return _checked(column.fill_null(zero).to_numpy()), missing
+
+
+def _checked(values: np.ndarray) -> np.ndarray | None:
+    return values if values.dtype.kind in "iufb" else None
+
+
+def _among_numbers(values: np.ndarray, codes: _Codes, fallback: int) -> np.ndarray:
+    """Return the codes of numbers: a search among the levels that the dtype can hold exactly, as no cell of it equals another."""
+    if values.dtype.kind == "b":
+        values = values.view(np.int8)
+    held = sorted(
+        (level, code)
+        for level, code in ((_exact_in_dtype(level, values.dtype), code) for level, code in codes.items())
+        if level is not None
+    )
+    if not held:
+        return np.full(len(values), fallback, dtype=np.int32)
+    levels = np.array([level for level, _ in held], dtype=values.dtype)
+    numbers = np.array([code for _, code in held], dtype=np.int32)
+    places = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
+    return np.where(levels[places] == values, numbers[places], np.int32(fallback))
+
+
+def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
+    """Return a level as a number that the dtype holds exactly, or None."""
+    if isinstance(level, str):
+        return None
+    if dtype.kind == "f":
+        try:
+            # A float of 64 bits that the column's cell equals; a cell of fewer bits equals what it becomes with 64.
+            return float(level) if float(level) == level and float(dtype.type(level)) == float(level) else None
+        except OverflowError:
+            return None
+    info = np.iinfo(dtype)
+    return int(level) if level == int(level) and info.min <= level <= info.max else None
+
+
+def _look_up(cells: list[Any], codes: _Codes, fallback: int) -> np.ndarray:
+    types = set(map(type, cells))
+    known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
+    try:
+        if len(known) == len(types):
+            return np.array([codes.get(cell, fallback) for cell in cells], dtype=np.int32)
+    except Exception:  # a cell that cannot be looked up, such as a list
+        pass
+    return np.array([_code(cell, codes, fallback) if type(cell) in known else fallback for cell in cells], dtype=np.int32)
+
+
+def _code(cell: Any, codes: _Codes, fallback: int) -> int:
+    try:
+        return codes.get(cell, fallback)
+    except Exception:
+        return fallback
